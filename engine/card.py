@@ -1,0 +1,102 @@
+"""Generator cards: what went into one released table, in plain values.
+
+A card holds only what is public once the table is: parameters, noisy shares, fitted totals. It is stored with
+the table and shown by `tablepack show`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+
+from engine.schema import ColumnSet
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GeneratorCard:
+    """What was measured and fitted for one table.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+    sub_tables : tuple of ColumnSet
+        Narrower tables that this one is locked to.
+    mode, profile, vintage, key_id, engine_version : str
+    low_threshold, threshold_mean : int
+        Fewest entities of a released bucket, and mean of the noisy threshold (its sd is 1).
+    noise_sd : float
+        Standard deviation of the noise on a finest bucket, in rows: both layers together.
+    noise_sd_total : float
+        The same for the total.
+    buckets_released : int
+        Released buckets, ranges included.
+    cells_released : int
+        Released buckets of single values.
+    cells : int
+        Distinct synthetic rows.
+    rows : int
+        Synthetic rows (the fitted total).
+    suppressed_share : float
+        Noisy share of rows that lie in no released bucket of single values, and were filled blindly.
+    rounding_gap : int
+        Largest difference between a margin of this table and the narrower published table.
+    rake_cycles : int
+    rake_error : float
+        Largest relative margin error when raking stopped.
+    rake_converged : bool
+    cells_per_entity : float
+        Independent released cells over the fitted number of rows: how much the table tells a person (r/n).
+    """
+
+    columns: ColumnSet
+    sub_tables: tuple[ColumnSet, ...]
+    mode: str
+    profile: str
+    vintage: str
+    key_id: str
+    engine_version: str
+    low_threshold: int
+    threshold_mean: int
+    noise_sd: float
+    noise_sd_total: float
+    buckets_released: int
+    cells_released: int
+    cells: int
+    rows: int
+    suppressed_share: float
+    rounding_gap: int
+    rake_cycles: int
+    rake_error: float
+    rake_converged: bool
+    cells_per_entity: float
+
+    def to_json(self) -> str:
+        """The card as JSON with sorted keys."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> GeneratorCard:
+        """Read back what `to_json` wrote."""
+        raw = json.loads(text)
+        raw["columns"] = tuple(raw["columns"])
+        raw["sub_tables"] = tuple(tuple(s) for s in raw["sub_tables"])
+        return cls(**{f.name: raw[f.name] for f in fields(cls)})
+
+    def sentences(self) -> list[str]:
+        """The card in plain words, a sentence a line."""
+        locked = ", ".join("x".join(s) for s in self.sub_tables) or "the noisy total"
+        raking = (
+            f"{self.rake_cycles} raking cycles, largest relative margin error {self.rake_error:.1e}"
+            + ("" if self.rake_converged else " (NOT converged)")
+        )
+        return [
+            f"{self.rows:,} synthetic rows in {self.cells:,} distinct combinations of {', '.join(self.columns)}.",
+            f"Buckets of fewer than {self.low_threshold} entities are never released; the threshold is noisy, "
+            f"mean {self.threshold_mean}, sd 1.",
+            f"Each released count carries noise of sd {self.noise_sd:.2f} rows, always the same for the same people.",
+            f"{self.cells_released:,} combinations were released as such; about {self.suppressed_share:.1%} of the "
+            "rows lie outside them and were filled in without looking at the data.",
+            f"Locked to {locked}: margins differ from them by at most {self.rounding_gap}.",
+            raking + "." if self.rake_cycles else "Nothing to rake to.",
+            f"Vintage {self.vintage}, key {self.key_id}, profile {self.profile}, engine {self.engine_version}.",
+        ]

@@ -1,0 +1,219 @@
+"""Who is protected: entity tokens put beside the encoded rows.
+
+Takes the table of encoded rows; gives it token lanes (entities of one row each) or dense numbers with a token
+table (entities of many rows). Without an entity column each row is one: its id is the fingerprint of its identity
+columns and the number among its equals, so that row order never matters. Also gives the keyed fingerprint of the
+source, by which a vintage is pinned. Confidential; all of it stays in the scratch connection.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from engine.cells import EntityColumn
+from engine.errors import SpecError
+from engine.ingest import Ingested
+from engine.keys import MasterKey, entity_tokens, pack_strings, row_tokens, typed_id
+from engine.noise import siphash128
+from engine.schema import UInt64Array, quoted
+
+CHUNK_ROWS = 500_000
+ROWS_WITH_TOKENS = "rows_with_tokens"
+
+
+def add_tokens(
+    ingested: Ingested, key: MasterKey, vintage: str, identity: tuple[str, ...]
+) -> tuple[EntityColumn, ...]:
+    """Make the table `rows_with_tokens` and drop `rows`.
+
+    Parameters
+    ----------
+    ingested : Ingested
+    key : MasterKey
+    vintage : str
+    identity : tuple of str
+        Columns that identify a row where the source names no entity column.
+
+    Returns
+    -------
+    tuple of EntityColumn
+        One for each entity column; one for the rows themselves if there is none.
+    """
+    entity_key = key.derive("entity", vintage)
+    if ingested.entity_names:
+        columns = tuple(
+            _named_entity(ingested, number, entity_key)
+            for number in range(len(ingested.entity_names))
+        )
+    else:
+        _row_identities(ingested, key.derive("fingerprint", vintage, identity), identity, entity_key)
+        columns = (EntityColumn(number=0, tokens=None),)
+    _join_lanes(ingested.con, columns, named=bool(ingested.entity_names))
+    return columns
+
+
+def _named_entity(ingested: Ingested, number: int, entity_key: bytes) -> EntityColumn:
+    """Tokens of one entity column; a table `lanes_<number>` if each entity has one row."""
+    name = ingested.entity_names[number]
+    tokens = np.concatenate(
+        [np.zeros((0, 2), dtype=np.uint64)]
+        + [entity_tokens(entity_key, ids, entity_column=name) for ids in ingested.entity_ids(number)]
+    )
+    if len(tokens) < ingested.n_rows:
+        return EntityColumn(number=number, tokens=tokens)
+    _store_lanes(ingested.con, number, tokens, first=0)
+    return EntityColumn(number=number, tokens=None)
+
+
+def _store_lanes(
+    con: duckdb.DuckDBPyConnection, number: int, lanes: UInt64Array, *, first: int
+) -> None:
+    """Append lanes of the ids first, first + 1, ... to the table `lanes_<number>`."""
+    con.execute(
+        f"CREATE TABLE IF NOT EXISTS lanes_{number} (id BIGINT, lane_0 UBIGINT, lane_1 UBIGINT)"
+    )
+    frame = pd.DataFrame(
+        {"id": np.arange(first, first + len(lanes)), "lane_0": lanes[:, 0], "lane_1": lanes[:, 1]}
+    )
+    con.register("new_lanes", frame)
+    con.execute(f"INSERT INTO lanes_{number} SELECT * FROM new_lanes")
+    con.unregister("new_lanes")
+
+
+def _row_identities(
+    ingested: Ingested, fingerprint_key: bytes, identity: tuple[str, ...], entity_key: bytes
+) -> None:
+    """Tokens of rows by (fingerprint of the identity columns, occurrence number), into `lanes_0`."""
+    con = ingested.con
+    missing = [name for name in identity if name not in ingested.sql_names]
+    if missing:
+        raise SpecError(f"source.identity: no column {', '.join(missing)} in the spec")
+    con.execute("CREATE TABLE fingerprints (id BIGINT, f0 UBIGINT, f1 UBIGINT)")
+    dictionary_words = {
+        name: _dictionary_words(fingerprint_key, values)
+        for name, values in ingested.dictionaries.items()
+        if name in identity
+    }
+    for first in range(0, ingested.n_rows, CHUNK_ROWS):
+        codes = con.execute(
+            f"SELECT {', '.join(ingested.sql_names[name] for name in identity)} FROM rows "
+            f"WHERE rowid >= {first} AND rowid < {first + CHUNK_ROWS} ORDER BY rowid"
+        ).fetchnumpy()
+        words: list[UInt64Array] = []
+        for name in identity:
+            code = np.asarray(codes[ingested.sql_names[name]], dtype=np.int64)
+            words.append(code.view(np.uint64))
+            if name in dictionary_words:
+                # A position in the dictionary depends on the other values: the value itself takes its place.
+                spelled = dictionary_words[name][np.maximum(code, -1)]
+                words[-1] = spelled[:, 0]
+                words.append(spelled[:, 1])
+        prints = siphash128(fingerprint_key, words)
+        frame = pd.DataFrame(
+            {"id": np.arange(first, first + len(prints)), "f0": prints[:, 0], "f1": prints[:, 1]}
+        )
+        con.register("new_prints", frame)
+        con.execute("INSERT INTO fingerprints SELECT * FROM new_prints")
+        con.unregister("new_prints")
+    _number_equals(ingested, entity_key)
+
+
+def _dictionary_words(key: bytes, values: tuple[object, ...]) -> UInt64Array:
+    """128 keyed bits for each value of a ranked column; the last entry (position -1) stands for null."""
+    digests = [
+        blake2b(typed_id(value), key=key, digest_size=16, person=b"value").digest()  # type: ignore[arg-type]
+        for value in values
+    ]
+    digests.append(bytes(16))
+    return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
+def _number_equals(ingested: Ingested, entity_key: bytes) -> None:
+    """Number the rows of equal fingerprint, in the order of all their codes, and store their tokens."""
+    con = ingested.con
+    codes = ", ".join(ingested.sql_names[column.name] for column in ingested.columns)
+    con.execute(
+        "CREATE TABLE numbered AS SELECT f.id, f0, f1, "
+        f"row_number() OVER (PARTITION BY f0, f1 ORDER BY {codes}) AS occurrence "
+        "FROM fingerprints f JOIN rows ON rows.rowid = f.id"
+    )
+    con.execute("DROP TABLE fingerprints")
+    for first in range(0, ingested.n_rows, CHUNK_ROWS):
+        found = con.execute(
+            f"SELECT f0, f1, occurrence FROM numbered WHERE id >= {first} "
+            f"AND id < {first + CHUNK_ROWS} ORDER BY id"
+        ).fetchnumpy()
+        prints = np.column_stack([found["f0"], found["f1"]]).astype(np.uint64)
+        tokens = row_tokens(entity_key, prints, found["occurrence"].astype(np.uint64))
+        _store_lanes(con, 0, tokens, first=first)
+    con.execute("DROP TABLE numbered")
+
+
+def _join_lanes(
+    con: duckdb.DuckDBPyConnection, columns: tuple[EntityColumn, ...], *, named: bool
+) -> None:
+    """Put the lanes of additive entities beside the rows."""
+    chosen, joins = ["rows.*"], ""
+    for column in columns:
+        if column.tokens is None:
+            table = f"lanes_{column.number}"
+            own = f"rows.e{column.number}" if named else "rows.rowid"
+            joins += f" JOIN {table} ON {table}.id = {own}"
+            chosen += [f"{table}.lane_{lane} AS l{column.number}_{lane}" for lane in (0, 1)]
+    con.execute(f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT {', '.join(chosen)} FROM rows{joins}")
+    for column in columns:
+        if column.tokens is None:
+            con.execute(f"DROP TABLE lanes_{column.number}")
+    con.execute("DROP TABLE rows")
+
+
+def source_fingerprints(
+    ingested: Ingested, entities: tuple[EntityColumn, ...], key: MasterKey, vintage: str
+) -> dict[str, str]:
+    """Keyed fingerprint of each column's content, independent of row order.
+
+    Returns
+    -------
+    dict
+        Hex digest by column name. A column whose values, or whose entities, differ has another digest.
+
+    Notes
+    -----
+    Sum over rows of (32 secret bits of the entity) x (code), in 128-bit integers, then keyed BLAKE2b: as the
+    weights are secret and fixed by the entities, two different columns agree by chance only.
+    """
+    con = ingested.con
+    weight = "1"
+    for column in entities:
+        if column.tokens is None:
+            weight = f"CAST(l{column.number}_0 & 4294967295 AS HUGEINT)"
+            break
+    else:
+        frame = pd.DataFrame({"w": entities[0].tokens[:, 0] & np.uint64(0xFFFFFFFF)})  # type: ignore[index]
+        frame["id"] = np.arange(len(frame))
+        con.register("entity_weights", frame)
+        con.execute("CREATE TABLE weights AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights")
+        con.unregister("entity_weights")
+        weight = "w"
+    joined = " JOIN weights ON weights.id = e0" if weight == "w" else ""
+    sums = [
+        f"CAST(sum({weight} * CAST({quoted(ingested.sql_names[c.name])} AS HUGEINT)) AS VARCHAR)"
+        for c in ingested.columns
+    ]
+    found = con.execute(
+        f"SELECT {', '.join([*sums, 'count(*)'])} FROM {ROWS_WITH_TOKENS}{joined}"
+    ).fetchone()
+    if weight == "w":
+        con.execute("DROP TABLE weights")
+    print_key = key.derive("fingerprint", vintage)
+    *values, n_rows = found or ()
+    out = {}
+    for column, value in zip(ingested.columns, values, strict=True):
+        spelled = _dictionary_words(print_key, ingested.dictionaries.get(column.name, ()))
+        message = pack_strings([column.name, str(value), str(n_rows)]) + spelled.tobytes()
+        out[column.name] = blake2b(message, key=print_key, digest_size=16).hexdigest()
+    return out

@@ -1,0 +1,92 @@
+"""The one error tree of tablepack.
+
+Every message says what is wrong, where (spec entry, table, column) and what is allowed. A message is an
+output like any other: it never holds a value of the data, a true count or a key.
+Each class carries the exit code the command line returns for it (DESIGN section 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class TablepackError(Exception):
+    """Base of all errors that tablepack raises on purpose."""
+
+    exit_code = 2
+
+
+class SpecError(TablepackError, ValueError):
+    """The spec, an argument or the key file is not as it must be; carries every mistake found.
+
+    Parameters
+    ----------
+    problems : str or sequence of str
+        One sentence a mistake.
+    """
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        head = f"{len(self.problems)} mistakes:\n" if len(self.problems) > 1 else ""
+        super().__init__(head + "\n".join(self.problems))
+
+
+class DataError(TablepackError, ValueError):
+    """The source cannot be read as the spec declares it."""
+
+
+class PrivacyError(TablepackError):
+    """A rule that protects the entities would be broken: nothing is built."""
+
+    exit_code = 3
+
+
+class BudgetError(PrivacyError):
+    """A differential privacy budget would be overspent."""
+
+
+class StoreError(TablepackError):
+    """A file cannot be written: disk full, folder read-only, another build at work, name taken."""
+
+
+class DamagedRelease(StoreError):
+    """A release file is cut, swapped, altered or of another format version."""
+
+    exit_code = 6
+
+
+class QueryRefused(TablepackError):
+    """A statement that is not one SELECT, or that reaches outside the release."""
+
+    exit_code = 5
+
+
+class NotAnswerable(QueryRefused):
+    """A statement that no released table covers.
+
+    Parameters
+    ----------
+    message : str
+        What is missing and which tables come nearest.
+    missing : tuple of str
+        The columns that the statement reads and no single table holds.
+    nearest : tuple of tuple of str
+        The column sets of the nearest released tables.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        missing: tuple[str, ...] = (),
+        nearest: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
+        self.missing = missing
+        self.nearest = nearest
+        super().__init__(message)
+
+
+class InternalError(TablepackError):
+    """A promise of our own code is broken: our bug, please report it."""
+
+    exit_code = 1

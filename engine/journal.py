@@ -1,0 +1,148 @@
+"""The journal beside the key: which state of the source a vintage stands for.
+
+The same draws used on two states of the data, or at two noise scales, could be set against each other. So the
+first build of a vintage pins its source, encoding and privacy parameters here, as keyed digests, and a build that
+differs is refused. Columns that a vintage has not seen yet are added to it. The file has mode 0600 and holds no
+value of the data.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import PrivacyError, StoreError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VintageState:
+    """What a vintage is pinned to.
+
+    Attributes
+    ----------
+    entities, identity : tuple of str
+        Entity columns; identity columns of the rows where there are none.
+    privacy : str
+        Fingerprint of the privacy parameters.
+    encodings, contents : dict
+        Per column a digest of its encoding, and a keyed digest of its content.
+    """
+
+    entities: tuple[str, ...]
+    identity: tuple[str, ...]
+    privacy: str
+    encodings: dict[str, str]
+    contents: dict[str, str]
+
+
+def journal_path(key_path: Path) -> Path:
+    """The journal of a key file."""
+    return key_path.with_name(key_path.name + ".journal")
+
+
+def pinned_identity(key_path: Path, vintage: str) -> tuple[str, ...] | None:
+    """Identity columns that a vintage was pinned to, None before its first build."""
+    entry = _read(journal_path(key_path)).get(vintage)
+    return None if entry is None else tuple(entry["identity"])
+
+
+def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
+    """Pin a vintage at its first build, or check that this build is of the same state.
+
+    Raises
+    ------
+    PrivacyError
+        If the vintage stands for another state; says in which respect.
+    StoreError
+        If the journal cannot be read or written.
+    """
+    path = journal_path(key_path)
+    with _locked(path):
+        entries = _read(path)
+        known = entries.get(vintage)
+        if known is not None:
+            differences = _differences(known, state)
+            if differences:
+                raise PrivacyError(
+                    f"vintage {vintage!r} is pinned to another state: {'; '.join(differences)} changed since its "
+                    "first build. Noise drawn for one state must not be used on another: give release.vintage "
+                    "a new name"
+                )
+        merged = {
+            "entities": list(state.entities),
+            "identity": list(state.identity),
+            "privacy": state.privacy,
+            "encodings": {**(known or {}).get("encodings", {}), **state.encodings},
+            "contents": {**(known or {}).get("contents", {}), **state.contents},
+        }
+        if merged != known:
+            entries[vintage] = merged
+            _write(path, entries)
+
+
+def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
+    """In which respects a build differs from what its vintage is pinned to."""
+    out = []
+    if tuple(known["entities"]) != state.entities:
+        out.append("the entity columns")
+    if tuple(known["identity"]) != state.identity:
+        out.append("the identity columns")
+    if known["privacy"] != state.privacy:
+        out.append("the privacy parameters")
+    for what, pinned, now in (
+        ("the encoding of column", known["encodings"], state.encodings),
+        ("the content of column", known["contents"], state.contents),
+    ):
+        changed = sorted(name for name in now if pinned.get(name, now[name]) != now[name])
+        out += [f"{what} {name}" for name in changed]
+    return out
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the journal's lock, so that two builds pin one after the other."""
+    lock = path.with_name(path.name + ".lock")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StoreError(f"cannot write beside the key, {lock}: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """All entries; none if there is no journal yet."""
+    try:
+        raw = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        raise StoreError(
+            f"the journal {path} cannot be read; restore it, or use a new key"
+        ) from None
+    vintages: dict[str, Any] = raw["vintages"]
+    return vintages
+
+
+def _write(path: Path, entries: dict[str, Any]) -> None:
+    """Replace the journal in one step, synced to disk before the first draw."""
+    fresh = path.with_name(path.name + ".new")
+    text = json.dumps({"format": 1, "vintages": entries}, indent=1, sort_keys=True)
+    try:
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write the journal {path}: {error.strerror}") from None

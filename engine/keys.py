@@ -1,0 +1,241 @@
+"""The secret: key files, derived keys and entity tokens.
+
+Takes a key file of 32 random bytes (mode 0600); gives keys derived per vintage and purpose, and 128-bit entity
+tokens. Everything is keyed BLAKE2b (RFC 7693) over injective, length-prefixed bytes: no two different inputs
+share a message. Only this module reads the secret; nothing here is ever logged or shown.
+
+Keys for entity tokens, entity-set noise, suppression and flattening depend on (vintage, purpose) alone, so that
+the same people draw the same in every table; label and sampling keys depend on the column set as well.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from engine.errors import DataError, SpecError, StoreError
+from engine.schema import ColumnSet, UInt64Array
+
+KEY_BYTES = 32
+Purpose = Literal[
+    "entity", "entity-set", "suppression", "flattening", "label", "sampling", "fingerprint"
+]
+EntityId = int | str | float | bool | bytes | datetime.date
+
+
+class MasterKey:
+    """The secret of a key file; shows itself only to this module.
+
+    Parameters
+    ----------
+    secret : bytes
+        Exactly 32 bytes.
+    """
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != KEY_BYTES:
+            raise SpecError(f"a key has exactly {KEY_BYTES} bytes; make one with: tablepack key new FILE")
+        self._secret = secret
+
+    def __repr__(self) -> str:
+        return "MasterKey(hidden)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a key is never pickled")
+
+    @property
+    def id(self) -> str:
+        """Public name of the key: 16 hex digits that tell keys apart and reveal nothing of them."""
+        return blake2b(b"key id", key=self._secret, person=b"tablepack", digest_size=8).hexdigest()
+
+    def derive(self, purpose: Purpose, vintage: str, columns: ColumnSet | None = None) -> bytes:
+        """Derive the key of one purpose.
+
+        Parameters
+        ----------
+        purpose : str
+        vintage : str
+        columns : ColumnSet, optional
+            Given for label and sampling keys only.
+
+        Returns
+        -------
+        bytes
+            32 bytes.
+        """
+        parts = [purpose, vintage] if columns is None else [purpose, vintage, *columns]
+        message = struct.pack("<B", columns is not None) + pack_strings(parts)
+        return blake2b(message, key=self._secret, person=b"tablepack", digest_size=32).digest()
+
+
+def pack_strings(parts: Iterable[str]) -> bytes:
+    """Concatenate strings injectively: each as its length in bytes (uint64, little-endian) and its UTF-8."""
+    chunks = []
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        chunks.append(struct.pack("<Q", len(raw)) + raw)
+    return b"".join(chunks)
+
+
+def check_key_file(path: Path) -> list[str]:
+    """Say what is wrong with a key file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    list of str
+        Problems as sentences; empty if the file is as it must be.
+    """
+    try:
+        info = path.lstat()
+    except FileNotFoundError:
+        return [f"key file {path} does not exist; make one with: tablepack key new {path}"]
+    except OSError:
+        return [f"key file {path} cannot be looked at"]
+    if stat.S_ISLNK(info.st_mode) or not stat.S_ISREG(info.st_mode):
+        return [f"key file {path} is not a regular file"]
+    problems = []
+    if info.st_mode & 0o077:
+        problems.append(f"key file {path} can be read by others; allow its owner only: chmod 600 {path}")
+    if info.st_uid != os.getuid():
+        problems.append(f"key file {path} belongs to another user")
+    if info.st_size != KEY_BYTES:
+        problems.append(f"key file {path} does not hold exactly {KEY_BYTES} bytes")
+    return problems
+
+
+def read_key(path: Path) -> MasterKey:
+    """Read a key file.
+
+    Raises
+    ------
+    SpecError
+        If the file is missing, of another length, not ours, or readable by others.
+    """
+    problems = check_key_file(path)
+    if problems:
+        raise SpecError(problems)
+    return MasterKey(path.read_bytes())
+
+
+def new_key(path: Path) -> str:
+    """Make a key file of mode 0600 and return the key's public id.
+
+    Raises
+    ------
+    StoreError
+        If the file exists (a key is never overwritten) or cannot be written.
+    """
+    secret = secrets.token_bytes(KEY_BYTES)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise StoreError(f"{path} exists; a key is never overwritten") from None
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}") from None
+    with os.fdopen(handle, "wb") as file:
+        file.write(secret)
+        file.flush()
+        os.fsync(file.fileno())
+    return MasterKey(secret).id
+
+
+def typed_id(value: EntityId) -> bytes:
+    """Spell an entity id injectively: a type tag, then its bytes.
+
+    0, "", False, 1, "1" and 1.0 are all different ids.
+
+    Raises
+    ------
+    DataError
+        If the id is null or of a type that cannot name an entity.
+    """
+    if isinstance(value, bool):
+        return b"b" + bytes([value])
+    if isinstance(value, int):
+        return b"i" + str(value).encode()
+    if isinstance(value, float):
+        if value != value:
+            raise DataError("an entity id is null; every row must name its entity")
+        return b"f" + struct.pack("<d", value + 0.0)
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"x" + value
+    if isinstance(value, datetime.datetime):
+        return b"t" + value.isoformat().encode()
+    if isinstance(value, datetime.date):
+        return b"d" + value.isoformat().encode()
+    if value is None:
+        raise DataError("an entity id is null; every row must name its entity")
+    raise DataError("an entity id is neither a number, a text, a boolean, bytes nor a date")
+
+
+def entity_tokens(key: bytes, ids: Iterable[EntityId], *, entity_column: str) -> UInt64Array:
+    """Token of each entity: keyed 128-bit BLAKE2b of its typed, length-prefixed id.
+
+    Parameters
+    ----------
+    key : bytes
+        Derived with purpose "entity".
+    ids : iterable
+        Distinct ids, none null.
+    entity_column : str
+        Name of the column, part of the message: person 1 and household 1 are different entities.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_ids, 2)
+        The token's two little-endian lanes.
+    """
+    state = blake2b(key=key, digest_size=16, person=b"tablepack")
+    state.update(pack_strings([entity_column]))
+    digests = []
+    for value in ids:
+        raw = typed_id(value)
+        one = state.copy()
+        one.update(len(raw).to_bytes(8, "little"))
+        one.update(raw)
+        digests.append(one.digest())
+    return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
+def row_tokens(key: bytes, fingerprints: UInt64Array, occurrence: UInt64Array) -> UInt64Array:
+    """Token of each row where no column names the entity.
+
+    Parameters
+    ----------
+    key : bytes
+        Derived with purpose "entity".
+    fingerprints : ndarray of uint64, shape (n_rows, 2)
+        128-bit fingerprint of the row's identity columns.
+    occurrence : ndarray of uint64, shape (n_rows,)
+        Number of the row among those of the same fingerprint.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_rows, 2)
+    """
+    records = np.column_stack([fingerprints, occurrence]).astype("<u8").tobytes()
+    state = blake2b(key=key, digest_size=16, person=b"tablepack")
+    state.update(pack_strings(["row"]))
+    digests = []
+    for start in range(0, len(records), 24):
+        one = state.copy()
+        one.update(records[start : start + 24])
+        digests.append(one.digest())
+    return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)

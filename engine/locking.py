@@ -1,0 +1,363 @@
+"""Lock a table to the narrower ones: fill, rake, round.
+
+Takes a measurement of k >= 2 columns, the columns' alphabets and the published tables of k - 1 columns; gives the
+synthetic table. Candidate cells are those that no narrower table rules out. Each belongs to the deepest released
+bucket that holds it; what a bucket holds beyond its released children is spread over its own candidates in
+proportion to the narrower tables (maximum entropy given them), capped where a cell that large would have been
+released. Then all is raked to the narrower tables and rounded. Sees measurements and published tables only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.candidates import (
+    Candidates,
+    Letters,
+    Margin,
+    Narrower,
+    join_candidates,
+    sampled_pairs,
+)
+from engine.ipf import rake
+from engine.noise import siphash
+from engine.ranges import code_bounds
+from engine.rounding import controlled_rounding, place_leftovers
+from engine.schema import (
+    KIND_NEGATIVE,
+    KIND_NULL,
+    KIND_OTHER,
+    NULL_CODE,
+    OTHER_CODE,
+    Alphabet,
+    BoolArray,
+    CellGroups,
+    ColumnSet,
+    FloatArray,
+    Int64Array,
+    Measurement,
+    SyntheticTable,
+    UInt8Array,
+)
+from engine.tree import FittedTree, fit_tree
+
+PAIR_LIMIT = 400_000
+"""Most candidate pairs listed in full; above it they are sampled."""
+DRAWS_PER_ROW = 6
+"""Candidate pairs drawn for each row that lies in a box but in no smaller one."""
+COMMONEST = 16
+"""Letters of the other column that every letter is paired with where pairs are sampled."""
+EVERYWHERE = 1e-3
+"""Share of the rows spread over all candidates alike, so that raking can reach every margin."""
+UNRELEASED_CAP = 4.5
+"""Largest fitted count of a cell that was not released as such."""
+NOISE_LAYERS = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Places:
+    """Where candidates lie in the tree.
+
+    Attributes
+    ----------
+    node : ndarray of int64, shape (n_candidates,)
+        Deepest released node that holds the candidate, plus 1; 0 where not even a top node does.
+    released : ndarray of bool, shape (n_candidates,)
+        That node is the candidate itself.
+    """
+
+    node: Int64Array
+    released: BoolArray
+
+
+def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
+    """Column sets one column narrower, the one without the last column first."""
+    return tuple(combinations(columns, len(columns) - 1))
+
+
+def one_way_table(alphabet: Alphabet, tree: Measurement, layer_sd: int) -> SyntheticTable:
+    """The synthetic table of a single column: its alphabet.
+
+    Parameters
+    ----------
+    alphabet : Alphabet
+    tree : Measurement
+    layer_sd : int
+        Standard deviation of each noise layer at scale 1.
+    """
+    letters = np.arange(len(alphabet), dtype=np.int32)[:, None]
+    places = place_candidates(tree, (alphabet,), letters)
+    return SyntheticTable(
+        columns=tree.columns,
+        letters=letters,
+        n=alphabet.n,
+        measured=alphabet.measured,
+        groups=cell_groups(tree, places, alphabet.n, layer_sd),
+    )
+
+
+def lock_table(
+    tree: Measurement,
+    alphabets: tuple[Alphabet, ...],
+    narrower: tuple[SyntheticTable, ...],
+    *,
+    noisy_total: int,
+    floor: int,
+    layer_sd: int,
+    key: bytes,
+) -> SyntheticTable:
+    """Fit one table of two or more columns.
+
+    Parameters
+    ----------
+    tree : Measurement
+    alphabets : tuple of Alphabet
+        In the order of `tree.columns`.
+    narrower : tuple of SyntheticTable
+        The published tables of one column less, in the order of `sub_tables`.
+    noisy_total : int
+    floor : int
+        Fewest rows a released bucket can hold.
+    layer_sd : int
+        Standard deviation of each noise layer at scale 1.
+    key : bytes
+        Sampling key of this column set.
+
+    Returns
+    -------
+    SyntheticTable
+    """
+    without = tuple(Narrower(letters=t.letters, n=t.n) for t in reversed(narrower))
+    found = find_candidates(tree, alphabets, without, key)
+    places = place_candidates(tree, alphabets, found.letters)
+    has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
+    has_room[places.node[~places.released]] = True
+    total = float(alphabets[0].n.sum())
+    fitted = fit_tree(tree, noisy_total, total, has_room, floor)
+    start = spread(fitted, places, prior_weights(found, alphabets))
+    raked = rake(start, found.margins)
+    n = controlled_rounding(raked.x, found.margins, key)
+    kept = n > 0
+    letters, n = place_leftovers(found.letters[kept], n[kept], without)
+    places = place_candidates(tree, alphabets, letters)
+    return SyntheticTable(
+        columns=tree.columns,
+        letters=letters,
+        n=n,
+        measured=places.released,
+        groups=cell_groups(tree, places, n, layer_sd),
+        gap=max((margin_gap(letters, n, table, j) for j, table in enumerate(without)), default=0),
+        rake_cycles=raked.cycles,
+        rake_error=raked.error,
+    )
+
+
+def find_candidates(
+    tree: Measurement,
+    alphabets: tuple[Alphabet, ...],
+    without: tuple[Narrower, ...],
+    key: bytes,
+) -> Candidates:
+    """Join the narrower tables (entry j: without column j), or sample pairs where all would be too many."""
+    sizes = tuple(len(alphabet) for alphabet in alphabets)
+    if len(sizes) > 2 or sizes[0] * sizes[1] <= PAIR_LIMIT:
+        return join_candidates(without, sizes)
+    pairs = _sampled(tree, alphabets, key)
+    return Candidates(
+        letters=pairs.astype(np.int32),
+        margins=tuple(Margin(of=pairs[:, j], n=alphabets[j].n) for j in (0, 1)),
+    )
+
+
+def _sampled(tree: Measurement, alphabets: tuple[Alphabet, ...], key: bytes) -> Int64Array:
+    """Pairs drawn inside every released box for the rows in no smaller one, and some for each letter."""
+    low, high = code_bounds(tree.kind, tree.level, tree.index)
+    boxes = np.empty((tree.n_nodes + 1, 5), dtype=np.int64)
+    for j, alphabet in enumerate(alphabets):
+        place = _sort_key(alphabet.kind, alphabet.code)
+        boxes[1:, 2 * j] = np.searchsorted(place, _sort_key(tree.kind[:, j], low[:, j]))
+        boxes[1:, 2 * j + 1] = (
+            np.searchsorted(place, _sort_key(tree.kind[:, j], high[:, j]), side="right") - 1
+        )
+        boxes[0, 2 * j : 2 * j + 2] = 0, len(alphabet) - 1
+    counts = np.concatenate([[int(alphabets[0].n.sum())], tree.n])
+    beyond = counts - np.bincount(tree.parent + 1, weights=tree.n, minlength=len(counts))
+    boxes[:, 4] = DRAWS_PER_ROW * np.maximum(beyond.astype(np.int64), 1)
+    boxes = boxes[(boxes[:, 0] <= boxes[:, 1]) & (boxes[:, 2] <= boxes[:, 3])]
+    number = np.arange(int(boxes[:, 4].sum()), dtype=np.uint64)
+    bits = np.column_stack([siphash(key, [number, np.full_like(number, j)]) for j in (0, 1)])
+    drawn = sampled_pairs(alphabets[0].n, alphabets[1].n, boxes, bits)
+    # Every letter meets the other column's commonest ones, so that raking can reach its margin.
+    sizes = tuple(len(alphabet) for alphabet in alphabets)
+    sure = []
+    for j in (0, 1):
+        common = np.argsort(-alphabets[1 - j].n, kind="stable")[:COMMONEST]
+        grid = np.meshgrid(np.arange(sizes[j]), common, indexing="ij")
+        sure.append(np.column_stack([grid[j].ravel(), grid[1 - j].ravel()]))
+    pairs = np.concatenate([drawn, *sure])
+    return np.column_stack(np.divmod(np.unique(pairs[:, 0] * sizes[1] + pairs[:, 1]), sizes[1]))
+
+
+def _sort_key(kind: UInt8Array, code: Int64Array) -> NDArray[np.void]:
+    """Values in the order of an alphabet, as records that numpy can compare."""
+    out = np.empty(len(code), dtype=[("kind", np.int64), ("code", np.int64)])
+    out["kind"], out["code"] = kind, code
+    return out
+
+
+def place_candidates(
+    tree: Measurement, alphabets: tuple[Alphabet, ...], letters: Letters
+) -> Places:
+    """Find each candidate's deepest released node, going down one depth at a time.
+
+    Parameters
+    ----------
+    tree : Measurement
+    alphabets : tuple of Alphabet
+    letters : ndarray of int32, shape (n_candidates, n_columns)
+
+    Returns
+    -------
+    Places
+    """
+    place = np.zeros(len(letters), dtype=np.int64)
+    released = np.zeros(len(letters), dtype=bool)
+    alive = np.arange(len(letters))
+    bounds = np.searchsorted(tree.depth, np.arange(len(tree.scale) + 1))
+    for depth in range(len(tree.scale)):
+        nodes = slice(bounds[depth], bounds[depth + 1])
+        if nodes.start == nodes.stop or not len(alive):
+            break
+        hit = _match(tree, nodes, alphabets, letters[alive])
+        alive, hit = alive[hit >= 0], hit[hit >= 0] + nodes.start
+        place[alive] = hit + 1
+        released[alive] = (tree.level[hit] == 0).all(axis=1)
+    return Places(node=place, released=released)
+
+
+def _match(
+    tree: Measurement, nodes: slice, alphabets: tuple[Alphabet, ...], letters: Letters
+) -> Int64Array:
+    """Which of the nodes of one depth holds each combination of letters; -1 where none does."""
+    node_key = np.zeros(nodes.stop - nodes.start, dtype=np.int64)
+    own_key = np.zeros(len(letters), dtype=np.int64)
+    outside = np.zeros(len(letters), dtype=bool)
+    for j, alphabet in enumerate(alphabets):
+        level = int(tree.level[nodes, j].max())  # 0 for null and other, one level for all the rest
+        of_node = _signed(tree.kind[nodes, j], tree.index[nodes, j])
+        magnitude = np.where(alphabet.kind == KIND_NEGATIVE, ~alphabet.code, alphabet.code)
+        of_letter = _signed(alphabet.kind, magnitude >> level)
+        distinct = np.unique(of_node)
+        ordinal = np.minimum(np.searchsorted(distinct, of_letter), len(distinct) - 1)
+        ordinal[distinct[ordinal] != of_letter] = -1
+        mine = ordinal[letters[:, j]]
+        outside |= mine < 0
+        node_key = node_key * len(distinct) + np.searchsorted(distinct, of_node)
+        own_key = own_key * len(distinct) + mine
+    order = np.argsort(node_key)
+    ranked = node_key[order]
+    at = np.minimum(np.searchsorted(ranked, own_key), len(ranked) - 1)
+    return np.where((ranked[at] == own_key) & ~outside, order[at], -1)
+
+
+def _signed(kind: UInt8Array, index: Int64Array) -> Int64Array:
+    """One number for kind and index: negative ranges mirrored, null and other at the far end."""
+    out = np.where(kind == KIND_NEGATIVE, ~index, index)
+    out = np.where(kind == KIND_NULL, NULL_CODE, out)
+    return np.where(kind == KIND_OTHER, OTHER_CODE, out)
+
+
+def prior_weights(found: Candidates, alphabets: tuple[Alphabet, ...]) -> FloatArray:
+    """Weight of each candidate from the narrower tables: their product, each letter counted once.
+
+    A letter stands in k - 1 of the narrower tables, so k - 2 of its one-way counts are divided out: n_A n_B for
+    two columns, n_AB n_AC n_BC / (n_A n_B n_C) for three.
+    """
+    weight = np.ones(len(found.letters))
+    for margin in found.margins:
+        weight = weight * margin.n[margin.of]
+    for j, alphabet in enumerate(alphabets):
+        once = alphabet.n[found.letters[:, j]]
+        for _ in range(len(alphabets) - 2):
+            weight = weight / once
+    return weight
+
+
+def spread(fitted: FittedTree, places: Places, weight: FloatArray) -> FloatArray:
+    """Give each node's remainder to its own candidates by weight, capped for cells that were not released.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_candidates,)
+        Fitted rows before raking.
+    """
+    filled = ~places.released
+    x = fitted.mass[places.node]  # right for released cells; each is alone in its node
+    node, mass = places.node[filled], fitted.remainder
+    own = _shares(node, weight[filled], mass)
+    for _ in range(3):  # what the cap cuts off goes to the others of the box
+        over = own > UNRELEASED_CAP
+        if not over.any():
+            break
+        cut = np.where(over, UNRELEASED_CAP, 0.0)
+        left = mass - np.bincount(node, weights=cut, minlength=len(mass))
+        free = np.where(over, 0.0, weight[filled])
+        # A box whose candidates are all full keeps its mass: shared out over them again.
+        full = np.bincount(node, weights=free, minlength=len(mass)) <= 0
+        own = np.where(full[node], own, cut + _shares(node, free, np.maximum(left, 0.0)))
+    x[filled] = own
+    everywhere = float(np.cumsum(weight)[-1]) if len(weight) else 1.0
+    return x + weight * (EVERYWHERE * fitted.mass[0] / everywhere)
+
+
+def _shares(node: Int64Array, weight: FloatArray, mass: FloatArray) -> FloatArray:
+    """Share each node's mass among its candidates by weight."""
+    sums = np.bincount(node, weights=weight, minlength=len(mass))
+    rate = np.divide(mass, sums, out=np.zeros_like(mass), where=sums > 0)
+    return weight * rate[node]
+
+
+def cell_groups(
+    tree: Measurement, places: Places, n: Int64Array, layer_sd: int
+) -> CellGroups:
+    """What is known of the noise, a group for each released cell and each filled box that holds rows."""
+    group = 2 * places.node + places.released
+    held, inverse = np.unique(group, return_inverse=True)
+    rows = np.bincount(inverse, weights=n, minlength=len(held)).astype(np.int64)
+    node, measured = held // 2 - 1, held % 2 == 1
+    low, high = code_bounds(tree.kind, tree.level, tree.index)
+    inside = node >= 0
+    shape = (len(held), len(tree.columns))
+    kind = np.zeros(shape, dtype=np.uint8)
+    boxes = np.zeros((2, *shape), dtype=np.int64)
+    kind[inside] = tree.kind[node[inside]]
+    boxes[0][inside], boxes[1][inside] = low[node[inside]], high[node[inside]]
+    depth = np.where(inside, tree.depth[np.maximum(node, 0)] if tree.n_nodes else 0, 0)
+    sd = tree.scale[depth] * float(layer_sd) * np.sqrt(float(NOISE_LAYERS))
+    # No box: rows outside every released top bucket; kind 0 with low > high marks it.
+    kind[~inside] = KIND_NEGATIVE
+    boxes[0][~inside] = 1
+    return CellGroups(
+        kind=kind, low=boxes[0], high=boxes[1], n=rows, noise_sd=sd, measured=measured
+    )
+
+
+def margin_gap(letters: Letters, n: Int64Array, table: Narrower, dropped: int) -> int:
+    """Largest difference between a table summed over one column and the published narrower table.
+
+    Parameters
+    ----------
+    letters : ndarray of int32, shape (n_cells, n_columns)
+    n : ndarray of int64, shape (n_cells,)
+    table : Narrower
+        The published table without column `dropped`.
+    dropped : int
+    """
+    both = np.concatenate([np.delete(letters, dropped, axis=1), table.letters])
+    _, group = np.unique(both, axis=0, return_inverse=True)
+    signed = np.concatenate([n, -table.n])
+    return int(np.abs(np.bincount(group.ravel(), weights=signed)).max(initial=0))

@@ -1,0 +1,197 @@
+"""Measure: from encoded rows to what crosses the wall. The last module that sees a true count.
+
+Takes the encoded rows, the key and the column sets wanted; gives one `Measurement` a column set: first the total,
+then every one-way table (which fix the columns' released values and top levels), then the wider sets. Each depends
+on its own columns only: no other table asked for, nor the order of asking, changes a bucket.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from engine.cells import CellSource, DuckDBCells, EntityColumn, PairedEntities
+from engine.draws import Draws, EntitySets
+from engine.entities import ROWS_WITH_TOKENS
+from engine.errors import PrivacyError
+from engine.forest import grow
+from engine.ingest import Ingested
+from engine.ranges import ROOT_LEVEL
+from engine.schema import (
+    KIND_NEGATIVE,
+    KIND_NONNEGATIVE,
+    NULL_CODE,
+    OTHER_CODE,
+    Column,
+    ColumnSet,
+    Measurement,
+)
+
+CODED_ROWS = "coded_rows"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """The source of cells once the one-way tables are known.
+
+    Attributes
+    ----------
+    source : CellSource
+        Ranked columns coded by rank among their released values.
+    tops : dict
+        Top level of each column.
+    one_way : dict
+        The one-way measurement of each column, and of the total under the empty name.
+    """
+
+    source: CellSource
+    tops: dict[str, int]
+    one_way: dict[str, Measurement]
+
+
+def encoding_digest(column: Column) -> str:
+    """Digest of all that decides a column's codes: equal where the same value gets the same code."""
+    parts = [
+        column.kind,
+        column.value_type,
+        [column.resolution.base, column.resolution.exponent] if column.resolution else None,
+        [str(v) for v in column.domain] if column.domain is not None and column.public else None,
+        column.public,
+    ]
+    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+
+
+def measure_one_way(
+    ingested: Ingested,
+    entities: tuple[EntityColumn, ...],
+    columns: tuple[Column, ...],
+    draws: Draws,
+) -> Measured:
+    """Measure the total and every column; code ranked columns by released rank.
+
+    Raises
+    ------
+    PrivacyError
+        If not even the total passes the threshold.
+    """
+    raw = DuckDBCells(ingested.con, ROWS_WITH_TOKENS, ingested.sql_names, entities)
+    total = grow(raw.cells(()), (), draws)
+    if not total.n_nodes:
+        raise PrivacyError(
+            "the source has fewer entities than privacy.threshold asks for: nothing can be released"
+        )
+    values = {
+        column.name: released_values(raw, ingested, column, draws)
+        for column in columns
+        if column.is_ranked
+    }
+    _code_by_rank(ingested, values)
+    source = DuckDBCells(ingested.con, CODED_ROWS, ingested.sql_names, entities)
+    tops, one_way = {}, {"": total}
+    for column in columns:
+        top, tree = _one_way(source, column.name, draws)
+        tops[column.name] = top
+        one_way[column.name] = replace(tree, values=values.get(column.name))
+    return Measured(source=source, tops=tops, one_way=one_way)
+
+
+def released_values(
+    raw: CellSource, ingested: Ingested, column: Column, draws: Draws
+) -> tuple[object, ...]:
+    """Values of a ranked column that may be shown: its public domain, else those with enough entities."""
+    if column.public and column.domain is not None:
+        return column.domain
+    cells = raw.cells((column.name,))
+    passed = np.logical_and.reduce(
+        [draws.passes(_cell_sets(entity, cells.n_rows)) for entity in cells.entities]
+    )
+    codes = np.sort(cells.codes[passed, 0])
+    seen = [ingested.dictionaries[column.name][code] for code in codes if code != NULL_CODE]
+    if column.domain is None:
+        return tuple(value for value in seen if value != column.placeholder)
+    kept = set(seen)
+    return tuple(value for value in column.domain if value in kept)
+
+
+def _cell_sets(entity: object, n_rows: np.ndarray) -> EntitySets:  # type: ignore[type-arg]
+    """Entity set of each single cell."""
+    if not isinstance(entity, PairedEntities):
+        return EntitySets(size=n_rows, lanes=entity.lanes)  # type: ignore[attr-defined]
+    lanes = np.zeros((len(n_rows), 2), dtype=np.uint64)
+    np.add.at(lanes, entity.cell, entity.tokens[entity.entity])
+    return EntitySets(size=np.bincount(entity.cell, minlength=len(n_rows)), lanes=lanes)
+
+
+def _code_by_rank(ingested: Ingested, values: dict[str, tuple[object, ...]]) -> None:
+    """Make `coded_rows`: dictionary positions replaced by ranks, unreleased values by one code."""
+    con, replaced, joins = ingested.con, [], ""
+    for name, released in values.items():
+        sql = ingested.sql_names[name]
+        rank = {value: position for position, value in enumerate(released)}
+        codes = [rank.get(value, OTHER_CODE) for value in ingested.dictionaries[name]]
+        con.execute(f"CREATE TABLE ranks_{sql} (id BIGINT, code BIGINT)")
+        if codes:
+            con.execute(
+                f"INSERT INTO ranks_{sql} SELECT unnest(range(len($codes))), unnest($codes)",
+                {"codes": codes},
+            )
+        joins += f" LEFT JOIN ranks_{sql} ON ranks_{sql}.id = r.{sql}"
+        replaced.append(f"coalesce(ranks_{sql}.code, {NULL_CODE}) AS {sql}")
+    star = f"r.* REPLACE ({', '.join(replaced)})" if replaced else "r.*"
+    con.execute(f"CREATE TABLE {CODED_ROWS} AS SELECT {star} FROM {ROWS_WITH_TOKENS} r{joins}")
+    for name in values:
+        con.execute(f"DROP TABLE ranks_{ingested.sql_names[name]}")
+    con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
+
+
+def _one_way(source: CellSource, name: str, draws: Draws) -> tuple[int, Measurement]:
+    """Top level and released tree of one column."""
+    full = grow(source.cells((name,)), (ROOT_LEVEL,), draws)
+    top = top_level(full)
+    first = ROOT_LEVEL - top
+    kept = full.depth >= first
+    return top, Measurement(
+        columns=full.columns,
+        depth=full.depth[kept] - np.uint8(first),
+        kind=full.kind[kept],
+        level=full.level[kept],
+        index=full.index[kept],
+        parent=np.where(full.depth[kept] > first, full.parent[kept] - np.count_nonzero(~kept), -1),
+        n=full.n[kept],
+        scale=full.scale[first:],
+    )
+
+
+def top_level(tree: Measurement) -> int:
+    """Push each sign's root down while one of its halves is suppressed; the larger of the two levels.
+
+    Parameters
+    ----------
+    tree : Measurement
+        A one-way tree grown from `ROOT_LEVEL`.
+    """
+    top = 0
+    for sign in (KIND_NEGATIVE, KIND_NONNEGATIVE):
+        of_sign = tree.kind[:, 0] == sign
+        nodes_at = np.bincount(tree.depth[of_sign], minlength=ROOT_LEVEL + 1)
+        if not nodes_at[0]:
+            continue
+        # One node at a depth means that its sibling is suppressed: the root moves there.
+        depth = 0
+        while depth < ROOT_LEVEL and nodes_at[depth + 1] == 1:
+            depth += 1
+        top = max(top, ROOT_LEVEL - depth)
+    return top
+
+
+def measure_wider(
+    measured: Measured, column_sets: Iterable[ColumnSet], draws: Draws
+) -> Iterator[Measurement]:
+    """Measure column sets of two and more columns, one after the other."""
+    for columns in column_sets:
+        tops = tuple(measured.tops[name] for name in columns)
+        yield grow(measured.source.cells(columns), tops, draws)

@@ -1,0 +1,79 @@
+"""Snapped ranges: power-of-two ranges on absolute grids anchored at 0.
+
+A value is (kind, code). Each sign has its own dyadic tree from 0: the magnitude of a non-negative code is the
+code, that of a negative one is -1 - code, so that no boundary depends on the data. A range `(level, index)` holds
+the magnitudes index * 2**level .. (index + 1) * 2**level - 1 of one kind. Null and other are single values.
+Integers only, so equality is exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.schema import (
+    KIND_NEGATIVE,
+    KIND_NONNEGATIVE,
+    KIND_NULL,
+    KIND_OTHER,
+    NULL_CODE,
+    OTHER_CODE,
+    Int64Array,
+    UInt8Array,
+)
+
+ROOT_LEVEL = 63
+"""Every magnitude of an int64 lies in index 0 of this level."""
+
+
+def split_codes(codes: Int64Array) -> tuple[UInt8Array, Int64Array]:
+    """Split stored codes into kinds and magnitudes.
+
+    Parameters
+    ----------
+    codes : ndarray of int64, any shape
+        As ingest stores them: `NULL_CODE` and `OTHER_CODE` stand for these kinds.
+
+    Returns
+    -------
+    kind : ndarray of uint8
+    magnitude : ndarray of int64, all >= 0
+        0 for null and other.
+    """
+    kind = np.where(codes < 0, KIND_NEGATIVE, KIND_NONNEGATIVE).astype(np.uint8)
+    magnitude = np.where(codes < 0, ~codes, codes)
+    for special, code in ((KIND_NULL, NULL_CODE), (KIND_OTHER, OTHER_CODE)):
+        hit = codes == code
+        if hit.any():
+            kind[hit] = special
+            magnitude[hit] = 0
+    return kind, magnitude
+
+
+def code_bounds(
+    kind: UInt8Array, level: UInt8Array, index: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Smallest and largest code of each range; 0, 0 for null and other.
+
+    Parameters
+    ----------
+    kind, level : ndarray of uint8
+    index : ndarray of int64
+        All of one shape.
+
+    Returns
+    -------
+    low, high : ndarray of int64
+        Both ends belong to the range.
+    """
+    first = index << level.astype(np.int64)
+    last = first + ((np.int64(1) << level.astype(np.int64)) - 1)
+    negative = kind == KIND_NEGATIVE
+    special = (kind == KIND_NULL) | (kind == KIND_OTHER)
+    low = np.where(special, 0, np.where(negative, ~last, first))
+    high = np.where(special, 0, np.where(negative, ~first, last))
+    return low, high
+
+
+def levels_at(tops: tuple[int, ...], depth: int) -> tuple[int, ...]:
+    """Level of each column at a depth of its column set: all halve together, down to single values."""
+    return tuple(max(top - depth, 0) for top in tops)

@@ -1,0 +1,322 @@
+"""The nouns that both sides of the wall share: columns, measurements, alphabets, synthetic tables.
+
+All are frozen and keyword-only; arrays inside are never written to after construction.
+
+A value of a column is a pair `(kind, code)`: `kind` is one of the four constants below, `code` an int64. For
+grid columns (integer, real, decimal, boolean, date, timestamp) the code is the value in units of the column's
+resolution, on an absolute grid anchored at 0. For ranked columns (category, text) it is the rank of the value in
+the column's released list (the declared domain, where it is public).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+ColumnSet = tuple[str, ...]
+"""Sorted tuple of column names; names one table."""
+Int64Array = NDArray[np.int64]
+UInt64Array = NDArray[np.uint64]
+UInt8Array = NDArray[np.uint8]
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+
+KIND_NULL, KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_OTHER = 0, 1, 2, 3
+"""Kinds of a value: null; below 0; 0 and above; an unreleased value of a ranked column (its placeholder)."""
+NULL_CODE, OTHER_CODE = -(2**63), -(2**63) + 1
+"""Codes in the confidential table `rows` for null and for the placeholder: every value's own code is larger."""
+
+ColumnKind = Literal[
+    "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp"
+]
+ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp"]
+RANKED_KINDS = frozenset({"category", "text"})
+DEFAULT_PLACEHOLDER = "(other)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resolution:
+    """The grid step of a real or decimal column: `base ** exponent`, base 2 or 10.
+
+    Attributes
+    ----------
+    base : int
+        2 or 10.
+    exponent : int
+        The step's exponent; -2 with base 10 is cents.
+    """
+
+    base: int = 10
+    exponent: int = 0
+
+    @property
+    def step(self) -> float:
+        """The step as a float (for showing it; never for encoding)."""
+        return float(self.base) ** self.exponent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """One column of the source as the spec declares it.
+
+    Attributes
+    ----------
+    name : str
+        As in the source.
+    kind : str
+        How its values lie on the grid; see `ColumnKind`.
+    value_type : str
+        What a released value is; differs from `kind` only for categories (of integers, say).
+    resolution : Resolution or None
+        Grid step of real and decimal columns, None for all others.
+    domain : tuple or None
+        Declared list of values of a ranked column, in their order. None: not declared.
+    bounds : tuple of (value, value) or None
+        Declared smallest and largest value of a grid column, in the column's own type.
+    public : bool
+        The domain (or bounds) is public knowledge: its values are never suppressed as values.
+    detected : tuple of str
+        Names of the settings that `init` detected from the data and nobody has confirmed.
+    nulls : tuple of str
+        Spellings of null in text sources; the first is written by CSV export.
+    placeholder : str or None
+        Stands for the unreleased values of a ranked text column. None: their share goes to released values.
+    label : str
+        For people.
+    labels : tuple of (str, str)
+        Labels of single values, as (value as text, label).
+    """
+
+    name: str
+    kind: ColumnKind
+    value_type: ValueType
+    resolution: Resolution | None = None
+    domain: tuple[Any, ...] | None = None
+    bounds: tuple[Any, Any] | None = None
+    public: bool = False
+    detected: tuple[str, ...] = ()
+    nulls: tuple[str, ...] = ("",)
+    placeholder: str | None = None
+    label: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether values are coded by rank in a list, not by their place on a grid."""
+        return self.kind in RANKED_KINDS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """What crosses the wall for one column set: its released buckets, every one of them noisy.
+
+    Nodes are sorted by depth, then by place; a node is listed only if it and all its ancestors pass.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+        Empty for the total, which is one node of depth 0.
+    depth : ndarray of uint8, shape (n_nodes,)
+    kind, level : ndarray of uint8, shape (n_nodes, n_columns)
+        A range of column j holds 2**level[:, j] codes of its kind.
+    index : ndarray of int64, shape (n_nodes, n_columns)
+        Offset of the range in units of its size. Negative values are mirrored: code -1 has index 0 at level 0.
+    parent : ndarray of int64, shape (n_nodes,)
+        Position of the node that holds this one, one depth up; -1 at depth 0.
+    n : ndarray of int64, shape (n_nodes,)
+        Noisy number of rows; may be negative.
+    scale : ndarray of int64, shape (max_depth + 1,)
+        Per depth: the power of two that both noise layers were multiplied with (1: one row an entity).
+    values : tuple or None
+        One-way tables of a ranked column only: the released values in rank order.
+    """
+
+    columns: ColumnSet
+    depth: UInt8Array
+    kind: UInt8Array
+    level: UInt8Array
+    index: Int64Array
+    parent: Int64Array
+    n: Int64Array
+    scale: Int64Array
+    values: tuple[Any, ...] | None = None
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of released buckets."""
+        return len(self.n)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alphabet:
+    """The released values of one column: the letters that cells of every table are spelled with.
+
+    Sorted: null first, then negative, non-negative, other; each ascending by code. A value inside a released
+    range was drawn once, when the one-way table was fitted, so that every table shows the same values.
+
+    Attributes
+    ----------
+    column : Column
+    kind : ndarray of uint8, shape (n_values,)
+    code : ndarray of int64, shape (n_values,)
+        Grid code, or rank in `values` for ranked columns; 0 where kind is null or other.
+    n : ndarray of int64, shape (n_values,)
+        Fitted number of rows, all > 0.
+    measured : ndarray of bool, shape (n_values,)
+        The value is itself a released bucket (else it was drawn inside a released range).
+    values : tuple or None
+        Ranked columns: the released values in rank order.
+    """
+
+    column: Column
+    kind: UInt8Array
+    code: Int64Array
+    n: Int64Array
+    measured: BoolArray
+    values: tuple[Any, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellGroups:
+    """What is known of the noise: one entry for each released finest bucket and each filled remainder.
+
+    Attributes
+    ----------
+    kind : ndarray of uint8, shape (n_groups, n_columns)
+    low, high : ndarray of int64, shape (n_groups, n_columns)
+        The box of codes, both ends included (0, 0 where kind is null or other).
+    n : ndarray of int64, shape (n_groups,)
+        Fitted number of rows in the group.
+    noise_sd : ndarray of float64, shape (n_groups,)
+        Standard deviation, in rows, of the noise of the bucket it was read from.
+    measured : ndarray of bool, shape (n_groups,)
+        True: a released bucket of single values. False: the remainder of a box, filled blindly.
+    """
+
+    kind: UInt8Array
+    low: Int64Array
+    high: Int64Array
+    n: Int64Array
+    noise_sd: FloatArray
+    measured: BoolArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SyntheticTable:
+    """One fitted table: distinct synthetic rows with their number.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+    letters : ndarray of int32, shape (n_cells, n_columns)
+        Positions in the columns' alphabets; rows distinct, in lexicographic order.
+    n : ndarray of int64, shape (n_cells,)
+        Number of synthetic rows, all > 0.
+    measured : ndarray of bool, shape (n_cells,)
+        The cell is itself a released bucket (else filled within a larger one).
+    groups : CellGroups
+    gap : int
+        Largest difference between a margin of this table and the published narrower table.
+    rake_cycles : int
+        Raking cycles run (0: nothing to rake to).
+    rake_error : float
+        Largest relative margin error when raking stopped.
+    """
+
+    columns: ColumnSet
+    letters: NDArray[np.int32]
+    n: Int64Array
+    measured: BoolArray
+    groups: CellGroups
+    gap: int = 0
+    rake_cycles: int = 0
+    rake_error: float = 0.0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of synthetic rows."""
+        return int(self.n.sum())
+
+
+def column_set(names: Sequence[str]) -> ColumnSet:
+    """Return the canonical name of a table: its columns, sorted by code point."""
+    return tuple(sorted(names))
+
+
+def quoted(name: str) -> str:
+    """Quote an identifier for DuckDB SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Quote a string for DuckDB SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceSpec:
+    """Where the rows are and whom they are about.
+
+    Attributes
+    ----------
+    path : str or None
+        CSV, Parquet (file or glob) or DuckDB file; None where a frame was handed over in Python.
+    format : str
+        "csv", "parquet", "duckdb" or "frame".
+    table : str or None
+        Table (or schema.table) of a DuckDB file.
+    entities : tuple of str
+        Columns that name the protected entities; empty: each row is one.
+    identity : tuple of str
+        Columns that identify a row where there are no entity columns; empty: all columns of the spec.
+    """
+
+    path: str | None
+    format: Literal["csv", "parquet", "duckdb", "frame"]
+    table: str | None = None
+    entities: tuple[str, ...] = ()
+    identity: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseHeader:
+    """What a release says of itself before any table: all of it public.
+
+    Attributes
+    ----------
+    title : str
+    logical_name : str
+        Name of the logical table in SQL.
+    vintage : str
+    mode : str
+        "sticky".
+    key_id : str
+        Public name of the key (a keyed digest, 16 hex digits); tells keys apart, reveals nothing.
+    privacy : dict
+        The privacy parameters as plain values.
+    engine_version : str
+    columns : tuple of Column
+        The columns of the tables, without the entity columns.
+    tables : tuple of ColumnSet
+        The tables to be published, by width, then name.
+    notes : tuple of str
+        Sentences for readers of the release.
+    """
+
+    title: str
+    logical_name: str
+    vintage: str
+    mode: str
+    key_id: str
+    privacy: dict[str, Any] = field(default_factory=dict)
+    engine_version: str = ""
+    columns: tuple[Column, ...] = ()
+    tables: tuple[ColumnSet, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,184 @@
+"""The one place on disk for confidential working data, and the connection that uses it.
+
+Takes nothing; gives a directory that only we can open, and a DuckDB connection whose spills and (for big sources)
+whose tables lie in it. Invariant: nothing confidential touches the disk anywhere else, the directory is gone when
+the context ends, and what a kill -9 left behind is swept at the next start: a directory belongs to a live process
+exactly while that process holds the lock on the file `lock` inside it.
+Files are encrypted with a random key that exists in memory only, where this DuckDB can. DuckDB does so offline
+with its built-in cipher, which it calls unsafe because of its random numbers: it keeps a left-over file from a
+casual reader, no more. The mode 0700 and the sweep are what protects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+
+from engine.errors import StoreError
+from engine.schema import literal
+
+
+@contextlib.contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """Give an empty directory of our own; remove it at the end, and left-overs of killed processes before.
+
+    Yields
+    ------
+    Path
+        Directory of mode 0700 under `<temporary folder>/tablepack-<uid>`.
+
+    Raises
+    ------
+    StoreError
+        If the base folder is not ours alone, or cannot be written.
+    """
+    base = _base_directory()
+    try:
+        with _locked(base / "sweep.lock"):
+            _sweep(base)
+            own = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=base))
+            lock = os.open(own / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        raise StoreError(f"scratch folder {base}: cannot be written ({error.strerror})") from None
+    try:
+        yield own
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+        os.close(lock)
+
+
+def _base_directory() -> Path:
+    """The folder of this user's scratch directories, made if needed; refused unless it is ours alone."""
+    base = Path(tempfile.gettempdir()) / f"tablepack-{os.getuid()}"
+    try:
+        with contextlib.suppress(FileExistsError):
+            base.mkdir(mode=0o700)
+        info = base.lstat()
+    except OSError as error:
+        raise StoreError(f"scratch folder {base}: cannot be made ({error.strerror})") from None
+    if not stat.S_ISDIR(info.st_mode):
+        raise StoreError(f"scratch folder {base}: is not a directory; remove it or set TMPDIR")
+    if info.st_uid != os.getuid():
+        raise StoreError(f"scratch folder {base}: belongs to another user; set TMPDIR to a folder of yours")
+    if info.st_mode & 0o077:
+        raise StoreError(f"scratch folder {base}: others can open it; allow its owner only: chmod 700 {base}")
+    return base
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock on a file, waiting for it."""
+    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sweep(base: Path) -> None:
+    """Remove directories whose lock nobody holds. The caller holds the sweep lock, so none is half-made."""
+    for left in base.iterdir():
+        if left.is_symlink() or not left.is_dir():
+            continue
+        try:
+            handle = os.open(left / "lock", os.O_RDWR)
+        except OSError:
+            shutil.rmtree(left, ignore_errors=True)
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(handle)
+
+
+def confidential_connection(
+    scratch: Path,
+    *,
+    on_disk: bool = False,
+    threads: int | None = None,
+    memory_limit: str | None = None,
+) -> duckdb.DuckDBPyConnection:
+    """Open the connection that holds source rows and true counts.
+
+    Parameters
+    ----------
+    scratch : Path
+        From `scratch_directory`; spills go there.
+    on_disk : bool
+        Tables live in a DuckDB file in the scratch directory, not in memory: for sources larger than memory.
+    threads : int, optional
+        Number of threads; DuckDB's own choice by default.
+    memory_limit : str, optional
+        As DuckDB spells it, "2GB" for example.
+
+    Returns
+    -------
+    DuckDBPyConnection
+        Loads no extension, reads no Python variable, shows no progress; its time zone is UTC.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be made or a limit is not understood.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
+        "temp_directory": str(scratch / "spill"),
+        "preserve_insertion_order": "false" if on_disk else "true",
+    }
+    if threads is not None:
+        config["threads"] = str(threads)
+    if memory_limit is not None:
+        config["memory_limit"] = memory_limit
+    try:
+        con = duckdb.connect(":memory:", config=config)
+    except duckdb.Error:
+        con = None
+    if con is None:
+        raise StoreError("the working database cannot be opened: check the limits of threads and memory")
+    con.execute("SET enable_progress_bar = false")
+    con.execute("SET TimeZone = 'UTC'")
+    is_encrypted = _encrypt_spills(con)
+    if on_disk:
+        _attach_scratch(con, scratch / "confidential.duckdb", is_encrypted=is_encrypted)
+    return con
+
+
+def _encrypt_spills(con: duckdb.DuckDBPyConnection) -> bool:
+    """Switch on the encryption of temporary files, where this DuckDB can do it without an extension."""
+    try:
+        con.execute("SET force_mbedtls_unsafe = 'true'")
+        con.execute("SET temp_file_encryption = true")
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _attach_scratch(con: duckdb.DuckDBPyConnection, path: Path, *, is_encrypted: bool) -> None:
+    """Make the file and let new tables go there; its key is never kept on our side."""
+    option = f" (ENCRYPTION_KEY '{secrets.token_hex(32)}')" if is_encrypted else ""
+    try:
+        con.execute(f"ATTACH {literal(str(path))} AS scratch{option}")
+        con.execute("USE scratch")
+        is_open = True
+    except duckdb.Error:
+        is_open = False
+    if not is_open:
+        con.close()
+        raise StoreError(f"scratch folder {path.parent}: the working database cannot be made there")

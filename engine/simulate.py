@@ -1,0 +1,237 @@
+"""A simulated census of any size: people in households in areas, and their health visits.
+
+Takes a folder, a number of people and a seed; gives `people.parquet` and `events.parquet`, made to
+look like a real census (UK-like shares, "not applicable" nulls that follow rules, impossible pairs
+that never occur). Nobody in it exists, so all of it is public.
+
+Invariant: the same people, seed and numpy version give the same rows in the same order, in bounded
+memory: blocks of `BLOCK_PEOPLE` people are drawn and written one after the other, each from a
+generator of its own. The block size is part of what a seed means: with another one, the same seed
+is another census.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.errors import SpecError, StoreError
+from engine.simulate_columns import CENSUS_COLUMNS, EVENT_COLUMNS
+from engine.simulate_draw import permuted
+from engine.simulate_events import draw_events
+from engine.simulate_files import merge_parts, write_part
+from engine.simulate_people import draw_people
+from engine.simulate_work import Columns
+
+SMALLEST, LARGEST = 1_000, 100_000_000
+"""Fewest and most people of a census."""
+BLOCK_PEOPLE = 250_000
+"""People drawn at a time: bounds the memory, and belongs to what a seed means."""
+_PERSON, _HOUSEHOLD = 0, 1
+_PEOPLE_STREAM, _EVENT_STREAM = 0, 1
+_TABLES = {"people": CENSUS_COLUMNS, "events": EVENT_COLUMNS}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SimulatedCensus:
+    """What `simulate_census` has written.
+
+    Attributes
+    ----------
+    people, events : Path
+        The Parquet files.
+    csv : tuple of Path
+        The same as CSV, where asked for.
+    seed : int
+    n_people, n_households, n_events : int
+        Rows (and households); public, as nobody in them exists.
+    """
+
+    people: Path
+    events: Path
+    csv: tuple[Path, ...]
+    seed: int
+    n_people: int
+    n_households: int
+    n_events: int
+
+
+def simulate_census(
+    directory: Path,
+    *,
+    people: int,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+    csv: bool = False,
+) -> SimulatedCensus:
+    """Simulate a census and write it to an empty or new folder.
+
+    Parameters
+    ----------
+    directory : Path
+        Empty, or not there yet.
+    people : int
+        From 1,000 to 100 million.
+    seed : int
+        0 or above; chooses the census.
+    progress : callable of (int, int), optional
+        Called after each block with the people drawn so far and in all.
+    csv : bool
+        Write `people.csv` and `events.csv` too (null is an empty field).
+
+    Returns
+    -------
+    SimulatedCensus
+
+    Raises
+    ------
+    SpecError
+        If a number is out of range.
+    StoreError
+        If the folder holds something or cannot be written. Nothing is left in it then.
+    """
+    directory = Path(directory)
+    _check_numbers(people, seed)
+    _check_folder(directory)
+    is_new = not directory.exists()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".simulate-", dir=directory) as staging:
+            households, events = _write_tables(Path(staging), people, seed, progress, csv)
+            files = _move_finished(Path(staging) / "done", directory)
+    except (OSError, duckdb.Error) as error:
+        _remove_new(directory, is_new)
+        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise StoreError(f"census: cannot write to {directory}: {reason}") from error
+    except BaseException:
+        _remove_new(directory, is_new)
+        raise
+    return SimulatedCensus(
+        people=files["people.parquet"],
+        events=files["events.parquet"],
+        csv=tuple(path for name, path in sorted(files.items()) if name.endswith(".csv")),
+        seed=seed,
+        n_people=people,
+        n_households=households,
+        n_events=events,
+    )
+
+
+def draw_block(block: int, *, people: int, seed: int) -> tuple[Columns, Columns]:
+    """Draw the people and events of one block, as codes, in the order of the files.
+
+    Parameters
+    ----------
+    block : int
+        From 0; the block holds the people from `block * BLOCK_PEOPLE` on.
+    people, seed : int
+        As of the whole census.
+
+    Returns
+    -------
+    tuple of dict of str to ndarray
+        Columns of people and of events; see `draw_people` and `draw_events`.
+    """
+    first = block * BLOCK_PEOPLE
+    n = min(BLOCK_PEOPLE, people - first)
+    rng = _generator(seed, block, _PEOPLE_STREAM)
+    columns = draw_people(rng, n)
+    places = first + np.arange(n)
+    household = first + columns["household_place"]
+    columns["person_id"] = 1 + permuted(places, size=people, seed=seed, purpose=_PERSON)
+    columns["household_id"] = 1 + permuted(household, size=people, seed=seed, purpose=_HOUSEHOLD)
+    # Neighbouring rows must not tell who lives together.
+    order = rng.permutation(n)
+    columns = {name: values[order] for name, values in columns.items()}
+    return columns, draw_events(_generator(seed, block, _EVENT_STREAM), columns)
+
+
+def _generator(seed: int, block: int, stream: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream)))
+
+
+def _check_numbers(people: int, seed: int) -> None:
+    problems = []
+    if not _is_whole(people) or not SMALLEST <= people <= LARGEST:
+        problems.append(
+            f"census.people: {people!r} is not a whole number from {SMALLEST:,} to {LARGEST:,}"
+        )
+    if not _is_whole(seed) or seed < 0:
+        problems.append(f"census.seed: {seed!r} is not a whole number of 0 or above")
+    if problems:
+        raise SpecError(problems)
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _check_folder(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise StoreError(f"census: {directory} is a file; a folder is needed, empty or new")
+    try:
+        is_empty = not directory.exists() or not any(directory.iterdir())
+    except OSError as error:
+        raise StoreError(f"census: cannot read {directory}: {error.strerror}") from error
+    if not is_empty:
+        raise StoreError(f"census: the folder {directory} is not empty; name an empty or new one")
+
+
+def _write_tables(
+    staging: Path,
+    people: int,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+    csv: bool,
+) -> tuple[int, int]:
+    """Write all blocks as parts, then each table; number of households and of events."""
+    done = staging / "done"
+    done.mkdir()
+    households = events = 0
+    n_blocks = -(-people // BLOCK_PEOPLE)
+    with duckdb.connect(config=_configuration(staging)) as connection:
+        for block in range(n_blocks):
+            drawn = draw_block(block, people=people, seed=seed)
+            for (table, columns), values in zip(_TABLES.items(), drawn, strict=True):
+                write_part(connection, columns, values, staging / f"{table}-{block:04}.parquet")
+            households += len(np.unique(drawn[0]["household_place"]))
+            events += len(drawn[1]["person_id"])
+            if progress is not None:
+                progress(min(people, (block + 1) * BLOCK_PEOPLE), people)
+        for table in _TABLES:
+            parts = [staging / f"{table}-{block:04}.parquet" for block in range(n_blocks)]
+            merge_parts(connection, parts, done / f"{table}.parquet", csv)
+    return households, events
+
+
+def _configuration(staging: Path) -> dict[str, str | bool | int | float | list[str]]:
+    return {
+        "memory_limit": "800MB",
+        "temp_directory": str(staging / "spill"),
+        "threads": min(4, os.cpu_count() or 1),
+    }
+
+
+def _move_finished(done: Path, directory: Path) -> dict[str, Path]:
+    files = {path.name: directory / path.name for path in sorted(done.iterdir())}
+    for name, target in files.items():
+        os.replace(done / name, target)
+    return files
+
+
+def _remove_new(directory: Path, is_new: bool) -> None:
+    """Leave the folder as it was found: empty, or not there."""
+    with contextlib.suppress(OSError):
+        for name in _TABLES:
+            for ending in ("parquet", "csv"):
+                (directory / f"{name}.{ending}").unlink(missing_ok=True)
+        if is_new:
+            directory.rmdir()

@@ -1,0 +1,106 @@
+"""Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
+
+Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
+ones; the estimates of one depth are brought onto {x >= 0} with their sum kept, so that noise does not pass for
+people. Then released children and remainder are scaled to the parent's fitted count, so that a range has one value
+and the error of wide ranges does not grow with the leaves in it. The remainder is blind: it comes from noisy
+counts alone, never from rows left over. DESIGN section 5.
+
+Order of operations is fixed (bincount and cumsum add in sequence), so every machine gets the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.schema import BoolArray, FloatArray, Int64Array, Measurement
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FittedTree:
+    """Fitted masses of the nodes of a measurement; entry 0 is the virtual root (the total).
+
+    Attributes
+    ----------
+    mass : ndarray of float64, shape (n_nodes + 1,)
+        Fitted number of rows in each node.
+    remainder : ndarray of float64, shape (n_nodes + 1,)
+        Part of it that lies in no released child.
+    """
+
+    mass: FloatArray
+    remainder: FloatArray
+
+
+def fit_tree(
+    tree: Measurement, noisy_total: int, total: float, has_room: BoolArray, floor: int
+) -> FittedTree:
+    """Fit all nodes to a total.
+
+    Parameters
+    ----------
+    tree : Measurement
+    noisy_total : int
+        Measured count of everything.
+    total : float
+        Fitted count of everything.
+    has_room : ndarray of bool, shape (n_nodes + 1,)
+        Whether a node (the virtual root first) has candidate cells outside its released children.
+    floor : int
+        Fewest rows a released bucket can hold.
+
+    Returns
+    -------
+    FittedTree
+    """
+    parent = tree.parent + 1
+    counts = np.concatenate([[noisy_total], np.maximum(tree.n, floor)]).astype(np.float64)
+    of_children = np.bincount(parent, weights=counts[1:], minlength=len(counts))
+    n_children = np.bincount(parent, minlength=len(counts))
+    raw = np.concatenate([[noisy_total], tree.n]) - of_children
+    depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
+    remainder = _remainders(raw, depth, has_room, n_children)
+    whole = of_children + remainder
+    mass = np.zeros(len(counts))
+    mass[0] = total
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        here = np.flatnonzero(depth == level)
+        above = parent[here - 1]
+        mass[here] = mass[above] * counts[here] / whole[above]
+    share = np.divide(remainder, whole, out=np.ones_like(whole), where=n_children > 0)
+    return FittedTree(mass=mass, remainder=mass * np.where(has_room, share, 0.0))
+
+
+def _remainders(
+    raw: FloatArray, depth: Int64Array, has_room: BoolArray, n_children: Int64Array
+) -> FloatArray:
+    """Remainder of each node with released children and room, per depth with the sum kept."""
+    out = np.zeros(len(raw))
+    estimated = has_room & (n_children > 0)
+    for level in range(int(depth.max(initial=0)) + 1):
+        here = np.flatnonzero(estimated & (depth == level))
+        if len(here):
+            out[here] = positive_with_sum(raw[here])
+    alone = has_room & (n_children == 0)
+    out[alone] = 1.0  # all of it: any positive weight
+    return out
+
+
+def positive_with_sum(x: FloatArray) -> FloatArray:
+    """Nearest point to x with no negative entry and the same sum (0 where the sum is negative).
+
+    Notes
+    -----
+    Euclidean projection onto the simplex: max(x - t, 0) for the one t that keeps the sum; Held, Wolfe and
+    Crowder 1974, doi:10.1007/BF01580223.
+    """
+    falling = -np.sort(-x)
+    running = np.cumsum(falling)
+    total = running[-1]
+    if total <= 0:
+        return np.zeros_like(x)
+    shift = (running - total) / np.arange(1, len(x) + 1)
+    t = shift[np.flatnonzero(falling > shift)[-1]]
+    return np.maximum(x - t, 0.0)
