@@ -33,6 +33,7 @@ def fit_alphabet(
     noisy_total: int,
     total: int,
     floor: int,
+    layer_sd: int,
     code_limits: tuple[int, int] | None,
     key: bytes,
 ) -> Alphabet:
@@ -47,6 +48,8 @@ def fit_alphabet(
         Measured and fitted number of rows.
     floor : int
         Fewest rows a released bucket can hold.
+    layer_sd : int
+        Standard deviation of each noise layer at scale 1.
     code_limits : tuple of int or None
         Smallest and largest code the column can have, where declared (ranked columns: 0 and the last rank).
     key : bytes
@@ -60,9 +63,16 @@ def fit_alphabet(
     low, high = code_bounds(tree.kind[:, 0], tree.level[:, 0], tree.index[:, 0])
     room_low, room_high = _room(tree, low, high, code_limits)
     has_room = np.concatenate([[False], room_low <= room_high])
-    fitted = fit_tree(tree, noisy_total, float(total), has_room, floor)
+    fitted = fit_tree(
+        tree,
+        noisy_total=noisy_total,
+        total=float(total),
+        has_room=has_room,
+        floor=floor,
+        layer_sd=layer_sd,
+    )
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
-    single = (tree.level[:, 0] == 0) & _is_leaf(tree)
+    single = (tree.level[:, 0] == 0) & is_leaf(tree)
     kinds, codes = _drawn(tree.kind[:, 0], room_low, room_high, np.where(single, 0, left[1:]), key)
     kind = np.concatenate([tree.kind[single, 0], kinds])
     code = np.concatenate([low[single], codes])
@@ -90,7 +100,7 @@ def _without_folded(tree: Measurement, column: Column) -> Measurement:
     )
 
 
-def _is_leaf(tree: Measurement) -> BoolArray:
+def is_leaf(tree: Measurement) -> BoolArray:
     """Nodes without released children."""
     held = tree.parent[tree.parent >= 0]
     out = np.ones(tree.n_nodes, dtype=bool)

@@ -39,7 +39,7 @@ _PLAIN_TYPES = {
     "timestamp": "TIMESTAMP",
 }
 _FIRST_DAY = datetime.date(1970, 1, 1)
-_FIRST_SECOND = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - TIMESTAMP without zone
+_FIRST_SECOND = datetime.datetime(1970, 1, 1)
 _INT64 = np.iinfo(np.int64)
 
 

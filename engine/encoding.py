@@ -16,21 +16,32 @@ from typing import Any, Literal
 from engine.schema import Column, Resolution, literal, quoted
 
 CellClass = Literal[
-    "text", "integer", "float", "decimal", "boolean", "date", "timestamp", "zoned", "blob", "other"
+    "text",
+    "integer",
+    "float",
+    "decimal",
+    "boolean",
+    "date",
+    "timestamp",
+    "nanoseconds",
+    "zoned",
+    "blob",
+    "other",
 ]
 """What the DuckDB types come down to."""
 CODE_LIMIT = 2**63 - 2
 """Codes of values lie between minus and plus this: the two below are taken."""
 
 _CLASSES: dict[str, CellClass] = {
-    **dict.fromkeys(("VARCHAR", "JSON", "UUID", "TIME"), "text"),
+    **dict.fromkeys(("VARCHAR", "JSON", "UUID", "TIME", '"NULL"'), "text"),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "integer"),
     **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "integer"),
     **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "timestamp"),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"), "timestamp"),
     "BOOLEAN": "boolean",
     "DATE": "date",
     "TIMESTAMP WITH TIME ZONE": "zoned",
+    "TIMESTAMP_NS": "nanoseconds",
     "BLOB": "blob",
 }
 _EPOCH = datetime.date(1970, 1, 1)
@@ -122,9 +133,7 @@ def code_sql(column: Column, sql_type: str, cell: str) -> str:
         case "date":
             code = _days(found, cell)
         case "timestamp":
-            moment = _microseconds(found, cell)
-            # DuckDB's // cuts towards zero: go down to the full second first.
-            code = f"(({moment}) - ((({moment}) % {_SECOND_US}) + {_SECOND_US}) % {_SECOND_US}) // {_SECOND_US}"
+            code = _floor_division(_microseconds(found, cell), _SECOND_US)
         case "decimal" if _is_digits(column.resolution):
             code = _decimal(found, cell, -_resolution(column).exponent)
         case _:
@@ -177,6 +186,11 @@ def _is_digits(step: Resolution | None) -> bool:
 def _factor(step: Resolution) -> float:
     """What to multiply with (exponent below 0) or to divide by: exact for all steps in use."""
     return float(step.base ** abs(step.exponent))
+
+
+def _floor_division(number: str, by: int) -> str:
+    """Division downwards; DuckDB's own // cuts towards zero."""
+    return f"(({number}) - ((({number}) % {by}) + {by}) % {by}) // {by}"
 
 
 def _within(code: str) -> str:
@@ -287,6 +301,7 @@ def _days(found: CellClass, cell: str) -> str:
             "text": from_text,
             "date": from_date,
             "timestamp": lambda v: from_moment(_microseconds("timestamp", v)),
+            "nanoseconds": lambda v: from_moment(_microseconds("nanoseconds", v)),
             "zoned": lambda v: from_moment(_microseconds("zoned", v)),
         },
     )
@@ -309,6 +324,7 @@ def _microseconds(found: CellClass, cell: str) -> str:
             "text": from_text,
             "date": lambda v: f"epoch_us(CAST({v} AS TIMESTAMP))",
             "timestamp": lambda v: f"epoch_us(CAST({v} AS TIMESTAMP))",
+            "nanoseconds": lambda v: _floor_division(f"epoch_ns({v})", 1000),
             "zoned": lambda v: f"epoch_us({v})",
         },
     )

@@ -54,38 +54,38 @@ def register_frame(con: duckdb.DuckDBPyConnection, frame: Any) -> Frame:
     Raises
     ------
     SpecError
-        If it is none of these.
+        If it is none of these, or pyarrow is missing.
     DataError
         If it has no columns, names that are not text, or cannot be read.
     """
     if isinstance(frame, pd.DataFrame):
         prepared, unreadable, mixed = _prepared(frame)
         names = tuple(frame.columns)
-        # Doubles would be renamed; the caller refuses them by name, so what is registered does not matter.
         shown: Any = prepared
     elif hasattr(frame, "__arrow_c_stream__"):
         shown = _arrow_table(frame)
-        names, unreadable, mixed = tuple(getattr(shown, "column_names", ())), {}, frozenset()
+        names, unreadable, mixed = tuple(shown.column_names), {}, frozenset()
     else:
         raise SpecError("source: wants a path, a pandas DataFrame or an Arrow table")
     try:
         con.register("frame", shown)
-        described = con.execute("DESCRIBE frame").fetchall()
+        con.execute("DESCRIBE frame").fetchall()
         is_open = True
     except (duckdb.Error, TypeError, ValueError):
         is_open = False
     if not is_open:
         raise DataError("the data frame: has no columns, or a column of a type that cannot be read")
-    names = names or tuple(str(row[0]) for row in described)
     return Frame(columns=names, unreadable=unreadable, mixed_numbers=mixed)
 
 
 def _arrow_table(frame: Any) -> Any:
-    """Hold a stream as a table, so that it can be read more than once, where pyarrow is installed."""
+    """Hold a stream as a table, so that it can be read more than once."""
     try:
         import pyarrow as pa
     except ImportError:
-        return frame
+        pa = None
+    if pa is None:
+        raise SpecError('source: an Arrow object needs pyarrow: pip install "tablepack[arrow]"')
     return frame if isinstance(frame, pa.Table) else pa.table(frame)
 
 

@@ -162,6 +162,11 @@ def _check_columns(source: Source, columns: Sequence[Column], entities: Sequence
         raise SpecError([f"columns.{name}: the entity column is not declared" for name in undeclared])
     problems = [f"column {n!r}: {source.unreadable[n]}" for n in wanted if n in source.unreadable]
     problems += [
+        f"column {column.name!r}: is of type {source.types[column.name].partition('(')[0]}, which cannot be read"
+        for column in columns
+        if cell_class(source.types[column.name]) in ("other", "" if column.name in entities else "blob")
+    ]
+    problems += [
         f"column {column.name!r}: holds both whole and other numbers as Python objects; "
         "convert it to one type, or declare it a number"
         for column in columns
@@ -241,36 +246,43 @@ def _why(con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, *, is_en
     is_list = column.is_ranked or is_entity
     code = (value_sql if is_list else code_sql)(column, sql_type, cell)
     wanted = column.value_type if is_list else column.kind
-    number = f"TRY_CAST({cell} AS DOUBLE)" if found in ("text", "float", "decimal") else "NULL"
-    # A text such as "1e400" overflows to infinity: it is a number too large, not one that is infinite.
     spelled = f"lower(trim(CAST({cell} AS VARCHAR), ' +-')) IN ('inf', 'infinity')"
-    big = f"abs({number}) > {CODE_LIMIT if found == 'text' else 2**53}"
-    if found == "integer":
-        big = "true"
+    big = _is_too_large(found, wanted, cell)
     has_null, has_infinite, has_big, has_other = fetch(
         con,
         f"SELECT bool_or({cell} IS NULL), bool_or({cell} IS NOT NULL AND {code} IS NULL AND {spelled}), "
-        f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {spelled} AND coalesce({big}, false)), "
-        f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {spelled} AND NOT coalesce({big}, false)) "
+        f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {spelled} AND {big}), "
+        f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {spelled} AND NOT {big}) "
         "FROM source",
         _PLACE,
     )[0]
-    is_number = wanted in ("integer", "real", "decimal")
     problems = []
     place = f"column {column.name!r}"
     if is_entity and has_null:
         problems.append(f"{place}: an entity id is null; every row must name its entity")
     if has_infinite:
         problems.append(f"{place}: holds infinite values; write them as null or leave these rows out")
-    if has_big and is_number:
+    if has_big:
         problems.append(_too_large(place, wanted, found))
-    if has_other or (has_big and not is_number):
+    if has_other:
         problems.append(
             f"{place}: holds values that are not {_KIND_WORDS[wanted]}, as declared "
             f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as "category" or '
             '"text", or add the spelling of null to "nulls"'
         )
     return problems
+
+
+def _is_too_large(found: str, wanted: str, cell: str) -> str:
+    """Condition: a cell that has no code is a number all the same."""
+    if wanted not in ("integer", "real", "decimal") or found not in ("text", "float", "integer", "decimal"):
+        return "false"
+    if found == "integer":
+        return "true"
+    # A text such as "1e400" overflows to infinity: it is a number too large, not one that is infinite.
+    number = f"TRY_CAST({cell} AS DOUBLE)"
+    least = {"text": CODE_LIMIT, "decimal": CODE_LIMIT, "float": 2**53}[found] if wanted == "integer" else 0
+    return f"coalesce(NOT isnan({number}) AND abs({number}) >= {least}::DOUBLE, false)"
 
 
 def _too_large(place: str, wanted: str, found: str) -> str:

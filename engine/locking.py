@@ -137,7 +137,14 @@ def lock_table(
     has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
     has_room[places.node[~places.released]] = True
     total = float(alphabets[0].n.sum())
-    fitted = fit_tree(tree, noisy_total, total, has_room, floor)
+    fitted = fit_tree(
+        tree,
+        noisy_total=noisy_total,
+        total=total,
+        has_room=has_room,
+        floor=floor,
+        layer_sd=layer_sd,
+    )
     start = spread(fitted, places, prior_weights(found, alphabets))
     raked = rake(start, found.margins)
     n = controlled_rounding(raked.x, found.margins, key)

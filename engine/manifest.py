@@ -272,7 +272,7 @@ def alphabet_hash(alphabet: Alphabet) -> str:
     digest = xxhash.xxh3_128(b"tablepack alphabet 1")
     column = alphabet.column
     step = column.resolution
-    head = [column.name, column.kind, column.value_type, column.placeholder]
+    head: list[str | int | None] = [column.name, column.kind, column.value_type, column.placeholder]
     head += [step.base, step.exponent] if step else []
     _feed(digest, json.dumps(head).encode())
     digest.update(values_hash(alphabet))

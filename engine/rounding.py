@@ -18,6 +18,8 @@ from engine.noise import siphash
 from engine.schema import FloatArray, Int64Array, UInt64Array
 
 MAX_ROUNDS = 60
+STARVED = 0.5
+"""A fibre that raking could not fill to this share of its target keeps only what it has."""
 _FIXED = 20
 """Bits behind the point."""
 
@@ -37,8 +39,8 @@ def controlled_rounding(x: FloatArray, margins: Sequence[Margin], key: bytes) ->
     Returns
     -------
     ndarray of int64, shape (n_cells,)
-        All >= 0. Sums over fibres equal the first margin exactly; the other margins as nearly as the moves
-        allow.
+        All >= 0. Sums over fibres equal the first margin exactly, but for those that the other margins starve;
+        the other margins as nearly as the moves allow. See `place_leftovers`.
     """
     if not len(x):
         return np.zeros(0, dtype=np.int64)
@@ -71,9 +73,10 @@ def _by_running_sums(x: FloatArray, margin: Margin, heads: Int64Array, key: byte
     sizes = np.diff(np.append(heads, len(x)))
     have = np.bincount(np.repeat(np.arange(len(heads)), sizes), weights=x)
     target = margin.n[of_fibre]
-    # A fibre that raking emptied is shared out evenly.
-    x = np.where(np.repeat(have > 0, sizes), x, 1.0)
-    have = np.where(have > 0, have, sizes)
+    # Where the other margins starve a fibre, its rows are left over: forced into it they would break them.
+    starved = have < target * STARVED
+    target = np.where(starved, np.floor(have).astype(np.int64), target)
+    have = np.where(have > 0, have, 1.0)
     scale = target / have
     running = np.cumsum(x)
     base = np.repeat(running[heads] - x[heads], sizes)
@@ -156,10 +159,10 @@ def _within_reach(
 def place_leftovers(
     letters: Letters, n: Int64Array, without: Sequence[Narrower]
 ) -> tuple[Letters, Int64Array]:
-    """Place the rows of fibres that no candidate could hold, so that no margin loses them.
+    """Place the rows of fibres that the candidates could not hold, so that no margin loses them.
 
     Whole-number tables can rule each other out: a cell of the first margin whose every completion some other margin
-    holds at 0. Its rows go where the second margin still lacks rows, which breaks a third margin by 1.
+    holds at 0, or nearly. Its rows go where the second margin still lacks rows, which breaks a third margin by 1.
 
     Parameters
     ----------

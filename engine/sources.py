@@ -132,11 +132,11 @@ def _in_our_words(error: duckdb.Error, place: str) -> TablepackError:
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in text:
         return StoreError(f"{place}: memory or the scratch disk is full while reading it")
-    if "Number of Columns" in text:
+    if "Expected Number of Columns" in text:
         return DataError(f"{place}: some rows have more or fewer fields than the header")
-    if "quote" in text:
+    if "unterminated quote" in text:
         return DataError(f"{place}: a quoted field is not closed, or has text after its closing quote")
-    if "unicode" in text or "utf-8" in text:
+    if "Invalid unicode" in text:
         return DataError(f"{place}: is not UTF-8 text; convert it first")
     if "Maximum line size" in text:
         return DataError(f"{place}: a line is longer than 2 MB")

@@ -1,8 +1,8 @@
 """Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
 
 Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
-ones; the estimates of one depth are brought onto {x >= 0} with their sum kept, so that noise does not pass for
-people. Then released children and remainder are scaled to the parent's fitted count, so that a range has one value
+ones; the estimates of one depth are brought onto {x >= 0} with their sum kept (less one standard deviation of its
+noise), so that noise does not pass for people. Then released children and remainder are scaled to the parent's fitted count, so that a range has one value
 and the error of wide ranges does not grow with the leaves in it. The remainder is blind: it comes from noisy
 counts alone, never from rows left over. DESIGN section 5.
 
@@ -35,7 +35,7 @@ class FittedTree:
 
 
 def fit_tree(
-    tree: Measurement, noisy_total: int, total: float, has_room: BoolArray, floor: int
+    tree: Measurement, *, noisy_total: int, total: float, has_room: BoolArray, floor: int, layer_sd: int
 ) -> FittedTree:
     """Fit all nodes to a total.
 
@@ -50,6 +50,8 @@ def fit_tree(
         Whether a node (the virtual root first) has candidate cells outside its released children.
     floor : int
         Fewest rows a released bucket can hold.
+    layer_sd : int
+        Standard deviation of each noise layer at scale 1.
 
     Returns
     -------
@@ -61,7 +63,10 @@ def fit_tree(
     n_children = np.bincount(parent, minlength=len(counts))
     raw = np.concatenate([[noisy_total], tree.n]) - of_children
     depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
-    remainder = _remainders(raw, depth, has_room, n_children)
+    own = (tree.scale * float(layer_sd)) ** 2 * 2  # both layers
+    variance = own[np.maximum(depth - 1, 0)]
+    variance += np.bincount(parent, weights=variance[1:], minlength=len(counts))
+    remainder = _remainders(raw, variance, depth, has_room, n_children)
     whole = of_children + remainder
     mass = np.zeros(len(counts))
     mass[0] = total
@@ -74,33 +79,36 @@ def fit_tree(
 
 
 def _remainders(
-    raw: FloatArray, depth: Int64Array, has_room: BoolArray, n_children: Int64Array
+    raw: FloatArray,
+    variance: FloatArray,
+    depth: Int64Array,
+    has_room: BoolArray,
+    n_children: Int64Array,
 ) -> FloatArray:
-    """Remainder of each node with released children and room, per depth with the sum kept."""
+    """Remainder of each node with released children and room, per depth with the sum (nearly) kept."""
     out = np.zeros(len(raw))
     estimated = has_room & (n_children > 0)
     for level in range(int(depth.max(initial=0)) + 1):
         here = np.flatnonzero(estimated & (depth == level))
         if len(here):
-            out[here] = positive_with_sum(raw[here])
+            sure = max(float(np.cumsum(raw[here])[-1] - np.sqrt(np.cumsum(variance[here])[-1])), 0.0)
+            out[here] = positive_with_sum(raw[here], sure)
     alone = has_room & (n_children == 0)
     out[alone] = 1.0  # all of it: any positive weight
     return out
 
 
-def positive_with_sum(x: FloatArray) -> FloatArray:
-    """Nearest point to x with no negative entry and the same sum (0 where the sum is negative).
+def positive_with_sum(x: FloatArray, total: float) -> FloatArray:
+    """Nearest point to x with no negative entry and the sum `total`.
 
     Notes
     -----
-    Euclidean projection onto the simplex: max(x - t, 0) for the one t that keeps the sum; Held, Wolfe and
+    Euclidean projection onto a simplex: max(x - t, 0) for the one t that gives the sum; Held, Wolfe and
     Crowder 1974, doi:10.1007/BF01580223.
     """
-    falling = -np.sort(-x)
-    running = np.cumsum(falling)
-    total = running[-1]
     if total <= 0:
         return np.zeros_like(x)
-    shift = (running - total) / np.arange(1, len(x) + 1)
+    falling = -np.sort(-x)
+    shift = (np.cumsum(falling) - total) / np.arange(1, len(x) + 1)
     t = shift[np.flatnonzero(falling > shift)[-1]]
     return np.maximum(x - t, 0.0)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from engine.schema import BoolArray, Int64Array
-from engine.simulate_codes import DEPARTMENTS, FEMALE
-from engine.simulate_draw import MAX_AGE, N_AGES, chance, draw_table, row_number, uniform, window
-from engine.simulate_people import REFERENCE_DAY
-from engine.simulate_work import Columns
+from engine.simulation.codes import DEPARTMENTS, FEMALE
+from engine.simulation.draw import MAX_AGE, N_AGES, chance, draw_table, row_number, uniform, window
+from engine.simulation.people import REFERENCE_DAY
+from engine.simulation.work import Columns
 
 MAX_VISITS = 1_500
 """No person has more visits than this in a year."""

@@ -16,13 +16,15 @@ import numpy as np
 import pandas as pd
 
 from engine.schema import Column, literal, quoted
-from engine.simulate_codes import COUNTRIES, REASONS
-from engine.simulate_columns import CENSUS_COLUMNS, EVENT_COLUMNS
-from engine.simulate_work import MISSING, Columns
+from engine.simulation.codes import COUNTRIES, REASONS
+from engine.simulation.columns import CENSUS_COLUMNS, EVENT_COLUMNS
+from engine.simulation.work import MISSING, Columns
 
 _UNLISTED = {"birth_country": COUNTRIES, "reason": REASONS}
 _VALUES = {
-    column.name: pd.CategoricalDtype([*(column.domain or _UNLISTED[column.name])])
+    column.name: pd.CategoricalDtype(
+        pd.Index([*(column.domain or _UNLISTED[column.name])], dtype=object)
+    )
     for column in (*CENSUS_COLUMNS, *EVENT_COLUMNS)
     if column.is_ranked
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.schema import FloatArray, Int64Array
-from engine.simulate_codes import (
+from engine.simulation.codes import (
     ETHNIC_GROUPS,
     ETHNIC_SHARES,
     GEOGRAPHY,
@@ -23,10 +23,10 @@ from engine.simulate_codes import (
     Relation,
     birth_country_weights,
 )
-from engine.simulate_draw import N_AGES, chance, curve, draw_table, row_number, uniform, window
-from engine.simulate_households import Skeleton, draw_skeleton
-from engine.simulate_living import draw_living
-from engine.simulate_work import MISSING, WORKING_AGE, Columns, draw_work
+from engine.simulation.draw import N_AGES, chance, curve, draw_table, row_number, uniform, window
+from engine.simulation.households import Skeleton, draw_skeleton
+from engine.simulation.living import draw_living
+from engine.simulation.work import MISSING, WORKING_AGE, Columns, draw_work
 
 REFERENCE_DAY = (REFERENCE_DATE - REFERENCE_DATE.replace(year=1970, month=1, day=1)).days
 _SINGLE, _MARRIED, _CIVIL = 0, 1, 2
@@ -54,20 +54,9 @@ _ETHNIC = draw_table(
 _FRESH = np.array([0.0, 0.1, 0.01, 0.02, 0.5, 1.0])
 _COUNTRY = draw_table(birth_country_weights())
 _ARRIVALS = curve(
-    {
-        0: 0.5,
-        5: 0.45,
-        12: 0.3,
-        17: 0.5,
-        20: 1.6,
-        24: 2.2,
-        30: 1.6,
-        38: 0.8,
-        50: 0.3,
-        65: 0.15,
-        80: 0,
-    }
-)
+    {0: 0.5, 5: 0.45, 12: 0.3, 17: 0.5, 20: 1.6, 24: 2.2, 30: 1.6, 38: 0.8, 50: 0.3, 65: 0.15,
+     80: 0}
+)  # fmt: skip
 
 
 def _arrival_weights() -> FloatArray:

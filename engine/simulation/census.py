@@ -24,12 +24,12 @@ import duckdb
 import numpy as np
 
 from engine.errors import SpecError, StoreError
-from engine.simulate_columns import CENSUS_COLUMNS, EVENT_COLUMNS
-from engine.simulate_draw import permuted
-from engine.simulate_events import draw_events
-from engine.simulate_files import merge_parts, write_part
-from engine.simulate_people import draw_people
-from engine.simulate_work import Columns
+from engine.simulation.columns import CENSUS_COLUMNS, EVENT_COLUMNS
+from engine.simulation.draw import permuted
+from engine.simulation.events import draw_events
+from engine.simulation.files import merge_parts, write_part
+from engine.simulation.people import draw_people
+from engine.simulation.work import Columns
 
 SMALLEST, LARGEST = 1_000, 100_000_000
 """Fewest and most people of a census."""

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.schema import FloatArray, Int64Array
-from engine.simulate_codes import ETHNIC_GROUPS, FEMALE, GEOGRAPHY, Activity, Relation
-from engine.simulate_draw import N_AGES, chance, curve, draw_table, row_number, uniform, window
-from engine.simulate_households import HALLS, Skeleton
-from engine.simulate_occupations import INDUSTRIES, INDUSTRY_SHARES, OCCUPATIONS
+from engine.simulation.codes import ETHNIC_GROUPS, FEMALE, GEOGRAPHY, Activity, Relation
+from engine.simulation.draw import N_AGES, chance, curve, draw_table, row_number, uniform, window
+from engine.simulation.households import HALLS, Skeleton
+from engine.simulation.occupations import INDUSTRIES, INDUSTRY_SHARES, OCCUPATIONS
 
 Columns = dict[str, NDArray[Any]]
 MISSING = -(2**31)

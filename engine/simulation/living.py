@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from engine.schema import Int64Array
-from engine.simulate_codes import FEMALE, GEOGRAPHY, Activity, Kind
-from engine.simulate_draw import N_AGES, chance, curve, draw_table, row_number
-from engine.simulate_households import Skeleton
-from engine.simulate_work import MISSING, Columns
+from engine.simulation.codes import FEMALE, GEOGRAPHY, Activity, Kind
+from engine.simulation.draw import N_AGES, chance, curve, draw_table, row_number
+from engine.simulation.households import Skeleton
+from engine.simulation.work import MISSING, Columns
 
 SOCIAL, PRIVATE = 2, 3
 CARE_AGE = 5

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.schema import literal
-from engine.simulate_codes import DEPARTMENTS, REFERENCE_DATE
-from engine.simulate_occupations import INDUSTRIES, OCCUPATIONS
+from engine.simulation.codes import DEPARTMENTS, REFERENCE_DATE
+from engine.simulation.occupations import INDUSTRIES, OCCUPATIONS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

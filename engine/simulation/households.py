@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.schema import BoolArray, Int64Array
-from engine.simulate_codes import FEMALE, GEOGRAPHY, MALE, REFERENCE_DATE, Kind, Relation
-from engine.simulate_draw import (
+from engine.simulation.codes import FEMALE, GEOGRAPHY, MALE, REFERENCE_DATE, Kind, Relation
+from engine.simulation.draw import (
     MAX_AGE,
     N_AGES,
     DrawTable,
@@ -57,22 +57,24 @@ _REFERENCE_AGES: tuple[dict[int, float], ...] = (
 _SHIFTS = (-0.022, 0.0, 0.002, 0.012)
 _AGES = np.arange(N_AGES)
 _FIRST_AGE = draw_table(
-    [
-        [window(knots) * np.exp(shift * (_AGES - 45)) for knots in _REFERENCE_AGES]
-        for shift in _SHIFTS
-    ]
+    np.array(
+        [
+            [window(knots) * np.exp(shift * (_AGES - 45)) for knots in _REFERENCE_AGES]
+            for shift in _SHIFTS
+        ]
+    )
 )
 _SETTINGS = draw_table([0.0, 5, 4, 2])
 _SETTING_AGE = draw_table(
     [
-        window({18: 1}),
+        curve({18: 1}),
         window({65: 0.1, 75: 0.6, 84: 2, 92: 1.6, 105: 0.05}),
         window({18: 2, 19: 3, 21: 1.5, 25: 0.2}),
         window({18: 0.5, 25: 1.5, 40: 1, 60: 0.3, 75: 0.02}),
     ]
 )
 _FEMALE_IN_SETTING = np.array([0.5, 0.7, 0.54, 0.12])
-_CHILDREN = draw_table([[0, 45, 40, 11, 3, 1], [0, 56, 31, 10, 2.5, 0.5]])
+_CHILDREN = draw_table([[0.0, 45.0, 40.0, 11.0, 3.0, 1.0], [0.0, 56.0, 31.0, 10.0, 2.5, 0.5]])
 _FLATMATES = draw_table([0, 55, 24, 12, 6, 3])
 _BIRTH_AGE = window({15: 0.02, 19: 0.35, 25: 1.1, 30: 1.55, 34: 1.35, 39: 0.5, 43: 0.1, 46: 0.01})
 
@@ -148,7 +150,7 @@ def _draw_households(
     rng: np.random.Generator, people: int
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]:
     """Ward, kind, setting, size and number of children of as many households as hold the people."""
-    n = int(people / 1.9) + 200  # the mean size is 2.3
+    n = people  # always enough: nobody lives in no household
     ward = draw_table(GEOGRAPHY.weight).draw(rng, np.zeros(n, dtype=np.int64))
     kind = _KINDS.draw(rng, GEOGRAPHY.character[ward])
     zeros = np.zeros(n, dtype=np.int64)
@@ -162,8 +164,6 @@ def _draw_households(
     total = np.cumsum(size)
     n_whole = int(np.searchsorted(total, people, side="right"))
     n_single = people - (int(total[n_whole - 1]) if n_whole else 0)
-    if n_whole + n_single > n:  # too few drawn: only where chance made nearly everyone live alone
-        return _draw_households(rng, people)
     kept = slice(0, n_whole + n_single)
     for array, single in ((kind, Kind.ONE), (setting, PRIVATE), (size, 1), (children, 0)):
         array[n_whole:] = single

@@ -8,7 +8,7 @@ values shows: their rare values become the placeholder.
 from __future__ import annotations
 
 from engine.schema import DEFAULT_PLACEHOLDER, Column, Resolution
-from engine.simulate_codes import (
+from engine.simulation.codes import (
     ACTIVITIES,
     DEPARTMENTS,
     DISABILITIES,
@@ -22,9 +22,9 @@ from engine.simulate_codes import (
     SEXES,
     TENURES,
 )
-from engine.simulate_draw import MAX_AGE
-from engine.simulate_occupations import INDUSTRIES, OCCUPATIONS
-from engine.simulate_work import MAX_HOURS
+from engine.simulation.draw import MAX_AGE
+from engine.simulation.occupations import INDUSTRIES, OCCUPATIONS
+from engine.simulation.work import MAX_HOURS
 
 
 def _coded(

@@ -1,0 +1,82 @@
+"""tablepack: small synthetic tables from confidential microdata, as many as analysts need.
+
+The main path, each step a module:
+
+    spec       what to release, from where, about whom           engine.spec
+    opening    read the source, name its entities, pin it        engine.opening
+    measure    noisy counts of snapped ranges (sees real rows)   engine.measure
+    -------    the wall: a process boundary                      engine.fit_process
+    fit        lock every table to the narrower ones             engine.locking
+    sample     whole numbers, values of released leaves          engine.alphabet, engine.rounding
+    store      one DuckDB file that explains itself              engine.store
+    query      SQL over the released tables                      queries.session
+
+`engine.build(spec_or_frame, ...)` runs it all and gives a `Release`. Importing this package loads nothing: public
+names are resolved when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.api import build, new_key, open, plan
+    from engine.errors import (
+        BudgetError,
+        DamagedRelease,
+        DataError,
+        InternalError,
+        NotAnswerable,
+        PrivacyError,
+        QueryRefused,
+        SpecError,
+        StoreError,
+        TablepackError,
+    )
+
+_HOME = {
+    **dict.fromkeys(("build", "new_key", "open", "plan"), "engine.api"),
+    **dict.fromkeys(
+        (
+            "BudgetError",
+            "DamagedRelease",
+            "DataError",
+            "InternalError",
+            "NotAnswerable",
+            "PrivacyError",
+            "QueryRefused",
+            "SpecError",
+            "StoreError",
+            "TablepackError",
+        ),
+        "engine.errors",
+    ),
+}
+__all__ = [
+    "BudgetError",
+    "DamagedRelease",
+    "DataError",
+    "InternalError",
+    "NotAnswerable",
+    "PrivacyError",
+    "QueryRefused",
+    "SpecError",
+    "StoreError",
+    "TablepackError",
+    "build",
+    "new_key",
+    "open",
+    "plan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve a public name when it is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

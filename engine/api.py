@@ -1,0 +1,125 @@
+"""The Python face of the main job: build, open and plan releases.
+
+    import engine
+    release = engine.build("release.toml", out="r.duckdb")
+    release = engine.build(frame, tables=[["AGE", "SEX"]], key="my.key", out="r.duckdb")
+    release.sql("SELECT SEX, count(*) FROM data GROUP BY SEX")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine import keys, planner, release
+from engine.errors import SpecError
+from engine.opening import Progress
+from engine.schema import Column
+from engine.spec import ReleaseSpec, make_spec, read_spec
+from queries.columns import columns_read
+from queries.session import Release, open_release
+
+SpecOrFrame = Any
+"""A ReleaseSpec, the path of a spec (.toml), the path of a source, or a pandas or Arrow table."""
+
+
+def build(
+    what: SpecOrFrame,
+    *,
+    out: str | Path,
+    tables: Iterable[Iterable[str]] | None = None,
+    key: str | Path | None = None,
+    columns: Mapping[str, Column] | Iterable[Column] | None = None,
+    entities: Iterable[str] = (),
+    vintage: str = "1",
+    title: str = "",
+    privacy: str = "standard",
+    jobs: int = 2,
+    progress: Progress | None = None,
+) -> Release:
+    """Build a release and open it.
+
+    Parameters
+    ----------
+    what : ReleaseSpec, str, Path, DataFrame or Arrow table
+        A spec or the path of one (.toml); or a source: then `tables` and `key` are needed.
+    out : str or Path
+        File to be made.
+    tables : iterable of iterable of str, optional
+        Column sets, for a source.
+    key : str or Path, optional
+        Key file, for a source; make one with `new_key`.
+    columns : iterable or mapping of Column, optional
+        Declared columns of a source; the others are detected.
+    entities : iterable of str
+        Columns that name the protected entities; none: each row is one.
+    vintage, title, privacy : str
+        As in a spec.
+    jobs : int
+        1: measure and fit take turns; more: they work at the same time.
+    progress : callable, optional
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError, StoreError
+    """
+    spec, frame = _resolve(
+        what,
+        tables=tables,
+        key=key,
+        columns=columns,
+        entities=entities,
+        vintage=vintage,
+        title=title,
+        privacy=privacy,
+    )
+    release.build(spec, Path(out), frame=frame, jobs=jobs, progress=progress)
+    return open(out)
+
+
+def plan(what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any) -> planner.Plan:
+    """Say what a build would hold; parameters as in `build`."""
+    spec, frame = _resolve(what, **of_source)
+    return planner.plan(spec, frame=frame, progress=progress)
+
+
+def open(path: str | Path) -> Release:  # noqa: A001  # engine.open reads as what it does
+    """Open a release file.
+
+    Raises
+    ------
+    DamagedRelease
+        If the file is not what its manifest says.
+    """
+    return open_release(path)
+
+
+def new_key(path: str | Path) -> str:
+    """Make a key file of mode 0600 and return the key's public id."""
+    return keys.new_key(Path(path))
+
+
+def read(path: Path) -> ReleaseSpec:
+    """Read a spec, with SQL table entries understood."""
+    return read_spec(path, sql_columns=columns_read)
+
+
+def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
+    """The spec, and the frame if the source is one."""
+    if isinstance(what, ReleaseSpec):
+        return what, None
+    if isinstance(what, str | Path) and Path(what).suffix == ".toml":
+        return read(Path(what)), None
+    missing = [name for name in ("tables", "key") if of_source.get(name) is None]
+    if missing:
+        raise SpecError(
+            f"building from a source needs {' and '.join(missing)}; or give the path of a spec (.toml)"
+        )
+    given = {name: value for name, value in of_source.items() if value is not None}
+    spec = make_spec(what, **given)
+    return spec, None if isinstance(what, str | Path) else what

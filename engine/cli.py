@@ -1,0 +1,351 @@
+"""The command line: `tablepack COMMAND`. The one module that may import everything.
+
+Results go to standard output, all else to standard error. Exit codes: 0 ok, 1 our bug, 2 usage, spec or data,
+3 privacy check failed, 5 query refused or not covered, 6 release damaged or of another format.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import duckdb
+import typer
+
+from engine import api, doctor, keys
+from engine import detect as detection
+from engine.console import notes, out, print_table, progress_bar
+from engine.errors import InternalError, SpecError, StoreError, TablepackError
+from engine.release import build as build_release
+from engine.schema import column_set, literal
+from engine.simulation.census import simulate_census
+from queries.exports import export as export_tables
+from queries.result import Result
+from queries.session import Release, open_release
+
+app = typer.Typer(
+    help="Publish as many small synthetic tables from confidential microdata as analysts need, safely.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+key_app = typer.Typer(help="Make keys.", no_args_is_help=True)
+app.add_typer(key_app, name="key")
+
+SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
+ReleasePath = Annotated[Path, typer.Argument(help="Release file.", metavar="RELEASE")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON; no progress bar.")]
+TableName = Annotated[
+    str | None, typer.Option("--table", help="One table only: its columns, with commas between.")
+]
+
+
+@app.command(epilog="Example: `tablepack init people.csv -o release.toml --entity person_id`")
+def init(
+    data: Annotated[str, typer.Argument(help="CSV, Parquet (file or glob) or DuckDB file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Spec to write.")] = Path(
+        "release.toml"
+    ),
+    table: Annotated[str | None, typer.Option(help="Table of a DuckDB file.")] = None,
+    entity: Annotated[
+        list[str] | None, typer.Option(help="Column that names whom to protect; may be repeated.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the spec.")] = False,
+) -> None:
+    """Look at the data and write a commented spec to review."""
+    if output.exists() and not force:
+        raise StoreError(f"{output} exists; give another -o, or --force")
+    found = detection.detect_source(data, table=table, entities=tuple(entity or ()))
+    text = detection.spec_text(found, spec_path=output)
+    try:
+        output.write_text(text)
+    except OSError as error:
+        raise StoreError(f"cannot write {output}: {error.strerror}") from None
+    notes().print(f"wrote {output}: review every column, then: tablepack key new FILE", soft_wrap=True)
+    for remark in found.remarks:
+        notes().print(f"  {remark}", soft_wrap=True, markup=False)
+
+
+@key_app.command("new", epilog="Example: `tablepack key new census.key`")
+def key_new(file: Annotated[Path, typer.Argument(help="File to make; it must not exist.")]) -> None:
+    """Make a key: 32 random bytes that only you can read. Keep it; never publish it."""
+    key_id = keys.new_key(file)
+    notes().print(f"wrote {file} (mode 0600), key id {key_id}. Keep a copy in a safe place.")
+
+
+@app.command(epilog="Example: `tablepack plan release.toml`")
+def plan(spec: SpecPath, as_json: AsJson = False) -> None:
+    """Say what a release would hold: tables, cells, suppressed share, noise, time. Builds nothing."""
+    with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
+        planned = api.plan(spec, progress=report)
+    if as_json:
+        _print_json(planned.as_dict())
+        return
+    published = [t for t in planned.tables if t.is_published]
+    print_table(
+        "",
+        ("table", "cells shown", "suppressed share", "noise sd", "seconds"),
+        [
+            (
+                ", ".join(t.columns),
+                f"{t.cells:,}",
+                f"{t.suppressed_share:.1%}",
+                f"{t.noise_sd:.2f}",
+                f"{t.seconds:.2f}",
+            )
+            for t in published
+        ],
+    )
+    helpers = len(planned.tables) - len(published)
+    out().print(
+        f"{len(published)} tables ({helpers} more are needed to lock them), about {planned.rows:,} rows, "
+        f"about {max(planned.seconds, 1):.0f} s to build"
+    )
+    for warning in planned.warnings:
+        notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+
+
+@app.command(epilog="Example: `tablepack build release.toml -o census.duckdb`")
+def build(
+    spec: SpecPath,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Release file to make.")],
+    jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Build a release. Run again after an interruption, it goes on where it stopped."""
+    with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
+        build_release(api.read(spec), output, jobs=jobs, progress=report)
+    with open_release(output) as release:
+        summary = _summary(release, output)
+    if as_json:
+        _print_json(summary)
+        return
+    notes().print(
+        f"wrote {output} ({summary['bytes'] / 1e6:.1f} MB): {summary['tables']} tables, content hash "
+        f"{summary['content_hash']}",
+        soft_wrap=True,
+    )
+
+
+@app.command(epilog="Example: `tablepack show census.duckdb --table age,sex`")
+def show(release: ReleasePath, table: TableName = None, as_json: AsJson = False) -> None:
+    """Show what is in a release; with --table the card of one table."""
+    with open_release(release) as opened:
+        if table is not None:
+            card = opened.card(*_names(table))
+            if as_json:
+                _print_json(json.loads(card.to_json()))
+            else:
+                for sentence in card.sentences():
+                    out().print(sentence, markup=False)
+            return
+        if as_json:
+            tables = [json.loads(opened.card(*columns).to_json()) for columns in opened.tables]
+            _print_json({**_summary(opened, release), "cards": tables})
+            return
+        _show_release(opened, release)
+
+
+def _show_release(opened: Release, path: Path) -> None:
+    """The contents of a release, for people."""
+    summary = _summary(opened, path)
+    out().print(
+        f"{summary['title'] or path.name}: vintage {summary['vintage']}, key {summary['key_id']}, "
+        f"{summary['tables']} tables, {summary['bytes'] / 1e6:.1f} MB",
+        markup=False,
+    )
+    rows = []
+    for columns in opened.tables:
+        card = opened.card(*columns)
+        rows.append(
+            (
+                ", ".join(columns),
+                f"{card.rows:,}",
+                f"{card.cells:,}",
+                f"{card.suppressed_share:.1%}",
+                f"{card.noise_sd:.2f}",
+                f"{card.rounding_gap}",
+            )
+        )
+    print_table("", ("table", "rows", "distinct", "suppressed share", "noise sd", "gap"), rows)
+
+
+@app.command(
+    epilog='Example: `tablepack sql census.duckdb "SELECT sex, count(*) FROM data GROUP BY sex"`'
+)
+def sql(
+    release: ReleasePath,
+    statement: Annotated[str, typer.Argument(help="One SELECT; `-` reads it from standard input.")],
+    form: Annotated[
+        str, typer.Option("--format", help="table, csv, json or parquet (needs --output).")
+    ] = "table",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the answer to a file.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say which table would answer; run nothing.")
+    ] = False,
+) -> None:
+    """Ask a release anything in SQL; the smallest table that covers the columns answers."""
+    if form not in ("table", "csv", "json", "parquet"):
+        raise SpecError(f"--format {form}: allowed are table, csv, json, parquet")
+    if form == "parquet" and output is None:
+        raise SpecError("--format parquet needs --output FILE")
+    text = sys.stdin.read() if statement == "-" else statement
+    with open_release(release) as opened:
+        if explain:
+            out().print(str(opened.explain(text)), markup=False)
+            return
+        result = opened.sql(text)
+        _write_result(result, form, output)
+        notes().print(result.source, soft_wrap=True, markup=False)
+
+
+def _write_result(result: Result, form: str, output: Path | None) -> None:
+    """Write an answer in the form asked for, to a file or to standard output."""
+    if form == "parquet":
+        con = duckdb.connect()
+        con.register("answer", result.df())
+        con.execute(f"COPY answer TO {literal(str(output))} (FORMAT parquet)")
+        return
+    text = {"csv": result.to_csv, "json": result.to_json}.get(form)
+    if text is not None and output is None:
+        sys.stdout.write(text())
+    elif text is not None:
+        text(output)
+    elif output is not None:
+        output.write_text(f"{result!r}\n")
+    else:
+        print_table("", result.columns, [[_shown(v) for v in row] for row in result.rows])
+
+
+@app.command(epilog="Example: `tablepack export census.duckdb csv/ --format csv`")
+def export(
+    release: ReleasePath,
+    directory: Annotated[Path, typer.Argument(help="Folder to make.")],
+    form: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+    table: TableName = None,
+) -> None:
+    """Write one file a table, a row a synthetic person."""
+    if form not in ("csv", "parquet"):
+        raise SpecError(f"--format {form}: allowed are csv, parquet")
+    with (
+        open_release(release) as opened,
+        progress_bar(quiet=not sys.stderr.isatty()) as report,
+    ):
+        files = export_tables(
+            opened,
+            directory,
+            format=form,
+            tables=None if table is None else (column_set(_names(table)),),
+            progress=lambda done, total: report("exporting", done, total),
+        )
+    notes().print(f"wrote {len(files)} files to {directory}", soft_wrap=True)
+
+
+@app.command("doctor", epilog="Example: `tablepack doctor census.duckdb`")
+def doctor_command(
+    release: Annotated[
+        Path | None, typer.Argument(help="Release to check to the last byte.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the installation, and a release: every byte against its manifest, every table against its hash."""
+    findings = doctor.examine(release)
+    if as_json:
+        _print_json([{"check": f.check, "ok": f.ok, "detail": f.detail} for f in findings])
+    else:
+        for finding in findings:
+            out().print(f"{'ok  ' if finding.ok else 'BAD '} {finding.check}: {finding.detail}", markup=False)
+    worst = max((f.exit_code for f in findings), default=0)
+    if worst:
+        raise typer.Exit(worst)
+
+
+@app.command(epilog="Example: `tablepack simulate census/ --people 20000`")
+def simulate(
+    directory: Annotated[Path, typer.Argument(help="Folder to make.")],
+    people: Annotated[int, typer.Option(help="1,000 to 100 million.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Chooses the census.")] = 2021,
+    csv: Annotated[bool, typer.Option("--csv", help="Write CSV beside Parquet.")] = False,
+) -> None:
+    """Simulate a census to try things on: people.parquet and events.parquet. No real person is in it."""
+    with progress_bar(quiet=not sys.stderr.isatty()) as report:
+        made = simulate_census(
+            directory,
+            people=people,
+            seed=seed,
+            csv=csv,
+            progress=lambda done, total: report("people", done, total),
+        )
+    notes().print(
+        f"wrote {made.people} ({made.n_people:,} people in {made.n_households:,} households) and "
+        f"{made.events} ({made.n_events:,} visits)",
+        soft_wrap=True,
+    )
+
+
+def _names(table: str) -> list[str]:
+    """Column names of a --table option."""
+    return [name.strip() for name in table.split(",") if name.strip()]
+
+
+def _shown(value: object) -> str:
+    """A value for people."""
+    if value is None:
+        return "NULL"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _summary(release: Release, path: Path) -> dict[str, Any]:
+    """What `build` and `show` say of a release."""
+    return {
+        "path": str(path),
+        "bytes": path.stat().st_size,
+        "title": release.title,
+        "vintage": release.vintage,
+        "key_id": release.key_id,
+        "tables": len(release.tables),
+        "content_hash": release.content_hash,
+    }
+
+
+def _print_json(what: object) -> None:
+    """Print JSON on standard output."""
+    sys.stdout.write(json.dumps(what, indent=1, default=str) + "\n")
+
+
+def main() -> None:
+    """Run the command line; every error becomes one message and an exit code."""
+    try:
+        app()
+    except TablepackError as error:
+        notes().print(f"error: {error}", soft_wrap=True, markup=False, style="red")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        notes().print("stopped; run the same command again to go on")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:  # noqa: BLE001  # whatever it is, its text may hold a value of the data
+        where = _where(error)
+        notes().print(
+            f"error: {InternalError.__name__}: {type(error).__name__} in {where}; this is our bug, please report it",
+            soft_wrap=True,
+            markup=False,
+            style="red",
+        )
+        sys.exit(InternalError.exit_code)
+
+
+def _where(error: BaseException) -> str:
+    """Function and line of the innermost frame of ours: enough to report, nothing of the data."""
+    place, step = "?", error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if "engine" in code.co_filename or "queries" in code.co_filename:
+            place = f"{Path(code.co_filename).name}:{step.tb_lineno} ({code.co_name})"
+        step = step.tb_next
+    return place

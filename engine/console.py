@@ -1,0 +1,84 @@
+"""What people see of a long run: progress with the time left, on standard error, and tables for humans.
+
+Never shows anything of the data: only stages, numbers of tables, and what a release holds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from engine.opening import Progress as Report
+
+STAGES = {
+    "reading": "reading the source",
+    "tokens": "naming the entities",
+    "tables": "measuring and fitting tables",
+    "planning": "measuring tables",
+    "people": "simulating people",
+    "exporting": "exporting tables",
+    "done": "done",
+}
+
+
+def out() -> Console:
+    """Console for results (standard output)."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def notes() -> Console:
+    """Console for everything that is not a result (standard error)."""
+    return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[Report]:
+    """Show a progress bar with the time left while a long run reports.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+
+    Yields
+    ------
+    callable
+        To be called with stage, number done, number in all.
+    """
+    if quiet:
+        yield lambda stage, done, total: None
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=notes(),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("starting", total=None)
+
+        def report(stage: str, done: int, total: int) -> None:
+            bar.update(
+                task, description=STAGES.get(stage, stage), completed=done, total=total or None
+            )
+
+        yield report
+
+
+def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table for people; numbers are given as text, right-aligned where they look like numbers."""
+    table = Table(title=title or None, title_justify="left", show_edge=False, pad_edge=False)
+    listed = [list(row) for row in rows]
+    for position, header in enumerate(headers):
+        numeric = all(row[position][:1].isdigit() or row[position][:1] in "-<" for row in listed)
+        table.add_column(header, justify="right" if numeric and listed else "left", overflow="fold")
+    for row in listed:
+        table.add_row(*row)
+    out().print(table)

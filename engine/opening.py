@@ -1,0 +1,139 @@
+"""Open a source: read it, name its entities, pin its vintage. The door into the confidential zone.
+
+Takes a spec; gives encoded rows with entity tokens, in scratch space that is swept afterwards, and the draws of the
+vintage. Nothing is drawn before the journal beside the key has pinned the vintage to this state of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from engine.cells import EntityColumn
+from engine.draws import StickyDraws
+from engine.entities import add_tokens, source_fingerprints
+from engine.ingest import Ingested, ingest
+from engine.journal import VintageState, pin_vintage, pinned_identity
+from engine.keys import MasterKey, pack_strings, read_key
+from engine.measure import encoding_digest
+from engine.schema import Column
+from engine.scratch import confidential_connection, scratch_directory
+from engine.sources import matching_files, open_source
+from engine.spec import ReleaseSpec
+from engine.version import ENGINE_VERSION
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage, and how much of how much is done."""
+ON_DISK_BYTES = 256 << 20
+"""Sources of more bytes are worked on in an encrypted scratch file, not in memory."""
+MEMORY_LIMIT = "2GB"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """A source ready to be measured. Confidential.
+
+    Attributes
+    ----------
+    key : MasterKey
+    ingested : Ingested
+    entities : tuple of EntityColumn
+    columns : tuple of Column
+        Columns that the tables use, sorted by name.
+    draws : StickyDraws
+    fingerprint : str
+        Keyed digest of all that decides a release.
+    """
+
+    key: MasterKey
+    ingested: Ingested
+    entities: tuple[EntityColumn, ...]
+    columns: tuple[Column, ...]
+    draws: StickyDraws
+    fingerprint: str
+
+
+@contextmanager
+def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
+    """Read, encode and tokenise the source in scratch space that is swept afterwards; pin the vintage."""
+    key = read_key(spec.key_path)
+    with scratch_directory() as scratch:
+        con = confidential_connection(
+            scratch, on_disk=_is_large(spec), memory_limit=MEMORY_LIMIT
+        )
+        try:
+            report("reading", 0, 1)
+            source = open_source(con, spec.source, frame)
+            ingested = ingest(con, source, spec.columns, spec.source.entities)
+            identity = _identity(spec, ingested)
+            report("tokens", 0, 1)
+            entities = add_tokens(ingested, key, spec.vintage, identity)
+            state = _state(spec, ingested, entities, identity, key)
+            pin_vintage(spec.key_path, spec.vintage, state)
+            used = {name for columns in spec.tables for name in columns}
+            con.execute("SET threads = 1")  # many small queries: a second thread only gets in their way
+            yield Opened(
+                key=key,
+                ingested=ingested,
+                entities=entities,
+                columns=tuple(c for c in ingested.columns if c.name in used),
+                draws=StickyDraws(key, spec.vintage, spec.privacy),
+                fingerprint=_fingerprint(spec, state, key),
+            )
+        finally:
+            con.close()
+
+
+def _identity(spec: ReleaseSpec, ingested: Ingested) -> tuple[str, ...]:
+    """Identity columns of rows: those the vintage is pinned to, else the spec's, else all."""
+    if spec.source.entities:
+        return ()
+    pinned = pinned_identity(spec.key_path, spec.vintage)
+    if spec.source.identity:
+        return tuple(sorted(spec.source.identity))
+    return pinned if pinned is not None else tuple(c.name for c in ingested.columns)
+
+
+def _state(
+    spec: ReleaseSpec,
+    ingested: Ingested,
+    entities: tuple[EntityColumn, ...],
+    identity: tuple[str, ...],
+    key: MasterKey,
+) -> VintageState:
+    """What the vintage is pinned to by this build."""
+    return VintageState(
+        entities=spec.source.entities,
+        identity=identity,
+        privacy=spec.privacy.fingerprint(),
+        encodings={c.name: encoding_digest(c) for c in ingested.columns},
+        contents=source_fingerprints(ingested, entities, key, spec.vintage),
+    )
+
+
+def _fingerprint(spec: ReleaseSpec, state: VintageState, key: MasterKey) -> str:
+    """Keyed digest of data, spec, key and engine: equal where the releases would be equal."""
+    parts = [
+        ENGINE_VERSION,
+        spec.title,
+        spec.logical_name,
+        spec.mode,
+        repr(asdict(state)),
+        repr([asdict(c) for c in spec.columns]),
+        repr(spec.tables),
+        repr(spec.notes),
+    ]
+    secret = key.derive("fingerprint", spec.vintage)
+    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+
+
+def _is_large(spec: ReleaseSpec) -> bool:
+    """Whether the source is too large to be worked on in memory."""
+    if spec.source.path is None:
+        return False
+    files = [Path(file) for file in matching_files(spec.source.path)]
+    return sum(file.stat().st_size for file in files if file.is_file()) > ON_DISK_BYTES

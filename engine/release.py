@@ -1,0 +1,116 @@
+"""The main path: spec -> measure -> fit -> sample -> store.
+
+`build` reads as the method. Left of `FitProcess` are the rows, the key and true counts; right of it, in a process
+of its own, measurements only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.draws import StickyDraws
+from engine.encoding import grid_code
+from engine.fit_process import FitProcess
+from engine.fitting import FitOrder, needed_tables
+from engine.measure import Measured, measure_one_way, measure_wider
+from engine.opening import Opened, Progress, open_rows
+from engine.schema import ColumnSet, Measurement, ReleaseHeader
+from engine.spec import ReleaseSpec
+from engine.version import ENGINE_VERSION, FORMAT_NOTES
+
+AHEAD = 6
+"""Measurements that may be under way between the two processes."""
+
+
+def build(
+    spec: ReleaseSpec,
+    out: Path,
+    *,
+    frame: Any = None,
+    jobs: int = 2,
+    progress: Progress | None = None,
+) -> Path:
+    """Build a release.
+
+    Parameters
+    ----------
+    spec : ReleaseSpec
+    out : Path
+        The release file to be made; an older release there serves until the new one is whole.
+    frame : object, optional
+        The pandas or Arrow table where the spec's source is a frame.
+    jobs : int
+        1: measure and fit take turns. 2 and more: they work at the same time.
+    progress : callable, optional
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError, StoreError
+    """
+    report = progress or _silent
+    with open_rows(spec, frame, report) as opened:
+        order = fit_order(spec, opened, out)
+        with FitProcess(order) as fit:
+            unfinished = tuple(t for t in order.header.tables if t not in fit.finished)
+            todo = needed_tables(unfinished)
+            measured = measure_one_way(
+                opened.ingested, opened.entities, opened.columns, opened.draws
+            )
+            done = 0
+            for measurement in measurements(measured, todo, opened.draws):
+                done += len(fit.send(measurement, ahead=0 if jobs < 2 else AHEAD))
+                report("tables", done, len(todo) + len(opened.columns) + 1)
+            fit.finish()
+    report("done", 1, 1)
+    return out
+
+
+def measurements(
+    measured: Measured, column_sets: tuple[ColumnSet, ...], draws: StickyDraws
+) -> Iterator[Measurement]:
+    """The total, every one-way table, then the wider sets: the order in which the fit needs them."""
+    yield from measured.one_way.values()
+    yield from measure_wider(measured, column_sets, draws)
+
+
+def fit_order(spec: ReleaseSpec, opened: Opened, out: Path) -> FitOrder:
+    """What the fit process is told."""
+    privacy = spec.privacy
+    header = ReleaseHeader(
+        title=spec.title,
+        logical_name=spec.logical_name,
+        vintage=spec.vintage,
+        mode=spec.mode,
+        key_id=opened.key.id,
+        privacy=asdict(privacy),
+        engine_version=ENGINE_VERSION,
+        columns=tuple(c for c in spec.columns if c in opened.columns),
+        tables=spec.tables,
+        notes=(*spec.notes, *FORMAT_NOTES),
+    )
+    return FitOrder(
+        header=header,
+        release_path=out,
+        build_id=opened.fingerprint,
+        limits={
+            c.name: (grid_code(c, c.bounds[0]), grid_code(c, c.bounds[1]))
+            for c in opened.columns
+            if c.bounds is not None
+        },
+        sampling_key=opened.key.derive("sampling", spec.vintage),
+        low_threshold=privacy.low_threshold,
+        threshold_mean=privacy.threshold_mean,
+        layer_sd=privacy.layer_sd,
+        profile=privacy.profile,
+    )
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Report nothing."""

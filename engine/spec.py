@@ -1,0 +1,297 @@
+"""The spec: what to release, from where, about whom, with what privacy; one TOML file, checked in one pass.
+
+Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that tells every
+mistake with its place. It reads the spec, workload files beside it and the state of the key file; never the data.
+    [release]    title, name, vintage, key, mode, notes
+    [source]     path, format, table, entities, identity, nulls
+    [columns.X]  kind, type, resolution, domain, public, detected, nulls, placeholder, label, labels
+    [privacy]    profile, low_threshold, threshold_mean, layer_sd
+    [[tables]]   columns | all (of) | sql | file (max_width)
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.errors import SpecError
+from engine.keys import check_key_file
+from engine.params import PROFILES, PrivacyParams
+from engine.schema import Column, ColumnSet, SourceSpec
+from engine.spec_columns import column_from
+from engine.spec_model import (
+    SECTIONS,
+    SUFFIXES,
+    ColumnSection,
+    Format,
+    PrivacySection,
+    ReleaseSection,
+    SourceSection,
+    TableEntry,
+    checked,
+    did_you_mean,
+)
+from engine.spec_tables import SqlColumns, TableContext, expanded
+
+MODES = ("sticky",)
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_MAX_VINTAGE = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseSpec:
+    """A checked spec.
+
+    Attributes
+    ----------
+    title : str
+    logical_name : str
+        Name of the logical table in SQL.
+    vintage : str
+    key_path : Path
+    mode : str
+        "sticky".
+    source : SourceSpec
+    columns : tuple of Column
+        All columns by name, entity columns among them.
+    privacy : PrivacyParams
+    tables : tuple of ColumnSet
+        Tables to publish, each once, by width, then name.
+    notes : tuple of str
+        Sentences for readers of the release.
+    """
+
+    title: str
+    logical_name: str
+    vintage: str
+    key_path: Path
+    mode: str
+    source: SourceSpec
+    columns: tuple[Column, ...]
+    privacy: PrivacyParams
+    tables: tuple[ColumnSet, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def data_columns(self) -> tuple[Column, ...]:
+        """Columns that are not entity columns."""
+        return tuple(c for c in self.columns if c.name not in self.source.entities)
+
+
+def read_spec(
+    path: str | Path, *, check_key: bool = True, sql_columns: SqlColumns | None = None
+) -> ReleaseSpec:
+    """Read and check a spec file.
+
+    Parameters
+    ----------
+    path : str or Path
+    check_key : bool
+        Check the key file too.
+    sql_columns : callable, optional
+        Gives the columns that a `[[tables]]` entry with `sql` reads.
+
+    Returns
+    -------
+    ReleaseSpec
+        File names in it are relative to the spec's folder.
+
+    Raises
+    ------
+    SpecError
+        With every mistake.
+    """
+    path = Path(path)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise SpecError(f"no spec file {path}; make one with: tablepack init DATA -o {path}") from None
+    except (OSError, UnicodeDecodeError):
+        raise SpecError(f"spec file {path}: cannot be read") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"spec file {path}: is not TOML: {error}") from None
+    return spec_from(raw, folder=path.parent, check_key=check_key, sql_columns=sql_columns)
+
+
+def spec_from(
+    raw: dict[str, Any],
+    *,
+    folder: Path,
+    check_key: bool = True,
+    sql_columns: SqlColumns | None = None,
+    is_frame: bool = False,
+) -> ReleaseSpec:
+    """Check the values of a spec.
+
+    Parameters
+    ----------
+    raw : dict
+        As `tomllib` gives them.
+    folder : Path
+        Relative file names start here.
+    check_key : bool
+    sql_columns : callable, optional
+    is_frame : bool
+        The rows come from Python: `source.path` is ignored.
+
+    Returns
+    -------
+    ReleaseSpec
+
+    Raises
+    ------
+    SpecError
+        With every mistake.
+    """
+    problems = [f"{k}: unknown section{did_you_mean(k, SECTIONS)}" for k in raw if k not in SECTIONS]
+    release = checked(ReleaseSection, raw.get("release", {}), "release", problems)
+    source = checked(SourceSection, raw.get("source", {}), "source", problems)
+    key_path = _check_release(release, folder, problems, check_key=check_key)
+    names, columns = _columns(raw.get("columns", {}), source, problems)
+    privacy = _privacy(raw.get("privacy", {}), problems)
+    where = _source(source, names, folder, problems, is_frame=is_frame)
+    entities = where.entities if where else ()
+    data = tuple(c for c in columns if c.name not in entities)
+    context = TableContext(
+        folder=folder,
+        names=tuple(name for name in names if name not in entities),
+        entities=entities,
+        columns=data if len(columns) == len(names) else None,
+        logical_name=release.name if release else "data",
+        sql_columns=sql_columns,
+    )
+    tables = expanded(_entries(raw.get("tables", []), problems), context, problems)
+    if problems or release is None or where is None or privacy is None:
+        raise SpecError(problems)
+    return ReleaseSpec(
+        title=release.title,
+        logical_name=release.name,
+        vintage=release.vintage,
+        key_path=key_path,
+        mode=release.mode,
+        source=where,
+        columns=tuple(sorted(columns, key=lambda column: column.name)),
+        privacy=privacy,
+        tables=tables,
+        notes=tuple(release.notes),
+    )
+
+
+def format_of(path: str) -> Format | None:
+    """The format of a source by the ending of its name, None if it tells nothing."""
+    name = path.lower()
+    return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
+
+
+def _check_release(
+    release: ReleaseSection | None, folder: Path, problems: list[str], *, check_key: bool
+) -> Path:
+    """Check `[release]`; gives the path of the key."""
+    if release is None:
+        return folder
+    if not _IDENTIFIER.fullmatch(release.name):
+        problems.append("release.name: wants letters, digits and _ only, not a digit first, at most 63")
+    if not release.vintage.strip() or len(release.vintage) > _MAX_VINTAGE or not release.vintage.isprintable():
+        problems.append(f'release.vintage: wants a short text, such as "2024-Q1" (1 to {_MAX_VINTAGE} signs)')
+    if release.mode not in MODES:
+        problems.append(f'release.mode: wants "sticky" (others come later), not {release.mode!r}')
+    path = folder / release.key
+    if not release.key:
+        problems.append("release.key: is empty; name a key file, made with: tablepack key new FILE")
+    elif check_key:
+        problems.extend(f"release.key: {sentence}" for sentence in check_key_file(path))
+    return path
+
+
+def _columns(
+    raw: Any, source: SourceSection | None, problems: list[str]
+) -> tuple[tuple[str, ...], tuple[Column, ...]]:
+    """Names of all declared columns, and those of them that are right."""
+    if not isinstance(raw, dict) or not raw:
+        problems.append("columns: declare each column in a section [columns.NAME]")
+        return (), ()
+    nulls = tuple(source.nulls if source else ("",))
+    columns = []
+    folded: dict[str, str] = {}
+    for name, values in raw.items():
+        twin = folded.setdefault(name.casefold(), name)
+        if twin != name:
+            problems.append(f"columns.{name}: the same column as {twin} (capital letters make no difference)")
+        if not name.strip():
+            problems.append("columns: a column has no name")
+        section = checked(ColumnSection, values, f"columns.{name}", problems)
+        column = column_from(name, section, nulls, problems) if section else None
+        columns += [column] if column else []
+    return tuple(raw), tuple(columns)
+
+
+def _privacy(raw: Any, problems: list[str]) -> PrivacyParams | None:
+    """The privacy parameters; never weaker than the floors."""
+    section = checked(PrivacySection, raw, "privacy", problems)
+    if section is None:
+        return None
+    stated = section.model_dump(exclude={"profile"}, exclude_none=True)
+    try:
+        return replace(PROFILES[section.profile], **stated)
+    except SpecError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _source(
+    section: SourceSection | None,
+    names: Sequence[str],
+    folder: Path,
+    problems: list[str],
+    *,
+    is_frame: bool,
+) -> SourceSpec | None:
+    """Check `[source]` against the columns."""
+    if section is None:
+        return None
+    form = section.format or format_of(section.path)
+    if form is None and not is_frame:
+        problems.append('source.format: the name does not tell it; say "csv", "parquet" or "duckdb"')
+    if section.table is not None and form != "duckdb":
+        problems.append("source.table: only a DuckDB file has tables")
+    for key in ("entities", "identity"):
+        listed = getattr(section, key)
+        for name in dict.fromkeys(listed):
+            if name not in names:
+                problems.append(f"source.{key}: no section [columns.{name}]{did_you_mean(name, names)}")
+        if len(set(listed)) < len(listed):
+            problems.append(f"source.{key}: names a column twice")
+    if section.identity and section.entities:
+        problems.append("source.identity: is for sources without entities; leave one of the two out")
+    return SourceSpec(
+        path=None if is_frame else _located(section.path, folder),
+        format="frame" if is_frame else form or "csv",
+        table=section.table,
+        entities=tuple(section.entities),
+        identity=tuple(section.identity),
+    )
+
+
+def _located(path: str, folder: Path) -> str:
+    """A path or glob relative to the folder, whose own name is not part of the glob."""
+    plain = folder / path
+    if Path(path).is_absolute() or plain.exists() or not glob.has_magic(path):
+        return str(plain)
+    return str(Path(glob.escape(str(folder))) / path)
+
+
+def _entries(raw: Any, problems: list[str]) -> list[tuple[str, TableEntry]]:
+    """Table entries with their places, counted from 1."""
+    if not isinstance(raw, list) or not raw:
+        problems.append("tables: ask for at least one table in an entry [[tables]]")
+        return []
+    entries = []
+    for number, values in enumerate(raw, start=1):
+        entry = checked(TableEntry, values, f"tables[{number}]", problems)
+        entries += [(f"tables[{number}]", entry)] if entry else []
+    return entries

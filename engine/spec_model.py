@@ -1,0 +1,175 @@
+"""The shape of a spec file: which keys there are and what each may hold.
+
+Takes the plain values of one section; gives a checked model of it, or sentences that say what is wrong, each with
+its dotted place (`columns.AGE.kind`). Invariant: an unknown key is a mistake, never ignored: a typing error in a
+privacy setting must not weaken it. What depends on other sections is checked in `spec`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from collections.abc import Iterable
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from engine.schema import ColumnKind, ValueType
+
+Format = Literal["csv", "parquet", "duckdb"]
+Scalar = bool | int | float | datetime.datetime | datetime.date | str
+"""What TOML can hold as a single value of a column."""
+SUFFIXES: dict[str, Format] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".duckdb", ".ddb", ".db"), "duckdb"),
+}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ReleaseSection(_Section):
+    """`[release]`: what the release is called and what belongs to it."""
+
+    vintage: str
+    key: str
+    title: str = ""
+    name: str = "data"
+    mode: str = "sticky"
+    notes: list[str] = []
+
+
+class SourceSection(_Section):
+    """`[source]`: where the rows are and whom they are about."""
+
+    path: str
+    format: Format | None = None
+    table: str | None = None
+    entities: list[str] = []
+    identity: list[str] = []
+    nulls: list[str] = [""]
+
+
+class ColumnSection(_Section):
+    """`[columns.X]`: how a column is encoded and what of it is public."""
+
+    kind: ColumnKind
+    type: ValueType | None = None
+    resolution: int | float | None = None
+    domain: list[Scalar] | dict[str, Scalar] | None = None
+    public: bool = False
+    detected: list[Literal["kind", "type", "resolution", "domain", "nulls"]] = []
+    nulls: list[str] | None = None
+    placeholder: str | None = None
+    label: str = ""
+    labels: dict[str, str] = {}
+
+
+class PrivacySection(_Section):
+    """`[privacy]`: a profile and what is stronger than it."""
+
+    profile: Literal["standard", "strict"] = "standard"
+    low_threshold: int | None = None
+    threshold_mean: int | None = None
+    layer_sd: int | None = None
+
+
+class TableEntry(_Section):
+    """`[[tables]]`: one table, or a family of them."""
+
+    columns: list[str] | None = None
+    all: int | None = None
+    of: list[str] | None = None
+    sql: str | None = None
+    file: str | None = None
+    max_width: int | None = None
+
+
+SECTIONS = ("release", "source", "columns", "privacy", "tables")
+_Model = TypeVar("_Model", bound=_Section)
+_WANTED = {
+    "string_type": "wants a text",
+    "int_type": "wants a whole number",
+    "int_from_float": "wants a whole number",
+    "bool_type": "wants true or false",
+    "list_type": "wants a list, such as [...]",
+    "dict_type": "wants a table, such as {...}",
+}
+
+
+def checked(model: type[_Model], raw: Any, place: str, problems: list[str]) -> _Model | None:
+    """Check one section.
+
+    Parameters
+    ----------
+    model : type
+        One of the sections above.
+    raw : object
+        What the file holds there.
+    place : str
+        Dotted place, for the sentences.
+    problems : list of str
+        Sentences are added here.
+
+    Returns
+    -------
+    model or None
+        None if there is anything wrong.
+    """
+    if not isinstance(raw, dict):
+        problems.append(f"{place}: wants a section with keys, not a single value")
+        return None
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=True)
+    sentences = [_sentence(detail, place, tuple(model.model_fields)) for detail in details]
+    problems.extend(dict.fromkeys(sentences))
+    return None
+
+
+def _sentence(detail: ErrorDetails, place: str, keys: tuple[str, ...]) -> str:
+    """One mistake in our words."""
+    # Only names and positions make up a place: pydantic adds its own words for the arms of a union.
+    path = detail["loc"][:1] if detail["loc"] and detail["loc"][0] in keys else detail["loc"]
+    where = ".".join([place, *map(str, path)])
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return f"{where}: unknown key{did_you_mean(str(path[-1]), keys)}; the keys are: {', '.join(keys)}"
+    if kind == "missing":
+        return f"{where}: is missing"
+    if kind == "literal_error":
+        allowed = detail.get("ctx", {}).get("expected", "")
+        return f"{where}: wants {allowed}, not {detail['input']!r}"
+    if path and path[0] == "domain":
+        return f"{where}: wants a list of values, or {{ min = ..., max = ... }}"
+    if path and path[0] == "resolution":
+        return f"{where}: wants a number"
+    if kind in ("string_type", "int_type") and len(detail["loc"]) > 1:
+        return f"{where}: wants a list or table of texts only"
+    return f"{where}: {_WANTED.get(kind, 'is not of a kind that can stand here')}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Suggest the nearest known name, as the tail of a sentence; empty if none is near.
+
+    Parameters
+    ----------
+    name : str
+    known : iterable of str
+
+    Returns
+    -------
+    str
+    """
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def kinds() -> tuple[str, ...]:
+    """All kinds a column can have."""
+    return get_args(ColumnKind)

@@ -1,0 +1,190 @@
+"""The catalogue's tables, their comments, and the sentences that every release carries.
+
+Gives the statements that create schema `catalog`, empty. Invariant: every table, view and column of it has a
+comment, so that a bare DuckDB shell explains the file.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, KIND_OTHER, literal, quoted
+
+_TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
+    "release": (
+        "What this release is: one row.",
+        (
+            ("title", "VARCHAR", "Title, for people."),
+            (
+                "logical_name",
+                "VARCHAR",
+                "Name of the logical table that tablepack answers SQL over.",
+            ),
+            ("vintage", "VARCHAR", "State of the source that was measured."),
+            (
+                "mode",
+                "VARCHAR",
+                "How it was measured; sticky: the same people draw the same noise.",
+            ),
+            ("key_id", "VARCHAR", "Public name of the key; tells keys apart, reveals nothing."),
+            ("privacy", "VARCHAR", "Privacy parameters, as JSON."),
+            ("engine_version", "VARCHAR", "Version of tablepack that built it."),
+            ("format_version", "INTEGER", "Version of this catalogue."),
+            (
+                "content_hash",
+                "VARCHAR",
+                "Hash of all tables and released values; not of dates or timings.",
+            ),
+        ),
+    ),
+    "tables": (
+        "The released tables, one for each set of columns.",
+        (
+            ("table_id", "INTEGER", "Number of the table."),
+            ("name", "VARCHAR", "Its view in schema main: its columns, sorted, joined with a dot."),
+            ("columns", "VARCHAR[]", "Its columns, sorted."),
+            ("width", "INTEGER", "Number of columns."),
+            (
+                "physical",
+                "VARCHAR",
+                "Its table in schema tables: distinct rows with their number n.",
+            ),
+            ("rows", "BIGINT", "Number of synthetic rows; noisy, as every count here."),
+            ("cells", "BIGINT", "Number of distinct synthetic rows."),
+            ("content_hash", "VARCHAR", "Hash of its columns, values and counts."),
+            ("cells_released", "BIGINT", "Combinations of single values that were measured."),
+            ("noise_sd", "DOUBLE", "Standard deviation of the noise of a finest count, in rows."),
+            ("suppressed_share", "DOUBLE", "Share of rows filled in without looking (noisy)."),
+            ("rounding_gap", "BIGINT", "Largest difference to a margin of a narrower table."),
+            ("cells_per_entity", "DOUBLE", "Measured combinations over rows."),
+            ("card", "VARCHAR", "Its generator card, as JSON: what was measured and fitted."),
+        ),
+    ),
+    "columns": (
+        "The columns of the source, in its order.",
+        (
+            ("position", "INTEGER", "Place in the source, from 1."),
+            ("name", "VARCHAR", "Name in the source."),
+            ("label", "VARCHAR", "Label, for people."),
+            (
+                "kind",
+                "VARCHAR",
+                "How its values are laid out: on a grid, or as a list of categories.",
+            ),
+            ("value_type", "VARCHAR", "What a value is."),
+            ("sql_type", "VARCHAR", "Type of the column in this file."),
+            ("resolution_base", "INTEGER", "Reals and decimals are multiples of base ** exponent."),
+            ("resolution_exponent", "INTEGER", "See resolution_base."),
+            (
+                "public",
+                "BOOLEAN",
+                "Its values are known from outside the data and never suppressed.",
+            ),
+            (
+                "detected",
+                "VARCHAR[]",
+                "Settings that were detected, and that nobody has confirmed.",
+            ),
+            ("placeholder", "VARCHAR", "Stands for values too rare to be released."),
+            ("null_spelling", "VARCHAR", "How CSV exports write a blank."),
+            ("released_values", "BIGINT", "Number of values in catalog.codes."),
+            ("content_hash", "VARCHAR", "Hash of its declaration and released values."),
+        ),
+    ),
+    "codes": (
+        "The released values of every column.",
+        (
+            ("column_name", "VARCHAR", "The column."),
+            ("position", "INTEGER", "Place of the value among the column's values, from 0."),
+            ("value", "VARCHAR", "The value as text; NULL where it is a blank."),
+            ("label", "VARCHAR", "Label, for people."),
+            ("kind", "VARCHAR", "null, negative, value, or other (the placeholder)."),
+            ("code", "BIGINT", "Place on the column's grid, or in its list; cell ranges use it."),
+            ("measured", "BOOLEAN", "Measured by itself; else drawn inside a measured range."),
+            ("n", "BIGINT", "Fitted number of rows."),
+        ),
+    ),
+    "notes": (
+        "How to read this release.",
+        (
+            ("position", "INTEGER", "Order."),
+            ("topic", "VARCHAR", "What it is about."),
+            ("note", "VARCHAR", "The sentence."),
+        ),
+    ),
+}
+_CELLS = "What is known of the noise: one row a measured bucket or filled remainder of a table."
+NOTES = (
+    ("noise", "Every count carries noise that is fixed for the same people; asked again, it is the same."),
+    ("noise", "No row is a person: rows are synthetic, drawn from noisy counts."),
+    ("not released", "Combinations of too few people are not released; about them nothing is told, not even "
+     "whether they exist. What is shown in their place was filled in without looking."),
+    ("blank", "NULL is a blank of the source, for example a question that does not apply. It never stands for "
+     "a suppressed value."),
+    ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to show."),
+    ("locked margins", "A margin has one value however many tables show it; above two columns whole numbers "
+     "may differ by the rounding gap of the card."),
+    ("joins", "Rows of two tables must not be joined: they are not about the same people. Use one table that "
+     "has all the columns."),
+)  # fmt: skip
+"""Topic and sentence."""
+
+
+def create_catalog(con: duckdb.DuckDBPyConnection, *, width: int) -> None:
+    """Create the empty catalogue, for tables of at most `width` columns, with its comments."""
+    statements = ["CREATE SCHEMA tables", "CREATE SCHEMA catalog"]
+    for name, (comment, columns) in _TABLES.items():
+        listed = ", ".join(f"{quoted(c)} {type_}" for c, type_, _ in columns)
+        statements.append(f"CREATE TABLE catalog.{name} ({listed})")
+        statements.append(f"COMMENT ON TABLE catalog.{name} IS {literal(comment)}")
+        statements += [
+            f"COMMENT ON COLUMN catalog.{name}.{quoted(c)} IS {literal(text)}"
+            for c, _, text in columns
+        ]
+    statements += _cell_statements(width)
+    con.execute("BEGIN; " + "; ".join(statements) + "; COMMIT")
+
+
+def _cell_statements(width: int) -> list[str]:
+    """Return the statements for the stored cell ranges (flat: packs best) and the view that reads well."""
+    flat = ", ".join(f"low_{j} BIGINT, span_{j} BIGINT" for j in range(1, width + 1))
+    places = range(1, width + 1)
+    kind = ", ".join(
+        f"CASE WHEN low_{j} IS NOT NULL THEN CASE WHEN low_{j} < 0 THEN {KIND_NEGATIVE} ELSE {KIND_NONNEGATIVE} END "
+        f"WHEN span_{j} = -1 THEN {KIND_OTHER} ELSE {KIND_NULL} END"
+        for j in places
+    )
+    low = ", ".join(f"low_{j}" for j in places)
+    high = ", ".join(f"low_{j} + span_{j}" for j in places)
+    comments = {
+        "kind": "Per column: 0 null, 1 negative, 2 zero and above, 3 placeholder.",
+        "low": "Per column: lowest code of the range (catalog.codes.code).",
+        "high": "Per column: highest code of the range.",
+        "n": "Fitted number of rows.",
+        "noise_sd": "Standard deviation of the noise of the count it was read from, in rows.",
+        "measured": "True: a combination of single values. False: the filled remainder of a box.",
+    }
+    return [
+        f"CREATE TABLE catalog.cell_ranges (table_id INTEGER, {flat}, n BIGINT, noise_sd FLOAT, measured BOOLEAN)",
+        "COMMENT ON TABLE catalog.cell_ranges IS 'Storage of catalog.cells: read that. Column j of a table spans "
+        "low_j to low_j + span_j; where low_j is null, span_j tells a blank (0) from the placeholder (-1).'",
+        *(
+            f"COMMENT ON COLUMN catalog.cell_ranges.{c} IS {literal(text)}"
+            for j in places
+            for c, text in ((f"low_{j}", f"Lowest code of column {j}."), (f"span_{j}", "Highest code less it."))
+        ),
+        *(
+            f"COMMENT ON COLUMN catalog.cell_ranges.{c} IS {literal(comments.get(c, 'The table.'))}"
+            for c in ("table_id", "n", "noise_sd", "measured")
+        ),
+        "CREATE VIEW catalog.cells AS SELECT r.table_id, t.name, t.columns, "
+        f"list_value({kind})[1:t.width] AS kind, list_value({low})[1:t.width] AS low, "
+        f"list_value({high})[1:t.width] AS high, r.n, r.noise_sd, r.measured "
+        "FROM catalog.cell_ranges AS r JOIN catalog.tables AS t USING (table_id)",
+        "CREATE VIEW catalog.cards AS SELECT table_id, name, rows, cells_released, noise_sd, "
+        "suppressed_share, rounding_gap, cells_per_entity, card FROM catalog.tables",
+        "COMMENT ON VIEW catalog.cards IS 'One generator card a table; its columns are explained "
+        "in catalog.tables.'",
+        f"COMMENT ON VIEW catalog.cells IS {literal(_CELLS)}",
+        *(f"COMMENT ON COLUMN catalog.cells.{c} IS {literal(text)}" for c, text in comments.items()),
+    ]  # fmt: skip

@@ -1,0 +1,658 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import engine.simulation.census as simulate
+from engine.errors import SpecError, StoreError
+from engine.simulation.census import SimulatedCensus, simulate_census
+from engine.simulation.codes import GEOGRAPHY, HOUSEHOLD_TYPES, REASONS, Relation
+from engine.simulation.columns import CENSUS_COLUMNS, EVENT_COLUMNS
+from engine.simulation.draw import (
+    chance,
+    curve,
+    draw_table,
+    permuted,
+    row_number,
+    uniform,
+    window,
+)
+from engine.simulation.households import draw_skeleton
+from engine.simulation.occupations import INDUSTRIES, INDUSTRY_SHARES, OCCUPATIONS
+from engine.simulation.rules import CENSUS_RULES, EVENT_RULES
+
+N_PEOPLE = 20_000
+
+
+def query(census: SimulatedCensus, sql: str) -> list[tuple]:
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE VIEW people AS FROM '{census.people}'")
+        connection.execute(f"CREATE VIEW events AS FROM '{census.events}'")
+        return connection.execute(sql).fetchall()
+
+
+def frame(path: Path) -> pd.DataFrame:
+    with duckdb.connect() as connection:
+        return connection.execute(f"FROM '{path}'").df()
+
+
+@pytest.fixture(scope="module")
+def frames(census):
+    return {"people": frame(census.people), "events": frame(census.events)}
+
+
+def share(census: SimulatedCensus, condition: str, among: str = "true") -> float:
+    sql = f"SELECT avg(CAST(coalesce({condition}, false) AS INTEGER)) FROM people WHERE {among}"
+    return query(census, sql)[0][0]
+
+
+@pytest.fixture(scope="module")
+def census(tmp_path_factory):
+    return simulate_census(tmp_path_factory.mktemp("census"), people=N_PEOPLE, seed=11)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return simulate_census(tmp_path_factory.mktemp("small"), people=1_000, seed=0, csv=True)
+
+
+# --- what is in the files
+
+
+def test_result_tells_paths_and_rows(census):
+    assert census.people.name == "people.parquet"
+    assert census.events.name == "events.parquet"
+    assert census.csv == ()
+    assert sorted(path.name for path in census.people.parent.iterdir()) == [
+        "events.parquet",
+        "people.parquet",
+    ]
+    numbers = query(
+        census,
+        "SELECT (SELECT count(*) FROM people), (SELECT count(DISTINCT household_id) FROM people),"
+        " (SELECT count(*) FROM events)",
+    )
+    assert numbers == [(census.n_people, census.n_households, census.n_events)]
+    assert census.n_people == N_PEOPLE
+    assert census.seed == 11
+
+
+SQL_TYPES = {
+    "integer": "BIGINT",
+    "real": "DOUBLE",
+    "decimal": "DECIMAL(10,2)",
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"), [("people", CENSUS_COLUMNS), ("events", EVENT_COLUMNS)]
+)
+def test_files_have_the_declared_columns(census, table, columns):
+    found = [row[:2] for row in query(census, f"DESCRIBE {table}")]
+    assert found == [(column.name, SQL_TYPES[column.value_type]) for column in columns]
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"), [("people", CENSUS_COLUMNS), ("events", EVENT_COLUMNS)]
+)
+def test_values_lie_in_declared_domains_and_bounds(census, table, columns):
+    n_declared = 0
+    for column in columns:
+        values = [v for (v,) in query(census, f"SELECT DISTINCT {column.name} FROM {table}")]
+        known = [v for v in values if v is not None]
+        assert len(known) >= 2, column.name
+        if column.domain is not None:
+            n_declared += 1
+            assert set(known) <= set(column.domain), column.name
+            assert len(set(column.domain)) == len(column.domain)
+            assert {value for value, _ in column.labels} <= set(column.domain)
+        if column.bounds is not None:
+            n_declared += 1
+            assert column.bounds[0] <= min(known)
+            assert max(known) <= column.bounds[1]
+        assert (column.resolution is not None) == (column.kind in {"real", "decimal"})
+        assert column.public == (column.domain is not None)
+    assert n_declared == {"people": 17, "events": 1}[table]
+
+
+def test_all_kinds_of_columns_are_there():
+    kinds = {column.kind for column in (*CENSUS_COLUMNS, *EVENT_COLUMNS)}
+    assert kinds == {
+        "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp",
+    }  # fmt: skip
+
+
+def test_reals_and_decimals_lie_on_their_resolution(census):
+    (travel,) = zip(*query(census, "SELECT travel_km FROM people WHERE travel_km > 0"), strict=True)
+    assert len(travel) > 5_000
+    assert all(value == round(value, 1) for value in travel)
+    pence = query(census, "SELECT count(*) FROM people WHERE (100 * rent_weekly) % 500 <> 0")
+    assert pence[0][0] > 500
+
+
+def test_person_ids_are_unique_and_tell_no_order(census):
+    ids = np.array(query(census, "SELECT person_id, household_id FROM people"))
+    assert sorted(ids[:, 0]) == list(range(1, N_PEOPLE + 1))
+    bound = 5 / np.sqrt(N_PEOPLE)
+    place = np.arange(N_PEOPLE)
+    assert abs(np.corrcoef(ids[:, 0], place)[0, 1]) < bound
+    assert abs(np.corrcoef(ids[:, 1], place)[0, 1]) < bound
+    assert abs(np.corrcoef(ids[:, 0], ids[:, 1])[0, 1]) < bound
+    # Neighbouring rows, and neighbouring numbers, hardly ever live together.
+    assert np.mean(ids[1:, 1] == ids[:-1, 1]) < 0.005
+    by_id = ids[np.argsort(ids[:, 0]), 1]
+    assert np.mean(by_id[1:] == by_id[:-1]) < 0.005
+
+
+def test_a_census_of_1000_has_everything(small):
+    assert query(small, "SELECT count(*), count(DISTINCT person_id) FROM people") == [
+        (1_000, 1_000)
+    ]
+    filled = ", ".join(f"count({c.name}), count(DISTINCT {c.name})" for c in CENSUS_COLUMNS)
+    counts = np.array(query(small, f"SELECT {filled} FROM people")[0]).reshape(-1, 2)
+    assert counts[:, 0].min() >= 50
+    assert counts[:, 1].min() >= 2
+    always = [c.name for c, n in zip(CENSUS_COLUMNS, counts[:, 0], strict=True) if n == 1_000]
+    assert always == [
+        "person_id", "household_id", "region", "district", "ward", "household_type", "relation",
+        "age", "sex", "ethnic_group", "birth_country", "health", "disability",
+    ]  # fmt: skip
+
+
+def test_csv_holds_the_same(small):
+    assert [path.name for path in small.csv] == ["events.csv", "people.csv"]
+    for path in small.csv:
+        parquet = path.with_suffix(".parquet")
+        difference = (
+            f"SELECT count(*) FROM (SELECT COLUMNS(*)::VARCHAR FROM '{parquet}' EXCEPT ALL"
+            f" FROM read_csv('{path}', all_varchar=true))"
+        )
+        assert query(small, difference) == [(0,)]
+        assert path.read_text().count("\n") == 1 + len(frame(parquet))
+
+
+# --- rules
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 2**40])
+def test_no_record_is_impossible(tmp_path, seed):
+    census = simulate_census(tmp_path, people=N_PEOPLE, seed=seed)
+    for table, rules in (("people", CENSUS_RULES), ("events", EVENT_RULES)):
+        counted = ", ".join(
+            f"count(*) FILTER ({rule.condition}), count(*) FILTER (({rule.condition}) IS NULL)"
+            for rule in rules
+        )
+        counts = np.array(query(census, f"SELECT {counted} FROM {table}")[0]).reshape(-1, 2)
+        broken = [rule.name for rule, n in zip(rules, counts.sum(axis=1), strict=True) if n]
+        assert broken == []
+
+
+IMPOSSIBLE = {
+    "ages are 0 to 105": ("age", "age + 106"),
+    "income is rounded to 10": ("income", "income + 3"),
+    "nobody arrives after census day": ("arrival_date", "CAST(arrival_date AS DATE) + 40000"),
+    "nobody arrives before birth": ("arrival_date", "CAST(arrival_date AS DATE) - 40000"),
+    "managers from 18": ("age", "17"),
+    "academic occupations need a master's degree": ("education", "'Bachelor'"),
+    "visits lie in the year before census day": ("visit_date", "CAST(visit_date AS DATE) + 400"),
+    "departments are listed": ("department", "department || '?'"),
+}
+
+
+@pytest.mark.parametrize("rule", [*CENSUS_RULES, *EVENT_RULES], ids=lambda rule: rule.name)
+def test_each_rule_can_be_broken(frames, rule):
+    source = frames["people" if rule in CENSUS_RULES else "events"]
+    listed = ", ".join(rule.columns)  # the rule reads these and no others
+    if rule.name in IMPOSSIBLE:
+        name, expression = IMPOSSIBLE[rule.name]
+        selected = f"SELECT * REPLACE ({expression} AS {name}) FROM source"
+    else:  # columns shuffled apart: what never meets, meets
+        rng = np.random.default_rng(5)
+        source = pd.DataFrame(
+            {name: source[name].to_numpy()[rng.permutation(len(source))] for name in rule.columns}
+        )
+        selected = "FROM source"
+    with duckdb.connect() as connection:
+        connection.register("source", source)
+        sql = f"SELECT count(*) FILTER ({rule.condition}) FROM (SELECT {listed} FROM ({selected}))"
+        assert connection.execute(sql).fetchall()[0][0] > 0
+
+
+def test_rules_are_named_once():
+    names = [rule.name for rule in (*CENSUS_RULES, *EVENT_RULES)]
+    assert len(names) == len(set(names))
+
+
+# --- households
+
+
+def test_household_members_share_what_is_the_households(census):
+    shared = ("region", "district", "ward", "household_type", "tenure", "rent_weekly")
+    differing = " + ".join(
+        f"CAST(count(DISTINCT {name}) > 1 OR count({name}) NOT IN (0, count(*)) AS INTEGER)"
+        for name in shared
+    )
+    sql = f"SELECT sum(d) FROM (SELECT {differing} AS d FROM people GROUP BY household_id)"
+    assert query(census, sql) == [(0,)]
+
+
+def test_parents_are_older_and_couples_are_two(census):
+    sql = """
+        SELECT min(parent.age - child.age), count(*)
+        FROM people child JOIN people parent USING (household_id)
+        WHERE (child.relation = 'Child' AND parent.relation IN ('Reference person', 'Partner'))
+           OR (child.relation = 'Reference person' AND parent.relation = 'Parent')
+    """
+    youngest, n = query(census, sql)[0]
+    assert youngest >= 15
+    assert n > 5_000
+    sql = """
+        SELECT household_type, min(n), max(n), min(reference), max(reference),
+            min(partner), max(partner), min(child)
+        FROM (SELECT household_type, count(*) AS n,
+                count(*) FILTER (relation = 'Reference person') AS reference,
+                count(*) FILTER (relation = 'Partner') AS partner,
+                count(*) FILTER (relation = 'Child') AS child
+              FROM people GROUP BY household_id, household_type)
+        GROUP BY household_type
+    """
+    shapes = {row[0]: row[1:] for row in query(census, sql)}
+    assert set(shapes) == set(HOUSEHOLD_TYPES)
+    assert shapes["One person"] == (1, 1, 1, 1, 0, 0, 0)
+    assert shapes["Couple"] == (2, 2, 1, 1, 1, 1, 0)
+    assert shapes["Couple with children"] == (3, 7, 1, 1, 1, 1, 1)
+    assert shapes["Lone parent"][2:] == (1, 1, 0, 0, 1)
+    assert shapes["Three generations"][2:] == (1, 1, 1, 1, 1)
+    assert shapes["Shared"][2:] == (1, 1, 0, 0, 0)
+    assert shapes["Establishment"][2:] == (0, 0, 0, 0, 0)
+
+
+def test_origins_go_with_the_household(census):
+    sql = """
+        SELECT avg(CAST(a.ethnic_group = b.ethnic_group AS INTEGER)),
+            avg(CAST(a.birth_country = b.birth_country AS INTEGER))
+                FILTER (a.birth_country <> 'United Kingdom')
+        FROM people a JOIN people b USING (household_id)
+        WHERE a.relation = 'Reference person' AND b.relation = 'Partner'
+    """
+    same_group, same_country = query(census, sql)[0]
+    assert 0.88 < same_group < 0.98
+    assert 0.5 < same_country < 0.9
+    alone = share(census, "ethnic_group = 'White British'")
+    assert same_group > alone + 0.1
+
+
+@settings(max_examples=40, deadline=None)
+@given(people=st.integers(1, 400), seed=st.integers(0, 2**32))
+def test_a_skeleton_has_exactly_the_people_asked_for(people, seed):
+    skeleton = draw_skeleton(np.random.default_rng(seed), people)
+    assert len(skeleton.age) == people
+    assert skeleton.household[-1] == len(skeleton.kind) - 1
+    first = skeleton.relation[skeleton.start]
+    assert set(first) <= {Relation.REFERENCE, Relation.RESIDENT}
+    assert ((skeleton.age >= 18) | (skeleton.relation == Relation.CHILD)).all()
+
+
+# --- shares like a real census
+
+
+@pytest.mark.parametrize(
+    ("condition", "among", "low", "high"),
+    [
+        ("age < 16", "true", 0.15, 0.20),
+        ("age >= 65", "true", 0.16, 0.21),
+        ("age >= 85", "true", 0.015, 0.035),
+        ("sex = 'Female'", "true", 0.50, 0.53),
+        ("ethnic_group = 'White British'", "true", 0.68, 0.80),
+        ("birth_country <> 'United Kingdom'", "true", 0.11, 0.18),
+        ("marital_status = 'Married'", "age >= 16", 0.37, 0.48),
+        ("marital_status = 'Widowed'", "age >= 80 AND sex = 'Female'", 0.3, 0.6),
+        ("marital_status = 'Widowed'", "age < 40", 0, 0.003),
+        ("occupation IS NOT NULL AND hours > 0", "age BETWEEN 25 AND 59", 0.72, 0.86),
+        ("activity = 'Employed part-time'", "age BETWEEN 25 AND 59 AND sex = 'Male'", 0.04, 0.12),
+        ("activity = 'Employed part-time'", "age BETWEEN 25 AND 59 AND sex = 'Female'", 0.22, 0.38),
+        ("activity = 'Retired'", "age >= 70", 0.82, 0.97),
+        ("activity LIKE 'Student%'", "age BETWEEN 16 AND 19", 0.5, 0.85),
+        ("health IN ('Bad', 'Very bad')", "age < 40", 0.01, 0.05),
+        ("health IN ('Bad', 'Very bad')", "age >= 75", 0.11, 0.25),
+        ("tenure = 'Owned outright'", "age >= 65", 0.55, 0.8),
+        ("tenure = 'Private rented'", "age BETWEEN 20 AND 29", 0.35, 0.6),
+        ("household_type = 'Establishment'", "true", 0.003, 0.02),
+        ("income = 0", "age >= 16", 0.04, 0.12),
+        ("income < 0", "activity = 'Self-employed'", 0.03, 0.08),
+        ("sex = 'Female'", "occupation = '2232'", 0.8, 0.94),
+        ("industry = 'Q'", "occupation = '2232'", 0.7, 0.95),
+        ("industry = 'F'", "occupation IN ('5315', '5319')", 0.7, 0.99),
+        ("carer", "age BETWEEN 50 AND 64", 0.11, 0.22),
+    ],
+)  # fmt: skip
+def test_shares_are_plausible(census, condition, among, low, high):
+    assert low <= share(census, condition, among) <= high
+
+
+def test_means_are_plausible(census):
+    size = census.n_people / census.n_households
+    assert 2.15 < size < 2.5
+    sql = "SELECT {} FROM people WHERE activity = 'Employed full-time' AND {}"
+    median = {
+        group: query(census, sql.format("median(income)", condition))[0][0]
+        for group, condition in {
+            "all": "true",
+            "men": "sex = 'Male' AND age BETWEEN 30 AND 59",
+            "women": "sex = 'Female' AND age BETWEEN 30 AND 59",
+            "young": "age < 22",
+            "degree": "education IN ('Bachelor', 'Master', 'Doctorate')",
+            "no degree": "education IN ('None', 'Level 1', 'Level 2')",
+        }.items()
+    }
+    assert 25_000 < median["all"] < 35_000
+    assert 1.03 < median["men"] / median["women"] < 1.35
+    assert 0.3 < median["young"] / median["all"] < 0.75
+    assert 1.3 < median["degree"] / median["no degree"] < 2.3
+    mean = query(census, sql.format("avg(income)", "true"))[0][0]
+    assert 1.1 < mean / median["all"] < 1.4
+
+
+def test_areas_are_nested_and_skewed(census):
+    assert (len(GEOGRAPHY.regions), len(GEOGRAPHY.districts)) == (9, 81)
+    assert 750 < len(GEOGRAPHY.wards) < 850
+    sql = (
+        "SELECT count(DISTINCT region), count(DISTINCT district), count(DISTINCT ward) FROM people"
+    )
+    regions, districts, wards = query(census, sql)[0]
+    assert (regions, districts) == (9, 81)
+    assert wards > 600
+    low, middle, high = query(
+        census,
+        "SELECT unnest(quantile_disc(n, [0.1, 0.5, 0.99]))"
+        " FROM (SELECT count(*) AS n FROM people GROUP BY ward)",
+    )
+    assert 1.5 < middle[0] / low[0] < 6
+    assert 4 < high[0] / middle[0] < 15
+
+
+def test_code_lists_are_whole():
+    assert 95 <= len(OCCUPATIONS) <= 115
+    assert [o.code for o in OCCUPATIONS] == sorted({o.code for o in OCCUPATIONS})
+    assert len(INDUSTRIES) == len(INDUSTRY_SHARES) == 20
+    assert {letter for o in OCCUPATIONS for letter in o.industries} - {"*"} == set(INDUSTRIES)
+    assert len(set(REASONS)) == 60
+
+
+# --- events
+
+
+def test_events_belong_to_people_and_have_a_heavy_tail(census):
+    assert query(census, "SELECT count(*) FROM events ANTI JOIN people USING (person_id)") == [(0,)]
+    visits = np.array(
+        query(
+            census,
+            "SELECT count(e.person_id) FROM people LEFT JOIN events e USING (person_id)"
+            " GROUP BY people.person_id",
+        )
+    )[:, 0]
+    assert len(visits) == N_PEOPLE
+    assert 0.8 < np.mean(visits <= 3) < 0.95
+    assert 0.35 < np.mean(visits == 0) < 0.65
+    assert 1.0 < visits.mean() < 2.2
+    assert 1 <= np.sum(visits >= 100) <= 40
+    assert visits.max() >= 150
+
+
+def test_events_are_plausible(census):
+    refunds, nothing, wrong_sex, weekend, reasons = query(
+        census,
+        "SELECT avg(CAST(amount < 0 AS INTEGER)), avg(CAST(amount = 0 AS INTEGER)),"
+        " count(*) FILTER (department = 'Maternity' AND sex = 'Male'),"
+        " avg(CAST(isodow(visit_date) > 5 AS INTEGER)), count(DISTINCT reason)"
+        " FROM events JOIN people USING (person_id)",
+    )[0]
+    assert 0.01 < refunds < 0.03
+    assert 0.04 < nothing < 0.08
+    assert wrong_sex == 0
+    assert 0.02 < weekend < 0.12
+    assert 55 <= reasons <= 60
+    births = "visit_date < DATE '2021-03-21' - to_years(age + 1)"
+    sql = f"SELECT count(*) FILTER ({births}), count(*) FROM events JOIN people USING (person_id)"
+    before_birth, infants = query(census, f"{sql} WHERE age = 0")[0]
+    assert before_birth == 0
+    assert infants > 100
+
+
+# --- determinism and blocks
+
+
+def test_same_seed_same_rows_other_seed_other_rows(census, tmp_path):
+    again = simulate_census(tmp_path / "again", people=N_PEOPLE, seed=11)
+    other = simulate_census(tmp_path / "other", people=N_PEOPLE, seed=12)
+    for name in ("people", "events"):
+        first = frame(getattr(census, name))
+        pd.testing.assert_frame_equal(first, frame(getattr(again, name)))
+        assert not first.equals(frame(getattr(other, name)))
+
+
+def test_blocks_join_without_gap_or_repeat(tmp_path, monkeypatch):
+    monkeypatch.setattr(simulate, "BLOCK_PEOPLE", 1_500)
+    seen = []
+    census = simulate_census(
+        tmp_path, people=4_000, seed=7, progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen == [(1_500, 4_000), (3_000, 4_000), (4_000, 4_000)]
+    ids = query(census, "SELECT person_id FROM people ORDER BY 1")
+    assert [number for (number,) in ids] == list(range(1, 4_001))
+    counted = query(census, "SELECT count(DISTINCT household_id) FROM people")
+    assert counted == [(census.n_households,)]
+    written = frame(census.people)
+    for block, size in enumerate((1_500, 1_500, 1_000)):
+        people, events = simulate.draw_block(block, people=4_000, seed=7)
+        rows = written[block * 1_500 : block * 1_500 + size]
+        assert (rows["person_id"].to_numpy() == people["person_id"]).all()
+        assert (rows["age"].to_numpy() == people["age"]).all()
+        assert set(events["person_id"]) <= set(people["person_id"])
+    ages = [simulate.draw_block(b, people=4_000, seed=7)[0]["age"] for b in (0, 1)]
+    assert (ages[0] != ages[1]).any()
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize("people", [999, 100_000_001, 0, -5, 1_000.0, True, "2000"])
+def test_number_of_people_is_checked(tmp_path, people):
+    with pytest.raises(SpecError, match=r"census\.people: .* from 1,000 to 100,000,000"):
+        simulate_census(tmp_path / "new", people=people, seed=1)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, False])
+def test_seed_is_checked(tmp_path, seed):
+    with pytest.raises(SpecError, match=r"census\.seed: .* whole number of 0 or above"):
+        simulate_census(tmp_path, people=1_000, seed=seed)
+
+
+def test_all_mistakes_are_told_at_once(tmp_path):
+    with pytest.raises(SpecError) as caught:
+        simulate_census(tmp_path, people=1, seed=-1)
+    assert len(caught.value.problems) == 2
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(StoreError, match="is not empty"):
+        simulate_census(tmp_path, people=1_000, seed=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(StoreError, match="is a file; a folder is needed"):
+        simulate_census(path, people=1_000, seed=1)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write to"):
+        simulate_census(tmp_path / "file" / "below", people=1_000, seed=1)
+
+
+def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(StoreError, match=r"cannot read .*Permission denied"):
+        simulate_census(tmp_path, people=1_000, seed=1)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_nothing_is_left_when_the_disk_is_full(tmp_path, monkeypatch, is_new):
+    folder = tmp_path / "census"
+    if not is_new:
+        folder.mkdir()
+    replace = os.replace
+
+    def full(source, target):
+        if Path(source).name == "people.parquet":  # the second file to be moved
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        simulate_census(folder, people=1_000, seed=1)
+    assert folder.exists() != is_new
+    assert is_new or not any(folder.iterdir())
+
+
+def test_an_error_of_duckdb_is_a_store_error(tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise duckdb.IOException("could not write")
+
+    monkeypatch.setattr(simulate, "merge_parts", fail)
+    with pytest.raises(StoreError, match="IOException"):
+        simulate_census(tmp_path, people=1_000, seed=1)
+    assert not any(tmp_path.iterdir())
+
+
+def test_nothing_is_left_when_interrupted(tmp_path):
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate_census(tmp_path / "new", people=1_000, seed=1, progress=interrupt)
+    assert not (tmp_path / "new").exists()
+
+
+# --- draws
+
+
+@given(
+    weights=st.lists(
+        st.lists(st.sampled_from([0.0, 1e-9, 0.1, 1.0, 30.0]), min_size=4, max_size=4).filter(any),
+        min_size=1,
+        max_size=6,
+    ),
+    seed=st.integers(0, 1_000),
+)
+def test_weight_0_is_never_drawn(weights, seed):
+    table = draw_table(weights)
+    rows = np.repeat(np.arange(len(weights)), 50)
+    drawn = table.draw(np.random.default_rng(seed), rows)
+    assert drawn.dtype == np.int64
+    assert (np.array(weights)[rows, drawn] > 0).all()
+
+
+class Extreme:
+    """A generator whose uniform numbers are the smallest or the largest possible."""
+
+    def __init__(self, word):
+        self.word = word
+
+    def integers(self, low, high, size, dtype):
+        return np.full(size, self.word, dtype=dtype)
+
+
+@pytest.mark.parametrize(("word", "expected"), [(0, [1, 0, 2]), (2**32 - 1, [2, 0, 2])])
+def test_extreme_draws_stay_in_their_row(word, expected):
+    table = draw_table([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 5, 0]])
+    assert table.draw(Extreme(word), np.arange(3)).tolist() == expected
+    # Far down a long table the row number leaves fewer bits for the fraction.
+    long = draw_table(np.tile([0.0, 2, 1, 0], (300_000, 1)))
+    last = np.array([299_999])
+    assert long.draw(Extreme(word), last).tolist() == [{0: 1}.get(word, 2)]
+
+
+def test_draws_follow_the_weights():
+    table = draw_table([[[1, 3], [0, 1]], [[1, 1], [9, 1]]])
+    n = 40_000
+    rows = row_number((np.full(n, 1), 2), (np.full(n, 1), 2))
+    assert set(rows) == {3}
+    drawn = table.draw(np.random.default_rng(0), rows)
+    assert abs(np.mean(drawn == 1) - 0.1) < 4 * np.sqrt(0.09 / n)
+
+
+def test_curves_and_windows():
+    weights = curve({10: 1.0, 20: 3.0})
+    assert weights.shape == (106,)
+    assert weights[[0, 10, 15, 20, 105]].tolist() == [1, 1, 2, 3, 3]
+    assert window({10: 1.0, 20: 3.0})[[9, 10, 15, 20, 21]].tolist() == [0, 1, 2, 3, 0]
+
+
+def test_chance_and_uniform():
+    rng = np.random.default_rng(2)
+    numbers = uniform(rng, 10_000)
+    assert 0 <= numbers.min() < 0.001
+    assert 0.999 < numbers.max() < 1
+    flags = chance(rng, np.array([0.0, 1.0, 1.0]), 3)
+    assert flags.tolist() == [False, True, True]
+
+
+@given(size=st.integers(1, 3_000), seed=st.integers(0, 2**64), purpose=st.integers(0, 1))
+def test_permutations_are_one_to_one(size, seed, purpose):
+    out = permuted(np.arange(size), size=size, seed=seed, purpose=purpose)
+    assert sorted(out) == list(range(size))
+
+
+def test_permutations_differ_by_purpose_and_seed():
+    places = np.arange(1_000)
+    a = permuted(places, size=1_000, seed=1, purpose=0)
+    assert np.mean(a == permuted(places, size=1_000, seed=1, purpose=1)) < 0.02
+    assert np.mean(a == permuted(places, size=1_000, seed=2, purpose=0)) < 0.02
+    assert permuted(places[5:9], size=1_000, seed=1, purpose=0).tolist() == a[5:9].tolist()
+
+
+# --- scale
+
+
+@pytest.mark.slow
+def test_a_million_people_in_bounded_memory(tmp_path):
+    code = (
+        "import resource, sys, time; from pathlib import Path\n"
+        "from engine.simulation.census import simulate_census\n"
+        "start = time.perf_counter()\n"
+        "simulate_census(Path(sys.argv[1]), people=1_000_000, seed=3)\n"
+        "took = time.perf_counter() - start\n"
+        "print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    seconds, megabytes = map(float, ran.stdout.split())
+    assert seconds < 60  # 7 s on two cores; the bound allows for a slow machine
+    assert megabytes < 1_500
