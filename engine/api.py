@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from engine import keys, planner, release
+from engine.detect import make_spec
 from engine.errors import SpecError
 from engine.opening import Progress
 from engine.schema import Column
-from engine.spec import ReleaseSpec, make_spec, read_spec
+from engine.spec import ReleaseSpec, read_spec
 from queries.columns import columns_read
 from queries.session import Release, open_release
 

@@ -84,7 +84,7 @@ class GeneratorCard:
 
     def sentences(self) -> list[str]:
         """The card in plain words, a sentence a line."""
-        locked = ", ".join("x".join(s) for s in self.sub_tables) or "the noisy total"
+        locked = ", ".join(" x ".join(s) for s in self.sub_tables) or "the noisy total"
         raking = (
             f"{self.rake_cycles} raking cycles, largest relative margin error {self.rake_error:.1e}"
             + ("" if self.rake_converged else " (NOT converged)")

@@ -59,7 +59,9 @@ def csv_shape(path: Path) -> CsvShape:
             raise DataError(f"source {path}: the file is empty")
         names = tuple(records[0])
         is_even = all(len(record) == len(names) for record in records)
-        heads.append((is_even and len(names) > 1, len(names), CsvShape(delimiter=delimiter, names=names)))
+        heads.append(
+            (is_even and len(names) > 1, len(names), CsvShape(delimiter=delimiter, names=names))
+        )
     # max() keeps the first of equals: a file of one column is read with commas.
     return max(heads, key=lambda head: head[:2])[2]
 
@@ -70,7 +72,9 @@ def _first_records(path: Path, delimiter: str) -> list[list[str]]:
     records: list[list[str]] = []
     try:
         with _opened(path) as text:
-            for record in islice(filter(None, csv.reader(text, delimiter=delimiter)), _SAMPLE_RECORDS):
+            for record in islice(
+                filter(None, csv.reader(text, delimiter=delimiter)), _SAMPLE_RECORDS
+            ):
                 records.append(record)
     except csv.Error:
         problem = "" if records else "its first line is not CSV"

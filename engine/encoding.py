@@ -156,10 +156,12 @@ def grid_code(column: Column, value: Any) -> int:
     """
     match column.kind:
         case "date":
-            return (value - _EPOCH).days
+            return int((value - _EPOCH).days)
         case "timestamp":
             moment = value if isinstance(value, datetime.datetime) else _midnight(value)
-            return (moment.replace(tzinfo=None) - _midnight(_EPOCH)) // datetime.timedelta(seconds=1)
+            return (moment.replace(tzinfo=None) - _midnight(_EPOCH)) // datetime.timedelta(
+                seconds=1
+            )
         case "integer" | "boolean":
             return int(value)
     step = _resolution(column)

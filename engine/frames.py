@@ -16,7 +16,16 @@ import pandas as pd
 from engine.errors import DataError, SpecError
 
 _SPELLED = frozenset(
-    {"integer", "floating", "mixed-integer-float", "decimal", "boolean", "date", "datetime", "datetime64"}
+    {
+        "integer",
+        "floating",
+        "mixed-integer-float",
+        "decimal",
+        "boolean",
+        "date",
+        "datetime",
+        "datetime64",
+    }
 )
 _AS_IS = frozenset({"string", "bytes"})
 
@@ -111,7 +120,9 @@ def _prepared(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], frozen
                     unreadable[name] = "holds values of several Python types (mixed types)"
                 series = _all_null(len(series))
         elif not _is_readable(series):
-            unreadable[name] = f"holds values of the type {series.dtype.name.partition('[')[0]}, which cannot be read"
+            unreadable[name] = (
+                f"holds values of the type {series.dtype.name.partition('[')[0]}, which cannot be read"
+            )
             series = _all_null(len(series))
         columns[name] = series
     return pd.DataFrame(columns), unreadable, frozenset(mixed)

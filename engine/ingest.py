@@ -156,21 +156,27 @@ def _check_columns(source: Source, columns: Sequence[Column], entities: Sequence
     missing = [name for name in wanted if name not in source.types]
     if missing:
         there = ", ".join(source.columns)
-        raise SpecError([f"columns.{name}: not in the source, which has: {there}" for name in missing])
+        raise SpecError(
+            [f"columns.{name}: not in the source, which has: {there}" for name in missing]
+        )
     undeclared = [name for name in entities if name not in {column.name for column in columns}]
     if undeclared:
-        raise SpecError([f"columns.{name}: the entity column is not declared" for name in undeclared])
+        raise SpecError(
+            [f"columns.{name}: the entity column is not declared" for name in undeclared]
+        )
     problems = [f"column {n!r}: {source.unreadable[n]}" for n in wanted if n in source.unreadable]
     problems += [
         f"column {column.name!r}: is of type {source.types[column.name].partition('(')[0]}, which cannot be read"
         for column in columns
-        if cell_class(source.types[column.name]) in ("other", "" if column.name in entities else "blob")
+        if cell_class(source.types[column.name])
+        in ("other", "" if column.name in entities else "blob")
     ]
     problems += [
         f"column {column.name!r}: holds both whole and other numbers as Python objects; "
         "convert it to one type, or declare it a number"
         for column in columns
-        if column.name in source.mixed_numbers and column.value_type not in ("integer", "real", "decimal")
+        if column.name in source.mixed_numbers
+        and column.value_type not in ("integer", "real", "decimal")
     ]
     if problems:
         raise DataError("\n".join(problems))
@@ -189,7 +195,10 @@ def _list_values(con: duckdb.DuckDBPyConnection, short: str, column: Column, sql
 
 
 def _make_rows(
-    con: duckdb.DuckDBPyConnection, source: Source, chosen: dict[str, Column], lists: dict[str, Column]
+    con: duckdb.DuckDBPyConnection,
+    source: Source,
+    chosen: dict[str, Column],
+    lists: dict[str, Column],
 ) -> None:
     """Make `rows`; a code is NULL where a cell does not fit, and where an entity id is null."""
     inner, outer, joins = [], [], ""
@@ -240,7 +249,9 @@ def _check_rows(
         raise DataError("\n".join(problems))
 
 
-def _why(con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, *, is_entity: bool) -> list[str]:
+def _why(
+    con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, *, is_entity: bool
+) -> list[str]:
     """What is wrong with the cells of a column, without a value or a number of them."""
     cell, found = cell_sql(column, sql_type), cell_class(sql_type)
     is_list = column.is_ranked or is_entity
@@ -261,7 +272,9 @@ def _why(con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, *, is_en
     if is_entity and has_null:
         problems.append(f"{place}: an entity id is null; every row must name its entity")
     if has_infinite:
-        problems.append(f"{place}: holds infinite values; write them as null or leave these rows out")
+        problems.append(
+            f"{place}: holds infinite values; write them as null or leave these rows out"
+        )
     if has_big:
         problems.append(_too_large(place, wanted, found))
     if has_other:
@@ -275,13 +288,22 @@ def _why(con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, *, is_en
 
 def _is_too_large(found: str, wanted: str, cell: str) -> str:
     """Condition: a cell that has no code is a number all the same."""
-    if wanted not in ("integer", "real", "decimal") or found not in ("text", "float", "integer", "decimal"):
+    if wanted not in ("integer", "real", "decimal") or found not in (
+        "text",
+        "float",
+        "integer",
+        "decimal",
+    ):
         return "false"
     if found == "integer":
         return "true"
     # A text such as "1e400" overflows to infinity: it is a number too large, not one that is infinite.
     number = f"TRY_CAST({cell} AS DOUBLE)"
-    least = {"text": CODE_LIMIT, "decimal": CODE_LIMIT, "float": 2**53}[found] if wanted == "integer" else 0
+    least = (
+        {"text": CODE_LIMIT, "decimal": CODE_LIMIT, "float": 2**53}[found]
+        if wanted == "integer"
+        else 0
+    )
     return f"coalesce(NOT isnan({number}) AND abs({number}) >= {least}::DOUBLE, false)"
 
 
@@ -304,7 +326,8 @@ def _check_domains(
     problems = [
         f'column {column.name!r}: holds a value outside its declared "domain"'
         for column in data
-        if column.domain is not None and not set(dictionaries.get(column.name, ())) <= set(column.domain)
+        if column.domain is not None
+        and not set(dictionaries.get(column.name, ())) <= set(column.domain)
     ]
     bounded = [column for column in data if column.bounds is not None]
     if bounded:
@@ -326,5 +349,9 @@ def _check_domains(
 
 def _drop_source(con: duckdb.DuckDBPyConnection) -> None:
     """Let go of the relation `source`, whichever it is."""
-    kind = "TABLE" if fetch(con, "SELECT 1 FROM duckdb_tables() WHERE table_name = 'source'", _PLACE) else "VIEW"
+    kind = (
+        "TABLE"
+        if fetch(con, "SELECT 1 FROM duckdb_tables() WHERE table_name = 'source'", _PLACE)
+        else "VIEW"
+    )
     fetch(con, f"DROP {kind} {quoted('source')}", _PLACE)

@@ -124,12 +124,17 @@ def read_key(path: Path) -> MasterKey:
     Raises
     ------
     SpecError
-        If the file is missing, of another length, not ours, or readable by others.
+        If the file is missing, of another length, not ours, readable by others, or not by us.
     """
     problems = check_key_file(path)
     if problems:
         raise SpecError(problems)
-    return MasterKey(path.read_bytes())
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise SpecError(f"key file {path} cannot be read: {error.strerror}") from None
+    with os.fdopen(handle, "rb") as file:
+        return MasterKey(file.read(KEY_BYTES + 1))
 
 
 def new_key(path: Path) -> str:
@@ -147,10 +152,14 @@ def new_key(path: Path) -> str:
         raise StoreError(f"{path} exists; a key is never overwritten") from None
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}") from None
-    with os.fdopen(handle, "wb") as file:
-        file.write(secret)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(secret)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise StoreError(f"cannot write {path}: {error.strerror}") from None
     return MasterKey(secret).id
 
 

@@ -51,7 +51,7 @@ DRAWS_PER_ROW = 6
 """Candidate pairs drawn for each row that lies in a box but in no smaller one."""
 COMMONEST = 16
 """Letters of the other column that every letter is paired with where pairs are sampled."""
-EVERYWHERE = 1e-3
+EVERYWHERE = 1e-6
 """Share of the rows spread over all candidates alike, so that raking can reach every margin."""
 UNRELEASED_CAP = 4.5
 """Largest fitted count of a cell that was not released as such."""
@@ -144,8 +144,10 @@ def lock_table(
         has_room=has_room,
         floor=floor,
         layer_sd=layer_sd,
+        most=most_unreleased(tree),
     )
-    start = spread(fitted, places, prior_weights(found, alphabets))
+    cap = UNRELEASED_CAP * float(tree.scale[-1])
+    start = spread(fitted, places, prior_weights(found, alphabets), cap)
     raked = rake(start, found.margins)
     n = controlled_rounding(raked.x, found.margins, key)
     kept = n > 0
@@ -278,6 +280,23 @@ def _signed(kind: UInt8Array, index: Int64Array) -> Int64Array:
     return np.where(kind == KIND_OTHER, OTHER_CODE, out)
 
 
+def most_unreleased(tree: Measurement) -> FloatArray:
+    """Largest mass of each node's unreleased children (the virtual root first): their number times the cap.
+
+    A node has as many children as its columns have halves; the root as many as there are combinations of the
+    columns' own top ranges.
+    """
+    splits = (tree.level > 0).sum(axis=1)
+    tops = tree.depth == 0
+    of_root = 1
+    for j in range(len(tree.columns)):
+        of_root *= len(np.unique(_signed(tree.kind[tops, j], tree.index[tops, j])))
+    children = np.concatenate([[of_root], 1 << splits])
+    open_children = children - np.bincount(tree.parent + 1, minlength=len(children))
+    scale = np.concatenate([tree.scale[:1], tree.scale[np.minimum(tree.depth + 1, len(tree.scale) - 1)]])
+    return UNRELEASED_CAP * np.maximum(open_children, 0) * scale
+
+
 def prior_weights(found: Candidates, alphabets: tuple[Alphabet, ...]) -> FloatArray:
     """Weight of each candidate from the narrower tables: their product, each letter counted once.
 
@@ -294,7 +313,9 @@ def prior_weights(found: Candidates, alphabets: tuple[Alphabet, ...]) -> FloatAr
     return weight
 
 
-def spread(fitted: FittedTree, places: Places, weight: FloatArray) -> FloatArray:
+def spread(
+    fitted: FittedTree, places: Places, weight: FloatArray, cap: float = UNRELEASED_CAP
+) -> FloatArray:
     """Give each node's remainder to its own candidates by weight, capped for cells that were not released.
 
     Returns
@@ -307,10 +328,10 @@ def spread(fitted: FittedTree, places: Places, weight: FloatArray) -> FloatArray
     node, mass = places.node[filled], fitted.remainder
     own = _shares(node, weight[filled], mass)
     for _ in range(3):  # what the cap cuts off goes to the others of the box
-        over = own > UNRELEASED_CAP
+        over = own > cap
         if not over.any():
             break
-        cut = np.where(over, UNRELEASED_CAP, 0.0)
+        cut = np.where(over, cap, 0.0)
         left = mass - np.bincount(node, weights=cut, minlength=len(mass))
         free = np.where(over, 0.0, weight[filled])
         # A box whose candidates are all full keeps its mass: shared out over them again.

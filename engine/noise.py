@@ -204,7 +204,7 @@ def passes_threshold(n_entities: Int64Array, bits: UInt64Array, mean: int) -> Bo
 
 
 def uniform_between(bits: UInt64Array, low: int, high: int) -> Int64Array:
-    """Uniform integers low..high from random bits (bias below 2**-50 for the small spans used here)."""
+    """Uniform integers low..high from random bits (bias below 2**-29 for the small spans used here)."""
     span = np.uint64(high - low + 1)
     # Multiply-shift on the top 32 bits: unbiased enough, and free of division.
     scaled = ((bits >> np.uint64(32)) * span) >> np.uint64(32)

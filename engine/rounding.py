@@ -163,6 +163,7 @@ def place_leftovers(
 
     Whole-number tables can rule each other out: a cell of the first margin whose every completion some other margin
     holds at 0, or nearly. Its rows go where the second margin still lacks rows, which breaks a third margin by 1.
+    Tables of two columns have no third margin: theirs agree exactly afterwards.
 
     Parameters
     ----------
@@ -176,11 +177,13 @@ def place_leftovers(
     letters, n : as given, with cells added, in lexicographic order
     """
     k = letters.shape[1]
-    if k < 3:
-        return letters, n
+    if k == 2:  # what one column's margin has too much of is taken out, and placed anew
+        n = _without_surplus(letters, n, without[0])
     lacking = [_lacking(np.delete(letters, j, axis=1), n, without[j]) for j in (k - 1, k - 2)]
     shared = np.concatenate([cells[:, : k - 2] for cells in lacking])
-    prefix = np.unique(shared, axis=0, return_inverse=True)[1].ravel()
+    prefix = np.zeros(len(shared), dtype=np.int64)
+    if k > 2:
+        prefix = np.unique(shared, axis=0, return_inverse=True)[1].ravel()
     first, second = prefix[: len(lacking[0])], prefix[len(lacking[0]) :]
     big = len(prefix) + 1
     _, left, right = np.intersect1d(
@@ -191,7 +194,25 @@ def place_leftovers(
     fresh = np.column_stack([lacking[0][left], lacking[1][right, k - 2]]).astype(np.int32)
     every, group = np.unique(np.concatenate([letters, fresh]), axis=0, return_inverse=True)
     rows = np.concatenate([n, np.ones(len(fresh), dtype=np.int64)])
-    return every, np.bincount(group.ravel(), weights=rows).astype(np.int64)
+    placed = np.bincount(group.ravel(), weights=rows).astype(np.int64)
+    return every[placed > 0], placed[placed > 0]
+
+
+def _without_surplus(letters: Letters, n: Int64Array, table: Narrower) -> Int64Array:
+    """Take rows out of a two-column table where its second column has more than published."""
+    have = np.bincount(letters[:, 1], weights=n)
+    published = np.bincount(table.letters[:, 0], weights=table.n, minlength=len(have))
+    surplus = np.maximum(have - published[: len(have)], 0).astype(np.int64)
+    if not surplus.any():
+        return n
+    order = np.lexsort((n, letters[:, 1]))  # from the smallest cells of each letter first
+    letter = letters[order, 1]
+    before = np.cumsum(n[order]) - n[order]
+    heads = np.searchsorted(letter, letter)
+    taken = np.clip(surplus[letter] - (before - before[heads]), 0, n[order])
+    out = n.copy()
+    out[order] -= taken
+    return out
 
 
 def _lacking(letters: Letters, n: Int64Array, table: Narrower) -> Letters:

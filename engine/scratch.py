@@ -69,9 +69,13 @@ def _base_directory() -> Path:
     if not stat.S_ISDIR(info.st_mode):
         raise StoreError(f"scratch folder {base}: is not a directory; remove it or set TMPDIR")
     if info.st_uid != os.getuid():
-        raise StoreError(f"scratch folder {base}: belongs to another user; set TMPDIR to a folder of yours")
+        raise StoreError(
+            f"scratch folder {base}: belongs to another user; set TMPDIR to a folder of yours"
+        )
     if info.st_mode & 0o077:
-        raise StoreError(f"scratch folder {base}: others can open it; allow its owner only: chmod 700 {base}")
+        raise StoreError(
+            f"scratch folder {base}: others can open it; allow its owner only: chmod 700 {base}"
+        )
     return base
 
 
@@ -151,7 +155,9 @@ def confidential_connection(
     except duckdb.Error:
         con = None
     if con is None:
-        raise StoreError("the working database cannot be opened: check the limits of threads and memory")
+        raise StoreError(
+            "the working database cannot be opened: check the limits of threads and memory"
+        )
     con.execute("SET enable_progress_bar = false")
     con.execute("SET TimeZone = 'UTC'")
     is_encrypted = _encrypt_spills(con)

@@ -46,9 +46,7 @@ class Source:
     mixed_numbers: frozenset[str] = frozenset()
 
 
-def open_source(
-    con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any = None
-) -> Source:
+def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any = None) -> Source:
     """Make the relation `source` (a table for CSV, else a view) on the connection.
 
     Parameters
@@ -135,7 +133,9 @@ def _in_our_words(error: duckdb.Error, place: str) -> TablepackError:
     if "Expected Number of Columns" in text:
         return DataError(f"{place}: some rows have more or fewer fields than the header")
     if "unterminated quote" in text:
-        return DataError(f"{place}: a quoted field is not closed, or has text after its closing quote")
+        return DataError(
+            f"{place}: a quoted field is not closed, or has text after its closing quote"
+        )
     if "Invalid unicode" in text:
         return DataError(f"{place}: is not UTF-8 text; convert it first")
     if "Maximum line size" in text:
@@ -156,7 +156,9 @@ def matching_files(path: str) -> list[str]:
         raise SpecError(f"source.path: no file {path}")
     folders = [one for one in found if Path(one).is_dir()]
     if folders:
-        raise SpecError(f"source.path: {folders[0]} is a folder; name files, such as {folders[0]}/*.parquet")
+        raise SpecError(
+            f"source.path: {folders[0]} is a folder; name files, such as {folders[0]}/*.parquet"
+        )
     return found
 
 
@@ -206,7 +208,9 @@ def _open_parquet(con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str
         if Path(file).stat().st_size == 0:
             raise DataError(f"source {file}: the file is empty")
         schema = fetch(
-            con, f"SELECT name, num_children FROM parquet_schema({_file_literal(file)})", f"source {file}"
+            con,
+            f"SELECT name, num_children FROM parquet_schema({_file_literal(file)})",
+            f"source {file}",
         )
         _check_names(_top_level([(str(name), int(n or 0)) for name, n in schema]), f"source {file}")
     listed = ", ".join(_file_literal(file) for file in files)
@@ -263,7 +267,9 @@ def _open_table(con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str) 
         [_ATTACHED, _ATTACHED],
     )
     spelled = {(s, t): t if s == "main" else f"{s}.{t}" for s, t in found}
-    wanted = [key for key, name in spelled.items() if source.table in (None, name, f"{key[0]}.{key[1]}")]
+    wanted = [
+        key for key, name in spelled.items() if source.table in (None, name, f"{key[0]}.{key[1]}")
+    ]
     if len(wanted) != 1:
         there = ", ".join(spelled.values()) or "none"
         said = "say which table" if source.table is None else f"no table {source.table}"

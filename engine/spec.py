@@ -11,10 +11,8 @@ mistake with its place. It reads the spec, workload files beside it and the stat
 
 from __future__ import annotations
 
-import glob
 import re
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +21,9 @@ from engine.errors import SpecError
 from engine.keys import check_key_file
 from engine.params import PROFILES, PrivacyParams
 from engine.schema import Column, ColumnSet, SourceSpec
-from engine.spec_columns import column_from
+from engine.spec_columns import columns_from
 from engine.spec_model import (
     SECTIONS,
-    SUFFIXES,
-    ColumnSection,
-    Format,
     PrivacySection,
     ReleaseSection,
     SourceSection,
@@ -36,6 +31,7 @@ from engine.spec_model import (
     checked,
     did_you_mean,
 )
+from engine.spec_source import check_names, source_from
 from engine.spec_tables import SqlColumns, TableContext, expanded
 
 MODES = ("sticky",)
@@ -110,7 +106,9 @@ def read_spec(
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise SpecError(f"no spec file {path}; make one with: tablepack init DATA -o {path}") from None
+        raise SpecError(
+            f"no spec file {path}; make one with: tablepack init DATA -o {path}"
+        ) from None
     except (OSError, UnicodeDecodeError):
         raise SpecError(f"spec file {path}: cannot be read") from None
     except tomllib.TOMLDecodeError as error:
@@ -124,9 +122,8 @@ def spec_from(
     folder: Path,
     check_key: bool = True,
     sql_columns: SqlColumns | None = None,
-    is_frame: bool = False,
 ) -> ReleaseSpec:
-    """Check the values of a spec.
+    """Check the values of a spec file.
 
     Parameters
     ----------
@@ -136,8 +133,6 @@ def spec_from(
         Relative file names start here.
     check_key : bool
     sql_columns : callable, optional
-    is_frame : bool
-        The rows come from Python: `source.path` is ignored.
 
     Returns
     -------
@@ -148,25 +143,97 @@ def spec_from(
     SpecError
         With every mistake.
     """
-    problems = [f"{k}: unknown section{did_you_mean(k, SECTIONS)}" for k in raw if k not in SECTIONS]
+    problems = [
+        f"{k}: unknown section{did_you_mean(k, SECTIONS)}" for k in raw if k not in SECTIONS
+    ]
+    section = checked(SourceSection, raw.get("source", {}), "source", problems)
+    nulls = tuple(section.nulls) if section else ("",)
+    names, columns = columns_from(raw.get("columns", {}), nulls, problems)
+    source = source_from(section, folder, problems) if section else None
+    return _assembled(
+        {key: raw[key] for key in ("release", "privacy", "tables") if key in raw},
+        source,
+        names,
+        columns,
+        problems,
+        folder=folder,
+        check_key=check_key,
+        sql_columns=sql_columns,
+    )
+
+
+def spec_of(
+    *,
+    release: dict[str, Any],
+    source: SourceSpec,
+    columns: tuple[Column, ...],
+    tables: list[dict[str, Any]],
+    privacy: dict[str, Any],
+    check_key: bool = True,
+) -> ReleaseSpec:
+    """Check a spec whose source and columns are there already, as `detect.make_spec` has them.
+
+    Parameters
+    ----------
+    release, privacy : dict
+        As the sections of a file.
+    source : SourceSpec
+    columns : tuple of Column
+    tables : list of dict
+        As the entries of a file.
+    check_key : bool
+
+    Returns
+    -------
+    ReleaseSpec
+
+    Raises
+    ------
+    SpecError
+        With every mistake.
+    """
+    return _assembled(
+        {"release": release, "privacy": privacy, "tables": tables},
+        source,
+        tuple(column.name for column in columns),
+        columns,
+        [],
+        folder=Path(),
+        check_key=check_key,
+        sql_columns=None,
+    )
+
+
+def _assembled(
+    raw: dict[str, Any],
+    source: SourceSpec | None,
+    names: tuple[str, ...],
+    columns: tuple[Column, ...],
+    problems: list[str],
+    *,
+    folder: Path,
+    check_key: bool,
+    sql_columns: SqlColumns | None,
+) -> ReleaseSpec:
+    """Check the sections that stand on source and columns, and put all together or tell every mistake."""
     release = checked(ReleaseSection, raw.get("release", {}), "release", problems)
-    source = checked(SourceSection, raw.get("source", {}), "source", problems)
     key_path = _check_release(release, folder, problems, check_key=check_key)
-    names, columns = _columns(raw.get("columns", {}), source, problems)
     privacy = _privacy(raw.get("privacy", {}), problems)
-    where = _source(source, names, folder, problems, is_frame=is_frame)
-    entities = where.entities if where else ()
-    data = tuple(c for c in columns if c.name not in entities)
+    if source is not None:
+        check_names(source, names, problems)
+    entities = source.entities if source else ()
     context = TableContext(
         folder=folder,
         names=tuple(name for name in names if name not in entities),
         entities=entities,
-        columns=data if len(columns) == len(names) else None,
+        columns=tuple(c for c in columns if c.name not in entities)
+        if len(columns) == len(names)
+        else None,
         logical_name=release.name if release else "data",
         sql_columns=sql_columns,
     )
     tables = expanded(_entries(raw.get("tables", []), problems), context, problems)
-    if problems or release is None or where is None or privacy is None:
+    if problems or release is None or source is None or privacy is None:
         raise SpecError(problems)
     return ReleaseSpec(
         title=release.title,
@@ -174,18 +241,12 @@ def spec_from(
         vintage=release.vintage,
         key_path=key_path,
         mode=release.mode,
-        source=where,
+        source=source,
         columns=tuple(sorted(columns, key=lambda column: column.name)),
         privacy=privacy,
         tables=tables,
         notes=tuple(release.notes),
     )
-
-
-def format_of(path: str) -> Format | None:
-    """The format of a source by the ending of its name, None if it tells nothing."""
-    name = path.lower()
-    return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
 def _check_release(
@@ -195,9 +256,17 @@ def _check_release(
     if release is None:
         return folder
     if not _IDENTIFIER.fullmatch(release.name):
-        problems.append("release.name: wants letters, digits and _ only, not a digit first, at most 63")
-    if not release.vintage.strip() or len(release.vintage) > _MAX_VINTAGE or not release.vintage.isprintable():
-        problems.append(f'release.vintage: wants a short text, such as "2024-Q1" (1 to {_MAX_VINTAGE} signs)')
+        problems.append(
+            "release.name: wants letters, digits and _ only, not a digit first, at most 63"
+        )
+    if (
+        not release.vintage.strip()
+        or len(release.vintage) > _MAX_VINTAGE
+        or not release.vintage.isprintable()
+    ):
+        problems.append(
+            f'release.vintage: wants a short text, such as "2024-Q1" (1 to {_MAX_VINTAGE} signs)'
+        )
     if release.mode not in MODES:
         problems.append(f'release.mode: wants "sticky" (others come later), not {release.mode!r}')
     path = folder / release.key
@@ -206,28 +275,6 @@ def _check_release(
     elif check_key:
         problems.extend(f"release.key: {sentence}" for sentence in check_key_file(path))
     return path
-
-
-def _columns(
-    raw: Any, source: SourceSection | None, problems: list[str]
-) -> tuple[tuple[str, ...], tuple[Column, ...]]:
-    """Names of all declared columns, and those of them that are right."""
-    if not isinstance(raw, dict) or not raw:
-        problems.append("columns: declare each column in a section [columns.NAME]")
-        return (), ()
-    nulls = tuple(source.nulls if source else ("",))
-    columns = []
-    folded: dict[str, str] = {}
-    for name, values in raw.items():
-        twin = folded.setdefault(name.casefold(), name)
-        if twin != name:
-            problems.append(f"columns.{name}: the same column as {twin} (capital letters make no difference)")
-        if not name.strip():
-            problems.append("columns: a column has no name")
-        section = checked(ColumnSection, values, f"columns.{name}", problems)
-        column = column_from(name, section, nulls, problems) if section else None
-        columns += [column] if column else []
-    return tuple(raw), tuple(columns)
 
 
 def _privacy(raw: Any, problems: list[str]) -> PrivacyParams | None:
@@ -241,48 +288,6 @@ def _privacy(raw: Any, problems: list[str]) -> PrivacyParams | None:
     except SpecError as error:
         problems.extend(error.problems)
         return None
-
-
-def _source(
-    section: SourceSection | None,
-    names: Sequence[str],
-    folder: Path,
-    problems: list[str],
-    *,
-    is_frame: bool,
-) -> SourceSpec | None:
-    """Check `[source]` against the columns."""
-    if section is None:
-        return None
-    form = section.format or format_of(section.path)
-    if form is None and not is_frame:
-        problems.append('source.format: the name does not tell it; say "csv", "parquet" or "duckdb"')
-    if section.table is not None and form != "duckdb":
-        problems.append("source.table: only a DuckDB file has tables")
-    for key in ("entities", "identity"):
-        listed = getattr(section, key)
-        for name in dict.fromkeys(listed):
-            if name not in names:
-                problems.append(f"source.{key}: no section [columns.{name}]{did_you_mean(name, names)}")
-        if len(set(listed)) < len(listed):
-            problems.append(f"source.{key}: names a column twice")
-    if section.identity and section.entities:
-        problems.append("source.identity: is for sources without entities; leave one of the two out")
-    return SourceSpec(
-        path=None if is_frame else _located(section.path, folder),
-        format="frame" if is_frame else form or "csv",
-        table=section.table,
-        entities=tuple(section.entities),
-        identity=tuple(section.identity),
-    )
-
-
-def _located(path: str, folder: Path) -> str:
-    """A path or glob relative to the folder, whose own name is not part of the glob."""
-    plain = folder / path
-    if Path(path).is_absolute() or plain.exists() or not glob.has_magic(path):
-        return str(plain)
-    return str(Path(glob.escape(str(folder))) / path)
 
 
 def _entries(raw: Any, problems: list[str]) -> list[tuple[str, TableEntry]]:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from engine.schema import DEFAULT_PLACEHOLDER, RANKED_KINDS, Column, Resolution, ValueType
-from engine.spec_model import ColumnSection
+from engine.spec_model import ColumnSection, checked
 
 _MAX_DIGITS, _MAX_BITS = 18, 60
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -24,6 +24,46 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "date": (datetime.date,),
     "timestamp": (datetime.datetime,),
 }
+
+
+def columns_from(
+    raw: Any, nulls: tuple[str, ...], problems: list[str]
+) -> tuple[tuple[str, ...], tuple[Column, ...]]:
+    """Make all columns of a spec.
+
+    Parameters
+    ----------
+    raw : object
+        What the file holds under `columns`.
+    nulls : tuple of str
+        Default spellings of null.
+    problems : list of str
+        Sentences are added here.
+
+    Returns
+    -------
+    tuple of str
+        Names of all declared columns.
+    tuple of Column
+        Those of them that are right.
+    """
+    if not isinstance(raw, dict) or not raw:
+        problems.append("columns: declare each column in a section [columns.NAME]")
+        return (), ()
+    columns = []
+    folded: dict[str, str] = {}
+    for name, values in raw.items():
+        twin = folded.setdefault(name.casefold(), name)
+        if twin != name:
+            problems.append(
+                f"columns.{name}: the same column as {twin} (capital letters make no difference)"
+            )
+        if not name.strip():
+            problems.append("columns: a column has no name")
+        section = checked(ColumnSection, values, f"columns.{name}", problems)
+        column = column_from(name, section, nulls, problems) if section else None
+        columns += [column] if column else []
+    return tuple(raw), tuple(columns)
 
 
 def column_from(
@@ -51,7 +91,7 @@ def column_from(
     if section.public:
         if section.domain is None and section.kind != "boolean":
             problems.append(f'{place}.public: needs a "domain", declared from outside the data')
-        unconfirmed = [key for key in ("kind", "type", "resolution", "domain") if key in section.detected]
+        unconfirmed = [key for key in ("domain", "resolution") if key in section.detected]
         if unconfirmed:
             problems.append(
                 f"{place}.public: {' and '.join(unconfirmed)} was detected in the data; "
@@ -124,11 +164,15 @@ def _resolution(section: ColumnSection, place: str, problems: list[str]) -> Reso
         return None
     if section.resolution is None:
         if section.kind == "real":
-            problems.append(f"{place}.resolution: is missing; a real column needs one, such as 0.01 or 0.125")
+            problems.append(
+                f"{place}.resolution: is missing; a real column needs one, such as 0.01 or 0.125"
+            )
         return Resolution(base=10, exponent=-2)
     step = resolution_from(section.resolution)
     if step is None:
-        problems.append(f"{place}.resolution: wants a power of ten or of two, such as 0.01, 1, 1000 or 0.125")
+        problems.append(
+            f"{place}.resolution: wants a power of ten or of two, such as 0.01, 1, 1000 or 0.125"
+        )
     elif section.kind == "decimal" and not (step.base == 10 and -_MAX_DIGITS <= step.exponent <= 0):
         problems.append(
             f"{place}.resolution: a decimal column wants 1, 0.1, 0.01, ... "
@@ -168,7 +212,9 @@ def _domain(
         problems.append(f"{place}: is empty")
     if len(set(values)) < len(values):
         problems.append(f"{place}: holds a value twice")
-    problems.extend(f"{place}: {v!r} is a spelling of null" for v in dict.fromkeys(values) if v in nulls)
+    problems.extend(
+        f"{place}: {v!r} is a spelling of null" for v in dict.fromkeys(values) if v in nulls
+    )
     return tuple(values), None
 
 
@@ -200,10 +246,10 @@ def _typed(value: Any, value_type: ValueType) -> Any:
         return None
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    if value_type in ("real", "decimal"):
+    if isinstance(value, int | float) and value_type in ("real", "decimal"):
         number = float(value) + 0.0
         return number if abs(number) < float("inf") else None
-    if value_type == "integer" and abs(value) > 2**63 - 2:
+    if isinstance(value, int) and abs(value) > 2**63 - 2:
         return None
     return value
 
@@ -235,7 +281,9 @@ def _placeholder(
             problems.append(f"{place}: {chosen!r} is in the domain; choose another")
         return chosen
     if not has_one:
-        problems.append(f"{place}: only a text or category column of texts that is not public has one")
+        problems.append(
+            f"{place}: only a text or category column of texts that is not public has one"
+        )
     elif not section.placeholder or section.placeholder in (*nulls, *(domain or ())):
         problems.append(f"{place}: is empty, a spelling of null, or in the domain; choose another")
     return section.placeholder

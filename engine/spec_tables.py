@@ -7,7 +7,7 @@ named twice on purpose is a mistake; families (`all`, `sql`, `file`) may overlap
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -19,8 +19,17 @@ from engine.spec_model import TableEntry, did_you_mean
 
 MAX_WIDTH = 4
 """Widest table that can be built so far."""
-SqlColumns = Callable[[str, tuple[Column, ...], str], ColumnSet]
-"""Gives the columns a statement reads, from its text, the data columns and the name of the logical table."""
+SqlColumns = Callable[[str, Mapping[str, str], str], ColumnSet]
+"""Gives the columns a statement reads: from its text, the SQL type of each data column, the logical table's name."""
+_SQL_TYPES = {
+    "integer": "BIGINT",
+    "real": "DOUBLE",
+    "decimal": "DECIMAL(18,2)",
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+}
 _ENTRIES = ("columns", "all", "sql", "file")
 
 
@@ -132,15 +141,17 @@ def _subsets(
     if len(set(names)) < len(names):
         problems.append(f"{place}.of: names a column twice")
     if width > MAX_WIDTH:
-        problems.append(f"{place}.all: at most {MAX_WIDTH} for now; tables of 5 and more columns come later")
+        problems.append(
+            f"{place}.all: at most {MAX_WIDTH} for now; tables of 5 and more columns come later"
+        )
     elif not 1 <= width <= len(names):
-        problems.append(f"{place}.all: wants a number from 1 to the number of columns ({len(names)})")
+        problems.append(
+            f"{place}.all: wants a number from 1 to the number of columns ({len(names)})"
+        )
     return [] if len(problems) > found else list(combinations(column_set(names), width))
 
 
-def _read_by(
-    sql: str, place: str, context: TableContext, problems: list[str]
-) -> list[ColumnSet]:
+def _read_by(sql: str, place: str, context: TableContext, problems: list[str]) -> list[ColumnSet]:
     """The columns a statement reads."""
     if context.sql_columns is None:
         problems.append(f"{place}: cannot be read here; use the command line, or columns = [...]")
@@ -148,7 +159,8 @@ def _read_by(
     if context.columns is None:
         return []  # the mistaken columns are told already
     try:
-        names = context.sql_columns(sql, context.columns, context.logical_name)
+        types = {column.name: _SQL_TYPES[column.value_type] for column in context.columns}
+        names = context.sql_columns(sql, types, context.logical_name)
     except TablepackError as error:
         problems.append(f"{place}: {error}")
         return []
@@ -178,7 +190,9 @@ def _listed(
         problems.append(f"{place}: {path} is not a JSON list of lists of column names")
         return []
     if entry.max_width is not None and not 1 <= entry.max_width <= MAX_WIDTH:
-        problems.append(f"{place.removesuffix('file')}max_width: wants a number from 1 to {MAX_WIDTH}")
+        problems.append(
+            f"{place.removesuffix('file')}max_width: wants a number from 1 to {MAX_WIDTH}"
+        )
     widest = entry.max_width or len(context.names)
     tables = []
     for number, names in enumerate(lists, start=1):

@@ -35,7 +35,14 @@ class FittedTree:
 
 
 def fit_tree(
-    tree: Measurement, *, noisy_total: int, total: float, has_room: BoolArray, floor: int, layer_sd: int
+    tree: Measurement,
+    *,
+    noisy_total: int,
+    total: float,
+    has_room: BoolArray,
+    floor: int,
+    layer_sd: int,
+    most: FloatArray | None = None,
 ) -> FittedTree:
     """Fit all nodes to a total.
 
@@ -52,6 +59,8 @@ def fit_tree(
         Fewest rows a released bucket can hold.
     layer_sd : int
         Standard deviation of each noise layer at scale 1.
+    most : ndarray of float64, shape (n_nodes + 1,), optional
+        Largest mass that the unreleased children of a node can hold, each being too small to be released.
 
     Returns
     -------
@@ -67,6 +76,8 @@ def fit_tree(
     variance = own[np.maximum(depth - 1, 0)]
     variance += np.bincount(parent, weights=variance[1:], minlength=len(counts))
     remainder = _remainders(raw, variance, depth, has_room, n_children)
+    if most is not None:
+        remainder = np.where(n_children > 0, np.minimum(remainder, most), remainder)
     whole = of_children + remainder
     mass = np.zeros(len(counts))
     mass[0] = total

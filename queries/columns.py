@@ -219,8 +219,8 @@ def refusal(error: duckdb.Error, names: Sequence[str]) -> QueryRefused:
 @contextmanager
 def limited(con: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
     """Stop what runs on a connection when its time is up."""
+    # No daemon: one that is torn down with the interpreter aborts it; cancelled, it ends at once.
     timer = threading.Timer(timeout_s, con.interrupt)
-    timer.daemon = True
     timer.start()
     try:
         yield

@@ -133,10 +133,12 @@ class Fits:
         threshold: int = 1,
         noise=None,
         floor: int = 1,
+        layer_sd: int = 0,
         noisy_total: int | None = None,
     ) -> None:
         self.data = {name: np.asarray(codes, dtype=np.int64) for name, codes in data.items()}
-        self.threshold, self.noise, self.floor = threshold, noise, floor
+        self.threshold, self.noise = threshold, noise
+        self.floor, self.layer_sd = floor, layer_sd
         self.n_rows = len(next(iter(self.data.values())))
         self.total = self.n_rows if noisy_total is None else noisy_total
         self.tops = {name: top_for(codes) for name, codes in self.data.items()}
@@ -167,7 +169,7 @@ class Fits:
                     narrower,
                     noisy_total=self.total,
                     floor=self.floor,
-                    layer_sd=1,
+                    layer_sd=self.layer_sd,
                     key="/".join(columns).encode().ljust(16, b"."),
                 )
         return self.tables[columns]
@@ -179,10 +181,11 @@ class Fits:
             noisy_total=self.total,
             total=self.total,
             floor=self.floor,
+            layer_sd=self.layer_sd,
             code_limits=None,
             key=name.encode().ljust(16, b"."),
         )
-        return one_way_table(self.alphabets[name], tree, 1)
+        return one_way_table(self.alphabets[name], tree, self.layer_sd)
 
     def counts(self, *columns: str) -> dict[tuple, int]:
         """A fitted table as {(code, ...): rows}; null as None."""

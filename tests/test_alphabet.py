@@ -31,6 +31,7 @@ def fit(tree, column=None, *, total=100, noisy_total=None, floor=3, limits=None,
         noisy_total=total if noisy_total is None else noisy_total,
         total=total,
         floor=floor,
+        layer_sd=0,
         code_limits=limits,
         key=key,
     )
@@ -69,7 +70,14 @@ def test_whole_masses_add_up_at_every_node(codes, threshold, seed, total):
         ("A",), codes, (top_for(codes),), threshold=threshold, noise=gaussian(seed)
     )
     room = np.ones(tree.n_nodes + 1, dtype=bool)
-    fitted = fit_tree(tree, len(codes), float(total), room, 3)
+    fitted = fit_tree(
+        tree,
+        noisy_total=len(codes),
+        total=float(total),
+        has_room=room,
+        floor=3,
+        layer_sd=1,
+    )
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
     assert mass[0] == total
     assert (mass >= 0).all()

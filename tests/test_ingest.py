@@ -51,7 +51,10 @@ def load_csv(path, columns, entities=()):
 def codes(ingested, name="v"):
     """Codes in the order of the rows; small in-memory tables keep it."""
     short = ingested.sql_names[name]
-    return [code for (code,) in ingested.con.execute(f"SELECT {short} FROM rows ORDER BY rowid").fetchall()]
+    return [
+        code
+        for (code,) in ingested.con.execute(f"SELECT {short} FROM rows ORDER BY rowid").fetchall()
+    ]
 
 
 def code_of(value, column):
@@ -73,41 +76,75 @@ def text(*cells):
     return pd.Series(cells, dtype=object)
 
 
-CENT, EIGHTH, THOUSAND = Resolution(exponent=-2), Resolution(base=2, exponent=-3), Resolution(exponent=3)
+CENT, EIGHTH, THOUSAND = (
+    Resolution(exponent=-2),
+    Resolution(base=2, exponent=-3),
+    Resolution(exponent=3),
+)
 
 
 @pytest.mark.parametrize(
     ("column", "cells", "expected"),
     [
-        (col("integer"), text("5", "-7", "15400.0", "", None, " 3", "+4", "1e3"), [5, -7, 15400, N, N, 3, 4, 1000]),
+        (
+            col("integer"),
+            text("5", "-7", "15400.0", "", None, " 3", "+4", "1e3"),
+            [5, -7, 15400, N, N, 3, 4, 1000],
+        ),
         (col("integer"), [1.0, np.nan, -0.0, 2.0**53], [1, N, 0, 2**53]),
-        (col("integer"), pd.array([2**63 - 2, None, -(2**63) + 2], dtype="Int64"), [2**63 - 2, N, -(2**63) + 2]),
+        (
+            col("integer"),
+            pd.array([2**63 - 2, None, -(2**63) + 2], dtype="Int64"),
+            [2**63 - 2, N, -(2**63) + 2],
+        ),
         (col("integer"), text(str(2**63 - 2), f"{2**63 - 2}.0"), [2**63 - 2, 2**63 - 2]),
         (col("integer"), pa.array([Decimal("3.00"), None]), [3, N]),
         (col("integer"), pa.array([1, 255], pa.uint8()), [1, 255]),
         (col("integer"), pd.Series([2**40, None, 7], dtype=object), [2**40, N, 7]),
         (col("integer"), pd.Series([4, None, 7], dtype=object).astype("category"), [4, N, 7]),
         (col("integer", nulls=("N", "")), text("1", "N", "", "2"), [1, N, N, 2]),
-        (col("real", resolution=CENT), [0.1, -0.0, np.nan, 1.005, 0.125, 0.375], [10, 0, N, 100, 12, 38]),
-        (col("real", resolution=CENT), text("0.1", "-0.0", "", "1.005", "1e2"), [10, 0, N, 100, 10000]),
+        (
+            col("real", resolution=CENT),
+            [0.1, -0.0, np.nan, 1.005, 0.125, 0.375],
+            [10, 0, N, 100, 12, 38],
+        ),
+        (
+            col("real", resolution=CENT),
+            text("0.1", "-0.0", "", "1.005", "1e2"),
+            [10, 0, N, 100, 10000],
+        ),
         (col("real", resolution=CENT), pd.Series([0.1, 2.5], dtype="float32"), [10, 250]),
         (col("real", resolution=CENT), pd.Series([1, 2.5, None], dtype=object), [100, 250, N]),
         (col("real", resolution=EIGHTH), [0.125, -0.25, 0.1875], [1, -2, 2]),
         (col("real", resolution=THOUSAND), [1499.0, 2500.0, -3500.0], [1, 2, -4]),
         (col("real", resolution=Resolution()), [3, 4], [3, 4]),
-        (col("decimal", resolution=CENT), text("1.015", "-1.015", "12.3", "7", "1e-1"), [102, -102, 1230, 700, 10]),
-        (col("decimal", resolution=CENT), [1.015, -1.015, 12.3, np.nan, -0.0], [102, -102, 1230, N, 0]),
+        (
+            col("decimal", resolution=CENT),
+            text("1.015", "-1.015", "12.3", "7", "1e-1"),
+            [102, -102, 1230, 700, 10],
+        ),
+        (
+            col("decimal", resolution=CENT),
+            [1.015, -1.015, 12.3, np.nan, -0.0],
+            [102, -102, 1230, N, 0],
+        ),
         (col("decimal", resolution=CENT), pa.array([Decimal("1.015"), None]), [102, N]),
         (col("decimal", resolution=CENT), [3, 4], [300, 400]),
         (col("decimal", resolution=THOUSAND), text("1499", "2500"), [1, 2]),
-        (col("boolean"), text("true", "False", "1", "0", "T", "f", "1.0", ""), [1, 0, 1, 0, 1, 0, 1, N]),
+        (
+            col("boolean"),
+            text("true", "False", "1", "0", "T", "f", "1.0", ""),
+            [1, 0, 1, 0, 1, 0, 1, N],
+        ),
         (col("boolean"), [True, False], [1, 0]),
         (col("boolean"), [1.0, 0.0, np.nan], [1, 0, N]),
         (col("boolean"), pa.array([Decimal(1), None]), [1, N]),
         (col("boolean"), pd.Series([True, None, False], dtype=object), [1, N, 0]),
         (
             col("date"),
-            text("1970-01-02", "1969-12-31", "1890-01-01", "12000-01-01", "2020-01-01 00:00:00", ""),
+            text(
+                "1970-01-02", "1969-12-31", "1890-01-01", "12000-01-01", "2020-01-01 00:00:00", ""
+            ),
             [1, -1, -29219, 3663382, 18262, N],
         ),
         (col("date"), pd.to_datetime(pd.Series(["1970-01-02", None])), [1, N]),
@@ -116,7 +153,12 @@ CENT, EIGHTH, THOUSAND = Resolution(exponent=-2), Resolution(base=2, exponent=-3
         (col("date"), pd.to_datetime(pd.Series(["1970-01-02"])).dt.tz_localize("UTC"), [1]),
         (
             col("timestamp"),
-            text("1970-01-01 00:00:01.9", "1969-12-31 23:59:59.5", "1970-01-01T00:00:02Z", "1970-01-01"),
+            text(
+                "1970-01-01 00:00:01.9",
+                "1969-12-31 23:59:59.5",
+                "1970-01-01T00:00:02Z",
+                "1970-01-01",
+            ),
             [1, -1, 2, 0],
         ),
         (col("timestamp"), text("1970-01-01 01:00:01+01:00", "1970-01-01 00:00:05-00"), [1, 5]),
@@ -145,12 +187,22 @@ def test_grid_codes(column, cells, expected):
         (col("text"), pa.array([2**64 - 1], pa.uint64()), (str(2**64 - 1),), [0]),
         (col("category"), text("x", "y", "x").astype("category"), ("x", "y"), [0, 1, 0]),
         (col("category"), pa.array(["x", "y", "x"]).dictionary_encode(), ("x", "y"), [0, 1, 0]),
-        (col("category", value_type="integer"), text("10", "9.0", "", "-1"), (-1, 9, 10), [2, 1, N, 0]),
+        (
+            col("category", value_type="integer"),
+            text("10", "9.0", "", "-1"),
+            (-1, 9, 10),
+            [2, 1, N, 0],
+        ),
         (col("category", value_type="integer"), [10.0, np.nan, 9.0], (9, 10), [1, N, 0]),
         (col("category", value_type="real"), text("-0.0", "0", "2.5"), (0.0, 2.5), [0, 0, 1]),
         (col("category", value_type="decimal"), pa.array([Decimal("2.50"), None]), (2.5,), [0, N]),
         (col("category", value_type="boolean"), text("1", "false", ""), (False, True), [1, 0, N]),
-        (col("category", value_type="date"), text("2020-01-02", "1890-01-01"), (dt.date(1890, 1, 1), dt.date(2020, 1, 2)), [1, 0]),
+        (
+            col("category", value_type="date"),
+            text("2020-01-02", "1890-01-01"),
+            (dt.date(1890, 1, 1), dt.date(2020, 1, 2)),
+            [1, 0],
+        ),
         (
             col("category", value_type="timestamp"),
             text("2020-01-02 00:00:01", ""),
@@ -177,7 +229,11 @@ def test_sentinels_are_below_every_code():
 @pytest.mark.parametrize(
     ("column", "cells", "message"),
     [
-        (col("integer"), text("1", "CANARY"), 'not whole numbers, as declared \\(kind = "integer"\\)'),
+        (
+            col("integer"),
+            text("1", "CANARY"),
+            'not whole numbers, as declared \\(kind = "integer"\\)',
+        ),
         (col("integer"), [1.5, 2.0], "not whole numbers"),
         (col("integer"), text("1.5"), "not whole numbers"),
         (col("integer"), [True, False], "not whole numbers"),
@@ -212,7 +268,11 @@ def test_sentinels_are_below_every_code():
         (col("timestamp"), text("yesterday"), "not timestamps"),
         (col("timestamp"), text("-infinity"), "infinite"),
         (col("timestamp"), [1.5], "not timestamps"),
-        (col("category", value_type="integer"), text("1", "x"), r'whole numbers, as declared \(type = "integer"\)'),
+        (
+            col("category", value_type="integer"),
+            text("1", "x"),
+            r'whole numbers, as declared \(type = "integer"\)',
+        ),
         (col("category", value_type="real"), [math.inf], "infinite"),
         (col("category", value_type="date"), text("x"), "not dates"),
         (col("category", value_type="boolean"), [5], "not true"),
@@ -220,10 +280,18 @@ def test_sentinels_are_below_every_code():
         (col("text"), pa.array([{"a": 1}]), "is of type STRUCT, which cannot be read"),
         (col("text"), pa.array([b"x"]), "is of type BLOB, which cannot be read"),
         (col("text", domain=("a",)), text("a", "CANARY"), 'outside its declared "domain"'),
-        (col("category", value_type="integer", domain=(1, 2)), text("3"), 'outside its declared "domain"'),
+        (
+            col("category", value_type="integer", domain=(1, 2)),
+            text("3"),
+            'outside its declared "domain"',
+        ),
         (col("integer", bounds=(0, 5)), [0, 6], r'"domain" \(min, max\)'),
         (col("real", resolution=CENT, bounds=(0.5, 1.5)), [0.4, 1.0], r'"domain" \(min, max\)'),
-        (col("date", bounds=(DAY, dt.date(2020, 1, 1))), text("1969-12-31"), r'"domain" \(min, max\)'),
+        (
+            col("date", bounds=(DAY, dt.date(2020, 1, 1))),
+            text("1969-12-31"),
+            r'"domain" \(min, max\)',
+        ),
         (col("integer"), pd.Series([1, "CANARY"], dtype=object), "several Python types"),
         (col("text"), pd.Series([1, 2.5], dtype=object), "whole and other numbers"),
     ],
@@ -261,7 +329,11 @@ def test_an_all_null_column_fits_every_kind(column):
 
 def test_all_problems_are_told_together():
     frame = pd.DataFrame({"a": ["x"], "b": [math.inf], "c": [1], "id": [None]})
-    columns = [col("integer", "a"), col("real", "b", resolution=CENT), col("integer", "c", bounds=(2, 3))]
+    columns = [
+        col("integer", "a"),
+        col("real", "b", resolution=CENT),
+        col("integer", "c", bounds=(2, 3)),
+    ]
     with pytest.raises(DataError) as caught:
         load(frame, [*columns, col("text", "id")], ["id"])
     lines = str(caught.value).splitlines()
@@ -274,7 +346,11 @@ def test_all_problems_are_told_together():
 
 def test_missing_columns_are_told_at_once():
     with pytest.raises(SpecError) as caught:
-        load(pd.DataFrame({"a": [1], "b": [2]}), [col("text", name) for name in ("a", "x", "y")], ["z"])
+        load(
+            pd.DataFrame({"a": [1], "b": [2]}),
+            [col("text", name) for name in ("a", "x", "y")],
+            ["z"],
+        )
     assert len(caught.value.problems) == 3
     assert all("has: a, b" in problem for problem in caught.value.problems)
 
@@ -296,9 +372,15 @@ def test_entities_are_numbered_and_listed():
     assert set(ids[1]) == {7, 9, 0}
     found = ingested.con.execute("SELECT c0, e0, e1 FROM rows ORDER BY c0").fetchall()
     assert [(v, ids[0][p], ids[1][h]) for v, p, h in found] == [
-        (1, "x", 7), (2, "0", 7), (3, "y", 9), (4, "x", 0),
+        (1, "x", 7),
+        (2, "0", 7),
+        (3, "y", 9),
+        (4, "x", 0),
     ]
-    tables = {name for (name,) in ingested.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    tables = {
+        name
+        for (name,) in ingested.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    }
     assert tables == {"rows", "entity_0", "entity_1"}
 
 
@@ -325,7 +407,9 @@ def test_types_of_entity_ids(cells, value_type, expected):
 
 @pytest.mark.parametrize("cells", [text("a", None), text("a", ""), text("a", "N")])
 def test_null_entity_ids_are_refused_without_a_number(cells):
-    with pytest.raises(DataError, match="an entity id is null; every row must name its entity") as caught:
+    with pytest.raises(
+        DataError, match="an entity id is null; every row must name its entity"
+    ) as caught:
         load(pd.DataFrame({"v": cells}), [col("text", nulls=("N", ""))], ["v"])
     assert not any(sign.isdigit() for sign in str(caught.value))
 
@@ -339,7 +423,9 @@ def test_float_ids_that_are_null_or_too_large():
 
 def test_more_columns_than_rows_and_one_row():
     names = [f"n{number:03d}" for number in range(300)]
-    ingested = load(pd.DataFrame([list(range(300))], columns=names), [col("integer", name) for name in names])
+    ingested = load(
+        pd.DataFrame([list(range(300))], columns=names), [col("integer", name) for name in names]
+    )
     assert ingested.con.execute("SELECT * FROM rows").fetchone() == tuple(range(300))
     assert ingested.sql_names["n007"] == "c7"
 
@@ -363,7 +449,11 @@ def test_canaries_are_in_no_message(tmp_path):
         with pytest.raises(DataError) as caught:
             load_csv(
                 tmp_path / "d.csv",
-                [col(kind, resolution=CENT), col("text", "id"), col("text", "CANARYNAME", domain=("x",))],
+                [
+                    col(kind, resolution=CENT),
+                    col("text", "id"),
+                    col("text", "CANARYNAME", domain=("x",)),
+                ],
                 ["id"],
             )
         error = caught.value
@@ -400,7 +490,8 @@ def three_ways(tmp_path, frame, columns, entities=()):
             st.none() | st.booleans(),
             st.none() | st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31)),
             st.none() | st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2250, 1, 1)),
-            st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size=1),
+            st.none()
+            | st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size=1),
         ),
         min_size=1,
         max_size=12,
@@ -429,13 +520,18 @@ def test_csv_parquet_pandas_and_arrow_give_the_same_codes(tmp_path_factory, cell
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=30), st.sampled_from([CENT, EIGHTH, THOUSAND]))
+@given(
+    st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=30),
+    st.sampled_from([CENT, EIGHTH, THOUSAND]),
+)
 def test_reals_are_rounded_half_to_even(values, step):
     factor = float(step.base ** abs(step.exponent))
     scaled = np.array(values) * factor if step.exponent < 0 else np.array(values) / factor
     column = col("real", resolution=step)
     assert code_of(values, column) == np.rint(scaled).astype(np.int64).tolist()
-    assert [grid_code(column, value) for value in values] == np.rint(scaled).astype(np.int64).tolist()
+    assert [grid_code(column, value) for value in values] == np.rint(scaled).astype(
+        np.int64
+    ).tolist()
 
 
 @pytest.mark.parametrize(
@@ -471,8 +567,12 @@ def test_a_source_larger_than_memory_streams(tmp_path):
             f"COPY (SELECT i AS id, hash(i) % 90 AS a, 't' || (hash(i + 1) % 50) AS b, "
             f"(hash(i + 2) % 100000) / 100 AS c FROM range(2000000) t(i)) TO '{path}'"
         )
-    con = duckdb.connect(":memory:", config={"memory_limit": "150MB", "temp_directory": str(tmp_path / "t")})
-    con.execute(f"ATTACH '{tmp_path / 'work.duckdb'}' AS work; USE work; SET preserve_insertion_order = false")
+    con = duckdb.connect(
+        ":memory:", config={"memory_limit": "150MB", "temp_directory": str(tmp_path / "t")}
+    )
+    con.execute(
+        f"ATTACH '{tmp_path / 'work.duckdb'}' AS work; USE work; SET preserve_insertion_order = false"
+    )
     source = open_source(con, SourceSpec(path=str(path), format="parquet"))
     ingested = ingest(
         con, source, (col("integer", "a"), col("text", "b"), col("real", "c", resolution=CENT)), ()
@@ -488,12 +588,16 @@ def test_the_nist_file():
     if not path.exists():
         pytest.skip("the NIST excerpt is not beside the checkout")
     names = path.read_text().partition("\n")[0].split(",")
-    columns = [col("category", name, nulls=("N",)) for name in names if name not in ("PINCP", "AGEP")]
+    columns = [
+        col("category", name, nulls=("N",)) for name in names if name not in ("PINCP", "AGEP")
+    ]
     columns += [col("integer", "PINCP", nulls=("N",)), col("integer", "AGEP", nulls=("N",))]
     ingested = load_csv(path, columns)
     assert ingested.n_rows == 27_253
     assert ingested.dictionaries["SEX"] == ("1", "2")
     frame = pd.read_csv(path, usecols=["PINCP"], na_values=["N"])
     short = ingested.sql_names["PINCP"]
-    total = ingested.con.execute(f"SELECT sum({short}) FILTER ({short} <> {N}) FROM rows").fetchone()
+    total = ingested.con.execute(
+        f"SELECT sum({short}) FILTER ({short} <> {N}) FROM rows"
+    ).fetchone()
     assert total == (int(frame["PINCP"].sum()),)

@@ -135,14 +135,19 @@ def test_the_connection_loads_nothing_and_reads_no_variables():
 
 
 def test_bad_limits():
-    with scratch_directory() as scratch, pytest.raises(StoreError, match="limits of threads and memory"):
+    with (
+        scratch_directory() as scratch,
+        pytest.raises(StoreError, match="limits of threads and memory"),
+    ):
         confidential_connection(scratch, memory_limit="a lot")
 
 
 def test_rows_on_disk_stay_in_the_scratch_directory_and_are_not_readable_there():
     with scratch_directory() as scratch:
         con = confidential_connection(scratch, on_disk=True, memory_limit="80MB", threads=2)
-        con.execute("CREATE TABLE rows AS SELECT 'CANARY' || i AS v, hash(i) AS h FROM range(2000000) t(i)")
+        con.execute(
+            "CREATE TABLE rows AS SELECT 'CANARY' || i AS v, hash(i) AS h FROM range(2000000) t(i)"
+        )
         con.execute("CHECKPOINT scratch")
         con.execute("CREATE TEMP TABLE sorted AS SELECT v, h, hash(h) AS g FROM rows ORDER BY h")
         files = [p for p in scratch.rglob("*") if p.is_file()]

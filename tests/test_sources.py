@@ -202,7 +202,9 @@ def test_parquet_names_are_read_from_the_file(con, tmp_path):
     pq.write_table(pa.table([nested, pa.array([1])], names=["s", "a"]), tmp_path / "d.parquet")
     assert opened(con, tmp_path / "d.parquet").columns == ("s", "a")
     for names in (["a", "a"], ["a", "A"], ["a", ""]):
-        pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=names), tmp_path / "d.parquet")
+        pq.write_table(
+            pa.table([pa.array([1]), pa.array([2])], names=names), tmp_path / "d.parquet"
+        )
         with pytest.raises(DataError, match="the same|no name"):
             opened(con, tmp_path / "d.parquet")
 
@@ -210,7 +212,9 @@ def test_parquet_names_are_read_from_the_file(con, tmp_path):
 def test_tables_of_a_duckdb_file(con, tmp_path):
     path = tmp_path / "d.duckdb"
     with duckdb.connect(path) as other:
-        other.execute("CREATE SCHEMA s; CREATE TABLE t AS SELECT 1 AS a; CREATE TABLE s.u AS SELECT 2 AS b")
+        other.execute(
+            "CREATE SCHEMA s; CREATE TABLE t AS SELECT 1 AS a; CREATE TABLE s.u AS SELECT 2 AS b"
+        )
         other.execute("CREATE VIEW v AS SELECT 3 AS c")
     for table, answer in (("t", 1), ("main.t", 1), ("s.u", 2), ("v", 3)):
         opened(con, path, table=table)
@@ -264,7 +268,18 @@ def test_pandas_types(con):
     assert source.unreadable == {}
     assert source.types["objects"] == source.types["cat_int"] == source.types["empty"] == "VARCHAR"
     first = con.execute("SELECT columns(*)::VARCHAR FROM source WHERE text = 'a'").fetchone()
-    assert first == ("a", "a", "1", "1.5", "true", "x", "5", "2020-01-01 00:00:00", str(2**70), None)
+    assert first == (
+        "a",
+        "a",
+        "1",
+        "1.5",
+        "true",
+        "x",
+        "5",
+        "2020-01-01 00:00:00",
+        str(2**70),
+        None,
+    )
     assert list(frame.index) == [7, 7]
 
 

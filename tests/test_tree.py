@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fit_fixture import gaussian, measured, tree_of
@@ -10,27 +12,40 @@ from oracles.fit_oracles import fitted_tree, projected
 from engine.schema import KIND_NONNEGATIVE, KIND_NULL
 from engine.tree import fit_tree, positive_with_sum
 
+
+def fit(tree, noisy_total, total, has_room, *, layer_sd=0):
+    return fit_tree(
+        tree,
+        noisy_total=noisy_total,
+        total=total,
+        has_room=np.array(has_room),
+        floor=3,
+        layer_sd=layer_sd,
+    )
+
+
 INTEGERS = st.lists(st.integers(-1000, 1000), min_size=1, max_size=40)
 
 
-@given(INTEGERS)
-def test_projection_meets_the_kkt_conditions(x):
+@given(INTEGERS, st.integers(-5, 2000))
+def test_projection_meets_the_kkt_conditions(x, total):
     x = np.array(x, dtype=np.float64)
-    y = positive_with_sum(x)
+    y = positive_with_sum(x, float(total))
     assert (y >= 0).all()
-    if x.sum() <= 0:
+    if total <= 0:
         assert (y == 0).all()
         return
-    assert y.sum() == pytest.approx(x.sum(), rel=1e-12)
+    assert y.sum() == pytest.approx(total, rel=1e-12)
     # One multiplier t: y = x - t where y > 0, and x - t <= 0 elsewhere.
     t = (x - y)[y > 0]
     assert np.ptp(t) <= 1e-9 * max(1.0, np.abs(x).max())
     assert (x[y == 0] <= t.max() + 1e-9).all()
 
 
-@given(INTEGERS)
-def test_projection_equals_bisection(x):
-    assert positive_with_sum(np.array(x, dtype=float)) == pytest.approx(projected(x), abs=1e-8)
+@given(INTEGERS, st.integers(-5, 2000))
+def test_projection_equals_bisection(x, total):
+    y = positive_with_sum(np.array(x, dtype=float), float(total))
+    assert y == pytest.approx(projected(x, total), abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -46,16 +61,16 @@ def test_projection_equals_bisection(x):
     ],
 )
 def test_projection_by_hand(x, y):
-    assert positive_with_sum(np.array(x)).tolist() == y
+    assert positive_with_sum(np.array(x), sum(x)).tolist() == y
 
 
 def test_projection_leaves_its_input_alone_and_follows_a_permutation():
     x = np.array([4.0, -2.0, 9.0, 1.0, -5.0])
     before = x.copy()
-    y = positive_with_sum(x)
+    y = positive_with_sum(x, 7.0)
     assert (x == before).all()
     turn = np.array([3, 0, 4, 1, 2])
-    assert (positive_with_sum(x[turn]) == y[turn]).all()
+    assert (positive_with_sum(x[turn], 7.0) == y[turn]).all()
 
 
 def test_tree_by_hand():
@@ -68,16 +83,16 @@ def test_tree_by_hand():
         ]
     )
     room = np.array([False, True, False, False])
-    fit = fit_tree(tree, 100, 110.0, room, 3)
-    assert fit.mass == pytest.approx([110, 110, 110 * 50 / 90, 110 * 20 / 90])
-    assert fit.remainder == pytest.approx([0, 110 * 20 / 90, 0, 0])
+    fitted = fit(tree, 100, 110.0, room)
+    assert fitted.mass == pytest.approx([110, 110, 110 * 50 / 90, 110 * 20 / 90])
+    assert fitted.remainder == pytest.approx([0, 110 * 20 / 90, 0, 0])
 
 
 def test_leaf_with_room_keeps_everything_and_leaf_without_room_has_no_remainder():
     tree = tree_of([(0, KIND_NULL, 0, 0, -1, 30), (0, KIND_NONNEGATIVE, 3, 0, -1, 70)])
-    fit = fit_tree(tree, 100, 50.0, np.array([False, False, True]), 3)
-    assert fit.mass.tolist() == [50, 15, 35]
-    assert fit.remainder.tolist() == [0, 0, 35]
+    fitted = fit(tree, 100, 50.0, [False, False, True])
+    assert fitted.mass.tolist() == [50, 15, 35]
+    assert fitted.remainder.tolist() == [0, 0, 35]
 
 
 def test_counts_below_the_floor_are_raised_to_it_but_not_as_parents():
@@ -88,18 +103,18 @@ def test_counts_below_the_floor_are_raised_to_it_but_not_as_parents():
             (0, KIND_NULL, 0, 0, -1, 7),
         ]
     )
-    fit = fit_tree(tree, 10, 10.0, np.array([True, True, False, False]), 3)
+    fitted = fit(tree, 10, 10.0, [True, True, False, False])
     # 3 and 7 of 10: nothing left at the root; the node's own -4 - 3 is no remainder.
-    assert fit.mass == pytest.approx([10, 3, 3, 7])
-    assert fit.remainder.tolist() == [0, 0, 0, 0]
+    assert fitted.mass == pytest.approx([10, 3, 3, 7])
+    assert fitted.remainder.tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("total", [0.0, 12.0])
 def test_empty_tree(total):
-    fit = fit_tree(tree_of([]), 12, total, np.array([True]), 3)
-    assert fit.mass.tolist() == [total]
-    assert fit.remainder.tolist() == [total]
-    without_room = fit_tree(tree_of([]), 12, total, np.array([False]), 3)
+    fitted = fit(tree_of([]), 12, total, [True])
+    assert fitted.mass.tolist() == [total]
+    assert fitted.remainder.tolist() == [total]
+    without_room = fit(tree_of([]), 12, total, [False])
     assert without_room.remainder.tolist() == [0]
 
 
@@ -107,29 +122,42 @@ def test_empty_tree(total):
     st.lists(st.tuples(st.integers(-9, 30), st.integers(-3, 5)), min_size=1, max_size=60),
     st.integers(0, 10**6),
     st.integers(1, 4),
+    st.integers(0, 2),
     st.data(),
 )
 @settings(max_examples=60)
-def test_tree_equals_the_dictionary_oracle(rows, seed, threshold, data):
+def test_tree_equals_the_dictionary_oracle(rows, seed, threshold, layer_sd, data):
     tree = measured(("A", "B"), rows, (5, 3), threshold=threshold, noise=gaussian(seed))
     room = [data.draw(st.booleans()) for _ in range(tree.n_nodes + 1)]
-    fit = fit_tree(tree, len(rows) + 1, 71.5, np.array(room), 3)
-    mass, left = fitted_tree(tree, len(rows) + 1, 71.5, room, 3)
-    assert fit.mass == pytest.approx([mass[i - 1] for i in range(tree.n_nodes + 1)], abs=1e-8)
-    assert fit.remainder == pytest.approx([left[i - 1] for i in range(tree.n_nodes + 1)], abs=1e-8)
+    fitted = fit(tree, len(rows) + 1, 71.5, room, layer_sd=layer_sd)
+    mass, left = fitted_tree(tree, len(rows) + 1, 71.5, room, 3, layer_sd)
+    assert fitted.mass == pytest.approx([mass[i - 1] for i in range(tree.n_nodes + 1)], abs=1e-8)
+    assert fitted.remainder == pytest.approx([left[i - 1] for i in range(tree.n_nodes + 1)], abs=1e-8)
     # Children and remainder are the whole of every node that has children.
-    inside = np.bincount(tree.parent + 1, weights=fit.mass[1:], minlength=len(fit.mass))
-    parents = np.bincount(tree.parent + 1, minlength=len(fit.mass)) > 0
-    assert (inside + fit.remainder)[parents] == pytest.approx(fit.mass[parents])
-    assert (fit.remainder >= 0).all()
-    assert (fit.mass > 0).all()
+    inside = np.bincount(tree.parent + 1, weights=fitted.mass[1:], minlength=len(fitted.mass))
+    parents = np.bincount(tree.parent + 1, minlength=len(fitted.mass)) > 0
+    assert (inside + fitted.remainder)[parents] == pytest.approx(fitted.mass[parents])
+    assert (fitted.remainder >= 0).all()
+    assert (fitted.mass > 0).all()
 
 
 def test_noise_off_and_nothing_suppressed_gives_the_counts_back():
-    rows = [(v % 7, v % 3) for v in range(60)]
+    rows = [(v % 4, v % 3) for v in range(60)]
     tree = measured(("A", "B"), rows, (3, 2))
-    fit = fit_tree(tree, 60, 60.0, np.ones(tree.n_nodes + 1, dtype=bool), 1)
-    assert (fit.mass[1:] == tree.n).all()
+    fitted = fit(tree, 60, 60.0, np.ones(tree.n_nodes + 1, dtype=bool))
+    assert (fitted.mass[1:] == tree.n).all()
     held = np.zeros(tree.n_nodes, dtype=bool)
     held[tree.parent[tree.parent >= 0]] = True
-    assert (fit.remainder[1:][held] == 0).all()
+    assert (fitted.remainder[1:][held] == 0).all()
+
+
+def test_remainders_give_up_one_sd_of_their_noise():
+    # 100 less 30 and 45: 25 beyond, with noise of variance (1 + 2) * 2 * 4**2 = 96.
+    tree = tree_of([(0, KIND_NULL, 0, 0, -1, 30), (0, KIND_NONNEGATIVE, 0, 0, -1, 45)])
+    scaled = replace(tree, scale=np.array([4]))
+    sure = 25 - 96**0.5
+    fitted = fit(scaled, 100, 100.0, [True, False, False], layer_sd=1)
+    assert fitted.remainder[0] == pytest.approx(100 * sure / (75 + sure))
+    barely = fit(scaled, 84, 100.0, [True, False, False], layer_sd=1)  # 9 < 96 ** 0.5
+    assert barely.remainder.tolist() == [0, 0, 0]
+    assert barely.mass == pytest.approx([100, 40, 60])

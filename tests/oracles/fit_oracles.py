@@ -8,9 +8,8 @@ import numpy as np
 from engine.schema import Measurement
 
 
-def projected(x: list[float]) -> list[float]:
-    """Nearest non-negative point with the same sum, by bisection on the shift."""
-    total = sum(x)
+def projected(x: list[float], total: float) -> list[float]:
+    """Nearest non-negative point with the given sum, by bisection on the shift."""
     if total <= 0:
         return [0.0] * len(x)
     low, high = min(x) - total - 1, max(x)
@@ -24,12 +23,21 @@ def projected(x: list[float]) -> list[float]:
 
 
 def fitted_tree(
-    tree: Measurement, noisy_total: int, total: float, has_room: list[bool], floor: int
+    tree: Measurement,
+    noisy_total: int,
+    total: float,
+    has_room: list[bool],
+    floor: int,
+    layer_sd: int,
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """Masses and remainders by node (-1: the virtual root), node by node with dictionaries."""
+    """Masses and remainders by node (-1: the virtual root), node by node with dictionaries.
+
+    The estimates of one depth give up one standard deviation of the noise of their sum.
+    """
     counts = {-1: float(noisy_total)} | {i: float(max(n, floor)) for i, n in enumerate(tree.n)}
     plain = {-1: float(noisy_total)} | {i: float(n) for i, n in enumerate(tree.n)}
     depth = {-1: -1} | {i: int(d) for i, d in enumerate(tree.depth)}
+    noise = {v: 2 * (layer_sd * int(tree.scale[max(d, 0)])) ** 2 for v, d in depth.items()}
     children: dict[int, list[int]] = defaultdict(list)
     for i, above in enumerate(tree.parent.tolist()):
         children[above].append(i)
@@ -37,7 +45,9 @@ def fitted_tree(
     for level in sorted(set(depth.values())):
         here = [v for v in depth if depth[v] == level and children[v] and has_room[v + 1]]
         raw = [plain[v] - sum(counts[c] for c in children[v]) for v in here]
-        remainder |= dict(zip(here, projected(raw), strict=True)) if here else {}
+        variance = sum(noise[v] + sum(noise[c] for c in children[v]) for v in here)
+        if here:
+            remainder |= dict(zip(here, projected(raw, sum(raw) - variance**0.5), strict=True))
     mass, left = {-1: float(total)}, {}
     for v in sorted(counts, key=lambda v: depth[v]):
         whole = sum(counts[c] for c in children[v]) + remainder[v]
