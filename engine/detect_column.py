@@ -133,9 +133,7 @@ def look_at(
     resolution = None
     if kind in ("real", "decimal"):
         resolution, is_fixed = _resolution(con, name, sql_type, entities, kind)
-        kind = value_type = (
-            "decimal" if is_fixed and (kind == "decimal" or shape.has_fixed_digits) else "real"
-        )
+        kind = value_type = kind if is_fixed else "real"
         if resolution == Resolution() and not shape.is_whole:
             doubts.append(
                 "in doubt: too few rows show decimals; say a finer resolution if it is public"
@@ -259,8 +257,10 @@ def _kind(
             return "category", "real", [doubt.format("real") + " and a resolution"]
         if shape.is_whole:
             return "integer", "integer", []
-        kind: ColumnKind = "decimal" if cell_class(sql_type) in ("decimal", "text") else "real"
-        return kind, "decimal" if kind == "decimal" else "real", []
+        found = cell_class(sql_type)
+        if found == "decimal" or (found == "text" and shape.has_fixed_digits):
+            return "decimal", "decimal", []
+        return "real", "real", []
     if shape.is_date:
         return "date", "date", []
     if shape.is_timestamp:

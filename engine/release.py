@@ -97,7 +97,7 @@ def fit_order(spec: ReleaseSpec, opened: Opened, out: Path) -> FitOrder:
     )
     return FitOrder(
         header=header,
-        release_path=out,
+        release_path=out.absolute(),
         build_id=opened.fingerprint,
         limits={
             c.name: (grid_code(c, c.bounds[0]), grid_code(c, c.bounds[1]))

@@ -25,6 +25,13 @@ from engine.schema import ReleaseHeader
 DATABASE = "staging.duckdb"
 """The staging database inside the staging folder."""
 _BUILD, _LOCK = "build.json", "lock"
+# What DuckDB raises when the disk refuses: at once, at commit, and after a failed checkpoint.
+_DISK_ERRORS = (
+    duckdb.IOException,
+    duckdb.TransactionException,
+    duckdb.FatalException,
+    duckdb.OutOfMemoryException,
+)
 
 
 def staging_folder(release: Path) -> Path:
@@ -137,7 +144,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({_reason(error)})") from None
-    except (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException) as error:
+    except _DISK_ERRORS as error:
         full = "no space left" in str(error).lower() or "disk" in str(error).lower()
         why = os.strerror(errno.ENOSPC) if full else "disk full, quota reached or folder read-only"
         raise StoreError(f"{path}: cannot be written ({why})") from None

@@ -33,6 +33,7 @@ def export(
     directory: str | os.PathLike[str],
     *,
     format: Literal["csv", "parquet"] = "csv",
+    tables: tuple[ColumnSet, ...] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
     """Write one file a table.
@@ -44,13 +45,15 @@ def export(
         Empty or absent; made where it is absent, with its parents.
     format : str
         "csv" or "parquet".
+    tables : tuple of ColumnSet or None
+        Tables to write; None: all.
     progress : callable or None
         Called with the number of files written, and of all.
 
     Returns
     -------
     list of Path
-        The files, in the order of `release.tables`.
+        The files, in the order of the tables.
 
     Raises
     ------
@@ -60,6 +63,9 @@ def export(
     """
     if format not in ("csv", "parquet"):
         raise StoreError(f"format {format!r} is unknown: csv or parquet")
+    wanted = release.tables if tables is None else tables
+    for columns in wanted:
+        release.card(*columns)  # says which tables there are
     target = Path(directory)
     with _writing(target):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -72,7 +78,7 @@ def export(
         with _writing(target):
             part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
             try:
-                names = _write_all(con, release, part, format, progress)
+                names = _write_all(con, release, wanted, part, format, progress)
                 part.chmod(0o777 & ~_umask())
                 part.replace(target)
             except BaseException:
@@ -108,6 +114,7 @@ def _encoded(name: str) -> str:
 def _write_all(
     con: duckdb.DuckDBPyConnection,
     release: Release,
+    tables: tuple[ColumnSet, ...],
     folder: Path,
     format_: str,
     progress: Callable[[int, int], None] | None,
@@ -115,13 +122,13 @@ def _write_all(
     """Write all files; return their names."""
     nulls = dict(con.execute("SELECT name, null_spelling FROM catalog.columns").fetchall())
     names = []
-    for i, columns in enumerate(release.tables, 1):
+    for i, columns in enumerate(tables, 1):
         ordered = [c for c in release.columns if c in columns]
         name = f"{file_stem(columns)}.{format_}"
         con.execute(_copy_sql(columns, ordered, nulls, folder / name, format_))
         names.append(name)
         if progress is not None:
-            progress(i, len(release.tables))
+            progress(i, len(tables))
     return names
 
 
@@ -140,7 +147,7 @@ def _copy_sql(
         null = ""
         listed = ", ".join(
             f"coalesce(CAST({quoted(c)} AS VARCHAR), {literal(nulls[c])}) AS {quoted(c)}"
-            if nulls[c]
+            if nulls[c] or len(ordered) == 1  # alone, an empty blank is quoted: no empty line
             else quoted(c)
             for c in ordered
         )

@@ -17,7 +17,6 @@ from measure_fixture import (
     VINTAGE,
     chi_square_z,
     gaussian_bins,
-    key_number,
     sticky,
     tokens_of,
 )
@@ -137,14 +136,13 @@ def test_labels_that_the_reference_confuses_differ():
 
 
 def test_ten_million_labels_have_ten_million_bits():
-    rng = np.random.default_rng(11)
     found = []
     for name in ("A", "B"):  # 2 columns x 2 kinds x 25 levels x 50,000 indexes
         for kind, level in itertools.product((1, 2), range(0, 50, 2)):
             index = np.arange(50_000, dtype=np.int64)[:, None]
             where = np.full((50_000, 1), kind, dtype=np.uint8)
             found.append(hashed_labels((name,), where, np.full_like(where, level), index))
-    pairs = np.unique(rng.integers(0, 2**40, size=5_100_000))[:5_000_000]
+    pairs = np.arange(5_000_000, dtype=np.int64) * 888_888_881 % 2**40  # an odd factor: all distinct
     index = np.column_stack([pairs >> 20, pairs & (2**20 - 1)])
     where = np.full(index.shape, 2, dtype=np.uint8)
     found.append(hashed_labels(("A", "B"), where, np.zeros_like(where), index))
@@ -172,7 +170,7 @@ def test_each_layer_is_the_discrete_gaussian_of_its_scale(which, log2):
     assert abs(drawn.var() / sd**2 - 1) < 5 * math.sqrt(2 / N)
     assert abs((drawn / sd) ** 4).mean() == pytest.approx(3, abs=6 * math.sqrt(96 / N))
     for wrong in (0.7, 1.3):
-        assert chi_square_z(*gaussian_bins(drawn, sd * wrong)) > 50
+        assert chi_square_z(*gaussian_bins(drawn, sd * wrong)) > 40
 
 
 def test_the_sd_of_a_profile_scales_its_layers():
@@ -208,7 +206,6 @@ def drawn_per_purpose() -> dict[str, np.ndarray]:
     index2 = np.column_stack([label[2], np.zeros_like(label[2])])
     pair = (np.full(index2.shape, 2, dtype=np.uint8), np.zeros(index2.shape, dtype=np.uint8), index2)
     return {
-        "passes": STICKY.passes(sets).astype(float),
         "suppression bits": bits["suppression"].astype(float),
         "flattening bits": bits["flattening"].astype(float),
         "flattening low half": (bits["flattening"] << np.uint64(32)).astype(float),
@@ -233,7 +230,7 @@ def test_purposes_are_uncorrelated():
     off = matrix - np.eye(len(drawn))
     names = list(drawn)
     worst = np.unravel_index(np.abs(off).argmax(), off.shape)
-    # 91 pairs: 4 sigma is the bound for each of the issue; the key is fixed, so this cannot flake.
+    # 78 pairs: 4 sigma is the bound for each of the issue; the key is fixed, so this cannot flake.
     assert np.abs(off).max() <= 4 / math.sqrt(MILLION), (names[worst[0]], names[worst[1]])
 
 
@@ -293,9 +290,9 @@ def test_nothing_of_the_parameters_reaches_the_draws_but_their_use():
     loud = StickyDraws(KEY, VINTAGE, PrivacyParams(threshold_mean=9, layer_sd=4))
     sets = sets_of(30, 500)
     assert (loud.set_noise(sets, 0) != STICKY.set_noise(sets, 0)).any()
-    # the same bits at another sd: monotone in one another, never a fresh draw
-    order = np.argsort(loud.set_noise(sets, 0), kind="stable")
-    assert np.all(np.diff(STICKY.set_noise(sets, 0)[order]) >= 0)
+    # the same bits at another sd: each is a function of one uniform, never a fresh draw
+    plain, wide = STICKY.set_noise(sets, 0), loud.set_noise(sets, 0)
+    assert np.all(np.diff(plain[np.lexsort((plain, wide))]) >= 0)
 
 
 # --- suppression ---------------------------------------------------------------------------------------------
@@ -313,14 +310,20 @@ def test_few_are_shown_as_often_as_theory_says(size):
     assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))
 
 
-@pytest.mark.parametrize("size", [3, 5])
-def test_forty_thousand_keys(size):
-    """The same set under many keys: what is drawn over sets above holds over keys as well."""
-    sets, n, p = sets_of(size, 1, seed=1), 40_000, PHI[size - 5]
-    keys = (key_number(number).derive("suppression", VINTAGE) for number in range(n))
-    bits = np.concatenate([siphash(key, sets.words) for key in keys])
-    shown = passes_threshold(np.full(n, size, dtype=np.int64), bits, 5).sum()
-    assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))
+def shown_over_keys(n_keys: int, size: int, n_sets: int) -> int:
+    sets = sets_of(size, n_sets, seed=1)
+    return sum(int(sticky(number).passes(sets).sum()) for number in range(n_keys))
+
+
+@pytest.mark.parametrize(
+    ("n_keys", "n_sets"), [(1_000, 40), pytest.param(40_000, 1, marks=pytest.mark.slow)]
+)
+def test_many_keys_show_few_as_often_as_theory_says(n_keys, n_sets):
+    assert shown_over_keys(n_keys // 10, 2, n_sets) == 0
+    for size in (3, 5):
+        p, n = PHI[size - 5], n_keys * n_sets
+        spread = math.sqrt(n * p * (1 - p))
+        assert abs(shown_over_keys(n_keys, size, n_sets) - n * p) < 4 * spread
 
 
 def test_many_always_pass():

@@ -524,7 +524,7 @@ staging.close()
 """
 
 
-@pytest.mark.parametrize("limit", [40_000, 200_000])
+@pytest.mark.parametrize("limit", [40_000, 400_000, 900_000])
 def test_full_disk(tmp_path, limit):
     header, alphabets = many()
     path = build_release(tmp_path / "r.duckdb", header=header, alphabets=alphabets)

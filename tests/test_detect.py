@@ -1,0 +1,417 @@
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.detect import detect, detect_source, make_spec, spec_text
+from engine.encoding import grid_code
+from engine.errors import DataError, SpecError
+from engine.ingest import ingest
+from engine.keys import new_key
+from engine.schema import Column, Resolution, SourceSpec
+from engine.sources import open_source
+from engine.spec import read_spec
+from engine.spec_text import toml
+
+
+def found(frame, entities=()):
+    return detect(SourceSpec(path=None, format="frame"), frame, tuple(entities))
+
+
+def one(cells, **others):
+    """Detection of a column of texts, as a CSV has them."""
+    frame = pd.DataFrame({"v": pd.Series(list(cells), dtype="str"), "other": range(len(cells)), **others})
+    detection = found(frame)
+    return detection.columns[0], detection
+
+
+def many(*cells, times=12):
+    return list(cells) * times
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "value_type"),
+    [
+        (many("1", "2"), "category", "integer"),
+        (many("1.0", "2.0"), "category", "integer"),
+        (many("0.5", "1.5"), "category", "real"),
+        ([str(n) for n in range(50)], "integer", "integer"),
+        ([f"{n}.0" for n in range(50)], "integer", "integer"),
+        ([str(2**63 + n) for n in range(50)], "real", "real"),
+        ([f"{n}.25" for n in range(50)], "decimal", "decimal"),
+        ([f"{n}.5" for n in range(50)] + ["1.125"], "real", "real"),
+        (many("true", "FALSE"), "boolean", "boolean"),
+        (many("t", "f"), "boolean", "boolean"),
+        (many("Y", "N"), "category", "text"),
+        (many("01", "02", "10"), "category", "text"),
+        ([f"{n:05d}" for n in range(200)], "text", "text"),
+        (["2020-01-01", "1890-12-31"], "date", "date"),
+        (["2020-01-01 00:00:00", "1890-12-31"], "date", "date"),
+        (["2020-01-01 10:00:00", "2020-01-02T11:30:00Z"], "timestamp", "timestamp"),
+        (many("a", "b"), "category", "text"),
+        ([f"name {n}" for n in range(200)], "text", "text"),
+        (["", ""], "category", "text"),
+        (["N", "N"], "category", "text"),
+        (["1", "a"], "category", "text"),
+        (["1_000", "0x10"], "category", "text"),
+    ],
+)
+def test_kinds_of_text_columns(cells, kind, value_type):
+    column, _ = one(cells)
+    assert (column.kind, column.value_type) == (kind, value_type)
+    assert "kind" in column.detected
+    assert not column.public
+    assert column.domain is None
+    assert column.bounds is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "value_type"),
+    [
+        (np.arange(50), "integer", "integer"),
+        (np.arange(50) % 3, "category", "integer"),
+        (np.arange(50.0), "integer", "integer"),
+        (np.arange(50) / 4, "real", "real"),
+        (np.arange(50) % 2 == 0, "boolean", "boolean"),
+        (pd.Categorical(["x", "y"] * 25), "category", "text"),
+        (pd.Categorical([f"x{n}" for n in range(50)] * 3, categories=[f"x{n}" for n in range(200)]), "category", "text"),
+        (pd.date_range("2020-01-01", periods=50), "date", "date"),
+        (pd.date_range("2020-01-01", periods=50, freq="h"), "timestamp", "timestamp"),
+        (pd.Series([dt.date(2020, 1, 1)] * 50, dtype=object), "date", "date"),
+        ([None] * 50, "category", "text"),
+    ],
+)
+def test_kinds_of_typed_columns(cells, kind, value_type):
+    column = found(pd.DataFrame({"v": cells})).columns[0]
+    assert (column.kind, column.value_type) == (kind, value_type)
+
+
+def test_decimals_of_a_typed_source(tmp_path):
+    with duckdb.connect(tmp_path / "d.duckdb") as con:
+        con.execute(
+            "CREATE TABLE t AS SELECT (i / 4)::DECIMAL(9, 4) AS v, (i * 2)::DECIMAL(9, 2) AS w FROM range(60) t(i)"
+        )
+    column, whole = detect_source(tmp_path / "d.duckdb", table="t").columns
+    assert (column.kind, column.resolution) == ("decimal", Resolution(exponent=-2))
+    assert whole.kind == "integer"
+
+
+def test_doubts_are_told():
+    for cells, word in ((many("1", "2"), "codes"), (many("0.5", "1.5"), "codes"), (["", ""], "all cells are null")):
+        _, detection = one(cells)
+        assert any("in doubt" in r and word in r for r in detection.column_remarks["v"])
+    _, detection = one(many("01", "02"))
+    assert "leading zeros" in detection.column_remarks["v"][0]
+    _, detection = one(many("a", "b"))
+    assert "v" not in detection.column_remarks
+
+
+def test_null_spellings():
+    numbers = [str(n) for n in range(40)]
+    assert one(numbers + ["N"] * 10)[0].nulls == ("N", "")
+    assert one(numbers + ["."] * 10 + ["NA"] * 11 + [""])[0].nulls == (".", "NA", "")
+    assert one(["2020-01-01"] * 9 + ["null"] * 10)[0].nulls == ("null", "")
+    assert one(many("a", "b") + ["NA"] * 10)[0].nulls == ("NA", "")
+    assert one(many("Y", "N"))[0].nulls == ("",)
+    assert one(many("a", "b") + ["."] * 10)[0].nulls == ("",)
+
+
+def test_a_rare_spelling_of_null_is_not_written_but_told():
+    column, detection = one([str(n) for n in range(40)] + ["N"] * 9)
+    assert column.kind == "integer"
+    assert column.nulls == ("",)
+    assert "look like null" in detection.column_remarks["v"][0]
+    assert "N" not in detection.column_remarks["v"][0].split()
+
+
+def test_resolution_is_what_ten_entities_show():
+    cells = [f"{n}.5" for n in range(30)] + [f"{n}.25" for n in range(10)] + [f"{n}.125" for n in range(9)]
+    assert one(cells)[0].resolution == Resolution(exponent=-2)
+    fewer = [*cells[:39], *cells[40:]]
+    assert one(fewer)[0].resolution == Resolution(exponent=-2), "three digits show two as well"
+    assert one(cells[:39])[0].resolution == Resolution(exponent=-1)
+
+
+def test_resolution_counts_entities_not_rows():
+    frame = pd.DataFrame({"v": [n / 2 for n in range(40)] + [n + 0.125 for n in range(30)]})
+    frame["who"] = list(range(40)) + [7] * 30
+    column = found(frame, ["who"]).columns[0]
+    assert column.resolution == Resolution(exponent=-1)
+    assert found(frame[["v"]]).columns[0].resolution == Resolution(exponent=-3)
+
+
+def test_too_few_rows_show_decimals():
+    column, detection = one([str(n) for n in range(30)] + ["0.5"])
+    assert (column.kind, column.resolution) == ("real", Resolution())
+    assert any("too few rows show decimals" in r for r in detection.column_remarks["v"])
+
+
+def test_continuous_numbers_get_a_power_of_two():
+    rng = np.random.default_rng(1)
+    values = rng.normal(0, 1, 500) * 1000
+    column = found(pd.DataFrame({"v": values})).columns[0]
+    assert column.kind == "real"
+    assert column.resolution.base == 2
+    size = np.sort(np.floor(np.log2(np.abs(values))))[-10]
+    assert column.resolution.exponent == size - 20
+    outlier = found(pd.DataFrame({"v": np.append(values, 1e15)})).columns[0]
+    assert outlier.resolution == column.resolution
+    tiny = found(pd.DataFrame({"v": np.append(values, [1e-300, 1e300])})).columns[0]
+    assert tiny.resolution.base == 2
+
+
+def test_values_are_those_of_ten_entities():
+    frame = pd.DataFrame({"v": ["a"] * 10 + ["RARE"] * 9 + ["c"] * 30, "who": list(range(19)) + list(range(30))})
+    assert found(frame).values["v"] == ("a", "c")
+    frame["who"] = list(range(19)) + [1] * 30
+    detection = found(frame, ["who"])
+    assert detection.values["v"] == ("a",)
+    text = spec_text(detection)
+    assert "RARE" not in text
+    assert '"c"' not in text
+
+
+def test_long_lists_of_values_are_not_written():
+    assert one(many(*[f"v{n}" for n in range(30)]))[1].values["v"][0] == "v0"
+    assert "v" not in one(many(*[f"v{n}" for n in range(31)]))[1].values
+
+
+def test_several_entity_columns_count_the_fewest():
+    frame = pd.DataFrame({"v": ["a", "b"] * 20, "p": range(40), "h": [n // 2 for n in range(40)]})
+    assert found(frame, ["p", "h"]).values["v"] == ("a", "b")
+    frame["h"] = [n // 5 for n in range(40)]
+    assert "v" not in found(frame, ["p", "h"]).values
+
+
+def test_entity_candidates():
+    n = 300
+    frame = pd.DataFrame(
+        {
+            "person_id": range(n),
+            "householdId": [f"h{i // 2}" for i in range(n)],
+            "ID": [f"{i:05d}" for i in range(n)],
+            "valid": [f"x{i}" for i in range(n)],
+            "region_id": [i % 5 for i in range(n)],
+            "age": [i % 90 for i in range(n)],
+        }
+    )
+    detection = found(frame)
+    assert detection.entity_candidates == ("person_id", "householdId", "ID")
+    kinds = {c.name: c.kind for c in detection.columns}
+    assert kinds["person_id"] == "integer"
+    assert kinds["householdId"] == kinds["ID"] == "text"
+    text = spec_text(detection)
+    assert 'entities = ["person_id", "householdId", "ID"]' in text
+    given = found(frame, ["person_id"])
+    assert given.source.entities == ("person_id",)
+    raw = tomllib.loads(spec_text(given))
+    assert set(raw["columns"]) == {"person_id", "valid", "region_id", "age"}
+    assert "# Left out: householdId looks like an identifier." in spec_text(given)
+
+
+def test_a_source_of_one_identifier_still_has_a_column():
+    detection = found(pd.DataFrame({"id": range(50)}))
+    assert detection.entity_candidates == ()
+    assert "each row is taken for one entity" in detection.remarks[0]
+
+
+def test_entity_columns_are_numbers_or_texts():
+    frame = pd.DataFrame({"v": [1, 2, 3], "a": ["1", "2", "2"], "b": ["01", "2", "3"], "c": [0.5, 1.5, 2.5]})
+    columns = {c.name: c for c in found(frame, ["a", "b", "c"]).columns}
+    assert [columns[name].kind for name in "abc"] == ["integer", "text", "text"]
+
+
+def test_columns_that_cannot_be_read_are_left_out():
+    table = pa.table({"v": [1, 2], "s": [{"a": 1}, {"a": 2}], "b": [b"x", b"y"]})
+    detection = found(table)
+    assert [c.name for c in detection.columns] == ["v"]
+    assert sum("is left out" in remark for remark in detection.remarks) == 2
+    with pytest.raises(DataError, match="holds nothing that can be read"):
+        found(pa.table({"b": [b"x"]}))
+    with pytest.raises(DataError, match="column 'b': holds nothing"):
+        found(table, ["b"])
+    with pytest.raises(DataError, match="the source: holds nothing"):
+        found(pa.table({"v": [1]}), ["v"])
+
+
+def test_missing_entity_columns():
+    with pytest.raises(SpecError) as caught:
+        found(pd.DataFrame({"v": [1]}), ["x", "y"])
+    assert len(caught.value.problems) == 2
+    assert "there are: v" in caught.value.problems[0]
+
+
+def test_a_name_without_a_format():
+    for call in (detect_source, lambda path: make_spec(path, tables=[], key="k")):
+        with pytest.raises(SpecError, match="does not tell the format"):
+            call("data.sas7bdat")
+
+
+def accepted(tmp_path, detection, name="r.toml"):
+    path = tmp_path / name
+    path.write_text(spec_text(detection, spec_path=path))
+    key = tmp_path / path.with_suffix(".key").name
+    if not key.exists():
+        new_key(key)
+    return read_spec(path)
+
+
+def test_the_written_spec_is_accepted_and_reads_the_data(tmp_path, monkeypatch):
+    names = ["a b", "SELECT", 'he said "hi"', "it's", "x.y", "größe", "new\nline", "\x7f", "{n}", "#"]
+    frame = pd.DataFrame({name: many("a", "b\tc", 'd"e\\') for name in names})
+    frame["day"] = "2020-01-01"
+    frame["real"] = [n / 8 for n in range(len(frame))]
+    frame["cent"] = [f"{n}.25" for n in range(len(frame))]
+    frame["whole"] = range(len(frame))
+    frame["person_id"] = range(len(frame))
+    (tmp_path / "in").mkdir()
+    frame.to_csv(tmp_path / "in" / "d.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    detection = detect_source("in/d.csv")
+    spec = accepted(tmp_path, detection)
+    assert spec.source.entities == ("person_id",)
+    assert [c.name for c in spec.columns] == sorted(frame.columns)
+    assert {c.name: c for c in spec.columns} == {c.name: c for c in detection.columns}
+    assert len(spec.tables) == 14 + 14 * 13 // 2
+    assert Path(spec.source.path).resolve() == (tmp_path / "in" / "d.csv").resolve()
+    con = duckdb.connect()
+    ingested = ingest(con, open_source(con, spec.source), spec.columns, spec.source.entities)
+    assert ingested.n_rows == len(frame)
+    con.close()
+
+
+def test_a_confirmed_domain_reads_back(tmp_path):
+    cells = {"t": many("a", 'b"', "ü"), "i": many("1", "2", "7"), "r": many("0.5", "1", "2")}
+    pd.DataFrame(cells).to_csv(tmp_path / "d.csv", index=False)
+    text = spec_text(detect_source(tmp_path / "d.csv"), spec_path=tmp_path / "r.toml")
+    text = text.replace("# domain", "public = true\ndomain")
+    (tmp_path / "r.toml").write_text(text)
+    columns = {c.name: c for c in read_spec(tmp_path / "r.toml", check_key=False).columns}
+    assert columns["t"].domain == ("a", 'b"', "ü")
+    assert columns["i"].domain == (1, 2, 7)
+    assert columns["r"].domain == (0.5, 1.0, 2.0)
+    assert all(c.public for c in columns.values())
+
+
+@given(st.text())
+def test_texts_survive_toml(text):
+    text = text.encode("utf-8", "replace").decode()
+    assert tomllib.loads(f"v = {toml(text)}  # {toml(text)}") == {"v": text}
+
+
+def test_values_in_toml():
+    value = [True, 1, 0.5, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4, 5)]
+    assert tomllib.loads(f"v = {toml(value)}") == {"v": value}
+
+
+def test_rare_values_are_in_no_written_spec(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "text": ["common"] * 50 + [f"CANARY{n}" for n in range(9)],
+            "rare": ["x"] * 50 + ["CANARYCANARY"] * 9,
+            "num": [str(n % 30) for n in range(50)] + ["98765432"] * 9,
+            "real": [0.5 * n for n in range(58)] + [98765432.125],
+            "day": ["2020-01-01"] * 50 + ["1777-07-07"] * 9,
+        }
+    )
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    detection = detect_source(tmp_path / "d.csv")
+    text = spec_text(detection) + repr(detection.values) + repr(detection.column_remarks)
+    for canary in ("CANARY", "98765432", "1777"):
+        assert canary not in text
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["", "N", "NA", "1", "2.5", "-3", "1e5", "x", "2020-01-01", "true", "01", "inf", "nan"]),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_whatever_is_detected_can_be_ingested_or_is_a_rare_null(cells):
+    column, detection = one(cells)
+    con = duckdb.connect()
+    frame = pd.DataFrame({"v": pd.Series(cells, dtype="str")})
+    source = open_source(con, SourceSpec(path=None, format="frame"), frame)
+    try:
+        assert ingest(con, source, (column,)).n_rows == len(cells)
+    except DataError:
+        assert any("look like null" in remark for remark in detection.column_remarks["v"])
+    finally:
+        con.close()
+
+
+def test_specs_from_python(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame = pd.DataFrame({"age": range(50), "sex": ["m", "f"] * 25, "pid": range(50)})
+    sex = Column(name="sex", kind="category", value_type="text", domain=("f", "m"), public=True)
+    spec = make_spec(
+        frame,
+        tables=[["sex", "age"], ["sex"]],
+        key=tmp_path / "my.key",
+        entities=["pid"],
+        columns=[sex],
+        title="T",
+        notes=["n"],
+        privacy="strict",
+    )
+    assert spec.tables == (("sex",), ("age", "sex"))
+    assert spec.source.format == "frame"
+    assert spec.source.path is None
+    assert spec.privacy.profile == "strict"
+    assert {c.name: c.kind for c in spec.columns} == {"age": "integer", "sex": "category", "pid": "integer"}
+    assert spec.columns[2] == sex
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    of_file = make_spec(
+        tmp_path / "d.csv", tables=2, key=tmp_path / "my.key", entities=["pid"], columns={"sex": sex}
+    )
+    assert of_file.tables == (("age", "sex"),)
+    assert of_file.source.path == str(tmp_path / "d.csv")
+    assert of_file.columns[2].public
+
+
+def test_mistakes_from_python(tmp_path):
+    with pytest.raises(SpecError) as caught:
+        make_spec(
+            pd.DataFrame({"a": [1], "b": [2]}),
+            tables=[["a", "x"], ["a"], ["a"]],
+            key=tmp_path / "none.key",
+            privacy="lax",
+            vintage="",
+        )
+    assert len(caught.value.problems) == 5
+
+
+@pytest.mark.nist
+def test_the_nist_file(tmp_path):
+    path = Path(__file__).resolve().parent.parent.parent / "shared" / "nist" / "national2019.csv"
+    if not path.exists():
+        pytest.skip("the NIST excerpt is not beside the checkout")
+    detection = detect_source(path)
+    spec = accepted(tmp_path, detection)
+    columns = {c.name: c for c in spec.columns}
+    assert len(columns) == 24
+    assert spec.source.entities == ()
+    kinds = {name: (c.kind, c.value_type) for name, c in columns.items()}
+    assert kinds["PUMA"] == ("category", "text")
+    assert kinds["SEX"] == ("category", "integer")
+    for name in ("AGEP", "PINCP", "POVPIP", "PWGTP", "WGTP"):
+        assert kinds[name] == ("integer", "integer")
+    assert columns["PINCP"].nulls == ("N", "")
+    assert columns["AGEP"].nulls == ("",)
+    con = duckdb.connect()
+    ingested = ingest(con, open_source(con, spec.source), spec.columns)
+    assert ingested.n_rows == 27_253
+    assert ingested.dictionaries["SEX"] == (1, 2)
+    assert grid_code(columns["AGEP"], 7) == 7
+    con.close()
