@@ -19,6 +19,7 @@ from engine.schema import (
     Alphabet,
     BoolArray,
     Column,
+    FloatArray,
     Int64Array,
     Measurement,
     UInt8Array,
@@ -113,7 +114,7 @@ def _room(
 ) -> tuple[Int64Array, Int64Array]:
     """Codes of each node that lie in no released child and are possible; low > high where there are none."""
     room_low, room_high = low.copy(), high.copy()
-    of_child = np.flatnonzero((tree.parent >= 0))
+    of_child = np.flatnonzero(tree.parent >= 0)
     same = of_child[tree.level[of_child, 0] == tree.level[tree.parent[of_child], 0]]
     room_high[tree.parent[same]] = room_low[tree.parent[same]] - 1
     halves = of_child[tree.level[of_child, 0] < tree.level[tree.parent[of_child], 0]]
@@ -130,7 +131,10 @@ def _room(
 
 
 def share_out(
-    tree: Measurement, mass: np.ndarray, remainder: np.ndarray, total: int  # type: ignore[type-arg]
+    tree: Measurement,
+    mass: FloatArray,
+    remainder: FloatArray,
+    total: int,
 ) -> tuple[Int64Array, Int64Array]:
     """Round fitted masses to whole numbers from the root down, by largest remainder within each parent.
 
@@ -155,12 +159,12 @@ def share_out(
     return whole, left
 
 
-def _largest_remainder(owner: Int64Array, weight: np.ndarray, whole: Int64Array) -> Int64Array:  # type: ignore[type-arg]
+def _largest_remainder(owner: Int64Array, weight: FloatArray, whole: Int64Array) -> Int64Array:
     """Share whole[o] among the entries of each owner o in proportion to their weights."""
     sums = np.bincount(owner, weights=weight, minlength=len(whole))
     scale = np.divide(whole, sums, out=np.zeros(len(whole)), where=sums > 0)
     exact = weight * scale[owner]
-    floor = np.floor(exact).astype(np.int64)
+    floor: Int64Array = np.floor(exact).astype(np.int64)
     # Fractions in fixed point, so that ties are ties everywhere; the earlier entry wins them.
     fraction = ((exact - floor) * (1 << 20)).astype(np.int64)
     missing = whole - np.bincount(owner, weights=floor, minlength=len(whole)).astype(np.int64)

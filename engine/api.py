@@ -1,9 +1,9 @@
 """The Python face of the main job: build, open and plan releases.
 
-    import engine
-    release = engine.build("release.toml", out="r.duckdb")
-    release = engine.build(frame, tables=[["AGE", "SEX"]], key="my.key", out="r.duckdb")
-    release.sql("SELECT SEX, count(*) FROM data GROUP BY SEX")
+import engine
+release = engine.build("release.toml", out="r.duckdb")
+release = engine.build(frame, tables=[["AGE", "SEX"]], key="my.key", out="r.duckdb")
+release.sql("SELECT SEX, count(*) FROM data GROUP BY SEX")
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def plan(what: SpecOrFrame, *, progress: Progress | None = None, **of_source: An
     return planner.plan(spec, frame=frame, progress=progress)
 
 
-def open(path: str | Path) -> Release:  # noqa: A001  # engine.open reads as what it does
+def open(path: str | Path) -> Release:
     """Open a release file.
 
     Raises

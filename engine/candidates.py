@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.schema import Int64Array
+from engine.schema import Int64Array, UInt64Array
 
 Letters = NDArray[np.int32]
 DENSE_LIMIT = 1 << 24
@@ -120,7 +120,7 @@ def _lookup(table: Narrower, letters: Letters, sizes: tuple[int, ...]) -> Int64A
     return np.where(known[place] == wanted, place, -1)
 
 
-def sampled_pairs(a: Int64Array, b: Int64Array, boxes: Int64Array, order: Int64Array) -> Int64Array:
+def sampled_pairs(a: Int64Array, b: Int64Array, boxes: Int64Array, bits: UInt64Array) -> Int64Array:
     """Candidate pairs where all pairs would be too many: drawn in proportion to the published one-ways.
 
     Parameters
@@ -129,8 +129,8 @@ def sampled_pairs(a: Int64Array, b: Int64Array, boxes: Int64Array, order: Int64A
         Published counts of both columns.
     boxes : ndarray of int64, shape (n_boxes, 5)
         First and last letter in a, first and last in b, and number of pairs wanted in the box.
-    order : ndarray of uint64
-        Random bits to draw with, shape (sum of wanted, 2).
+    bits : ndarray of uint64, shape (sum of wanted, 2)
+        Random bits to draw with.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def sampled_pairs(a: Int64Array, b: Int64Array, boxes: Int64Array, order: Int64A
         running = np.concatenate([[0], np.cumsum(counts)])
         low = running[boxes[box, 2 * column]]
         width = running[boxes[box, 2 * column + 1] + 1] - low
-        unit = low + (order[:, column] % np.maximum(width, 1).view(np.uint64)).view(np.int64)
+        unit = low + (bits[:, column] % np.maximum(width, 1).view(np.uint64)).view(np.int64)
         drawn.append(np.searchsorted(running, unit, side="right") - 1)
     key = np.unique(drawn[0] * len(b) + drawn[1])
     return np.column_stack(np.divmod(key, len(b)))

@@ -7,7 +7,7 @@ the source is large. Cost downstream follows the number of distinct cells, not r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import duckdb
 import numpy as np
@@ -133,25 +133,32 @@ class DuckDBCells:
             columns=columns,
             codes=codes,
             n_rows=found["n"].astype(np.int64),
-            entities=tuple(self._of_entity(entity, names, found, codes) for entity in self._entities),
+            entities=tuple(
+                self._of_entity(entity, names, found, codes) for entity in self._entities
+            ),
         )
 
-    def _group(self, names: list[str], sums: list[str]) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    def _group(self, names: list[str], sums: list[str]) -> dict[str, Any]:
         """Run one GROUP BY; without group columns a table of no rows gives no cell."""
         chosen = ", ".join([*names, *sums])
         by = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
-        return self._con.execute(f"SELECT {chosen} FROM {self._table} {by}").fetchnumpy()
+        found: dict[str, Any] = self._con.execute(
+            f"SELECT {chosen} FROM {self._table} {by}"
+        ).fetchnumpy()
+        return found
 
     def _of_entity(
         self,
         entity: EntityColumn,
         names: list[str],
-        found: dict[str, np.ndarray],  # type: ignore[type-arg]
+        found: dict[str, Any],
         codes: Int64Array,
     ) -> AdditiveEntities | PairedEntities:
         """What one kind of entity holds in the cells."""
         if entity.tokens is None:
-            lanes = [np.asarray(found[f"l{entity.number}_{lane}"], dtype=np.uint64) for lane in (0, 1)]
+            lanes = [
+                np.asarray(found[f"l{entity.number}_{lane}"], dtype=np.uint64) for lane in (0, 1)
+            ]
             return AdditiveEntities(lanes=np.column_stack(lanes))
         column = f"e{entity.number}"
         pairs = self._group([*names, column], ["count(*) AS n"])
@@ -164,7 +171,7 @@ class DuckDBCells:
         )
 
 
-def _stack(columns: list[np.ndarray], n: int) -> Int64Array:  # type: ignore[type-arg]
+def _stack(columns: list[Any], n: int) -> Int64Array:
     """Columns side by side, shape (n, 0) if there are none."""
     if not columns:
         return np.zeros((n, 0), dtype=np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import duckdb
 import typer
@@ -17,7 +17,8 @@ import typer
 from engine import api, doctor, keys
 from engine import detect as detection
 from engine.console import notes, out, print_table, progress_bar
-from engine.errors import InternalError, SpecError, StoreError, TablepackError
+from engine.errors import SpecError, StoreError
+from engine.exits import run_and_exit
 from engine.release import build as build_release
 from engine.schema import column_set, literal
 from engine.simulation.census import simulate_census
@@ -63,7 +64,9 @@ def init(
         output.write_text(text)
     except OSError as error:
         raise StoreError(f"cannot write {output}: {error.strerror}") from None
-    notes().print(f"wrote {output}: review every column, then: tablepack key new FILE", soft_wrap=True)
+    notes().print(
+        f"wrote {output}: review every column, then: tablepack key new FILE", soft_wrap=True
+    )
     for remark in found.remarks:
         notes().print(f"  {remark}", soft_wrap=True, markup=False)
 
@@ -179,7 +182,8 @@ def sql(
     release: ReleasePath,
     statement: Annotated[str, typer.Argument(help="One SELECT; `-` reads it from standard input.")],
     form: Annotated[
-        str, typer.Option("--format", help="table, csv, json or parquet (needs --output).")
+        Literal["table", "csv", "json", "parquet"],
+        typer.Option("--format", help="parquet needs --output."),
     ] = "table",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the answer to a file.")
@@ -189,8 +193,6 @@ def sql(
     ] = False,
 ) -> None:
     """Ask a release anything in SQL; the smallest table that covers the columns answers."""
-    if form not in ("table", "csv", "json", "parquet"):
-        raise SpecError(f"--format {form}: allowed are table, csv, json, parquet")
     if form == "parquet" and output is None:
         raise SpecError("--format parquet needs --output FILE")
     text = sys.stdin.read() if statement == "-" else statement
@@ -225,12 +227,12 @@ def _write_result(result: Result, form: str, output: Path | None) -> None:
 def export(
     release: ReleasePath,
     directory: Annotated[Path, typer.Argument(help="Folder to make.")],
-    form: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+    form: Annotated[
+        Literal["csv", "parquet"], typer.Option("--format", help="csv or parquet.")
+    ] = "csv",
     table: TableName = None,
 ) -> None:
     """Write one file a table, a row a synthetic person."""
-    if form not in ("csv", "parquet"):
-        raise SpecError(f"--format {form}: allowed are csv, parquet")
     with (
         open_release(release) as opened,
         progress_bar(quiet=not sys.stderr.isatty()) as report,
@@ -258,7 +260,10 @@ def doctor_command(
         _print_json([{"check": f.check, "ok": f.ok, "detail": f.detail} for f in findings])
     else:
         for finding in findings:
-            out().print(f"{'ok  ' if finding.ok else 'BAD '} {finding.check}: {finding.detail}", markup=False)
+            out().print(
+                f"{'ok  ' if finding.ok else 'BAD '} {finding.check}: {finding.detail}",
+                markup=False,
+            )
     worst = max((f.exit_code for f in findings), default=0)
     if worst:
         raise typer.Exit(worst)
@@ -319,33 +324,4 @@ def _print_json(what: object) -> None:
 
 def main() -> None:
     """Run the command line; every error becomes one message and an exit code."""
-    try:
-        app()
-    except TablepackError as error:
-        notes().print(f"error: {error}", soft_wrap=True, markup=False, style="red")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        notes().print("stopped; run the same command again to go on")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(0)
-    except Exception as error:  # noqa: BLE001  # whatever it is, its text may hold a value of the data
-        where = _where(error)
-        notes().print(
-            f"error: {InternalError.__name__}: {type(error).__name__} in {where}; this is our bug, please report it",
-            soft_wrap=True,
-            markup=False,
-            style="red",
-        )
-        sys.exit(InternalError.exit_code)
-
-
-def _where(error: BaseException) -> str:
-    """Function and line of the innermost frame of ours: enough to report, nothing of the data."""
-    place, step = "?", error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        if "engine" in code.co_filename or "queries" in code.co_filename:
-            place = f"{Path(code.co_filename).name}:{step.tb_lineno} ({code.co_name})"
-        step = step.tb_next
-    return place
+    run_and_exit(app)

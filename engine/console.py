@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from engine.opening import Progress as Report
+from engine.opening import silent
 
 STAGES = {
     "reading": "reading the source",
@@ -51,7 +52,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Report]:
         To be called with stage, number done, number in all.
     """
     if quiet:
-        yield lambda stage, done, total: None
+        yield silent
         return
     bar = Progress(
         TextColumn("{task.description}"),

@@ -1,7 +1,7 @@
 """Reads the head of a CSV file: its delimiter and its column names.
 
-Takes a file; gives names exactly as written. DuckDB's own sniffing is not used: it renames doubles, guesses
-headers away and puts up with ragged rows.
+Takes a file; gives names exactly as written. DuckDB's own sniffing is not used: it renames doubles,
+guesses headers away and puts up with ragged rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def csv_shape(path: Path) -> CsvShape:
     Returns
     -------
     CsvShape
-        The delimiter with which the first records have as many fields as the header, and most of them.
+        The delimiter with which the first records have as many fields as the header, and most of
+        them.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Detects what a spec must say of a source: kinds, resolutions, spellings of null, columns that name entities.
 
-Takes a source; gives columns marked as detected and remarks in plain words, for `spec_text` to write or, from
-Python, a spec at once. Runs in scratch space that is swept afterwards. Invariant: nothing here is a declaration:
-no column is public and no domain set until a person says so.
+Takes a source; gives columns marked as detected and remarks in plain words, for `spec_text` to
+write or, from Python, a spec at once. Runs in scratch space that is swept afterwards. Invariant:
+nothing here is a declaration: no column is public and no domain set until a person says so.
 """
 
 from __future__ import annotations

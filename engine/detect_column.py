@@ -1,8 +1,9 @@
 """Looks at one column of an opened source: its kind, its spellings of null, its resolution.
 
-Takes the relation `source` on a confidential connection; gives a `Column` marked as detected, with remarks in plain
-words. Invariant: what is written anywhere was shown by at least `THRESHOLD` entities (rows, where no entity is
-named): values, spellings of null, decimals. In doubt a column is a category, and a remark says so.
+Takes the relation `source` on a confidential connection; gives a `Column` marked as detected, with
+remarks in plain words. Invariant: what is written anywhere was shown by at least `THRESHOLD`
+entities (rows, where no entity is named): values, spellings of null, decimals. In doubt a column is
+a category, and a remark says so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import duckdb
 
+from engine.detect_resolution import NUMBER_PATTERN, THRESHOLD, detected_resolution
 from engine.encoding import cell_class, cell_sql, code_sql, value_sql
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
@@ -25,11 +27,9 @@ from engine.schema import (
 )
 from engine.sources import fetch
 
-THRESHOLD = 10
-"""Entities (or rows) that must show a value, a spelling or a decimal before it is written."""
 MAX_VALUES = 30
 """Longest list of values that is written, as a comment."""
-FEW_NUMBERS = 20
+FEWNUMBER_PATTERNS = 20
 """Whole numbers with no more distinct values than this may be codes: a category, in doubt."""
 FEW_TEXTS = 100
 """Texts with no more distinct values than this are a category."""
@@ -53,7 +53,6 @@ _PLAIN_NULLS = (
 _NULLS = (*_PLAIN_NULLS, "N", "n", "none", "na", ".", "..", "-", "--", "?", "*", "missing")
 """Mean null where all other cells are numbers or dates."""
 _WHOLE = r"[+-]?[0-9]+(\.0*)?"
-_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _TRUTH = ("true", "false", "t", "f")
 
 
@@ -65,8 +64,8 @@ class Look:
     ----------
     column : Column
     values : tuple
-        Its values, ascending, if all that enough entities hold fit into a short list; else empty. Confidential
-        until someone has confirmed them.
+        Its values, ascending, if all that enough entities hold fit into a short list; else empty.
+        Confidential until someone has confirmed them.
     remarks : tuple of str
         In plain words; no value, no number of the data.
     is_key : bool
@@ -85,6 +84,7 @@ class _Shape:
 
     n: int
     is_whole: bool
+    is_huge: bool
     is_number: bool
     is_boolean: bool
     is_date: bool
@@ -132,7 +132,7 @@ def look_at(
     kind, value_type, doubts = _kind(sql_type, shape, is_entity=is_entity)
     resolution = None
     if kind in ("real", "decimal"):
-        resolution, is_fixed = _resolution(con, name, sql_type, entities, kind)
+        resolution, is_fixed = detected_resolution(con, name, sql_type, entities, kind)
         kind = value_type = kind if is_fixed else "real"
         if resolution == Resolution() and not shape.is_whole:
             doubts.append(
@@ -204,7 +204,10 @@ def _shape(con: duckdb.DuckDBPyConnection, sql_type: str, spelled: dict[str, int
         f"({fits('integer')}) AND regexp_full_match({text}, {literal(_WHOLE)})"
         if found == "text"
         else fits("integer"),
-        f"regexp_full_match({text}, {literal(_NUMBER)}) AND isfinite(TRY_CAST(cell AS DOUBLE))"
+        f"regexp_full_match({text}, {literal(_WHOLE)})"
+        if found == "text"
+        else str(found == "integer"),
+        f"regexp_full_match({text}, {literal(NUMBER_PATTERN)}) AND isfinite(TRY_CAST(cell AS DOUBLE))"
         if found == "text"
         else "true"
         if found in ("integer", "float", "decimal")
@@ -223,10 +226,13 @@ def _shape(con: duckdb.DuckDBPyConnection, sql_type: str, spelled: dict[str, int
         f"count(DISTINCT length(split_part({text}, '.', 2))) = 1 FROM cells WHERE {outside}",
         _PLACE,
     )[0]
-    n, is_whole, is_number, is_boolean, is_date, is_timestamp, no_zero, is_fixed = row
+    n, is_whole, is_like_whole, is_number, is_boolean, is_date, is_timestamp, no_zero, is_fixed = (
+        row
+    )
     return _Shape(
         n=int(n),
         is_whole=bool(is_whole),
+        is_huge=bool(is_like_whole) and not is_whole,
         is_number=bool(is_number),
         is_boolean=bool(is_boolean),
         is_date=bool(is_date),
@@ -240,7 +246,8 @@ def _kind(
     sql_type: str, shape: _Shape, *, is_entity: bool
 ) -> tuple[ColumnKind, ValueType, list[str]]:
     """Kind, type of values, and what is in doubt."""
-    is_code = shape.is_number and shape.has_leading_zero and cell_class(sql_type) == "text"
+    has_zeros = shape.has_leading_zero and cell_class(sql_type) == "text"
+    is_code = shape.is_number and (has_zeros or shape.is_huge)
     if is_entity:
         return (
             ("integer", "integer", []) if shape.is_whole and not is_code else ("text", "text", [])
@@ -250,7 +257,7 @@ def _kind(
     if shape.is_boolean:
         return "boolean", "boolean", []
     if shape.is_number and not is_code:
-        if shape.n <= FEW_NUMBERS:
+        if shape.n <= FEWNUMBER_PATTERNS:
             doubt = 'in doubt: numbers, but few different ones; if they are amounts, not codes, say kind = "{}"'
             if shape.is_whole:
                 return "category", "integer", [doubt.format("integer")]
@@ -265,62 +272,14 @@ def _kind(
         return "date", "date", []
     if shape.is_timestamp:
         return "timestamp", "timestamp", []
-    doubts = ["digits with leading zeros: codes, kept as text"] if is_code else []
+    doubts = (
+        ["digits with leading zeros, or too many for a number: codes, kept as text"]
+        if is_code
+        else []
+    )
     if shape.n <= FEW_TEXTS or sql_type.startswith("ENUM"):
         return "category", "text", doubts
     return "text", "text", doubts
-
-
-def _resolution(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    sql_type: str,
-    entities: Sequence[str],
-    kind: ColumnKind,
-) -> tuple[Resolution, bool]:
-    """The finest step that enough entities show, and whether it is one of few decimal digits."""
-    cell = cell_sql(Column(name=name, kind="text", value_type="text"), sql_type)
-    text = f"CAST({cell} AS VARCHAR)"
-    digits = (
-        f"CASE WHEN contains(lower({text}), 'e') THEN 30 "
-        f"ELSE length(rtrim(split_part({text}, '.', 2), '0')) END"
-    )
-    is_number = f"regexp_full_match({text}, {literal(_NUMBER)})"
-    shown = _reached(con, digits, is_number, entities)
-    if kind == "decimal" and shown <= 6 or shown <= 4:
-        return Resolution(base=10, exponent=-shown), True
-    # Continuous: about a million steps up to the size that enough entities reach.
-    number = f"TRY_CAST({cell} AS DOUBLE)"
-    size = _reached(
-        con,
-        f"CAST(floor(log2(abs({number}))) AS BIGINT)",
-        f"{is_number} AND {number} <> 0 AND isfinite({number})",
-        entities,
-    )
-    return Resolution(base=2, exponent=max(min(size - 20, 60), -60)), False
-
-
-def _reached(
-    con: duckdb.DuckDBPyConnection, metric: str, condition: str, entities: Sequence[str]
-) -> int:
-    """The largest value of a whole-number metric that at least THRESHOLD entities reach; 0 if none."""
-    reached = []
-    for entity in entities or (None,):
-        measured = f"SELECT {metric} AS m FROM source WHERE {condition}"
-        if entity is not None:
-            measured = (
-                f"SELECT max({metric}) AS m FROM source WHERE {condition} GROUP BY {quoted(entity)}"
-            )
-        n_so_far, best = 0, 0
-        for m, n in fetch(
-            con, f"SELECT m, count(*) FROM ({measured}) GROUP BY m ORDER BY m DESC", _PLACE
-        ):
-            n_so_far += n
-            if n_so_far >= THRESHOLD:
-                best = int(m)
-                break
-        reached.append(best)
-    return min(reached)
 
 
 def _values(con: duckdb.DuckDBPyConnection, column: Column, sql_type: str) -> tuple[Any, ...]:

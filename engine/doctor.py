@@ -76,7 +76,9 @@ def _draws() -> Finding:
     for first in (0, 8):
         words.append(np.frombuffer(bytes(range(first, first + 8)), dtype="<u8").astype(np.uint64))
     ok = int(siphash(bytes(range(16)), words)[0]) == _KNOWN_ANSWER
-    detail = "keyed draws give the reference's bits" if ok else "keyed draws differ from the reference"
+    detail = (
+        "keyed draws give the reference's bits" if ok else "keyed draws differ from the reference"
+    )
     return Finding(check="draws", ok=ok, detail=detail, exit_code=0 if ok else 1)
 
 

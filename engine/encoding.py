@@ -1,8 +1,9 @@
 """Turns a cell of the source into an integer code or a typed value, as SQL.
 
-Takes a column of the spec and the DuckDB type of its cells; gives expressions that DuckDB evaluates row by row,
-out of core. Invariant: the same value gives the same code whether it came as text, as a Parquet type or from
-pandas; what does not fit the declared kind gives NULL and never a guess. `schema.Column` says what codes mean.
+Takes a column of the spec and the DuckDB type of its cells; gives expressions that DuckDB evaluates
+row by row, out of core. Invariant: the same value gives the same code whether it came as text, as a
+Parquet type or from pandas; what does not fit the declared kind gives NULL and never a guess.
+`schema.Column` says what codes mean.
 """
 
 from __future__ import annotations
@@ -216,7 +217,8 @@ def _integer(found: CellClass, cell: str) -> str:
         )
 
     def from_float(v: str) -> str:
-        # Beyond 2**53 a float has lost the units: the number it holds need not be the one that was meant.
+        # Beyond 2**53 a float has lost the units: the number it holds need not be the one that was
+        # meant.
         return (
             f"CASE WHEN {v} = trunc({v}) AND abs({v}) <= {_EXACT_FLOAT} "
             f"THEN TRY_CAST({v} AS BIGINT) END"
@@ -252,7 +254,8 @@ def _decimal(found: CellClass, cell: str, digits: int) -> str:
     """Number of decimal steps, exactly, rounded half away from zero."""
     if found not in ("text", "float", "integer", "decimal"):
         return "CAST(NULL AS BIGINT)"
-    # A float goes through its shortest spelling, so that 1.015 is the same number as in a text file.
+    # A float goes through its shortest spelling, so that 1.015 is the same number as in a text
+    # file.
     text = f"CAST({cell} AS VARCHAR)" if found == "float" else cell
     exact = f"TRY_CAST({text} AS DECIMAL(19, {digits}))"
     return f"TRY_CAST({exact} * CAST({10**digits} AS DECIMAL({digits + 1}, 0)) AS BIGINT)"

@@ -9,6 +9,7 @@ source, by which a vintage is pinned. Confidential; all of it stays in the scrat
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -50,7 +51,9 @@ def add_tokens(
             for number in range(len(ingested.entity_names))
         )
     else:
-        _row_identities(ingested, key.derive("fingerprint", vintage, identity), identity, entity_key)
+        _row_identities(
+            ingested, key.derive("fingerprint", vintage, identity), identity, entity_key
+        )
         columns = (EntityColumn(number=0, tokens=None),)
     _join_lanes(ingested.con, columns, named=bool(ingested.entity_names))
     return columns
@@ -61,7 +64,10 @@ def _named_entity(ingested: Ingested, number: int, entity_key: bytes) -> EntityC
     name = ingested.entity_names[number]
     tokens = np.concatenate(
         [np.zeros((0, 2), dtype=np.uint64)]
-        + [entity_tokens(entity_key, ids, entity_column=name) for ids in ingested.entity_ids(number)]
+        + [
+            entity_tokens(entity_key, ids, entity_column=name)
+            for ids in ingested.entity_ids(number)
+        ]
     )
     if len(tokens) < ingested.n_rows:
         return EntityColumn(number=number, tokens=tokens)
@@ -122,10 +128,10 @@ def _row_identities(
     _number_equals(ingested, entity_key)
 
 
-def _dictionary_words(key: bytes, values: tuple[object, ...]) -> UInt64Array:
+def _dictionary_words(key: bytes, values: tuple[Any, ...]) -> UInt64Array:
     """128 keyed bits for each value of a ranked column; the last entry (position -1) stands for null."""
     digests = [
-        blake2b(typed_id(value), key=key, digest_size=16, person=b"value").digest()  # type: ignore[arg-type]
+        blake2b(typed_id(value), key=key, digest_size=16, person=b"value").digest()
         for value in values
     ]
     digests.append(bytes(16))
@@ -148,7 +154,8 @@ def _number_equals(ingested: Ingested, entity_key: bytes) -> None:
             f"AND id < {first + CHUNK_ROWS} ORDER BY id"
         ).fetchnumpy()
         prints = np.column_stack([found["f0"], found["f1"]]).astype(np.uint64)
-        tokens = row_tokens(entity_key, prints, found["occurrence"].astype(np.uint64))
+        occurrence = np.asarray(found["occurrence"], dtype=np.uint64)
+        tokens = row_tokens(entity_key, prints, occurrence)
         _store_lanes(con, 0, tokens, first=first)
     con.execute("DROP TABLE numbered")
 
@@ -187,19 +194,7 @@ def source_fingerprints(
     weights are secret and fixed by the entities, two different columns agree by chance only.
     """
     con = ingested.con
-    weight = "1"
-    for column in entities:
-        if column.tokens is None:
-            weight = f"CAST(l{column.number}_0 & 4294967295 AS HUGEINT)"
-            break
-    else:
-        frame = pd.DataFrame({"w": entities[0].tokens[:, 0] & np.uint64(0xFFFFFFFF)})  # type: ignore[index]
-        frame["id"] = np.arange(len(frame))
-        con.register("entity_weights", frame)
-        con.execute("CREATE TABLE weights AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights")
-        con.unregister("entity_weights")
-        weight = "w"
-    joined = " JOIN weights ON weights.id = e0" if weight == "w" else ""
+    weight, joined = _weights(con, entities)
     sums = [
         f"CAST(sum({weight} * CAST({quoted(ingested.sql_names[c.name])} AS HUGEINT)) AS VARCHAR)"
         for c in ingested.columns
@@ -207,8 +202,7 @@ def source_fingerprints(
     found = con.execute(
         f"SELECT {', '.join([*sums, 'count(*)'])} FROM {ROWS_WITH_TOKENS}{joined}"
     ).fetchone()
-    if weight == "w":
-        con.execute("DROP TABLE weights")
+    con.execute("DROP TABLE IF EXISTS weights")
     print_key = key.derive("fingerprint", vintage)
     *values, n_rows = found or ()
     out = {}
@@ -217,3 +211,19 @@ def source_fingerprints(
         message = pack_strings([column.name, str(value), str(n_rows)]) + spelled.tobytes()
         out[column.name] = blake2b(message, key=print_key, digest_size=16).hexdigest()
     return out
+
+
+def _weights(con: duckdb.DuckDBPyConnection, entities: tuple[EntityColumn, ...]) -> tuple[str, str]:
+    """SQL of a row's secret weight, and the join it needs: 32 bits of its entity's token."""
+    for entity in entities:
+        if entity.tokens is None:
+            return f"CAST(l{entity.number}_0 & 4294967295 AS HUGEINT)", ""
+        frame = pd.DataFrame({"w": entity.tokens[:, 0] & np.uint64(0xFFFFFFFF)})
+        frame["id"] = np.arange(len(frame))
+        con.register("entity_weights", frame)
+        con.execute(
+            "CREATE OR REPLACE TABLE weights AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights"
+        )
+        con.unregister("entity_weights")
+    # The loop left the last entity column's weights.
+    return "w", f" JOIN weights ON weights.id = e{entities[-1].number}"

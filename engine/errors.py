@@ -8,6 +8,7 @@ Each class carries the exit code the command line returns for it (DESIGN section
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class TablepackError(Exception):
@@ -26,7 +27,9 @@ class SpecError(TablepackError, ValueError):
     """
 
     def __init__(self, problems: str | Sequence[str]) -> None:
-        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        self.problems: tuple[str, ...] = (
+            (problems,) if isinstance(problems, str) else tuple(problems)
+        )
         head = f"{len(self.problems)} mistakes:\n" if len(self.problems) > 1 else ""
         super().__init__(head + "\n".join(self.problems))
 
@@ -90,3 +93,17 @@ class InternalError(TablepackError):
     """A promise of our own code is broken: our bug, please report it."""
 
     exit_code = 1
+
+
+def place_of(error: BaseException) -> str:
+    """File, line and function of the innermost frame of ours: enough to report, nothing of the data."""
+    place, step = "?", error.__traceback__
+    ours = Path(__file__).parent.parent
+    while step is not None:
+        code = step.tb_frame.f_code
+        if Path(code.co_filename).is_relative_to(ours / "engine") or Path(
+            code.co_filename
+        ).is_relative_to(ours / "queries"):
+            place = f"{Path(code.co_filename).name}:{step.tb_lineno} ({code.co_name})"
+        step = step.tb_next
+    return place

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine import errors
-from engine.errors import InternalError, TablepackError
-from engine.fitting import Fitter, FitOrder
+from engine.errors import InternalError, TablepackError, place_of
+from engine.fitting import FitOrder, Fitter
 from engine.schema import ColumnSet, Measurement
 from engine.store import Staging
 
@@ -34,23 +34,34 @@ class FitProcess:
 
     def __init__(self, order: FitOrder) -> None:
         environment = {k: v for k, v in os.environ.items() if k in _KEPT_ENVIRONMENT}
-        environment["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in sys.path if p)
+        # The empty entry of an interactive session means the folder we are in, which is not the child's.
+        environment["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in sys.path)
         environment["OMP_NUM_THREADS"] = "1"
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "engine.fit_process"],
+            # -P: no module is taken from the folder of the release.
+            [sys.executable, "-P", "-m", "engine.fit_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
             cwd=order.release_path.resolve().parent,
+            process_group=0,  # Ctrl-C reaches the parent only; the child ends when its pipe closes
         )
         self._waiting = 0
-        answer = self._ask(order)
+        try:
+            answer = self._ask(order)
+        except BaseException:
+            self._leave()
+            raise
         self.finished: frozenset[ColumnSet] = frozenset(tuple(c) for c in answer["finished"])
 
     def __enter__(self) -> FitProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        """Close the pipe and wait for the child to end."""
         if self._child.stdin is not None and not self._child.stdin.closed:
             try:
                 self._child.stdin.close()
@@ -108,8 +119,8 @@ class FitProcess:
             pipe.write(raw)
             pipe.flush()
         except BrokenPipeError:
-            self._get()  # raises what the child had to say
-            raise InternalError("the fit process ended early") from None
+            while True:  # what it answered before comes first; the last answer raises why it ended
+                self._get()
 
     def _get(self) -> dict[str, Any]:
         """Read one answer; raise the error it carries."""
@@ -156,14 +167,19 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
         answer(error=type(error).__name__, message=str(error))
     except MemoryError:
         answer(error="StoreError", message="the fit ran out of memory; ask for narrower tables")
+    except BrokenPipeError:
+        pass  # the parent is gone: nobody to answer
+    except Exception as error:  # noqa: BLE001  # told by its kind and place, as the command line does
+        answer(error="InternalError", message=f"{type(error).__name__} in {place_of(error)}")
 
 
 def _read(source: BinaryIO) -> object:
-    """One message, None where the pipe has closed."""
+    """One message, None where the pipe has closed, be it in the middle of one."""
     head = source.read(8)
-    if len(head) < 8:
+    size = int.from_bytes(head, "little")
+    raw = source.read(size) if len(head) == 8 else b""
+    if len(head) < 8 or len(raw) < size:
         return None
-    raw = source.read(int.from_bytes(head, "little"))
     return pickle.loads(raw)  # noqa: S301  # from our own parent, over our own pipe
 
 

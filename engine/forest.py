@@ -123,7 +123,8 @@ def _spread(starts: Int64Array, ends: Int64Array) -> Int64Array:
     if not len(sizes):
         return sizes
     before = np.cumsum(sizes) - sizes
-    return np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+    cells: Int64Array = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
+    return cells
 
 
 def _noised(

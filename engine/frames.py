@@ -1,8 +1,9 @@
 """Registers a pandas or Arrow object as the relation `frame` of a confidential connection.
 
-Takes what a Python user holds; gives columns whose DuckDB type says what they are. Columns of Python objects are
-spelled as text, for DuckDB would guess their type from a sample of the rows; those that hold several types, or
-types without a counterpart, are set aside with the reason: only a spec that uses them is refused.
+Takes what a Python user holds; gives columns whose DuckDB type says what they are. Columns of
+Python objects are spelled as text, for DuckDB would guess their type from a sample of the rows;
+those that hold several types, or types without a counterpart, are set aside with the reason: only a
+spec that uses them is refused.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Encodes the source: cells become integer codes in one table, in one pass that streams.
 
-Takes the opened source and the columns of the spec; gives the table `rows` (BIGINT columns `c0, c1, ...` for data,
-`e0, e1, ...` for entities), dictionaries of the ranked columns and tables `entity_0(id, value), ...`. All of it is
-confidential and stays in the connection. Invariant: no cell is dropped or guessed at; whatever does not fit the
-spec is a `DataError` that names column and rule, never a value or a number of rows.
+Takes the opened source and the columns of the spec; gives the table `rows` (BIGINT columns `c0, c1,
+...` for data, `e0, e1, ...` for entities), dictionaries of the ranked columns and tables
+`entity_0(id, value), ...`. All of it is confidential and stays in the connection. Invariant: no
+cell is dropped or guessed at; whatever does not fit the spec is a `DataError` that names column and
+rule, never a value or a number of rows.
 """
 
 from __future__ import annotations
@@ -14,22 +15,14 @@ from typing import Any
 
 import duckdb
 
-from engine.encoding import CODE_LIMIT, cell_class, cell_sql, code_sql, grid_code, value_sql
+from engine.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.errors import DataError, SpecError
+from engine.misfits import why_unfit
 from engine.schema import NULL_CODE, Column, quoted
 from engine.sources import Source, fetch
 
 _PLACE = "the source"
 _NULL = f"CAST({NULL_CODE} AS BIGINT)"
-_KIND_WORDS = {
-    "integer": "whole numbers",
-    "real": "numbers",
-    "decimal": "decimal numbers",
-    "boolean": "true, false, 1 or 0",
-    "date": "dates (YYYY-MM-DD)",
-    "timestamp": "timestamps (YYYY-MM-DD HH:MM:SS)",
-    "text": "text",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +38,8 @@ class Ingested:
     sql_names : dict
         Data column name -> its column in `rows`.
     dictionaries : dict
-        Ranked column name -> its distinct values, ascending (text by code point); a code is a position in it.
+        Ranked column name -> its distinct values, ascending (text by code point); a code is a
+        position in it.
     entity_names : tuple of str
         Entity columns, in the order of e0, e1, ...
     n_rows : int
@@ -243,77 +237,12 @@ def _check_rows(
         sentence
         for column in (*data, *entities)
         if column.name in bad
-        for sentence in _why(con, column, source.types[column.name], is_entity=column in entities)
+        for sentence in why_unfit(
+            con, column, source.types[column.name], is_entity=column in entities
+        )
     ]
     if problems:
         raise DataError("\n".join(problems))
-
-
-def _why(
-    con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, *, is_entity: bool
-) -> list[str]:
-    """What is wrong with the cells of a column, without a value or a number of them."""
-    cell, found = cell_sql(column, sql_type), cell_class(sql_type)
-    is_list = column.is_ranked or is_entity
-    code = (value_sql if is_list else code_sql)(column, sql_type, cell)
-    wanted = column.value_type if is_list else column.kind
-    spelled = f"lower(trim(CAST({cell} AS VARCHAR), ' +-')) IN ('inf', 'infinity')"
-    big = _is_too_large(found, wanted, cell)
-    has_null, has_infinite, has_big, has_other = fetch(
-        con,
-        f"SELECT bool_or({cell} IS NULL), bool_or({cell} IS NOT NULL AND {code} IS NULL AND {spelled}), "
-        f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {spelled} AND {big}), "
-        f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {spelled} AND NOT {big}) "
-        "FROM source",
-        _PLACE,
-    )[0]
-    problems = []
-    place = f"column {column.name!r}"
-    if is_entity and has_null:
-        problems.append(f"{place}: an entity id is null; every row must name its entity")
-    if has_infinite:
-        problems.append(
-            f"{place}: holds infinite values; write them as null or leave these rows out"
-        )
-    if has_big:
-        problems.append(_too_large(place, wanted, found))
-    if has_other:
-        problems.append(
-            f"{place}: holds values that are not {_KIND_WORDS[wanted]}, as declared "
-            f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as "category" or '
-            '"text", or add the spelling of null to "nulls"'
-        )
-    return problems
-
-
-def _is_too_large(found: str, wanted: str, cell: str) -> str:
-    """Condition: a cell that has no code is a number all the same."""
-    if wanted not in ("integer", "real", "decimal") or found not in (
-        "text",
-        "float",
-        "integer",
-        "decimal",
-    ):
-        return "false"
-    if found == "integer":
-        return "true"
-    # A text such as "1e400" overflows to infinity: it is a number too large, not one that is infinite.
-    number = f"TRY_CAST({cell} AS DOUBLE)"
-    least = (
-        {"text": CODE_LIMIT, "decimal": CODE_LIMIT, "float": 2**53}[found]
-        if wanted == "integer"
-        else 0
-    )
-    return f"coalesce(NOT isnan({number}) AND abs({number}) >= {least}::DOUBLE, false)"
-
-
-def _too_large(place: str, wanted: str, found: str) -> str:
-    if wanted == "integer" and found == "float":
-        return (
-            f"{place}: holds whole numbers beyond 2**53 (or infinite ones) as floating-point numbers, "
-            "which cannot tell them apart; read them as integers or as text"
-        )
-    return f"{place}: holds numbers beyond 63 bits of its resolution; use a coarser one, or text"
 
 
 def _check_domains(

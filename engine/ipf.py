@@ -57,9 +57,10 @@ def rake(
     -------
     Raked
     """
-    error, cycle = 0.0, 0
+    error, cycles = 0.0, 0
     targets = [margin.n.astype(np.float64) for margin in margins]
-    for cycle in range(1, max_cycles + 1):
+    while cycles < max_cycles:
+        cycles += 1
         error = 0.0
         for margin, target in zip(margins, targets, strict=True):
             have = np.bincount(margin.of, weights=x, minlength=len(target))
@@ -69,4 +70,4 @@ def rake(
             x = x * factor[margin.of]
         if error <= tolerance:
             break
-    return Raked(x=x, cycles=cycle, error=error)
+    return Raked(x=x, cycles=cycles, error=error)

@@ -13,11 +13,14 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from engine.errors import PrivacyError, StoreError
+
+FORMAT = 1
+"""Version of the journal's form."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +34,8 @@ class VintageState:
     privacy : str
         Fingerprint of the privacy parameters.
     encodings, contents : dict
-        Per column a digest of its encoding, and a keyed digest of its content.
+        Per column a digest of its encoding, and a keyed digest of its content; under the empty name that of
+        the entities and the number of rows, which every build pins, whatever its columns.
     """
 
     entities: tuple[str, ...]
@@ -100,7 +104,9 @@ def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
         ("the content of column", known["contents"], state.contents),
     ):
         changed = sorted(name for name in now if pinned.get(name, now[name]) != now[name])
-        out += [f"{what} {name}" for name in changed]
+        out += [
+            f"{what} {name}" if name else "the entities or the number of rows" for name in changed
+        ]
     return out
 
 
@@ -126,23 +132,39 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
-        raise StoreError(
-            f"the journal {path} cannot be read; restore it, or use a new key"
-        ) from None
-    vintages: dict[str, Any] = raw["vintages"]
+        raw = None
+    vintages = (
+        raw.get("vintages") if isinstance(raw, dict) and raw.get("format") == FORMAT else None
+    )
+    # Whatever cannot be read is refused: taken for an empty journal, it would free every vintage.
+    if not isinstance(vintages, dict) or not all(map(_is_entry, vintages.values())):
+        raise StoreError(f"the journal {path} cannot be read; restore it, or use a new key")
     return vintages
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether an entry has all the fields of a vintage's state."""
+    return isinstance(entry, dict) and entry.keys() >= {
+        field.name for field in fields(VintageState)
+    }
 
 
 def _write(path: Path, entries: dict[str, Any]) -> None:
     """Replace the journal in one step, synced to disk before the first draw."""
     fresh = path.with_name(path.name + ".new")
-    text = json.dumps({"format": 1, "vintages": entries}, indent=1, sort_keys=True)
+    text = json.dumps({"format": FORMAT, "vintages": entries}, indent=1, sort_keys=True)
     try:
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        fresh.unlink(missing_ok=True)  # a left-over would lend its mode
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise StoreError(f"cannot write the journal {path}: {error.strerror}") from None

@@ -45,7 +45,9 @@ class MasterKey:
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != KEY_BYTES:
-            raise SpecError(f"a key has exactly {KEY_BYTES} bytes; make one with: tablepack key new FILE")
+            raise SpecError(
+                f"a key has exactly {KEY_BYTES} bytes; make one with: tablepack key new FILE"
+            )
         self._secret = secret
 
     def __repr__(self) -> str:
@@ -110,7 +112,9 @@ def check_key_file(path: Path) -> list[str]:
         return [f"key file {path} is not a regular file"]
     problems = []
     if info.st_mode & 0o077:
-        problems.append(f"key file {path} can be read by others; allow its owner only: chmod 600 {path}")
+        problems.append(
+            f"key file {path} can be read by others; allow its owner only: chmod 600 {path}"
+        )
     if info.st_uid != os.getuid():
         problems.append(f"key file {path} belongs to another user")
     if info.st_size != KEY_BYTES:

@@ -293,8 +293,11 @@ def most_unreleased(tree: Measurement) -> FloatArray:
         of_root *= len(np.unique(_signed(tree.kind[tops, j], tree.index[tops, j])))
     children = np.concatenate([[of_root], 1 << splits])
     open_children = children - np.bincount(tree.parent + 1, minlength=len(children))
-    scale = np.concatenate([tree.scale[:1], tree.scale[np.minimum(tree.depth + 1, len(tree.scale) - 1)]])
-    return UNRELEASED_CAP * np.maximum(open_children, 0) * scale
+    scale = np.concatenate(
+        [tree.scale[:1], tree.scale[np.minimum(tree.depth + 1, len(tree.scale) - 1)]]
+    )
+    most: FloatArray = UNRELEASED_CAP * np.maximum(open_children, 0) * scale
+    return most
 
 
 def prior_weights(found: Candidates, alphabets: tuple[Alphabet, ...]) -> FloatArray:
@@ -339,7 +342,8 @@ def spread(
         own = np.where(full[node], own, cut + _shares(node, free, np.maximum(left, 0.0)))
     x[filled] = own
     everywhere = float(np.cumsum(weight)[-1]) if len(weight) else 1.0
-    return x + weight * (EVERYWHERE * fitted.mass[0] / everywhere)
+    reachable: FloatArray = x + weight * (EVERYWHERE * fitted.mass[0] / everywhere)
+    return reachable
 
 
 def _shares(node: Int64Array, weight: FloatArray, mass: FloatArray) -> FloatArray:
@@ -349,9 +353,7 @@ def _shares(node: Int64Array, weight: FloatArray, mass: FloatArray) -> FloatArra
     return weight * rate[node]
 
 
-def cell_groups(
-    tree: Measurement, places: Places, n: Int64Array, layer_sd: int
-) -> CellGroups:
+def cell_groups(tree: Measurement, places: Places, n: Int64Array, layer_sd: int) -> CellGroups:
     """What is known of the noise, a group for each released cell and each filled box that holds rows."""
     group = 2 * places.node + places.released
     held, inverse = np.unique(group, return_inverse=True)

@@ -14,7 +14,13 @@ from hashlib import blake2b
 
 import numpy as np
 
-from engine.cells import CellSource, DuckDBCells, EntityColumn, PairedEntities
+from engine.cells import (
+    AdditiveEntities,
+    CellSource,
+    DuckDBCells,
+    EntityColumn,
+    PairedEntities,
+)
 from engine.draws import Draws, EntitySets
 from engine.entities import ROWS_WITH_TOKENS
 from engine.errors import PrivacyError
@@ -28,6 +34,7 @@ from engine.schema import (
     OTHER_CODE,
     Column,
     ColumnSet,
+    Int64Array,
     Measurement,
 )
 
@@ -117,10 +124,10 @@ def released_values(
     return tuple(value for value in column.domain if value in kept)
 
 
-def _cell_sets(entity: object, n_rows: np.ndarray) -> EntitySets:  # type: ignore[type-arg]
+def _cell_sets(entity: AdditiveEntities | PairedEntities, n_rows: Int64Array) -> EntitySets:
     """Entity set of each single cell."""
-    if not isinstance(entity, PairedEntities):
-        return EntitySets(size=n_rows, lanes=entity.lanes)  # type: ignore[attr-defined]
+    if isinstance(entity, AdditiveEntities):
+        return EntitySets(size=n_rows, lanes=entity.lanes)
     lanes = np.zeros((len(n_rows), 2), dtype=np.uint64)
     np.add.at(lanes, entity.cell, entity.tokens[entity.entity])
     return EntitySets(size=np.bincount(entity.cell, minlength=len(n_rows)), lanes=lanes)

@@ -13,9 +13,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from engine.cells import EntityColumn
 from engine.draws import StickyDraws
 from engine.entities import add_tokens, source_fingerprints
+from engine.errors import InternalError, StoreError, TablepackError, place_of
 from engine.ingest import Ingested, ingest
 from engine.journal import VintageState, pin_vintage, pinned_identity
 from engine.keys import MasterKey, pack_strings, read_key
@@ -28,6 +31,12 @@ from engine.version import ENGINE_VERSION
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, and how much of how much is done."""
+
+
+def silent(_stage: str, _done: int, _total: int) -> None:
+    """Report nothing."""
+
+
 ON_DISK_BYTES = 256 << 20
 """Sources of more bytes are worked on in an encrypted scratch file, not in memory."""
 MEMORY_LIMIT = "2GB"
@@ -62,9 +71,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
     """Read, encode and tokenise the source in scratch space that is swept afterwards; pin the vintage."""
     key = read_key(spec.key_path)
     with scratch_directory() as scratch:
-        con = confidential_connection(
-            scratch, on_disk=_is_large(spec), memory_limit=MEMORY_LIMIT
-        )
+        con = confidential_connection(scratch, on_disk=_is_large(spec), memory_limit=MEMORY_LIMIT)
         try:
             report("reading", 0, 1)
             source = open_source(con, spec.source, frame)
@@ -75,7 +82,9 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             state = _state(spec, ingested, entities, identity, key)
             pin_vintage(spec.key_path, spec.vintage, state)
             used = {name for columns in spec.tables for name in columns}
-            con.execute("SET threads = 1")  # many small queries: a second thread only gets in their way
+            con.execute(
+                "SET threads = 1"
+            )  # many small queries: a second thread only gets in their way
             yield Opened(
                 key=key,
                 ingested=ingested,
@@ -84,8 +93,17 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
                 draws=StickyDraws(key, spec.vintage, spec.privacy),
                 fingerprint=_fingerprint(spec, state, key),
             )
+        except duckdb.Error as error:
+            raise _in_our_words(error) from None
         finally:
             con.close()
+
+
+def _in_our_words(error: duckdb.Error) -> TablepackError:
+    """What went wrong in the working database, without its wording, which may hold a value."""
+    if isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException):
+        return StoreError("memory or the scratch disk is full while measuring")
+    return InternalError(f"{type(error).__name__} in {place_of(error)}")
 
 
 def _identity(spec: ReleaseSpec, ingested: Ingested) -> tuple[str, ...]:

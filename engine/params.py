@@ -70,6 +70,8 @@ class PrivacyParams:
 
 PROFILES = {
     "standard": PrivacyParams(),
-    "strict": PrivacyParams(profile="strict", threshold_mean=6, layer_sd=2, outliers=(3, 6), top_group=(3, 6)),
+    "strict": PrivacyParams(
+        profile="strict", threshold_mean=6, layer_sd=2, outliers=(3, 6), top_group=(3, 6)
+    ),
 }
 """Named starting points: `strict` raises the threshold by one and doubles the noise."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.fitting import needed_tables
 from engine.measure import measure_one_way, measure_wider
-from engine.opening import Progress, open_rows
+from engine.opening import Progress, open_rows, silent
 from engine.schema import ColumnSet, Measurement
 from engine.spec import ReleaseSpec
 
@@ -121,14 +121,12 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
     -------
     Plan
     """
-    report = progress or (lambda stage, done, total: None)
+    report = progress or silent
     wider = needed_tables(spec.tables)
     published = frozenset(spec.tables)
     unit = spec.privacy.layer_sd * 2**0.5
     with open_rows(spec, frame, report) as opened:
-        measured = measure_one_way(
-            opened.ingested, opened.entities, opened.columns, opened.draws
-        )
+        measured = measure_one_way(opened.ingested, opened.entities, opened.columns, opened.draws)
         total = max(int(measured.one_way[""].n[0]), 1)
         narrow = [tree for name, tree in measured.one_way.items() if name]
         tables = [_planned(tree, total, unit, published) for tree in narrow]

@@ -6,6 +6,7 @@ of its own, measurements only.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -16,9 +17,10 @@ from engine.encoding import grid_code
 from engine.fit_process import FitProcess
 from engine.fitting import FitOrder, needed_tables
 from engine.measure import Measured, measure_one_way, measure_wider
-from engine.opening import Opened, Progress, open_rows
+from engine.opening import Opened, Progress, open_rows, silent
 from engine.schema import ColumnSet, Measurement, ReleaseHeader
 from engine.spec import ReleaseSpec
+from engine.store_target import check_target
 from engine.version import ENGINE_VERSION, FORMAT_NOTES
 
 AHEAD = 6
@@ -54,7 +56,9 @@ def build(
     ------
     SpecError, DataError, PrivacyError, StoreError
     """
-    report = progress or _silent
+    report = progress or silent
+    out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
+    check_target(out)
     with open_rows(spec, frame, report) as opened:
         order = fit_order(spec, opened, out)
         with FitProcess(order) as fit:
@@ -110,7 +114,3 @@ def fit_order(spec: ReleaseSpec, opened: Opened, out: Path) -> FitOrder:
         layer_sd=privacy.layer_sd,
         profile=privacy.profile,
     )
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Report nothing."""

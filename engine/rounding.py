@@ -49,9 +49,7 @@ def controlled_rounding(x: FloatArray, margins: Sequence[Margin], key: bytes) ->
     n = _by_running_sums(x, margins[0], heads, key)
     fixed = (x * (1 << _FIXED)).astype(np.int64)
     others = margins[1:]
-    off = [
-        np.bincount(m.of, weights=n, minlength=len(m.n)).astype(np.int64) - m.n for m in others
-    ]
+    off = [np.bincount(m.of, weights=n, minlength=len(m.n)).astype(np.int64) - m.n for m in others]
     priority = siphash(key, [np.arange(len(heads), dtype=np.uint64)])
     for round_number in range(MAX_ROUNDS):
         turned = priority * np.uint64(2 * round_number + 1)
@@ -123,8 +121,8 @@ def _matched(
     source: Int64Array, target: Int64Array, fibre: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """Match the i-th source of each fibre with its i-th target."""
-    keys = [fibre[cells] * len(fibre) + _rank(fibre[cells]) for cells in (source, target)]
-    _, left, right = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    giving, taking = (fibre[cells] * len(fibre) + _rank(fibre[cells]) for cells in (source, target))
+    _, left, right = np.intersect1d(giving, taking, assume_unique=True, return_indices=True)
     return source[left], target[right]
 
 
@@ -187,7 +185,10 @@ def place_leftovers(
     first, second = prefix[: len(lacking[0])], prefix[len(lacking[0]) :]
     big = len(prefix) + 1
     _, left, right = np.intersect1d(
-        first * big + _rank(first), second * big + _rank(second), assume_unique=True, return_indices=True
+        first * big + _rank(first),
+        second * big + _rank(second),
+        assume_unique=True,
+        return_indices=True,
     )
     if not len(left):
         return letters, n

@@ -1,12 +1,13 @@
 """The one place on disk for confidential working data, and the connection that uses it.
 
-Takes nothing; gives a directory that only we can open, and a DuckDB connection whose spills and (for big sources)
-whose tables lie in it. Invariant: nothing confidential touches the disk anywhere else, the directory is gone when
-the context ends, and what a kill -9 left behind is swept at the next start: a directory belongs to a live process
-exactly while that process holds the lock on the file `lock` inside it.
-Files are encrypted with a random key that exists in memory only, where this DuckDB can. DuckDB does so offline
-with its built-in cipher, which it calls unsafe because of its random numbers: it keeps a left-over file from a
-casual reader, no more. The mode 0700 and the sweep are what protects.
+Takes nothing; gives a directory that only we can open, and a DuckDB connection whose spills and
+(for big sources) whose tables lie in it. Invariant: nothing confidential touches the disk anywhere
+else, the directory is gone when the context ends, and what a kill -9 left behind is swept at the
+next start: a directory belongs to a live process exactly while that process holds the lock on the
+file `lock` inside it. Files are encrypted with a random key that exists in memory only, where this
+DuckDB can. DuckDB does so offline with its built-in cipher, which it calls unsafe because of its
+random numbers: it keeps a left-over file from a casual reader, no more. The mode 0700 and the sweep
+are what protects.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ def confidential_connection(
     scratch : Path
         From `scratch_directory`; spills go there.
     on_disk : bool
-        Tables live in a DuckDB file in the scratch directory, not in memory: for sources larger than memory.
+        Tables live in a DuckDB file in the scratch directory, not in memory: for sources larger
+        than memory.
     threads : int, optional
         Number of threads; DuckDB's own choice by default.
     memory_limit : str, optional

@@ -1,9 +1,10 @@
 """Opens the source: whatever holds the rows becomes one relation named `source` on a confidential connection.
 
-Takes where the rows are (CSV, Parquet, a table of a DuckDB file, a pandas or Arrow object); gives the names and
-types of the columns, with every cell as it was read: null spellings and kinds are the business of `ingest`.
-Invariant: column names are those of the file (DuckDB would rename doubles in silence), every row of a CSV has as
-many fields as its header, and no message ever repeats what DuckDB said, for that may hold a value of the data.
+Takes where the rows are (CSV, Parquet, a table of a DuckDB file, a pandas or Arrow object); gives
+the names and types of the columns, with every cell as it was read: null spellings and kinds are the
+business of `ingest`. Invariant: column names are those of the file (DuckDB would rename doubles in
+silence), every row of a CSV has as many fields as its header, and no message ever repeats what
+DuckDB said, for that may hold a value of the data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The spec: what to release, from where, about whom, with what privacy; one TOML file, checked in one pass.
 
-Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that tells every
-mistake with its place. It reads the spec, workload files beside it and the state of the key file; never the data.
+Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that
+tells every mistake with its place. It reads the spec, workload files beside it and the state of the
+key file; never the data.
     [release]    title, name, vintage, key, mode, notes
     [source]     path, format, table, entities, identity, nulls
     [columns.X]  kind, type, resolution, domain, public, detected, nulls, placeholder, label, labels
@@ -146,7 +147,7 @@ def spec_from(
     problems = [
         f"{k}: unknown section{did_you_mean(k, SECTIONS)}" for k in raw if k not in SECTIONS
     ]
-    section = checked(SourceSection, raw.get("source", {}), "source", problems)
+    section = checked(SourceSection, raw.get("source", {}), "source", problems, keep_rest=True)
     nulls = tuple(section.nulls) if section else ("",)
     names, columns = columns_from(raw.get("columns", {}), nulls, problems)
     source = source_from(section, folder, problems) if section else None
@@ -216,8 +217,10 @@ def _assembled(
     sql_columns: SqlColumns | None,
 ) -> ReleaseSpec:
     """Check the sections that stand on source and columns, and put all together or tell every mistake."""
-    release = checked(ReleaseSection, raw.get("release", {}), "release", problems)
-    key_path = _check_release(release, folder, problems, check_key=check_key)
+    given = raw.get("release", {})
+    release = checked(ReleaseSection, given, "release", problems)
+    texts = given if isinstance(given, dict) else {}
+    key_path = _check_release(texts, folder, problems, check_key=check_key)
     privacy = _privacy(raw.get("privacy", {}), problems)
     if source is not None:
         check_names(source, names, problems)
@@ -250,31 +253,27 @@ def _assembled(
 
 
 def _check_release(
-    release: ReleaseSection | None, folder: Path, problems: list[str], *, check_key: bool
+    raw: dict[str, Any], folder: Path, problems: list[str], *, check_key: bool
 ) -> Path:
-    """Check `[release]`; gives the path of the key."""
-    if release is None:
-        return folder
-    if not _IDENTIFIER.fullmatch(release.name):
+    """Check what can be checked of `[release]`, whatever else is wrong with it; gives the key's path."""
+    texts = {key: value for key, value in raw.items() if isinstance(value, str)}
+    if not _IDENTIFIER.fullmatch(texts.get("name", "data")):
         problems.append(
             "release.name: wants letters, digits and _ only, not a digit first, at most 63"
         )
-    if (
-        not release.vintage.strip()
-        or len(release.vintage) > _MAX_VINTAGE
-        or not release.vintage.isprintable()
-    ):
+    vintage = texts.get("vintage", "1")
+    if not vintage.strip() or len(vintage) > _MAX_VINTAGE or not vintage.isprintable():
         problems.append(
             f'release.vintage: wants a short text, such as "2024-Q1" (1 to {_MAX_VINTAGE} signs)'
         )
-    if release.mode not in MODES:
-        problems.append(f'release.mode: wants "sticky" (others come later), not {release.mode!r}')
-    path = folder / release.key
-    if not release.key:
+    if texts.get("mode", MODES[0]) not in MODES:
+        problems.append(f'release.mode: wants "sticky" (others come later), not {raw["mode"]!r}')
+    key = texts.get("key", "")
+    if key == "" and "key" in texts:
         problems.append("release.key: is empty; name a key file, made with: tablepack key new FILE")
-    elif check_key:
-        problems.extend(f"release.key: {sentence}" for sentence in check_key_file(path))
-    return path
+    elif key and check_key:
+        problems.extend(f"release.key: {sentence}" for sentence in check_key_file(folder / key))
+    return folder / key
 
 
 def _privacy(raw: Any, problems: list[str]) -> PrivacyParams | None:

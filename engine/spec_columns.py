@@ -1,7 +1,8 @@
 """Turns the `[columns.X]` sections of a spec into columns.
 
-Takes checked sections; gives `schema.Column`s with every default filled in, and sentences for what does not fit
-together. Invariant: a column is public only by a declaration; nothing that `init` detected counts as one.
+Takes checked sections; gives `schema.Column`s with every default filled in, and sentences for what
+does not fit together. Invariant: a column is public only by a declaration; nothing that `init`
+detected counts as one.
 """
 
 from __future__ import annotations

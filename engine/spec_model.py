@@ -1,8 +1,9 @@
 """The shape of a spec file: which keys there are and what each may hold.
 
-Takes the plain values of one section; gives a checked model of it, or sentences that say what is wrong, each with
-its dotted place (`columns.AGE.kind`). Invariant: an unknown key is a mistake, never ignored: a typing error in a
-privacy setting must not weaken it. What depends on other sections is checked in `spec`.
+Takes the plain values of one section; gives a checked model of it, or sentences that say what is
+wrong, each with its dotted place (`columns.AGE.kind`). Invariant: an unknown key is a mistake,
+never ignored: a typing error in a privacy setting must not weaken it. What depends on other
+sections is checked in `spec`.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ _WANTED = {
 }
 
 
-def checked(model: type[_Model], raw: Any, place: str, problems: list[str]) -> _Model | None:
+def checked(
+    model: type[_Model], raw: Any, place: str, problems: list[str], *, keep_rest: bool = False
+) -> _Model | None:
     """Check one section.
 
     Parameters
@@ -113,11 +116,13 @@ def checked(model: type[_Model], raw: Any, place: str, problems: list[str]) -> _
         Dotted place, for the sentences.
     problems : list of str
         Sentences are added here.
+    keep_rest : bool
+        Give the model of what is right, so that the rest can be checked further.
 
     Returns
     -------
     model or None
-        None if there is anything wrong.
+        None if there is anything wrong (or, with `keep_rest`, nothing left to go on with).
     """
     if not isinstance(raw, dict):
         problems.append(f"{place}: wants a section with keys, not a single value")
@@ -128,7 +133,9 @@ def checked(model: type[_Model], raw: Any, place: str, problems: list[str]) -> _
         details = error.errors(include_url=False, include_context=True)
     sentences = [_sentence(detail, place, tuple(model.model_fields)) for detail in details]
     problems.extend(dict.fromkeys(sentences))
-    return None
+    wrong = {str(detail["loc"][0]) for detail in details if detail["loc"]}
+    rest = {key: value for key, value in raw.items() if key not in wrong}
+    return checked(model, rest, place, []) if keep_rest and len(rest) < len(raw) else None
 
 
 def _sentence(detail: ErrorDetails, place: str, keys: tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
 """Turns the `[source]` section of a spec into where the rows are and whom they are about.
 
-Takes the checked section; gives a `schema.SourceSpec` whose path stands by itself. It looks at file names only:
-whether the rows can be read is the business of `sources`.
+Takes the checked section; gives a `schema.SourceSpec` whose path stands by itself. It looks at file
+names only: whether the rows can be read is the business of `sources`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Expands the `[[tables]]` entries of a spec into column sets.
 
-Takes checked entries and the names of the columns; gives the sorted list of tables, each once. Invariant: a table
-named twice on purpose is a mistake; families (`all`, `sql`, `file`) may overlap.
+Takes checked entries and the names of the columns; gives the sorted list of tables, each once.
+Invariant: a table named twice on purpose is a mistake; families (`all`, `sql`, `file`) may overlap.
 """
 
 from __future__ import annotations
@@ -193,9 +193,11 @@ def _listed(
         problems.append(
             f"{place.removesuffix('file')}max_width: wants a number from 1 to {MAX_WIDTH}"
         )
-    widest = entry.max_width or len(context.names)
     tables = []
     for number, names in enumerate(lists, start=1):
-        if len(set(names)) <= widest:
-            tables.append(_table(names, f"{place} ({path.name}, list {number})", context, problems))
+        if entry.max_width is None or len(set(names)) <= entry.max_width:
+            where = f"{place} ({path.name}, list {number})"
+            tables.append(_table(names, where, context, problems))
+    if not tables:
+        problems.append(f"{place}: {path} lists no table of the width that is wanted")
     return [table for table in tables if table]

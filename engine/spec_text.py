@@ -1,7 +1,8 @@
 """Writes a spec as `tablepack init` leaves it: complete, commented, to be reviewed.
 
-Takes what was detected; gives TOML that `read_spec` accepts as it is. Invariant: it holds no value of the data but
-in comments, and there only what enough entities hold; nothing in it is public until someone says so.
+Takes what was detected; gives TOML that `read_spec` accepts as it is. Invariant: it holds no value
+of the data but in comments, and there only what enough entities hold; nothing in it is public until
+someone says so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.detect_column import THRESHOLD
+from engine.detect_resolution import THRESHOLD
 from engine.schema import Column, SourceSpec
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -41,8 +42,8 @@ class Detection:
     column_remarks : dict
         Sentences by column name.
     values : dict
-        Values of categories by column name, where a short list holds all that enough entities share. Confidential
-        until someone has confirmed them.
+        Values of categories by column name, where a short list holds all that enough entities
+        share. Confidential until someone has confirmed them.
     """
 
     source: SourceSpec

@@ -1,10 +1,10 @@
 """Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
 
 Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
-ones; the estimates of one depth are brought onto {x >= 0} with their sum kept (less one standard deviation of its
-noise), so that noise does not pass for people. Then released children and remainder are scaled to the parent's fitted count, so that a range has one value
-and the error of wide ranges does not grow with the leaves in it. The remainder is blind: it comes from noisy
-counts alone, never from rows left over. DESIGN section 5.
+ones; the estimates of one depth are brought onto {x >= 0} with their sum kept, less one standard deviation of its
+noise, so that noise does not pass for people. Then released children and remainder are scaled to the parent's
+fitted count, so that a range has one value and the error of wide ranges does not grow with the leaves in it. The
+remainder is blind: it comes from noisy counts alone, never from rows left over. DESIGN section 5.
 
 Order of operations is fixed (bincount and cumsum add in sequence), so every machine gets the same bits.
 """
@@ -70,7 +70,7 @@ def fit_tree(
     counts = np.concatenate([[noisy_total], np.maximum(tree.n, floor)]).astype(np.float64)
     of_children = np.bincount(parent, weights=counts[1:], minlength=len(counts))
     n_children = np.bincount(parent, minlength=len(counts))
-    raw = np.concatenate([[noisy_total], tree.n]) - of_children
+    raw = np.concatenate([[noisy_total], tree.n]).astype(np.float64) - of_children
     depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
     own = (tree.scale * float(layer_sd)) ** 2 * 2  # both layers
     variance = own[np.maximum(depth - 1, 0)]
@@ -102,7 +102,9 @@ def _remainders(
     for level in range(int(depth.max(initial=0)) + 1):
         here = np.flatnonzero(estimated & (depth == level))
         if len(here):
-            sure = max(float(np.cumsum(raw[here])[-1] - np.sqrt(np.cumsum(variance[here])[-1])), 0.0)
+            sure = max(
+                float(np.cumsum(raw[here])[-1] - np.sqrt(np.cumsum(variance[here])[-1])), 0.0
+            )
             out[here] = positive_with_sum(raw[here], sure)
     alone = has_room & (n_children == 0)
     out[alone] = 1.0  # all of it: any positive weight
@@ -122,4 +124,5 @@ def positive_with_sum(x: FloatArray, total: float) -> FloatArray:
     falling = -np.sort(-x)
     shift = (np.cumsum(falling) - total) / np.arange(1, len(x) + 1)
     t = shift[np.flatnonzero(falling > shift)[-1]]
-    return np.maximum(x - t, 0.0)
+    nearest: FloatArray = np.maximum(x - t, 0.0)
+    return nearest

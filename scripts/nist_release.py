@@ -42,7 +42,9 @@ def main() -> None:
         text=True,
     )
     report(json.loads(shown.stdout), built, exported)
-    tablepack("sql", str(RELEASE), "SELECT SEX, count(*) AS people FROM data GROUP BY SEX ORDER BY SEX")
+    tablepack(
+        "sql", str(RELEASE), "SELECT SEX, count(*) AS people FROM data GROUP BY SEX ORDER BY SEX"
+    )
 
 
 def report(summary: dict, built: float, exported: float) -> None:
@@ -50,7 +52,9 @@ def report(summary: dict, built: float, exported: float) -> None:
     cards = summary["cards"]
     print(f"{len(cards)} tables built in {built:.1f} s, exported as CSV in {exported:.1f} s")
     print(f"release file {summary['bytes'] / 1e6:.1f} MB")
-    print(f"{'columns':>8} {'tables':>7} {'median cells':>13} {'suppressed share':>17} {'largest gap':>12}")
+    print(
+        f"{'columns':>8} {'tables':>7} {'median cells':>13} {'suppressed share':>17} {'largest gap':>12}"
+    )
     for width in sorted({len(card["columns"]) for card in cards}):
         own = [card for card in cards if len(card["columns"]) == width]
         cells = statistics.median(card["cells"] for card in own)

@@ -205,7 +205,7 @@ def test_parquet_names_are_read_from_the_file(con, tmp_path):
         pq.write_table(
             pa.table([pa.array([1]), pa.array([2])], names=names), tmp_path / "d.parquet"
         )
-        with pytest.raises(DataError, match="the same|no name"):
+        with pytest.raises(DataError, match=r"the same|no name"):
             opened(con, tmp_path / "d.parquet")
 
 

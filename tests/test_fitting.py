@@ -1,0 +1,411 @@
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fit_fixture import KEY, Fits, integer_column, measured, text_column, top_for, total_measured
+
+from engine.errors import InternalError, StoreError
+from engine.fit_process import FitProcess
+from engine.fitting import Fitter, FitOrder, needed_tables
+from engine.schema import ReleaseHeader
+
+CANARY = "canary-7f3a9c"
+ROOT = Path(__file__).parents[1]
+DATA = {
+    "A": np.repeat([0, 1, 2, 3], [20, 15, 10, 5]),
+    "B": np.tile([0, 1, 1, 4, 4], 10),
+    "C": np.tile([-1, 7], 25),
+    "D": np.repeat([5, 6], 25),
+}
+EVERY_SET = [cs for k in (1, 2, 3, 4) for cs in combinations("ABCD", k)]
+
+
+class Shelf:
+    """Stands in for the staging store."""
+
+    def __init__(self, finished=()):
+        self.done = frozenset(finished)
+        self.alphabets, self.tables, self.cards = {}, {}, {}
+
+    def finished(self):
+        return self.done
+
+    def put_alphabet(self, alphabet):
+        self.alphabets[alphabet.column.name] = alphabet
+
+    def put_table(self, table, card):
+        assert all(name in self.alphabets for name in table.columns)
+        self.tables[table.columns], self.cards[table.columns] = table, card
+
+
+def order_of(tables, path=Path("nowhere.duckdb"), *, names="ABCD", limits=None, columns=None) -> FitOrder:
+    return FitOrder(
+        header=ReleaseHeader(
+            title="t",
+            logical_name="data",
+            vintage="v1",
+            mode="sticky",
+            key_id="0011223344556677",
+            engine_version="0.1.0",
+            columns=columns or tuple(integer_column(name) for name in names),
+            tables=tuple(tables),
+        ),
+        release_path=path,
+        build_id="b" * 32,
+        limits=limits or {},
+        sampling_key=KEY * 2,
+        low_threshold=3,
+        threshold_mean=5,
+        layer_sd=1,
+        profile="standard",
+    )
+
+
+FITS = Fits(DATA, threshold=4)
+TREES = {columns: FITS.measurement(columns) for columns in EVERY_SET}
+
+
+def run(fitter, sets):
+    fitter.take(total_measured(50))
+    for columns in [*((name,) for name in "ABCD"), *sets]:
+        fitter.take(TREES[columns])
+
+
+def fitted(tables, shelf=None, **settings) -> Shelf:
+    shelf = shelf or Shelf()
+    run(Fitter(order_of(tables, **settings), shelf), needed_tables(tuple(tables)))
+    return shelf
+
+
+def test_needed_tables():
+    assert needed_tables(()) == ()
+    assert needed_tables((("A",), ("B",))) == ()
+    assert needed_tables((("A", "B"),)) == (("A", "B"),)
+    assert needed_tables((("B",), ("A", "B", "C"), ("C", "D"))) == (
+        ("A", "B"),
+        ("A", "C"),
+        ("B", "C"),
+        ("C", "D"),
+        ("A", "B", "C"),
+    )
+    four = needed_tables((("A", "B", "C", "D"),))
+    assert len(four) == 6 + 4 + 1
+    assert four == tuple(cs for cs in EVERY_SET if len(cs) > 1)
+
+
+def test_only_published_tables_are_stored():
+    shelf = fitted([("A",), ("A", "B", "C")])
+    assert set(shelf.tables) == {("A",), ("A", "B", "C")}
+    assert set(shelf.alphabets) == {"A", "B", "C"}
+
+
+def test_tables_of_an_earlier_run_are_not_stored_again():
+    shelf = fitted([("A",), ("A", "B"), ("C",)], Shelf([("A",), ("A", "B")]))
+    assert set(shelf.tables) == {("C",)}
+
+
+def test_other_tables_change_nothing():
+    alone, all_of_them = fitted([("B", "C", "D")]), fitted(EVERY_SET)
+    one, other = (s.tables["B", "C", "D"] for s in (alone, all_of_them))
+    assert (one.letters == other.letters).all()
+    assert (one.n == other.n).all()
+    assert alone.cards["B", "C", "D"] == all_of_them.cards["B", "C", "D"]
+
+
+def test_order_of_columns_and_of_tables_in_the_header_changes_nothing():
+    one, other = fitted(EVERY_SET), fitted(EVERY_SET[::-1], names="DCBA")
+    for columns in EVERY_SET:
+        assert (one.tables[columns].letters == other.tables[columns].letters).all()
+        assert (one.tables[columns].n == other.tables[columns].n).all()
+
+
+def test_total_comes_first():
+    fitter = Fitter(order_of([("A",)]), Shelf())
+    with pytest.raises(InternalError, match="total"):
+        fitter.take(TREES["A",])
+
+
+@pytest.mark.parametrize("given", [(), (("A",),), (("A",), ("B",))])
+def test_narrower_tables_come_first(given):
+    fitter = Fitter(order_of([("A", "B", "C")]), Shelf())
+    fitter.take(total_measured(50))
+    for columns in given:
+        fitter.take(TREES[columns])
+    with pytest.raises(InternalError, match="before the narrower"):
+        fitter.take(TREES["A", "B", "C"])
+
+
+def test_total_itself_is_no_table():
+    assert Fitter(order_of([("A",)]), Shelf()).take(total_measured(50)) is None
+
+
+def test_negative_total_fits_nothing():
+    shelf = Shelf()
+    fitter = Fitter(order_of([("A",)]), shelf)
+    fitter.take(total_measured(-2))
+    assert fitter.take(TREES["A",]).n_rows == 0
+    assert shelf.cards["A",].suppressed_share == 0.0
+
+
+def test_memory_follows_what_is_still_needed():
+    fitter = Fitter(order_of([("A", "B", "C"), ("C", "D")]), Shelf())
+    fitter.take(total_measured(50))
+    for name in "ABCD":
+        fitter.take(TREES[name,])
+    held = []
+    for columns in (("A", "B"), ("A", "C"), ("B", "C"), ("C", "D"), ("A", "B", "C")):
+        fitter.take(TREES[columns])
+        held.append({c for c in fitter._tables if len(c) > 1})
+    pairs = [("A", "B"), ("A", "C"), ("B", "C")]
+    assert held == [set(pairs[:1]), set(pairs[:2]), set(pairs), set(pairs), set()]
+
+
+def test_limits_reach_the_fit():
+    data = np.repeat([0, 9], [10, 3])  # 8..15 passes with 3 rows, 9 alone does not
+    tree = measured(("A",), data, (4,), threshold=4)
+    for limits, largest in (({"A": (0, 9)}, 9), ({}, 15)):
+        shelf = Shelf()
+        fitter = Fitter(order_of([("A",)], names="A", limits=limits), shelf)
+        fitter.take(total_measured(1000))
+        fitter.take(tree)
+        assert shelf.alphabets["A"].code.max() == largest
+
+
+def test_ranked_columns_are_limited_to_their_ranks():
+    shelf = Shelf()
+    fitter = Fitter(order_of([("T",)], columns=(text_column("T"),)), shelf)
+    tree = measured(("T",), np.repeat([0, 4], [10, 3]), (3,), threshold=4, values=tuple("abcde"))
+    fitter.take(total_measured(1000))
+    fitter.take(tree)
+    assert shelf.alphabets["T"].code.max() == 4
+    assert shelf.alphabets["T"].values == tuple("abcde")
+
+
+def test_card_by_hand():
+    # 20 rows: A = 0 with 12, A = 1 with 8; B = 0 with 10, B = 1 with 10. Of the four pairs (0, 0) has 9,
+    # (1, 1) has 7, (0, 1) has 3 and (1, 0) has 1: with a threshold of 4 two of them are released.
+    a = np.repeat([0, 0, 1, 1], [9, 3, 7, 1])
+    b = np.repeat([0, 1, 1, 0], [9, 3, 7, 1])
+    fits = Fits({"A": a, "B": b}, threshold=4)
+    shelf = Shelf()
+    fitter = Fitter(order_of([("A",), ("A", "B")], names="AB"), shelf)
+    fitter.take(total_measured(20, scale=4))
+    for columns in (("A",), ("B",), ("A", "B")):
+        fitter.take(fits.measurement(columns))
+    card = shelf.cards["A", "B"]
+    assert card.columns == ("A", "B")
+    assert card.sub_tables == (("A",), ("B",))
+    assert (card.mode, card.profile, card.vintage) == ("sticky", "standard", "v1")
+    assert (card.key_id, card.engine_version) == ("0011223344556677", "0.1.0")
+    assert (card.low_threshold, card.threshold_mean) == (3, 5)
+    assert card.noise_sd == pytest.approx(2**0.5)
+    assert card.noise_sd_total == pytest.approx(4 * 2**0.5)
+    assert card.buckets_released == 3  # the top bucket and two cells
+    assert card.cells_released == 2
+    table = shelf.tables["A", "B"]
+    assert card.cells == len(table.n)
+    assert card.rows == 20
+    filled = table.n[~table.measured].sum()
+    assert card.suppressed_share == pytest.approx(filled / 20)
+    assert card.rounding_gap == 0
+    assert card.rake_converged
+    assert card.rake_cycles == table.rake_cycles >= 1
+    assert card.rake_error == table.rake_error <= 0.01
+    assert card.cells_per_entity == pytest.approx(2 / 20)
+    one_way = shelf.cards["A",]
+    assert one_way.sub_tables == ()
+    assert (one_way.rows, one_way.cells, one_way.buckets_released) == (20, 2, 3)
+    assert (one_way.suppressed_share, one_way.rake_cycles) == (0.0, 0)
+
+
+def test_sampling_keys_differ_by_column_set():
+    wide = np.repeat([1 << 20], 60) + np.arange(60) * 997
+    columns = tuple(integer_column(name) for name in "AB")
+    shelf = Shelf()
+    fitter = Fitter(order_of([("A",), ("B",)], columns=columns), shelf)
+    fitter.take(total_measured(60))
+    for name in "AB":
+        fitter.take(measured((name,), wide, (top_for(wide),), threshold=50))
+    drawn = [set(shelf.alphabets[name].code.tolist()) for name in "AB"]
+    assert len(drawn[0] & drawn[1]) <= 3
+
+
+# The process boundary.
+
+
+def proc(pid: int, name: str) -> bytes:
+    return Path(f"/proc/{pid}/{name}").read_bytes()
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc on this system")
+
+
+@needs_proc
+def test_child_has_no_handle_on_the_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("CANARY", CANARY)
+    monkeypatch.setenv("HOME", f"/home/{CANARY}")
+    data = tmp_path / f"{CANARY}.csv"
+    data.write_text(CANARY)
+    released = tmp_path / "out"
+    released.mkdir()
+    with data.open() as source:
+        os.set_inheritable(source.fileno(), True)
+        with FitProcess(order_of([("A",)], released / "r.duckdb")) as fit:
+            fit.send(total_measured(50), ahead=0)
+            fit.send(TREES["A",], ahead=0)
+            assert CANARY.encode() in proc(os.getpid(), "environ") + b"".join(
+                os.readlink(f"/proc/self/fd/{fd}").encode() for fd in os.listdir("/proc/self/fd")
+                if os.path.exists(f"/proc/self/fd/{fd}")
+            )
+            assert CANARY.encode() not in proc(fit.pid, "environ")
+            assert CANARY.encode() not in proc(fit.pid, "cmdline")
+            open_files = [
+                os.readlink(f"/proc/{fit.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{fit.pid}/fd")
+            ]
+            assert len(open_files) >= 3
+            assert not [f for f in open_files if CANARY in f]
+            assert CANARY.encode() not in proc(fit.pid, "maps")
+            assert os.readlink(f"/proc/{fit.pid}/cwd") == str(released)
+            # No argument holds the sampling key either.
+            assert (KEY * 2).hex().encode() not in proc(fit.pid, "cmdline") + proc(fit.pid, "environ")
+
+
+@needs_proc
+def test_leaving_without_finish_ends_the_child(tmp_path):
+    with FitProcess(order_of([("A",)], tmp_path / "r.duckdb")) as fit:
+        fit.send(total_measured(50), ahead=0)
+        pid = fit.pid
+        assert Path(f"/proc/{pid}").exists()
+    assert not Path(f"/proc/{pid}").exists()
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+@needs_proc
+def test_child_ends_when_its_parent_is_killed(tmp_path):
+    path = tmp_path / "order.pickle"
+    path.write_bytes(pickle.dumps(order_of([("A",)], tmp_path / "r.duckdb")))
+    code = (
+        "import pickle, sys, time\n"
+        "from engine.fit_process import FitProcess\n"
+        f"fit = FitProcess(pickle.load(open({str(path)!r}, 'rb')))\n"
+        "print(fit.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, text=True, env=environment()
+    )
+    child = int(parent.stdout.readline())
+    assert is_alive(child)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 10
+    while is_alive(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_alive(child)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return proc(pid, "stat").rpartition(b")")[2].split()[0] != b"Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_a_build_through_the_process_makes_the_release(tmp_path):
+    path = tmp_path / "r.duckdb"
+    with FitProcess(order_of([("A",), ("A", "B")], path)) as fit:
+        assert fit.finished == frozenset()
+        assert fit.send(total_measured(50), ahead=2) == []
+        assert fit.send(TREES["A",], ahead=2) == []
+        assert len(fit.send(TREES["B",], ahead=2)) == 1
+        assert len(fit.send(TREES["A", "B"], ahead=0)) == 3
+        *_, last = fit.finish()
+    assert last == {"release": str(path)}
+    assert path.exists()
+
+
+def test_errors_of_the_child_are_raised_in_the_parent(tmp_path):
+    with FitProcess(order_of([("A", "B")], tmp_path / "r.duckdb")) as fit:
+        fit.send(total_measured(50), ahead=0)
+        with pytest.raises(InternalError, match="before the narrower"):
+            fit.send(TREES["A", "B"], ahead=0)
+        with pytest.raises(InternalError, match="ended"):
+            for _ in range(10):  # the child has gone
+                fit.send(TREES["A",], ahead=0)
+                time.sleep(0.1)
+
+
+def test_child_that_cannot_start_a_build_leaves_nothing_open(tmp_path):
+    with FitProcess(order_of([("A",)], tmp_path / "r.duckdb")):
+        with pytest.raises(StoreError):
+            FitProcess(order_of([("A",)], tmp_path / "r.duckdb"))
+
+
+def test_child_imports_nothing_from_the_folder_of_the_release(tmp_path):
+    (tmp_path / "engine").mkdir()
+    for name in ("engine/__init__.py", "numpy.py", "duckdb.py", "json.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported from the folder of the release')")
+    with FitProcess(order_of([("A",)], tmp_path / "r.duckdb")) as fit:
+        fit.send(total_measured(50), ahead=0)
+
+
+def test_parent_that_runs_from_a_checkout_without_installing(tmp_path):
+    # sys.path[0] is "" there: the child must find the package although it starts elsewhere.
+    path = tmp_path / "order.pickle"
+    path.write_bytes(pickle.dumps(order_of([("A",)], tmp_path / "r.duckdb")))
+    code = (
+        "import pickle\n"
+        "from engine.fit_process import FitProcess\n"
+        f"with FitProcess(pickle.load(open({str(path)!r}, 'rb'))): pass\n"
+    )
+    bare = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=bare, check=True)
+
+
+def test_modules_of_the_child_are_of_its_side(tmp_path):
+    messages = b""
+    path = tmp_path / "r.duckdb"
+    for message in (order_of([("A",)], path), total_measured(50), TREES["A",], "finish"):
+        raw = pickle.dumps(message)
+        messages += len(raw).to_bytes(8, "little") + raw
+    code = (
+        "import sys\n"
+        "from engine.fit_process import serve\n"
+        "serve(sys.stdin.buffer, open(sys.argv[1], 'wb'))\n"
+        "print(*sys.modules)\n"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "answers")],
+        input=messages,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env=environment(),
+        check=True,
+    )
+    loaded = set(child.stdout.decode().split())
+    assert {"engine.fit_process", "engine.locking", "engine.store"} <= loaded
+    for name in ("sources", "ingest", "cells", "forest", "measure", "draws", "entities", "opening", "spec"):
+        assert f"engine.{name}" not in loaded
+    assert path.exists()
+
+
+def test_a_closed_pipe_ends_the_service_quietly(tmp_path):
+    for raw in (b"", b"\x01\x00", len(pickle.dumps("x")).to_bytes(8, "little") + pickle.dumps("x")):
+        code = "import sys; from engine.fit_process import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
+        run = subprocess.run(
+            [sys.executable, "-c", code], input=raw, capture_output=True, env=environment(), cwd=ROOT
+        )
+        assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
