@@ -28,7 +28,7 @@ SpecOrFrame = Any
 def build(
     what: SpecOrFrame,
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     tables: Iterable[Iterable[str]] | None = None,
     key: str | Path | None = None,
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
@@ -45,8 +45,8 @@ def build(
     ----------
     what : ReleaseSpec, str, Path, DataFrame or Arrow table
         A spec or the path of one (.toml); or a source: then `tables` and `key` are needed.
-    out : str or Path
-        File to be made.
+    out : str or Path, optional
+        File to be made; by default named after the spec, or release.duckdb.
     tables : iterable of iterable of str, optional
         Column sets, for a source.
     key : str or Path, optional
@@ -79,8 +79,17 @@ def build(
         title=title,
         privacy=privacy,
     )
-    release.build(spec, Path(out), frame=frame, jobs=jobs, progress=progress)
-    return open(out)
+    path = default_output(what) if out is None else Path(out)
+    release.build(spec, path, frame=frame, jobs=jobs, progress=progress)
+    return open(path)
+
+
+def default_output(what: SpecOrFrame) -> Path:
+    """Where a release goes if nobody says: beside its spec or source, under its name."""
+    if isinstance(what, str | Path) and "*" not in str(what):
+        named = Path(what).with_suffix(".duckdb")
+        return named if named != Path(what) else Path("release.duckdb")
+    return Path("release.duckdb")
 
 
 def plan(what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any) -> planner.Plan:

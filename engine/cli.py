@@ -113,11 +113,17 @@ def plan(spec: SpecPath, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: `tablepack build release.toml -o census.duckdb`")
 def build(
     spec: SpecPath,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Release file to make.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Release file to make; by default named after the spec."
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
     as_json: AsJson = False,
 ) -> None:
     """Build a release. Run again after an interruption, it goes on where it stopped."""
+    output = output or api.default_output(spec)
     with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
         build_release(api.read(spec), output, jobs=jobs, progress=report)
     with open_release(output) as release:
@@ -254,7 +260,7 @@ def doctor_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the installation, and a release: every byte against its manifest, every table against its hash."""
+    """Check the installation, and a release: every byte against its manifest."""
     findings = doctor.examine(release)
     if as_json:
         _print_json([{"check": f.check, "ok": f.ok, "detail": f.detail} for f in findings])

@@ -174,8 +174,8 @@ def _list_cells(
     )
     fetch(
         con,
-        f"CREATE OR REPLACE TABLE cells AS SELECT {cell} AS cell, {n} AS n FROM source "
-        f"GROUP BY ALL HAVING cell IS NOT NULL",
+        "CREATE OR REPLACE TABLE cells AS SELECT * FROM "
+        f"(SELECT {cell} AS cell, {n} AS n FROM source GROUP BY ({cell})) WHERE cell IS NOT NULL",
         _PLACE,
     )
 

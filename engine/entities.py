@@ -97,7 +97,10 @@ def _row_identities(
     con = ingested.con
     missing = [name for name in identity if name not in ingested.sql_names]
     if missing:
-        raise SpecError(f"source.identity: no column {', '.join(missing)} in the spec")
+        raise SpecError(
+            f"source.identity: no column {', '.join(missing)} in the spec; the columns that a vintage's first "
+            "build identified its rows by must stay in the spec, though no table need show them"
+        )
     con.execute("CREATE TABLE fingerprints (id BIGINT, f0 UBIGINT, f1 UBIGINT)")
     dictionary_words = {
         name: _dictionary_words(fingerprint_key, values)
@@ -186,44 +189,59 @@ def source_fingerprints(
     Returns
     -------
     dict
-        Hex digest by column name. A column whose values, or whose entities, differ has another digest.
+        Hex digest by column name; a column whose values, or whose entities, differ has another digest. Under the
+        empty name that of the entities alone: it is the same whatever columns the spec has.
 
     Notes
     -----
-    Sum over rows of (32 secret bits of the entity) x (code), in 128-bit integers, then keyed BLAKE2b: as the
-    weights are secret and fixed by the entities, two different columns agree by chance only.
+    Sum over rows of (32 secret bits of each of its entities) x (code), in 128-bit integers, then keyed BLAKE2b:
+    as the weights are secret and fixed by the entities, two different columns agree by chance only.
     """
     con = ingested.con
-    weight, joined = _weights(con, entities)
-    sums = [
-        f"CAST(sum({weight} * CAST({quoted(ingested.sql_names[c.name])} AS HUGEINT)) AS VARCHAR)"
+    weights, joined = _weights(con, entities)
+    sums = [f"sum({weights[0]})", *(f"sum({weights[0]} * {other})" for other in weights[1:])]
+    sums += [
+        f"sum(({' + '.join(weights)}) * CAST({quoted(ingested.sql_names[c.name])} AS HUGEINT))"
         for c in ingested.columns
     ]
     found = con.execute(
-        f"SELECT {', '.join([*sums, 'count(*)'])} FROM {ROWS_WITH_TOKENS}{joined}"
+        f"SELECT count(*), {', '.join(sums)} FROM {ROWS_WITH_TOKENS}{joined}"
     ).fetchone()
-    con.execute("DROP TABLE IF EXISTS weights")
+    for entity in entities:
+        con.execute(f"DROP TABLE IF EXISTS weights_{entity.number}")
     print_key = key.derive("fingerprint", vintage)
-    *values, n_rows = found or ()
-    out = {}
-    for column, value in zip(ingested.columns, values, strict=True):
+    found = tuple(str(value) for value in found or ())
+    of_entities, of_columns = found[: 1 + len(weights)], found[1 + len(weights) :]
+    out = {"": _fingerprint(print_key, pack_strings(["", *of_entities]))}
+    for column, value in zip(ingested.columns, of_columns, strict=True):
         spelled = _dictionary_words(print_key, ingested.dictionaries.get(column.name, ()))
-        message = pack_strings([column.name, str(value), str(n_rows)]) + spelled.tobytes()
-        out[column.name] = blake2b(message, key=print_key, digest_size=16).hexdigest()
+        message = pack_strings([column.name, value, found[0]]) + spelled.tobytes()
+        out[column.name] = _fingerprint(print_key, message)
     return out
 
 
-def _weights(con: duckdb.DuckDBPyConnection, entities: tuple[EntityColumn, ...]) -> tuple[str, str]:
-    """SQL of a row's secret weight, and the join it needs: 32 bits of its entity's token."""
+def _fingerprint(key: bytes, message: bytes) -> str:
+    """Hex digest of a message."""
+    return blake2b(message, key=key, digest_size=16).hexdigest()
+
+
+def _weights(
+    con: duckdb.DuckDBPyConnection, entities: tuple[EntityColumn, ...]
+) -> tuple[list[str], str]:
+    """SQL of a row's secret weights, 32 bits of the token of each of its entities, and the joins they need."""
+    weights, joins = [], ""
     for entity in entities:
         if entity.tokens is None:
-            return f"CAST(l{entity.number}_0 & 4294967295 AS HUGEINT)", ""
+            weights.append(f"CAST(l{entity.number}_0 & 4294967295 AS HUGEINT)")
+            continue
+        table = f"weights_{entity.number}"
         frame = pd.DataFrame({"w": entity.tokens[:, 0] & np.uint64(0xFFFFFFFF)})
         frame["id"] = np.arange(len(frame))
         con.register("entity_weights", frame)
         con.execute(
-            "CREATE OR REPLACE TABLE weights AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights"
+            f"CREATE TABLE {table} AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights"
         )
         con.unregister("entity_weights")
-    # The loop left the last entity column's weights.
-    return "w", f" JOIN weights ON weights.id = e{entities[-1].number}"
+        weights.append(f"{table}.w")
+        joins += f" JOIN {table} ON {table}.id = {ROWS_WITH_TOKENS}.e{entity.number}"
+    return weights, joins

@@ -18,7 +18,7 @@ import duckdb
 from engine.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.errors import DataError, SpecError
 from engine.misfits import why_unfit
-from engine.schema import NULL_CODE, Column, quoted
+from engine.schema import NULL_CODE, Column
 from engine.sources import Source, fetch
 
 _PLACE = "the source"
@@ -277,10 +277,6 @@ def _check_domains(
 
 
 def _drop_source(con: duckdb.DuckDBPyConnection) -> None:
-    """Let go of the relation `source`, whichever it is."""
-    kind = (
-        "TABLE"
-        if fetch(con, "SELECT 1 FROM duckdb_tables() WHERE table_name = 'source'", _PLACE)
-        else "VIEW"
-    )
-    fetch(con, f"DROP {kind} {quoted('source')}", _PLACE)
+    """Let go of the relation `source`: a table of ours, or a temporary view."""
+    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
+    fetch(con, f"DROP {'VIEW' if fetch(con, views, _PLACE) else 'TABLE'} source", _PLACE)

@@ -66,8 +66,10 @@ def encoding_digest(column: Column) -> str:
         column.kind,
         column.value_type,
         [column.resolution.base, column.resolution.exponent] if column.resolution else None,
-        [str(v) for v in column.domain] if column.domain is not None and column.public else None,
+        # A declared domain orders the ranks, public or not; a value equal to the placeholder has none.
+        [str(v) for v in column.domain] if column.domain is not None else None,
         column.public,
+        column.placeholder if column.is_ranked else None,
     ]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 

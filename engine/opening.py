@@ -113,7 +113,8 @@ def _identity(spec: ReleaseSpec, ingested: Ingested) -> tuple[str, ...]:
     pinned = pinned_identity(spec.key_path, spec.vintage)
     if spec.source.identity:
         return tuple(sorted(spec.source.identity))
-    return pinned if pinned is not None else tuple(c.name for c in ingested.columns)
+    # Pinned to none: the vintage had entity columns, which the journal will refuse to change.
+    return pinned or tuple(c.name for c in ingested.columns)
 
 
 def _state(

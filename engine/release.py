@@ -21,7 +21,7 @@ from engine.opening import Opened, Progress, open_rows, silent
 from engine.schema import ColumnSet, Measurement, ReleaseHeader
 from engine.spec import ReleaseSpec
 from engine.store_target import check_target
-from engine.version import ENGINE_VERSION, FORMAT_NOTES
+from engine.version import ENGINE_VERSION
 
 AHEAD = 6
 """Measurements that may be under way between the two processes."""
@@ -97,7 +97,7 @@ def fit_order(spec: ReleaseSpec, opened: Opened, out: Path) -> FitOrder:
         engine_version=ENGINE_VERSION,
         columns=tuple(c for c in spec.columns if c in opened.columns),
         tables=spec.tables,
-        notes=(*spec.notes, *FORMAT_NOTES),
+        notes=spec.notes,
     )
     return FitOrder(
         header=header,

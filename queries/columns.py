@@ -113,10 +113,12 @@ class StubPlanner:
         NotAnswerable
             It names a column that the release does not have.
         """
-        body, is_multi = selected(sql, self._con)
+        with self._lock:  # DuckDB refuses a connection that is busy in another thread
+            body, is_multi = selected(sql, self._con)
+            cursor = self._con.cursor() if is_multi else None
         try:
-            if is_multi:  # runs what looks up a PIVOT's values, and leaves types behind
-                with self._con.cursor() as con, limited(con, timeout_s):
+            if cursor is not None:  # runs what looks up a PIVOT's values, and leaves types behind
+                with cursor as con, limited(con, timeout_s):
                     con.execute(self._stub)
                     rows = con.execute(f"EXPLAIN (FORMAT json) {body}").fetchall()
             else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ class Release:
                 "SELECT note FROM catalog.notes ORDER BY position"
             ).fetchall()
         )
+        self._lock = threading.Lock()
         self._planner = StubPlanner(self.columns, self.logical_name, release=path)
 
     def sql(self, text: str) -> Result:
@@ -184,7 +186,7 @@ class Release:
 
     def _run(self, text: str, table: ColumnSet | None, *, view: str) -> Result:
         """Run a text on a fresh connection, after the statement that makes its view."""
-        con = self._connection.cursor()
+        con = self._new_cursor()
         con.execute(f"USE {engine.manifest.ATTACHED}; {view}")
         statement = Statement(con, text, tuple(self.columns), self.timeout_s)
         columns, types = statement.start()
@@ -223,12 +225,17 @@ class Release:
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend a fresh connection with the release in use."""
-        con = self._connection.cursor()
+        con = self._new_cursor()
         try:
             con.execute(f"USE {engine.manifest.ATTACHED}")
             yield con
         finally:
             con.close()
+
+    def _new_cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return a fresh connection; one thread at a time, as DuckDB wants it."""
+        with self._lock:
+            return self._connection.cursor()
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:

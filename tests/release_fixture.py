@@ -64,7 +64,7 @@ ALPHABETS = {
     "TOWN": make_alphabet(
         TOWN,
         [(KIND_NULL, 0), (KIND_NONNEGATIVE, 0), (KIND_NONNEGATIVE, 1), (KIND_OTHER, 0)],
-        values=("Bath", "Ely, O'Neill \"x\""),
+        values=("Bath", 'Ely, O\'Neill "x"'),
     ),
     "INCOME": make_alphabet(
         INCOME, [(KIND_NULL, 0), (KIND_NEGATIVE, -25), (KIND_NONNEGATIVE, 0), (KIND_NONNEGATIVE, 3)]

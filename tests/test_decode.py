@@ -47,8 +47,16 @@ GRID = [
     (column("real", resolution=Resolution(base=10, exponent=-1)), [-25, 0, 27312], "DOUBLE"),
     (column("real", resolution=Resolution(base=2, exponent=-3)), [-1, 0, 9], "DOUBLE"),
     (column("real", resolution=Resolution(base=10, exponent=2)), [-7, 0, 12], "DOUBLE"),
-    (column("decimal", resolution=Resolution(base=10, exponent=-2)), [-125, 5, 90000], "DECIMAL(18,2)"),
-    (column("decimal", resolution=Resolution(base=10, exponent=0)), [0, 2**63 - 1], "DECIMAL(38,0)"),
+    (
+        column("decimal", resolution=Resolution(base=10, exponent=-2)),
+        [-125, 5, 90000],
+        "DECIMAL(18,2)",
+    ),
+    (
+        column("decimal", resolution=Resolution(base=10, exponent=0)),
+        [0, 2**63 - 1],
+        "DECIMAL(38,0)",
+    ),
     (column("date"), [-200_000, 0, 19_000], "DATE"),
     (column("timestamp"), [-5_000_000_000, 0, 1_700_000_000], "TIMESTAMP"),
 ]
@@ -119,7 +127,11 @@ def test_ranked_values_and_placeholder():
         ("boolean", (False, True), "BOOLEAN"),
         ("decimal", (decimal.Decimal("1.005"), decimal.Decimal("-20")), "DECIMAL(18,3)"),
         ("date", (datetime.date(1850, 5, 4), datetime.date(2020, 2, 29)), "DATE"),
-        ("timestamp", (datetime.datetime(1850, 5, 4, 3, 2), datetime.datetime(2020, 1, 1)), "TIMESTAMP"),
+        (
+            "timestamp",
+            (datetime.datetime(1850, 5, 4, 3, 2), datetime.datetime(2020, 1, 1)),
+            "TIMESTAMP",
+        ),
     ],
 )
 def test_categories_keep_their_type(value_type, values, type_):

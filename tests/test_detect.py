@@ -263,6 +263,14 @@ def test_columns_that_cannot_be_read_are_left_out():
         found(pa.table({"v": [1]}), ["v"])
 
 
+def test_columns_named_like_ours():
+    names = ["cell", "n", "m", "v", "source", "cells"]
+    frame = pd.DataFrame({name: many("a", "b") for name in names} | {"half": [n / 2 for n in range(24)]})
+    detection = found(frame)
+    assert {detection.values[name] for name in names} == {("a", "b")}
+    assert found(frame, ["n"]).columns[1].kind == "text"
+
+
 def test_missing_entity_columns():
     with pytest.raises(SpecError) as caught:
         found(pd.DataFrame({"v": [1]}), ["x", "y"])

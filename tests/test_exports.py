@@ -60,7 +60,9 @@ def test_parquet_reads_back_equal(release, tmp_path, columns):
     path = tmp_path / "out" / (".".join(columns) + ".parquet")
     listed = ", ".join(columns)
     with duckdb.connect() as con:
-        assert con.execute(f"SELECT {listed} FROM '{path}'").fetchall() == expanded(make_table(columns))
+        assert con.execute(f"SELECT {listed} FROM '{path}'").fetchall() == expanded(
+            make_table(columns)
+        )
     assert calls == [(i, len(TABLES)) for i in range(1, len(TABLES) + 1)]
 
 
@@ -170,7 +172,7 @@ def test_replaced_release(release, tmp_path):
 
 
 def test_quotes_in_the_path(tmp_path):
-    folder = tmp_path / "it's \"here\""
+    folder = tmp_path / 'it\'s "here"'
     folder.mkdir()
     path = build_release(folder / "r's.duckdb")
     with open_release(path) as release:
@@ -190,7 +192,9 @@ def test_file_names_by_hand():
     assert len(file_stem(["é" * 300]).encode()) <= MAX_STEM
 
 
-names = st.frozensets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), min_size=1)
+names = st.frozensets(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), min_size=1
+)
 
 
 @given(names, names)
@@ -202,7 +206,9 @@ def test_file_names_are_injective_and_safe(a, b):
 
 
 def test_long_names_export(tmp_path):
-    columns = tuple(Column(name="x" * 90 + str(i), kind="integer", value_type="integer") for i in range(3))
+    columns = tuple(
+        Column(name="x" * 90 + str(i), kind="integer", value_type="integer") for i in range(3)
+    )
     alphabets = {c.name: make_alphabet(c, [(2, 1), (2, 2)]) for c in columns}
     header = dataclasses.replace(HEADER, columns=columns, tables=(tuple(c.name for c in columns),))
     path = build_release(tmp_path / "r.duckdb", header=header, alphabets=alphabets)

@@ -443,6 +443,25 @@ def test_long_values_weird_names_and_many_categories(tmp_path):
     assert codes(ingested)[::999] == list(range(100_000))[::999]
 
 
+OUR_NAMES = ["cell", "n", "m", "v", "value", "source", "rows", "id", "c0", "e0", "frame", "c0_null", "rowid"]
+
+
+def test_columns_named_like_ours(tmp_path):
+    frame = pd.DataFrame({name: [f"{name}1", f"{name}2"] for name in OUR_NAMES})
+    with duckdb.connect(tmp_path / "d.duckdb") as other:
+        other.register("f", frame)
+        other.execute("CREATE TABLE source AS SELECT * FROM f; CREATE TABLE rows AS SELECT * FROM f")
+    columns = [col("text", name) for name in OUR_NAMES]
+    con = connection()
+    spec = SourceSpec(path=str(tmp_path / "d.duckdb"), format="duckdb", table="source")
+    of_file = ingest(con, open_source(con, spec), tuple(columns), ("id",))
+    for found in (load(frame, columns, ["id"]), of_file):
+        assert found.dictionaries["cell"] == ("cell1", "cell2")
+        assert codes(found, "rowid") == codes(found, "value")
+        assert sorted(codes(found, "c0_null")) == [0, 1]
+    con.close()
+
+
 def test_canaries_are_in_no_message(tmp_path):
     (tmp_path / "d.csv").write_text("id,CANARYNAME,v\nCANARY1,CANARY2,CANARY3\n,CANARY4,5\n")
     for kind in ("integer", "real", "decimal", "boolean", "date", "timestamp"):

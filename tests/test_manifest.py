@@ -51,7 +51,9 @@ def refused(path, why, *, verify="size"):
 
 def test_opens_by_manifest(release):
     con, record = open_release(release, verify="hash")
-    assert con.execute("SELECT content_hash FROM catalog.release").fetchone() == (record.content_hash,)
+    assert con.execute("SELECT content_hash FROM catalog.release").fetchone() == (
+        record.content_hash,
+    )
     assert con.execute('SELECT count(*) FROM "AGE.SEX"').fetchone() == (24,)
     with pytest.raises(duckdb.Error, match="read-only"):
         con.execute("DELETE FROM catalog.notes")
@@ -79,7 +81,9 @@ def test_missing_file_and_manifest(release):
     refused(release, "manifest r.duckdb.manifest.json is missing")
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"format_version": 1, "accepts": [{}]}', "\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "null", '{"format_version": 1, "accepts": [{}]}', "\xff"]
+)
 def test_manifest_that_is_none(release, text):
     manifest_path(release).write_bytes(text.encode("latin-1"))
     refused(release, "cannot be read")

@@ -49,7 +49,10 @@ def plain(columns):
     order = [c for c in ("TOWN", "AGE", "SEX", "INCOME") if c in columns]
     types = {"TOWN": "VARCHAR", "AGE": "BIGINT", "SEX": "VARCHAR", "INCOME": "DOUBLE"}
     con.execute(f"CREATE TABLE data ({', '.join(f'{c} {types[c]}' for c in order)})")
-    rows = [[dict(zip(columns, row, strict=True))[c] for c in order] for row in expanded(make_table(columns))]
+    rows = [
+        [dict(zip(columns, row, strict=True))[c] for c in order]
+        for row in expanded(make_table(columns))
+    ]
     con.executemany(f"INSERT INTO data VALUES ({', '.join('?' * len(order))})", rows)
     return con
 
@@ -142,7 +145,7 @@ def test_refusals(release):
         release.sql("SELECT agge FROM data")
     with pytest.raises(QueryRefused, match="2 statements"):
         release.sql("SELECT 1; SELECT 2")
-    with pytest.raises(QueryRefused, match="cast"):
+    with pytest.raises(QueryRefused, match="Could not convert"):
         release.sql("SELECT CAST('x' AS INTEGER)")
     with pytest.raises(QueryRefused, match="too few, in the end"):
         release.sql("SELECT error('too few, in the end') FROM data").rows  # noqa: B018
@@ -177,7 +180,9 @@ def test_explain(release):
 
 
 def test_forms_of_a_result(release, tmp_path):
-    result = release.sql("SELECT town, sex IS NULL AS b, 0.5::DECIMAL(3,2) AS d FROM \"TOWN\", \"SEX\" LIMIT 3")
+    result = release.sql(
+        'SELECT town, sex IS NULL AS b, 0.5::DECIMAL(3,2) AS d FROM "TOWN", "SEX" LIMIT 3'
+    )
     assert result.types == ("VARCHAR", "BOOLEAN", "DECIMAL(3,2)")
     assert len(result) == 3
     frame = result.df()
@@ -191,7 +196,9 @@ def test_forms_of_a_result(release, tmp_path):
     assert answer["rows"][0] == [None, False, "0.50"]
     assert answer["table"] is None
     assert json.loads((tmp_path / "r.json").read_text()) == answer
-    far = release.sql("SELECT DATE '2020-02-03', TIMESTAMP '2020-02-03 04:05:06', 'inf'::DOUBLE, 1 AS x, 2 AS x")
+    far = release.sql(
+        "SELECT DATE '2020-02-03', TIMESTAMP '2020-02-03 04:05:06', 'inf'::DOUBLE, 1 AS x, 2 AS x"
+    )
     assert json.loads(far.to_json())["rows"] == [["2020-02-03", "2020-02-03 04:05:06", "inf", 1, 2]]
     assert far.rows[0][0] == datetime.date(2020, 2, 3)
 
@@ -283,11 +290,17 @@ def test_replaced_while_open(tmp_path):
         with open_release(path) as new:
             assert old.content_hash != new.content_hash
             assert old.sql("SELECT count(*) FROM data").rows == [(make_table(("SEX",)).n_rows,)]
-            assert new.sql("SELECT count(*) FROM data").rows == [(make_table(("SEX",), seed=1).n_rows,)]
+            assert new.sql("SELECT count(*) FROM data").rows == [
+                (make_table(("SEX",), seed=1).n_rows,)
+            ]
 
 
 def test_two_handles_and_a_plain_connection(path):
-    with open_release(path) as a, open_release(path) as b, duckdb.connect(str(path), read_only=True) as c:
+    with (
+        open_release(path) as a,
+        open_release(path) as b,
+        duckdb.connect(str(path), read_only=True) as c,
+    ):
         sql = "SELECT count(*) FROM catalog.tables"
         assert a.sql(sql).rows == b.sql(sql).rows == c.execute(sql).fetchall()
 
@@ -402,7 +415,7 @@ HOSTILE = [
     "WITH x AS (INSERT INTO catalog.notes VALUES (1, 'a', 'b') RETURNING *) SELECT * FROM x",
     "UPDATE catalog.notes SET note = ''",
     "DELETE FROM catalog.notes",
-    "DROP VIEW \"AGE\"",
+    'DROP VIEW "AGE"',
     "ALTER TABLE catalog.notes ADD COLUMN x INTEGER",
     "CREATE SECRET s (TYPE s3)",
     "PREPARE p AS SELECT 1",
@@ -420,7 +433,11 @@ HOSTILE = [
     "SELECT * FROM enable_logging()",
     "SELECT write_blob('{d}/out', 'x')",
 ]
-HARMLESS = {"SELECT * FROM duckdb_secrets()"}
+HARMLESS = {  # answered, and neither tell nor change anything
+    "SELECT * FROM duckdb_secrets()",
+    "SELECT * FROM which_secret('s3://x', 's3')",
+    "SELECT * FROM checkpoint()",
+}
 
 
 def fingerprints(*folders):
@@ -466,8 +483,15 @@ def test_every_function_that_sounds_like_files(release, planted):
     assert len(names) > 30
     before = fingerprints(planted, release.path.parent)
     for name, kind in names:
-        for argument in (f"{planted}/secret.csv", f"{planted}/secret.duckdb", f"{planted}/*", str(release.path)):
-            source = f"FROM \"{name}\"('{argument}')" if "table" in kind else f"\"{name}\"('{argument}')"
+        for argument in (
+            f"{planted}/secret.csv",
+            f"{planted}/secret.duckdb",
+            f"{planted}/*",
+            str(release.path),
+        ):
+            source = (
+                f"FROM \"{name}\"('{argument}')" if "table" in kind else f"\"{name}\"('{argument}')"
+            )
             gave = tried(release, f"SELECT * {source}" if "table" in kind else f"SELECT {source}")
             assert CANARY not in (gave or ""), name
             assert "secret.json" not in (gave or ""), name
@@ -495,7 +519,14 @@ def test_queries_reach_nothing_confidential():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     loaded = set(eval(done.stdout))
-    allowed = {"engine", "engine.errors", "engine.schema", "engine.card", "engine.manifest", "engine.decode"}
+    allowed = {
+        "engine",
+        "engine.errors",
+        "engine.schema",
+        "engine.card",
+        "engine.manifest",
+        "engine.decode",
+    }
     assert {m for m in loaded - allowed if not m.startswith("engine.store")} == set()
 
 

@@ -112,7 +112,7 @@ def test_catalogue_of_columns_and_codes(con):
     assert con.execute(codes, ["TOWN"]).fetchall() == [
         (None, None, "null", 0, 10),
         ("Bath", None, "value", 0, 10),
-        ("Ely, O'Neill \"x\"", None, "value", 1, 10),
+        ('Ely, O\'Neill "x"', None, "value", 1, 10),
         ("(other)", None, "other", 0, 10),
     ]
     incomes = con.execute(codes, ["INCOME"]).fetchall()
@@ -139,7 +139,9 @@ def test_cells_give_back_the_groups(con, columns):
 
 def test_cards_come_back_whole(con):
     card = make_card(make_table(("AGE", "TOWN")))
-    ((text, sd),) = sql_list(con, "SELECT card, noise_sd FROM catalog.cards WHERE name = 'AGE.TOWN'")
+    ((text, sd),) = sql_list(
+        con, "SELECT card, noise_sd FROM catalog.cards WHERE name = 'AGE.TOWN'"
+    )
     assert GeneratorCard.from_json(text) == card
     assert sd == card.noise_sd
 
@@ -174,7 +176,7 @@ def test_another_name_in_another_database(release):
         assert con.execute('SELECT count(*) FROM somewhere."AGE.SEX"').fetchone() == (24,)
 
 
-AWKWARD = ('n', "measured", "a.b", 'q"uote', "it's", "SELECT", "with space", "naïve", "i")
+AWKWARD = ("n", "measured", "a.b", 'q"uote', "it's", "SELECT", "with space", "naïve", "i")
 
 
 def test_awkward_column_names(tmp_path):
