@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from engine.opening import Progress as Report
 from engine.opening import silent
@@ -79,7 +80,9 @@ def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]
     listed = [list(row) for row in rows]
     for position, header in enumerate(headers):
         numeric = all(row[position][:1].isdigit() or row[position][:1] in "-<" for row in listed)
-        table.add_column(header, justify="right" if numeric and listed else "left", overflow="fold")
+        table.add_column(
+            Text(header), justify="right" if numeric and listed else "left", overflow="fold"
+        )
     for row in listed:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # as they are: "[bold]" in a name is no markup
     out().print(table)

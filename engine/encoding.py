@@ -337,8 +337,6 @@ def _microseconds(found: CellClass, cell: str) -> str:
 
 def _text(found: CellClass, cell: str) -> str:
     """Text as it is; whole numbers without ".0", for pandas holds integers with nulls as floats."""
-    if found == "other":
-        return "CAST(NULL AS VARCHAR)"
     if found in ("text", "blob"):
         return cell
     if found == "float":

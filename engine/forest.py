@@ -7,7 +7,7 @@ The result depends on the set of rows only, never on their order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,20 +82,26 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws) -> Measurement:
     trackers = [_tracker(entity, order, cells.n_rows) for entity in cells.entities]
     alive = np.ones(len(kind), dtype=bool)
     found: list[_Level] = []
+    last = np.zeros(0, dtype=np.int64)
     for depth in range(max(tops, default=0) + 1):
         edges = np.append(np.flatnonzero(parts <= depth), len(kind))
         living = np.flatnonzero(alive[edges[:-1]])
         if not len(living):
             break
         starts, ends = edges[living], edges[living + 1]
+        if found and np.array_equal(starts, found[-1].starts) and np.array_equal(ends, last):
+            # The runs of the depth above: the same sets draw the same.
+            found.append(replace(found[-1], depth=depth))
+            continue
         nodes = [tracker.nodes(starts, ends, draws) for tracker in trackers]
         passed = np.logical_and.reduce([draws.passes(node.sets) for node in nodes])
         chosen, log2_scale = _heaviest(nodes, passed)
         found.append(
             _Level(depth=depth, starts=starts[passed], nodes=chosen, log2_scale=log2_scale)
         )
+        last = ends[passed]
         alive = np.zeros(len(kind), dtype=bool)
-        alive[_spread(starts[passed], ends[passed])] = True
+        alive[_spread(starts[passed], last)] = True
     return _noised(cells, tops, kind, magnitude, found, draws)
 
 
@@ -145,17 +151,21 @@ def _noised(
     special = (node_kind == KIND_NULL) | (node_kind == KIND_OTHER)
     node_level[special] = 0  # null and other are single values at every depth
     index = magnitude[first] >> node_level.astype(np.int64)
-    n = np.zeros(len(first), dtype=np.int64)
-    scale = np.ones(n_depths, dtype=np.int64)
-    done = 0
-    for at in found:
-        run = slice(done, done + len(at.starts))
-        label = draws.label_noise(
-            cells.columns, node_kind[run], node_level[run], index[run], at.log2_scale
+    n = _joined([at.nodes.n_rows for at in found])
+    sets = EntitySets(
+        size=_joined([at.nodes.sets.size for at in found]),
+        lanes=np.concatenate([np.zeros((0, 2), np.uint64), *(at.nodes.sets.lanes for at in found)]),
+    )
+    log2 = _joined([np.full(len(at.starts), at.log2_scale) for at in found])
+    for log2_scale in sorted({at.log2_scale for at in found}):  # few: one draw for many depths
+        run = np.flatnonzero(log2 == log2_scale)
+        n[run] += draws.set_noise(sets.take(run), log2_scale)
+        n[run] += draws.label_noise(
+            cells.columns, node_kind[run], node_level[run], index[run], log2_scale
         )
-        n[run] = at.nodes.n_rows + draws.set_noise(at.nodes.sets, at.log2_scale) + label
+    scale = np.ones(n_depths, dtype=np.int64)
+    for at in found:
         scale[at.depth] = 1 << at.log2_scale
-        done = run.stop
     return Measurement(
         columns=cells.columns,
         depth=depth.astype(np.uint8),

@@ -53,6 +53,8 @@ class Opened:
     entities : tuple of EntityColumn
     columns : tuple of Column
         Columns that the tables use, sorted by name.
+    source_order : tuple of str
+        Names of the source's columns in its order, in which people are shown them.
     draws : StickyDraws
     fingerprint : str
         Keyed digest of all that decides a release.
@@ -62,6 +64,7 @@ class Opened:
     ingested: Ingested
     entities: tuple[EntityColumn, ...]
     columns: tuple[Column, ...]
+    source_order: tuple[str, ...]
     draws: StickyDraws
     fingerprint: str
 
@@ -90,8 +93,9 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
                 ingested=ingested,
                 entities=entities,
                 columns=tuple(c for c in ingested.columns if c.name in used),
+                source_order=source.columns,
                 draws=StickyDraws(key, spec.vintage, spec.privacy),
-                fingerprint=_fingerprint(spec, state, key),
+                fingerprint=_fingerprint(spec, state, source.columns, key),
             )
         except duckdb.Error as error:
             raise _in_our_words(error) from None
@@ -134,7 +138,9 @@ def _state(
     )
 
 
-def _fingerprint(spec: ReleaseSpec, state: VintageState, key: MasterKey) -> str:
+def _fingerprint(
+    spec: ReleaseSpec, state: VintageState, source_order: tuple[str, ...], key: MasterKey
+) -> str:
     """Keyed digest of data, spec, key and engine: equal where the releases would be equal."""
     parts = [
         ENGINE_VERSION,
@@ -143,6 +149,7 @@ def _fingerprint(spec: ReleaseSpec, state: VintageState, key: MasterKey) -> str:
         spec.mode,
         repr(asdict(state)),
         repr([asdict(c) for c in spec.columns]),
+        repr(source_order),
         repr(spec.tables),
         repr(spec.notes),
     ]

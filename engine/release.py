@@ -61,12 +61,11 @@ def build(
     check_target(out)
     with open_rows(spec, frame, report) as opened:
         order = fit_order(spec, opened, out)
+        # Before anything is staged: too few entities end the build here.
+        measured = measure_one_way(opened.ingested, opened.entities, opened.columns, opened.draws)
         with FitProcess(order) as fit:
             unfinished = tuple(t for t in order.header.tables if t not in fit.finished)
             todo = needed_tables(unfinished)
-            measured = measure_one_way(
-                opened.ingested, opened.entities, opened.columns, opened.draws
-            )
             done = 0
             for measurement in measurements(measured, todo, opened.draws):
                 done += len(fit.send(measurement, ahead=0 if jobs < 2 else AHEAD))
@@ -95,7 +94,7 @@ def fit_order(spec: ReleaseSpec, opened: Opened, out: Path) -> FitOrder:
         key_id=opened.key.id,
         privacy=asdict(privacy),
         engine_version=ENGINE_VERSION,
-        columns=tuple(c for c in spec.columns if c in opened.columns),
+        columns=tuple(sorted(opened.columns, key=lambda c: opened.source_order.index(c.name))),
         tables=spec.tables,
         notes=spec.notes,
     )

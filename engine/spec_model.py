@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import difflib
 from collections.abc import Iterable
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
@@ -175,8 +175,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     folded = {one.casefold(): one for one in known}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
-
-
-def kinds() -> tuple[str, ...]:
-    """All kinds a column can have."""
-    return get_args(ColumnKind)

@@ -79,7 +79,9 @@ def cells_of(rows, columns, tokens, additive) -> Cells:
             kinds.append(AdditiveEntities(lanes=lanes))
             continue
         pairs = Counter((where[codes], entities[k]) for codes, entities in rows)
-        as_array = np.array([(c, e, n) for (c, e), n in pairs.items()], dtype=np.int64).reshape(-1, 3)
+        as_array = np.array([(c, e, n) for (c, e), n in pairs.items()], dtype=np.int64).reshape(
+            -1, 3
+        )
         kinds.append(
             PairedEntities(
                 cell=as_array[:, 0], entity=as_array[:, 1], n_rows=as_array[:, 2], tokens=of_kind

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import duckdb
+import pytest
 
 from engine import keys
+from engine.cli import main
 from engine.simulation.census import simulate_census
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,8 +67,38 @@ def environment(tmp: Path | None = None, **more: str) -> dict[str, str]:
     }
 
 
-def tablepack(*words: object, cwd: Path, tmp: Path | None = None, text: str | None = None, **env: str):
-    """Run one command; gives exit code, standard output and standard error."""
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def tablepack(*words: object, cwd: Path, tmp: Path | None = None, text: str = "") -> Done:
+    """Run one command in this process: all of `main`, but without the second that starting Python takes."""
+    out, err = io.StringIO(), io.StringIO()
+    before = signal.getsignal(signal.SIGTERM)
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch("sys.argv", ["tablepack", *map(str, words)]),
+        mock.patch("sys.stdin", io.StringIO(text)),
+        mock.patch("tempfile.tempdir", None if tmp is None else str(tmp)),
+        mock.patch.dict(os.environ, {"COLUMNS": "200"}),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    signal.signal(signal.SIGTERM, before)
+    return Done(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def process(
+    *words: object, cwd: Path, tmp: Path | None = None, text: str | None = None, **env: str
+):
+    """Run one command as people do, in a process of its own."""
     return subprocess.run(
         [*COMMAND, *map(str, words)],
         cwd=cwd,
@@ -134,7 +171,8 @@ def counts(release: Path, *columns: str) -> dict[tuple, int]:
     listed = ", ".join('"' + c.replace('"', '""') + '"' for c in columns)
     with duckdb.connect(str(release), read_only=True) as con:
         view = con.execute(
-            "SELECT name FROM catalog.tables WHERE list_sort(columns) = list_sort(?)", [list(columns)]
+            "SELECT name FROM catalog.tables WHERE list_sort(columns) = list_sort(?)",
+            [list(columns)],
         ).fetchall()[0][0]
         quoted = '"' + view.replace('"', '""') + '"'
         rows = con.execute(f"SELECT {listed}, count(*) FROM main.{quoted} GROUP BY ALL").fetchall()

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from measure_fixture import cells_of, tokens_of
 
-from engine.cells import AdditiveEntities, Cells, DuckDBCells, EntityColumn, PairedEntities, _positions
+from engine.cells import (
+    AdditiveEntities,
+    Cells,
+    DuckDBCells,
+    EntityColumn,
+    PairedEntities,
+    _positions,
+)
 from engine.schema import NULL_CODE, OTHER_CODE
 
 MASK = 2**64 - 1
@@ -27,7 +34,8 @@ def source_of(rows, tokens, additive, threads=1):
         lanes = [x for k, e in enumerate(entities) for x in (e, *map(int, tokens[k][e]))]
         con.execute(f"INSERT INTO t VALUES ({', '.join('?' * len(names))})", [*codes, *lanes])
     columns = tuple(
-        EntityColumn(number=k, tokens=None if additive[k] else tokens[k]) for k in range(len(tokens))
+        EntityColumn(number=k, tokens=None if additive[k] else tokens[k])
+        for k in range(len(tokens))
     )
     return DuckDBCells(con, "t", {"A": "c0", "B": "c1", "C": "c2"}, columns)
 

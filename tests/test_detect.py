@@ -250,6 +250,24 @@ def test_entity_columns_are_numbers_or_texts():
     assert [columns[name].kind for name in "abc"] == ["integer", "text", "text"]
 
 
+def test_few_identifiers_are_identifiers_all_the_same():
+    frame = pd.DataFrame({"v": ["a", "b", "c"], "a_id": [1, 2, 3], "b_id": ["x", "y", "z"]})
+    detection = found(frame)
+    assert detection.entity_candidates == ("a_id", "b_id")
+    assert [(c.kind, c.value_type) for c in detection.columns[1:]] == [
+        ("integer",) * 2,
+        ("text",) * 2,
+    ]
+    assert detection.columns[1].detected == ("kind",)
+
+
+def test_a_table_of_a_duckdb_file_is_named(tmp_path):
+    with duckdb.connect(tmp_path / "d.duckdb") as con:
+        con.execute("CREATE TABLE t AS SELECT i AS v FROM range(30) r(i)")
+    spec = accepted(tmp_path, detect_source(tmp_path / "d.duckdb", table="t"))
+    assert (spec.source.format, spec.source.table) == ("duckdb", "t")
+
+
 def test_columns_that_cannot_be_read_are_left_out():
     table = pa.table({"v": [1, 2], "s": [{"a": 1}, {"a": 2}], "b": [b"x", b"y"]})
     detection = found(table)
@@ -265,7 +283,9 @@ def test_columns_that_cannot_be_read_are_left_out():
 
 def test_columns_named_like_ours():
     names = ["cell", "n", "m", "v", "source", "cells"]
-    frame = pd.DataFrame({name: many("a", "b") for name in names} | {"half": [n / 2 for n in range(24)]})
+    frame = pd.DataFrame(
+        {name: many("a", "b") for name in names} | {"half": [n / 2 for n in range(24)]}
+    )
     detection = found(frame)
     assert {detection.values[name] for name in names} == {("a", "b")}
     assert found(frame, ["n"]).columns[1].kind == "text"

@@ -54,7 +54,13 @@ GOLDEN_LABELS = [
     (("AGE", "SEX"), ((2, 2, 5), (2, 5, 2))),
     (("AGE", "SEX", "ZIP"), ((1, 0, 2**62), (3, 0, 0), (2, 1, 7))),
 ]
-GOLDEN_SETS = [(3, 1, 2), (5, 2**64 - 1, 0), (5, 0, 2**64 - 1), (7, 123456789, 987654321), (9, 0, 0)]
+GOLDEN_SETS = [
+    (3, 1, 2),
+    (5, 2**64 - 1, 0),
+    (5, 0, 2**64 - 1),
+    (7, 123456789, 987654321),
+    (9, 0, 0),
+]
 
 
 def golden_rows():
@@ -76,7 +82,9 @@ def golden_rows():
 
 def write_golden():
     """PYTHONPATH=.:tests python -c "import test_draws; test_draws.write_golden()"  (a new release format)."""
-    names = "key size lane_0 lane_1 columns label log2_scale set_noise label_noise passes outliers top"
+    names = (
+        "key size lane_0 lane_1 columns label log2_scale set_noise label_noise passes outliers top"
+    )
     with GOLDEN.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerows([names.split(), *golden_rows()])
@@ -106,7 +114,12 @@ def test_label_words_by_hand():
     kind = np.array([[2, 1], [0, 3]], dtype=np.uint8)
     level = np.array([[5, 63], [0, 0]], dtype=np.uint8)
     words = label_words(kind, level, np.array([[9, 0], [0, -1]]))
-    assert [w.tolist() for w in words] == [[2 << 8 | 5, 0], [9, 0], [1 << 8 | 63, 3 << 8], [0, 2**64 - 1]]
+    assert [w.tolist() for w in words] == [
+        [2 << 8 | 5, 0],
+        [9, 0],
+        [1 << 8 | 63, 3 << 8],
+        [0, 2**64 - 1],
+    ]
     assert label_words(kind[:, :0], level[:, :0], np.zeros((2, 0), dtype=np.int64)) == []
 
 
@@ -116,7 +129,9 @@ range_of = st.tuples(st.integers(0, 3), st.integers(0, 63), st.integers(0, 2**63
 @given(st.lists(st.tuples(range_of, range_of, range_of), min_size=2, max_size=6))
 def test_label_words_are_injective(drawn):
     parts = np.array(drawn, dtype=np.int64)
-    words = label_words(parts[..., 0].astype(np.uint8), parts[..., 1].astype(np.uint8), parts[..., 2])
+    words = label_words(
+        parts[..., 0].astype(np.uint8), parts[..., 1].astype(np.uint8), parts[..., 2]
+    )
     assert len({tuple(w[i] for w in words) for i in range(len(drawn))}) == len(set(drawn))
 
 
@@ -131,7 +146,16 @@ def test_labels_that_the_reference_confuses_differ():
         kind = np.full(index.shape, 2, dtype=np.uint8)
         return int(hashed_labels(names, kind, np.zeros_like(kind), index)[0])
 
-    seen = [bits(2, 5), bits(5, 2), bits(3, 3, 5), bits(3, 5, 5), bits(3, 5), bits(5), bits(3), bits(5, 5)]
+    seen = [
+        bits(2, 5),
+        bits(5, 2),
+        bits(3, 3, 5),
+        bits(3, 5, 5),
+        bits(3, 5),
+        bits(5),
+        bits(3),
+        bits(5, 5),
+    ]
     assert len(set(seen)) == len(seen)
 
 
@@ -142,7 +166,9 @@ def test_ten_million_labels_have_ten_million_bits():
             index = np.arange(50_000, dtype=np.int64)[:, None]
             where = np.full((50_000, 1), kind, dtype=np.uint8)
             found.append(hashed_labels((name,), where, np.full_like(where, level), index))
-    pairs = np.arange(5_000_000, dtype=np.int64) * 888_888_881 % 2**40  # an odd factor: all distinct
+    pairs = (
+        np.arange(5_000_000, dtype=np.int64) * 888_888_881 % 2**40
+    )  # an odd factor: all distinct
     index = np.column_stack([pairs >> 20, pairs & (2**20 - 1)])
     where = np.full(index.shape, 2, dtype=np.uint8)
     found.append(hashed_labels(("A", "B"), where, np.zeros_like(where), index))
@@ -185,7 +211,7 @@ def test_another_key_draws_alike_as_often_as_theory_says():
     for number in (1, 2):
         draws = sticky(number)
         counts.append(draws.set_noise(sets_of(50, N), 0) + draws.label_noise(("A",), *labels(N), 0))
-    share = np.exp(-np.arange(-20, 21) ** 2 / 4.0)
+    share = np.exp(-(np.arange(-20, 21) ** 2) / 4.0)
     share /= share.sum()
     expected = float((share**2).sum())  # 1 / (2 sqrt(pi) 1.41) = 0.199
     spread = math.sqrt(expected * (1 - expected) / N)
@@ -204,7 +230,11 @@ def drawn_per_purpose() -> dict[str, np.ndarray]:
     bits = {p: siphash(KEY.derive(p, VINTAGE), sets.words) for p in ("suppression", "flattening")}
     label = labels(MILLION)
     index2 = np.column_stack([label[2], np.zeros_like(label[2])])
-    pair = (np.full(index2.shape, 2, dtype=np.uint8), np.zeros(index2.shape, dtype=np.uint8), index2)
+    pair = (
+        np.full(index2.shape, 2, dtype=np.uint8),
+        np.zeros(index2.shape, dtype=np.uint8),
+        index2,
+    )
     return {
         "suppression bits": bits["suppression"].astype(float),
         "flattening bits": bits["flattening"].astype(float),
@@ -237,7 +267,9 @@ def test_purposes_are_uncorrelated():
 def test_squares_of_purposes_are_uncorrelated():
     drawn = np.array(list(drawn_per_purpose().values()))
     squares = (drawn - drawn.mean(axis=1, keepdims=True)) ** 2
-    squares = squares[squares.std(axis=1) > 1e-3 * squares.mean(axis=1)]  # a coin's square is constant
+    squares = squares[
+        squares.std(axis=1) > 1e-3 * squares.mean(axis=1)
+    ]  # a coin's square is constant
     assert len(squares) >= 12
     off = np.corrcoef(squares) - np.eye(len(squares))
     assert np.abs(off).max() <= 5 / math.sqrt(MILLION)

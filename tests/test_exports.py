@@ -75,7 +75,7 @@ def nulls_release(tmp_path, spellings):
         c.name: make_alphabet(c, [(0, 0), (2, 0), (2, 1)], values=("a,\"b'", " x\ny"))
         for c in columns
     }
-    tables = tuple((c.name,) for c in columns) + (tuple(c.name for c in columns),)
+    tables = (*((c.name,) for c in columns), tuple(c.name for c in columns))
     header = dataclasses.replace(HEADER, columns=columns, tables=tables)
     path = build_release(tmp_path / "nulls.duckdb", header=header, alphabets=alphabets)
     return path, tables, alphabets

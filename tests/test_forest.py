@@ -30,7 +30,8 @@ COLUMNS = ("A", "B", "C", "D")
 TOKENS = (tokens_of(40, 1), tokens_of(7, 2))
 
 codes = st.one_of(
-    st.integers(-3, 12), st.sampled_from([NULL_CODE, OTHER_CODE, HUGE, -HUGE, 2**40, -(2**32), 63, 64])
+    st.integers(-3, 12),
+    st.sampled_from([NULL_CODE, OTHER_CODE, HUGE, -HUGE, 2**40, -(2**32), 63, 64]),
 )
 
 
@@ -55,7 +56,13 @@ def inputs(draw):
     return rows, COLUMNS[:n_columns], tops, tokens, additive.get(kind, (False, False))
 
 
-DRAWS = [EXACT, Noiseless(threshold=3), Noiseless(threshold=2, outliers=1, top=3), STICKY, sticky(5)]
+DRAWS = [
+    EXACT,
+    Noiseless(threshold=3),
+    Noiseless(threshold=2, outliers=1, top=3),
+    STICKY,
+    sticky(5),
+]
 
 
 def check(rows, columns, tops, tokens, additive, draws):
@@ -84,11 +91,31 @@ def check(rows, columns, tops, tokens, additive, draws):
 @example(drawn=([], ("A", "B"), (0, 63), (TOKENS[1],), (False,)))
 @example(drawn=([((5,), (0,))], ("A",), (63,), (TOKENS[0],), (True,)))
 @example(drawn=([((5, -5, NULL_CODE), (0,))], ("A", "B", "C"), (2, 0, 5), (TOKENS[0],), (True,)))
-@example(drawn=([((NULL_CODE, NULL_CODE), (i,)) for i in range(9)], ("A", "B"), (2, 4), TOKENS[:1], (True,)))
-@example(drawn=([((OTHER_CODE, 3), (0,)) for _ in range(12)], ("A", "B"), (2, 4), TOKENS[1:], (False,)))
+@example(
+    drawn=(
+        [((NULL_CODE, NULL_CODE), (i,)) for i in range(9)],
+        ("A", "B"),
+        (2, 4),
+        TOKENS[:1],
+        (True,),
+    )
+)
+@example(
+    drawn=([((OTHER_CODE, 3), (0,)) for _ in range(12)], ("A", "B"), (2, 4), TOKENS[1:], (False,))
+)
 @example(drawn=([((HUGE,), (i,)) for i in range(9)], ("A",), (63,), TOKENS[:1], (True,)))
-@example(drawn=([((-HUGE, HUGE), (i,)) for i in range(9)], ("A", "B"), (63, 63), TOKENS[:1], (True,)))
-@example(drawn=([((-1 - i % 2, i % 3), (i,)) for i in range(30)], ("A", "B"), (1, 2), TOKENS[:1], (True,)))
+@example(
+    drawn=([((-HUGE, HUGE), (i,)) for i in range(9)], ("A", "B"), (63, 63), TOKENS[:1], (True,))
+)
+@example(
+    drawn=(
+        [((-1 - i % 2, i % 3), (i,)) for i in range(30)],
+        ("A", "B"),
+        (1, 2),
+        TOKENS[:1],
+        (True,),
+    )
+)
 def test_the_forest_is_its_slow_twin(draws, drawn):
     check(*drawn, draws)
 
@@ -204,9 +231,7 @@ def test_three_entities_are_shown_as_often_as_theory_says():
     tokens = (tokens_of(120, 9),)
     rows = [((i // 3 * 1024,), (i,)) for i in range(120)]
     cells = cells_of(rows, ("A",), tokens, (True,))
-    shown = sum(
-        int((grow(cells, (0,), sticky(number)).level == 0).sum()) for number in range(250)
-    )
+    shown = sum(int((grow(cells, (0,), sticky(number)).level == 0).sum()) for number in range(250))
     p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 40 * 250
     assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))
 
@@ -272,7 +297,7 @@ def test_entities_of_one_row_are_never_flattened():
 
 
 def test_one_person_of_ten_thousand_rows_moves_a_count_by_little():
-    """At most the top group's mean + 4 noise sd in 99.9 % of keys; 1,500 keys."""
+    """At most the top group's mean + 4 noise sd in 99.9 % of keys; 1,200 keys."""
     rng = np.random.default_rng(2)
     tokens = (tokens_of(40, 3),)
     others = {e: int(n) for e, n in enumerate(rng.integers(1, 11, size=39))}
@@ -280,13 +305,13 @@ def test_one_person_of_ten_thousand_rows_moves_a_count_by_little():
     without = cells_of(visits(others), ("A",), tokens, (False,))
     with_ = cells_of(visits(others | {39: 10_000}), ("A",), tokens, (False,))
     within = 0
-    for number in range(1_500):
+    for number in range(1_200):
         draws = sticky(number)
         a, b = grow(without, (0,), draws), grow(with_, (0,), draws)
         noise_sd = math.sqrt(2) * int(max(a.scale[0], b.scale[0]))
         assert b.scale[0] <= 16  # never scaled to the outlier itself
         within += abs(int(a.n[0]) - int(b.n[0])) <= top_mean + 4 * noise_sd
-    assert within >= 0.999 * 1_500
+    assert within >= 0.999 * 1_200
 
 
 def test_without_flattening_that_test_would_fail():
@@ -307,21 +332,32 @@ def test_an_outlier_moves_no_boundary():
     tokens = (tokens_of(61, 4),)
     values = rng.integers(0, 50, size=(60, 2)).tolist()
     rows = [((a, b % 3), (i,)) for i, (a, b) in enumerate(values)]
-    for number in range(60):
+    for number in range(40):
         draws = sticky(number)
         for columns, tops, cut in ((("A",), (63,), 1), (("A", "B"), (6, 2), 2)):
-            before = nodes_of(grown([(c[:cut], e) for c, e in rows], columns, tops, tokens, (True,), draws))
+            before = nodes_of(
+                grown([(c[:cut], e) for c, e in rows], columns, tops, tokens, (True,), draws)
+            )
             for far in (50_000, -1):
                 person = ((far, 1)[:cut], (60,))
                 after = nodes_of(
-                    grown([(c[:cut], e) for c, e in rows] + [person], columns, tops, tokens, (True,), draws)
+                    grown(
+                        [(c[:cut], e) for c, e in rows] + [person],
+                        columns,
+                        tops,
+                        tokens,
+                        (True,),
+                        draws,
+                    )
                 )
                 holds = {label for label in set(before) | set(after) if _holds(label, person[0])}
                 assert {k: v for k, v in after.items() if k not in holds} == {
                     k: v for k, v in before.items() if k not in holds
                 }
                 kept = {k for k in holds if k in before}
-                assert {k for k in holds if k in after} == kept  # the great ranges of all; none is new
+                assert {
+                    k for k in holds if k in after
+                } == kept  # the great ranges of all; none is new
 
 
 def _holds(label, codes_of_person) -> bool:
@@ -339,6 +375,8 @@ def test_boundaries_do_not_depend_on_the_data():
     rows = [((int(v),), (i,)) for i, v in enumerate(rng.integers(-900, 90_000, size=40))]
     for shift in (0, 1, 517):
         moved = [((c[0] + shift,), e) for c, e in rows]
-        for depth, ((kind, level, _),) in boundaries(grown(moved, ("A",), (63,), TOKENS[:1], (True,), EXACT)):
+        for depth, ((kind, level, _),) in boundaries(
+            grown(moved, ("A",), (63,), TOKENS[:1], (True,), EXACT)
+        ):
             assert level == 63 - depth
             assert kind in (KIND_NEGATIVE, KIND_NONNEGATIVE)

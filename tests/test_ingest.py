@@ -443,14 +443,30 @@ def test_long_values_weird_names_and_many_categories(tmp_path):
     assert codes(ingested)[::999] == list(range(100_000))[::999]
 
 
-OUR_NAMES = ["cell", "n", "m", "v", "value", "source", "rows", "id", "c0", "e0", "frame", "c0_null", "rowid"]
+OUR_NAMES = [
+    "cell",
+    "n",
+    "m",
+    "v",
+    "value",
+    "source",
+    "rows",
+    "id",
+    "c0",
+    "e0",
+    "frame",
+    "c0_null",
+    "rowid",
+]
 
 
 def test_columns_named_like_ours(tmp_path):
     frame = pd.DataFrame({name: [f"{name}1", f"{name}2"] for name in OUR_NAMES})
     with duckdb.connect(tmp_path / "d.duckdb") as other:
         other.register("f", frame)
-        other.execute("CREATE TABLE source AS SELECT * FROM f; CREATE TABLE rows AS SELECT * FROM f")
+        other.execute(
+            "CREATE TABLE source AS SELECT * FROM f; CREATE TABLE rows AS SELECT * FROM f"
+        )
     columns = [col("text", name) for name in OUR_NAMES]
     con = connection()
     spec = SourceSpec(path=str(tmp_path / "d.duckdb"), format="duckdb", table="source")

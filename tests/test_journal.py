@@ -149,9 +149,7 @@ def test_a_full_disk_leaves_the_old_journal(key, monkeypatch):
 
 
 def test_two_builds_pin_one_after_the_other(key):
-    threads = [
-        threading.Thread(target=pin_vintage, args=(key, f"v{i}", STATE)) for i in range(12)
-    ]
+    threads = [threading.Thread(target=pin_vintage, args=(key, f"v{i}", STATE)) for i in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -35,9 +35,18 @@ IDS += [dt.datetime(1970, 1, 1), "1970-01-01", float("inf")]
 
 def test_known_answers():
     assert KEY.id == "8e6a96fd365c3056"
-    assert KEY.derive("entity", "2024").hex() == "f19c7a6af34892d518fdc5409c22de443d8bc2744adc3097647d5281424cc6c8"
-    assert KEY.derive("label", "2024", ("AGE", "SEX")).hex() == "3a766b65eec86d503ae0941367df034da0cc3d5fb1f83e135bd8a90c92e92909"
-    assert KEY.derive("sampling", "2024", ()).hex() == "3e32906abe02b46ae729494ddf873557df5f2978d3dac86aebf6aa9125dc1e0f"
+    assert (
+        KEY.derive("entity", "2024").hex()
+        == "f19c7a6af34892d518fdc5409c22de443d8bc2744adc3097647d5281424cc6c8"
+    )
+    assert (
+        KEY.derive("label", "2024", ("AGE", "SEX")).hex()
+        == "3a766b65eec86d503ae0941367df034da0cc3d5fb1f83e135bd8a90c92e92909"
+    )
+    assert (
+        KEY.derive("sampling", "2024", ()).hex()
+        == "3e32906abe02b46ae729494ddf873557df5f2978d3dac86aebf6aa9125dc1e0f"
+    )
     tokens = entity_tokens(KEY.derive("entity", "2024"), [0, "", False, "é"], entity_column="id")
     assert [[f"{lane:016x}" for lane in token] for token in tokens.tolist()] == [
         ["191e5c65280e1225", "e03417d1dbf93ee3"],
@@ -116,7 +125,9 @@ def test_ids_of_unknown_types_are_refused():
 
 def test_derived_keys_differ_by_purpose_vintage_columns_and_key():
     seen = [KEY.derive(p, "v") for p in PURPOSES]
-    seen += [KEY.derive("label", v, c) for v in ("v", "w") for c in ((), ("a",), ("a", "b"), ("ab",))]
+    seen += [
+        KEY.derive("label", v, c) for v in ("v", "w") for c in ((), ("a",), ("a", "b"), ("ab",))
+    ]
     seen += [KEY.derive("label", "va", ()), key_number(1).derive("label", "v")]
     assert len(set(seen)) == len(seen)
     assert {len(k) for k in seen} == {32}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_fixture import ALPHABETS, AGE, TOWN, build_release, make_alphabet, make_table
+from release_fixture import AGE, ALPHABETS, TOWN, build_release, make_alphabet, make_table
 
 import engine.manifest
 from engine.errors import DamagedRelease, StoreError

@@ -61,7 +61,9 @@ def test_nodes_are_runs_and_neighbours_part_where_they_should(drawn):
 @given(cell_sets(), st.randoms(use_true_random=False))
 def test_the_order_of_distinct_cells_is_their_own(drawn, random):
     kind, magnitude, tops = drawn
-    distinct = sorted(set(zip(map(tuple, kind.tolist()), map(tuple, magnitude.tolist()), strict=True)))
+    distinct = sorted(
+        set(zip(map(tuple, kind.tolist()), map(tuple, magnitude.tolist()), strict=True))
+    )
     if not distinct:
         return
     shuffled = distinct[:]

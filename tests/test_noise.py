@@ -49,7 +49,10 @@ def test_siphash_known_answers(length):
     )
 
 
-@given(st.lists(st.tuples(word, word, word), min_size=1, max_size=5), st.binary(min_size=16, max_size=40))
+@given(
+    st.lists(st.tuples(word, word, word), min_size=1, max_size=5),
+    st.binary(min_size=16, max_size=40),
+)
 def test_siphash_is_its_slow_twin(messages, key):
     columns = [np.array(part, dtype=np.uint64) for part in zip(*messages, strict=True)]
     fast, fast_wide = siphash(key, columns), siphash128(key, columns)
@@ -94,12 +97,21 @@ def test_gaussian_table_is_the_discrete_gaussian():
         edges = np.cumsum(share / share.sum())[:-1]
         assert len(thresholds) == 2 * -first
         assert np.all(np.diff(thresholds.astype(object)) >= 0)
-        np.testing.assert_allclose(thresholds.astype(float) / 2.0**64, edges, rtol=1e-11, atol=2**-63)
+        np.testing.assert_allclose(
+            thresholds.astype(float) / 2.0**64, edges, rtol=1e-11, atol=2**-63
+        )
 
 
 def test_gaussian_known_answers():
     assert gaussian_table(0)[0] == -9
-    assert [int(t) for t in gaussian_table(0)[1][6:12]] == [84249442284977801, 1080206978517033880, 5543778983169066799, 12902965090540484816, 17366537095192517735, 18362494631424573814]
+    assert [int(t) for t in gaussian_table(0)[1][6:12]] == [
+        84249442284977801,
+        1080206978517033880,
+        5543778983169066799,
+        12902965090540484816,
+        17366537095192517735,
+        18362494631424573814,
+    ]
     assert int(gaussian_table(10)[1][9216]) == 9226965389465492264
 
 

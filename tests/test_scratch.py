@@ -7,9 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from engine import scratch as scratch_module
 from engine.errors import StoreError
+from engine.scratch import _encrypt_spills as encrypt
 from engine.scratch import confidential_connection, scratch_directory
 
 REPO = Path(__file__).resolve().parent.parent
@@ -157,6 +160,21 @@ def test_rows_on_disk_stay_in_the_scratch_directory_and_are_not_readable_there()
         con.close()
     if can_encrypt == (True,):
         assert found == 0
+
+
+def test_a_duckdb_that_cannot_encrypt_works_without(monkeypatch):
+    class Plain:
+        def execute(self, sql):
+            raise duckdb.CatalogException("no such setting")
+
+    monkeypatch.setattr(scratch_module, "_encrypt_spills", lambda con: encrypt(Plain()))
+    with scratch_directory() as scratch:
+        con = confidential_connection(scratch, on_disk=True)
+        con.execute("CREATE TABLE rows AS SELECT 1 AS a")
+        assert con.execute(
+            "SELECT encrypted FROM duckdb_databases() WHERE database_name = 'scratch'"
+        ).fetchone() == (False,)
+        con.close()
 
 
 def test_a_file_that_cannot_be_made(tmp_path):

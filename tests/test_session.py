@@ -141,7 +141,7 @@ def test_refusals(release):
     assert refused.value.exit_code == 5
     assert 'columns = ["INCOME", "TOWN"]' in str(refused.value)
     assert ("AGE", "TOWN") in refused.value.nearest
-    with pytest.raises(NotAnswerable, match="no column 'agge'. Near: AGE"):
+    with pytest.raises(NotAnswerable, match=r"no column 'agge'\. Near: AGE"):
         release.sql("SELECT agge FROM data")
     with pytest.raises(QueryRefused, match="2 statements"):
         release.sql("SELECT 1; SELECT 2")
@@ -161,9 +161,9 @@ def test_tables_and_cards(release):
     assert list(release.columns) == ["TOWN", "AGE", "SEX", "INCOME"]
     assert release.title == "A tiny release"
     assert "Made by hand." in release.notes
-    with pytest.raises(NotAnswerable, match="There is no table of INCOME, TOWN. Nearest: "):
+    with pytest.raises(NotAnswerable, match=r"There is no table of INCOME, TOWN\. Nearest: "):
         release.table("TOWN", "INCOME")
-    with pytest.raises(NotAnswerable, match="no column 'SECKS'. Near: SEX"):
+    with pytest.raises(NotAnswerable, match=r"no column 'SECKS'\. Near: SEX"):
         release.card("SECKS")
     with pytest.raises(NotAnswerable, match="no table of no column"):
         release.table()
@@ -247,7 +247,7 @@ def test_many_threads_at_once(release):
     def ask(column):
         try:
             counts.extend(release.sql(f"SELECT {column} FROM data").rows for _ in range(10))
-        except Exception as error:
+        except QueryRefused as error:
             errors.append(error)
 
     threads = [threading.Thread(target=ask, args=(c,)) for c in ("age", "sex", "town", "income")]
@@ -270,7 +270,7 @@ def test_many_threads_at_once(release):
 def test_long_statements_are_stopped(path, sql):
     with open_release(path, timeout_s=0.5) as release:
         begun = time.monotonic()
-        with pytest.raises(QueryRefused, match="stopped after 0.5 seconds"):
+        with pytest.raises(QueryRefused, match=r"stopped after 0\.5 seconds"):
             release.sql(sql).rows  # noqa: B018
         assert time.monotonic() - begun < 30
         assert release.sql("SELECT 1").rows == [(1,)]
@@ -454,8 +454,9 @@ def tried(release, sql):
     try:
         return release.sql(sql).to_json()
     except QueryRefused as error:
-        assert CANARY not in str(error)
-        return None
+        refusal = str(error)
+    assert CANARY not in refusal
+    return None
 
 
 @pytest.mark.parametrize("sql", HOSTILE)

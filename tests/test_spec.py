@@ -415,6 +415,10 @@ def test_column_mistakes(write, lines, message):
             'kind = "timestamp"\ndomain = { min = 2020-01-01T00:00:00Z, max = 2020-01-02T00:00:00 }',
             {"bounds": (dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2))},
         ),
+        (
+            'kind = "timestamp"\ndomain = { min = "2020-01-01T00:00:00", max = "2020-01-02 12:00" }',
+            {"bounds": (dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2, 12))},
+        ),
         ('kind = "boolean"\npublic = true', {"bounds": (False, True), "public": True}),
         (
             'kind = "category"\ntype = "boolean"\ndomain = [true, false]\nlabels = { true = "yes" }',

@@ -1,0 +1,247 @@
+"""What may not change a release: row order, column order, other tables, jobs, CPU features, hash seeds, the format of
+the source. And what must: the key."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from numpy._core import _multiarray_umath as umath
+from pipeline_fixture import CENSUS, TWELVE, process, table_hashes, tablepack, write_spec
+
+import engine
+from engine.api import read
+from engine.release import build
+
+KEY = bytes(range(7, 39))
+NO_ENTITY = {name: c for name, c in CENSUS.items() if name != "person_id"}
+TWO_ENTITIES = CENSUS | {"household_id": {"kind": "integer"}}
+CASES = {
+    "one entity column": (CENSUS, ("person_id",)),
+    "two entity columns": (TWO_ENTITIES, ("person_id", "household_id")),
+    "no entity column": (NO_ENTITY, ()),
+}
+
+
+def spec_in(folder: Path, path: object, columns, entities, tables=TWELVE, **more) -> Path:
+    """A spec in a folder of its own: its journal has seen nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    key = folder / "my.key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    return write_spec(folder, path, columns, tables, entities=entities, **more)
+
+
+def hashes_of(folder: Path, path: object, columns, entities, *, jobs=2, **more):
+    """Table hashes of a build in this process."""
+    spec = spec_in(folder, path, columns, entities, **more)
+    build(read(spec), folder / "r.duckdb", jobs=jobs)
+    return table_hashes(folder / "r.duckdb")
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, census, tmp_path_factory):
+    """Columns, entities and the hashes of the plain build from Parquet, with two jobs."""
+    columns, entities = CASES[request.param]
+    folder = tmp_path_factory.mktemp("plain")
+    plain = hashes_of(folder, census / "people.parquet", columns, entities)
+    assert len(plain) == len(TWELVE)
+    assert len(set(plain.values())) == len(TWELVE)
+    return columns, entities, plain
+
+
+def shuffled_table(census: Path, target: Path) -> Path:
+    """The people in a table of a DuckDB file, rows and columns in another order."""
+    frame = pq.read_table(census / "people.parquet")
+    rng = np.random.default_rng(1)
+    mixed = frame.take(rng.permutation(frame.num_rows)).select(
+        rng.permutation(frame.column_names).tolist()
+    )
+    with duckdb.connect(str(target)) as con:
+        con.register("mixed", mixed)
+        con.execute("CREATE TABLE people AS FROM mixed")
+    return target
+
+
+def test_csv_with_one_job_gives_what_parquet_with_two_gives(case, census, tmp_path):
+    columns, entities, plain = case
+    assert hashes_of(tmp_path, census / "people.csv", columns, entities, jobs=1) == plain
+
+
+def test_row_order_column_order_and_more_tables_change_nothing(case, census, tmp_path):
+    """All at once, from a DuckDB table; the columns of every table in another order too."""
+    columns, entities, plain = case
+    source = shuffled_table(census, tmp_path / "people.duckdb")
+    backwards = dict(reversed(columns.items()))
+    more = [("income", "age"), ("sex", "carer"), ("sex", "birth_country", "age")]
+    asked = [*more, *(tuple(reversed(t)) for t in reversed(TWELVE))]
+    found = hashes_of(tmp_path, source, backwards, entities, tables=asked)
+    assert {t: found[t] for t in plain} == plain
+    assert len(found) == len(asked)
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow", "pandas of Arrow types"])
+def test_frames_and_fewer_tables_give_what_their_file_gives(case, census, tmp_path, form):
+    columns, entities, plain = case
+    if form != "pandas" and entities != ("person_id",):
+        pytest.skip("one kind of entity is enough for every kind of frame")
+    path = census / "people.parquet"
+    frame = {
+        "pandas": lambda: pd.read_parquet(path),
+        "arrow": lambda: pq.read_table(path),
+        "pandas of Arrow types": lambda: pd.read_parquet(path, dtype_backend="pyarrow"),
+    }[form]()
+    frame = frame.select(list(columns)) if form == "arrow" else frame[list(columns)]
+    few = [TWELVE[0], TWELVE[3], TWELVE[6], TWELVE[8], TWELVE[10]]
+    spec = read(spec_in(tmp_path, path, columns, entities))
+    engine.build(
+        frame,
+        out=tmp_path / "r.duckdb",
+        tables=few,
+        key=tmp_path / "my.key",
+        columns=spec.columns,
+        entities=entities,
+        vintage=spec.vintage,
+    ).close()
+    assert table_hashes(tmp_path / "r.duckdb") == {t: plain[t] for t in few}
+
+
+def switched_off() -> list[str]:
+    """CPU features that numpy could use here beyond what it was built for."""
+    return [f for f in umath.__cpu_dispatch__ if umath.__cpu_features__.get(f)]
+
+
+@pytest.mark.skipif(
+    not switched_off(), reason="numpy uses no CPU feature here that could be switched off"
+)
+def test_cpu_features_and_hash_seeds_change_nothing(census, tmp_path):
+    columns, entities = CASES["no entity column"]
+    path = census / "people.parquet"
+    plain = hashes_of(tmp_path / "plain", path, columns, entities)
+    spec = spec_in(tmp_path / "bare", path, columns, entities)
+    done = process(
+        "build", spec, "-o", "r.duckdb", "--json",
+        cwd=tmp_path / "bare",
+        NPY_DISABLE_CPU_FEATURES=" ".join(switched_off()),
+        PYTHONHASHSEED="1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert table_hashes(tmp_path / "bare" / "r.duckdb") == plain
+
+
+# Another key.
+
+
+def noise_equal_share(sd: float) -> float:
+    """P(two independent discrete Gaussians of this sd are equal): their difference has sd * sqrt(2)."""
+    return 1 / (sd * math.sqrt(2) * math.sqrt(2 * math.pi))
+
+
+def test_another_key_gives_other_counts_as_often_as_theory_says(tmp_path):
+    """Single values of a column of many well-filled values: noise sd sqrt(2) a count, then scaled in the tree.
+
+    Locking moves a leaf by less than the noise (its parent has the same noise for twice the rows), so the sd of a
+    published count lies between about 1 and sqrt(2): the share of equal counts between 0.19 and 0.29. With 400
+    values, six standard errors are 0.13 at most; counts that ignored the key would be equal everywhere.
+    """
+    values = np.repeat(np.arange(400), 60)
+    frame = pd.DataFrame({"id": np.arange(len(values)), "v": values})
+    found = []
+    for number in range(2):
+        engine.new_key(tmp_path / f"{number}.key")
+        with engine.build(
+            frame, out=tmp_path / f"{number}.duckdb", tables=[["v"]],
+            key=tmp_path / f"{number}.key", entities=["id"],
+        ) as release:  # fmt: skip
+            rows = dict(release.sql("SELECT v, count(*) FROM data GROUP BY v").rows)
+        found.append(np.array([rows.get(v, 0) for v in range(400)]))
+    equal = float(np.mean(found[0] == found[1]))
+    theory = noise_equal_share(math.sqrt(2))
+    assert theory == pytest.approx(0.1995, abs=1e-4)
+    standard_error = math.sqrt(0.2 * 0.8 / 400)
+    assert theory - 5 * standard_error <= equal <= noise_equal_share(1.0) + 5 * standard_error
+    for counts in found:
+        assert 0.9 <= np.std(counts - 60) <= 1.7
+
+
+def test_another_key_keeps_the_shape_but_no_table(census, tmp_path):
+    columns, entities = CASES["one entity column"]
+    path = census / "people.parquet"
+    first = hashes_of(tmp_path / "first", path, columns, entities)
+    spec = spec_in(tmp_path / "second", path, columns, entities)
+    (tmp_path / "second" / "my.key").write_bytes(bytes(32))
+    build(read(spec), tmp_path / "second" / "r.duckdb")
+    second = table_hashes(tmp_path / "second" / "r.duckdb")
+    assert set(second) == set(first)
+    assert all(second[t] != first[t] for t in first)
+
+
+# Vintages.
+
+
+@pytest.fixture
+def pinned(census, tmp_path):
+    """A folder where a vintage was built from a file that can be changed."""
+    shutil.copy(census / "people.parquet", tmp_path / "people.parquet")
+    spec = write_spec(tmp_path, "people.parquet", CENSUS, [("age", "sex")])
+    done = tablepack("build", spec, "-o", "r.duckdb", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path, spec
+
+
+def change(path: Path) -> None:
+    frame = pd.read_parquet(path)
+    frame.loc[3, "age"] = (frame.loc[3, "age"] + 1) % 100
+    frame.to_parquet(path)
+
+
+def test_changed_data_under_the_same_vintage_is_refused(pinned):
+    folder, spec = pinned
+    change(folder / "people.parquet")
+    before = (folder / "r.duckdb").read_bytes()
+    for words in (
+        ("build", spec, "-o", "r.duckdb"),
+        ("build", spec, "-o", "new.duckdb"),
+        ("plan", spec),
+    ):
+        done = tablepack(*words, cwd=folder)
+        assert done.returncode == 3
+        assert "the content of column age" in done.stderr
+        assert "release.vintage a new name" in " ".join(done.stderr.split())
+    assert (folder / "r.duckdb").read_bytes() == before
+    assert sorted(p.name for p in folder.glob("*.tmp")) == []
+    assert not (folder / "new.duckdb").exists()
+
+
+def test_changed_data_under_a_new_vintage_is_built(pinned):
+    folder, spec = pinned
+    before = table_hashes(folder / "r.duckdb")
+    change(folder / "people.parquet")
+    spec.write_text(spec.read_text().replace('"2021"', '"2022"'))
+    done = tablepack("build", spec, "-o", "r.duckdb", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["vintage"] == "2022"
+    assert table_hashes(folder / "r.duckdb") != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("[source]", '[privacy]\nprofile = "strict"\n[source]', "the privacy parameters"),
+        ('entities = ["person_id"]', "entities = []", "the entity columns"),
+        ("resolution = 0.125", "resolution = 0.25", "the encoding of column travel_km"),
+    ],
+)  # fmt: skip
+def test_other_settings_under_the_same_vintage_are_refused(pinned, old, new, what):
+    folder, spec = pinned
+    spec.write_text(spec.read_text().replace(old, new))
+    done = tablepack("build", spec, "-o", "other.duckdb", cwd=folder)
+    assert done.returncode == 3
+    assert what in done.stderr

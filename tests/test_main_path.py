@@ -1,0 +1,338 @@
+"""The whole way on a simulated census: commands in the order of the README, and the events file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from pipeline_fixture import (
+    ROOT,
+    content_of,
+    counts,
+    left_over,
+    process,
+    table_hashes,
+    tablepack,
+    write_spec,
+)
+
+import engine
+from engine.entities import add_tokens
+from engine.ingest import ingest
+from engine.keys import MasterKey
+from engine.measure import measure_one_way
+from engine.opening import StickyDraws
+from engine.params import PROFILES
+from engine.schema import Column, SourceSpec
+from engine.scratch import confidential_connection, scratch_directory
+from engine.sources import open_source
+
+PEOPLE = 2_000
+NOISE_SD = 2**0.5
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Every step of the demo, its output kept."""
+    folder = tmp_path_factory.mktemp("demo")
+    tmp = folder / "tmp"
+    tmp.mkdir()
+    steps = {}
+
+    def step(name, *words, text=None):
+        steps[name] = process(*words, cwd=folder, tmp=tmp, text=text)
+        assert steps[name].returncode == 0, steps[name].stderr
+
+    step("simulate", "simulate", "census", "--people", PEOPLE, "--seed", 5, "--csv")
+    step("init", "init", "census/people.parquet", "-o", "found.toml", "--entity", "person_id")
+    shutil.copy(ROOT / "releases" / "demo.toml", folder / "release.toml")
+    step("key", "key", "new", "census.key")
+    step("plan", "plan", "release.toml", "--json")
+    step("plan for people", "plan", "release.toml")
+    (folder / "out").mkdir()
+    step("build", "build", "release.toml", "-o", "out/census.duckdb", "--json")
+    return folder, steps
+
+
+@pytest.fixture(scope="module")
+def people(demo):
+    return pd.read_parquet(demo[0] / "census" / "people.parquet")
+
+
+@pytest.fixture(scope="module")
+def release(demo):
+    return demo[0] / "out" / "census.duckdb"
+
+
+def test_the_plan_is_what_the_build_makes(demo, release):
+    planned = json.loads(demo[1]["plan"].stdout)
+    published = {tuple(t["columns"]): t for t in planned["tables"] if t["published"]}
+    with engine.open(release) as opened:
+        cards = {columns: opened.card(*columns) for columns in opened.tables}
+    assert set(published) == set(cards)
+    assert {c: t["cells"] for c, t in published.items()} == {
+        c: card.cells_released for c, card in cards.items()
+    }
+    for columns, card in cards.items():
+        assert published[columns]["noise_sd"] == pytest.approx(card.noise_sd, abs=1e-3)
+    assert any("release" in w or "groups too small" in w for w in planned["warnings"])
+    assert demo[1]["plan"].stderr == ""
+    assert f"{len(cards)} tables" in demo[1]["plan for people"].stdout
+
+
+def test_build_json_names_the_release(demo, release):
+    told = json.loads(demo[1]["build"].stdout)
+    assert told["path"] == "out/census.duckdb"
+    assert told["tables"] == len(table_hashes(release))
+    assert told["bytes"] == release.stat().st_size
+    assert demo[1]["build"].stderr == ""
+
+
+def test_nothing_is_left_but_release_and_manifest(demo, release):
+    assert sorted(p.name for p in release.parent.iterdir()) == [
+        "census.duckdb",
+        "census.duckdb.manifest.json",
+    ]
+    assert left_over(demo[0] / "tmp") == []
+
+
+def test_building_again_gives_the_same_release(demo, release):
+    folder, steps = demo
+    again = tablepack(
+        "build", "release.toml", "-o", "again.duckdb", "--jobs", 1, "--json", cwd=folder
+    )
+    assert again.returncode == 0, again.stderr
+    told = json.loads(steps["build"].stdout)
+    assert json.loads(again.stdout)["content_hash"] == told["content_hash"]
+    assert table_hashes(folder / "again.duckdb") == table_hashes(release)
+
+
+def test_counts_are_near_the_truth(people, release):
+    """One-way counts of sex: two layers of sd 1, so 6 sd is never seen but for a fault."""
+    truth = people["sex"].value_counts()
+    shown = counts(release, "sex")
+    assert {k[0] for k in shown} == set(truth.index)
+    for (sex,), n in shown.items():
+        assert abs(n - truth[sex]) <= 6 * NOISE_SD
+    assert abs(sum(shown.values()) - PEOPLE) <= 6 * NOISE_SD
+
+
+def test_every_table_has_the_same_total(release):
+    with engine.open(release) as opened:
+        rows = {opened.card(*columns).rows for columns in opened.tables}
+    assert len(rows) == 1
+
+
+def test_show(demo, release):
+    folder, _ = demo
+    listed = tablepack("show", "out/census.duckdb", cwd=folder)
+    assert listed.returncode == 0
+    assert "activity, health, region, sex" in listed.stdout
+    told = json.loads(tablepack("show", "out/census.duckdb", "--json", cwd=folder).stdout)
+    assert len(told["cards"]) == told["tables"]
+    assert {tuple(c["columns"]) for c in told["cards"]} == set(table_hashes(release))
+    one = tablepack("show", "out/census.duckdb", "--table", "sex,age", cwd=folder)
+    assert "combinations of age, sex" in one.stdout
+    card = json.loads(
+        tablepack("show", "out/census.duckdb", "--table", "sex, age", "--json", cwd=folder).stdout
+    )
+    assert card["columns"] == ["age", "sex"]
+    assert card["low_threshold"] == 3
+
+
+def test_sql_names_the_table_and_its_noise(demo, release):
+    folder, _ = demo
+    query = "SELECT sex, count(*) AS n FROM data GROUP BY sex ORDER BY sex"
+    answer = tablepack("sql", "out/census.duckdb", query, "--format", "json", cwd=folder)
+    told = json.loads(answer.stdout)
+    assert told["table"] == ["sex"]
+    assert told["noise_sd"] == pytest.approx(NOISE_SD)
+    assert {(sex,): n for sex, n in told["rows"]} == counts(release, "sex")
+    assert "Answered from table sex" in answer.stderr
+    from_stdin = tablepack(
+        "sql", "out/census.duckdb", "-", "--format", "csv", cwd=folder, text=query
+    )
+    lines = from_stdin.stdout.splitlines()
+    assert lines[0] == "sex,n"
+    assert lines[1:] == [f"{sex},{n}" for sex, n in told["rows"]]
+
+
+def test_sql_writes_files(demo):
+    folder, _ = demo
+    query = "SELECT age, count(*) AS n FROM data GROUP BY age ORDER BY age"
+    for form in ("csv", "json", "parquet", "table"):
+        done = tablepack(
+            "sql", "out/census.duckdb", query, "--format", form, "-o", f"answer.{form}", cwd=folder
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == ""
+    csv = pd.read_csv(folder / "answer.csv")
+    assert csv.equals(pd.read_parquet(folder / "answer.parquet"))
+    rows = json.loads((folder / "answer.json").read_text())["rows"]
+    assert rows == csv.to_numpy().tolist()
+    assert "age" in (folder / "answer.table").read_text()
+
+
+def test_explain_runs_nothing(demo):
+    folder, _ = demo
+    told = tablepack(
+        "sql", "out/census.duckdb", "SELECT max(age) FROM data", "--explain", cwd=folder
+    )
+    assert told.returncode == 0
+    assert "Reads age." in told.stdout
+    assert "Answered from age." in told.stdout
+    assert "max(" not in told.stdout
+
+
+def test_export_has_the_kinds_of_the_source(demo, people, release):
+    folder, _ = demo
+    done = tablepack("export", "out/census.duckdb", "csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert len(list((folder / "csv").iterdir())) == len(table_hashes(release))
+    frame = pd.read_csv(folder / "csv" / "activity.age.sex.csv")
+    assert list(frame.columns) == [c for c in people.columns if c in ("activity", "age", "sex")]
+    assert set(frame["activity"].dropna()) <= set(people["activity"].dropna())
+    assert set(frame["age"]) <= set(range(106))
+    rent = (folder / "csv" / "rent_weekly.csv").read_text().splitlines()[1:]
+    shown = [line.strip('"') for line in rent]
+    assert any(shown)
+    assert any(not line for line in shown)
+    assert all(line == "" or line[-3] == "." for line in shown)
+    done = tablepack(
+        "export",
+        "out/census.duckdb",
+        "one",
+        "--table",
+        "sex,age",
+        "--format",
+        "parquet",
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in (folder / "one").iterdir()] == ["age.sex.parquet"]
+    assert len(pd.read_parquet(folder / "one" / "age.sex.parquet")) == sum(
+        counts(release, "sex").values()
+    )
+
+
+def test_public_values_and_placeholder(people, release):
+    held = {v for (v,) in counts(release, "birth_country")}
+    assert held - {None} <= set(people["birth_country"].dropna()) | {"(other)"}
+
+
+def test_doctor(demo):
+    folder, _ = demo
+    told = tablepack("doctor", "out/census.duckdb", "--json", cwd=folder)
+    assert told.returncode == 0, told.stderr
+    found = {f["check"]: f["ok"] for f in json.loads(told.stdout)}
+    assert found == {"versions": True, "draws": True, "scratch": True, "release": True}
+
+
+def test_plain_duckdb_understands_the_file(release):
+    """The file explains itself without our package."""
+    with duckdb.connect(str(release), read_only=True) as con:
+        (n,) = con.execute('SELECT count(*) FROM main."sex"').fetchone()
+        notes = con.execute("SELECT note FROM catalog.notes").fetchall()
+        comments = con.execute(
+            "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND comment IS NOT NULL"
+        ).fetchone()
+    assert abs(n - PEOPLE) < 20
+    assert ("Simulated people: nobody is described.",) in notes
+    assert comments[0] >= len(table_hashes(release))
+
+
+def test_the_spec_that_init_writes_builds_as_it_is(demo):
+    folder, steps = demo
+    assert "review every column" in steps["init"].stderr
+    text = (folder / "found.toml").read_text()
+    assert text.count("[[tables]]") == 2
+    head, _, _ = text.partition("[[tables]]")
+    (folder / "found.toml").write_text(head + '[[tables]]\ncolumns = ["age", "sex"]\n')
+    missing = tablepack("plan", "found.toml", cwd=folder)
+    assert missing.returncode == 2
+    assert "tablepack key new found.key" in missing.stderr
+    assert tablepack("key", "new", "found.key", cwd=folder).returncode == 0
+    built = tablepack("build", "found.toml", "-o", "found.duckdb", cwd=folder)
+    assert built.returncode == 0, built.stderr
+
+
+# The events file: many rows a person.
+
+EVENTS = {
+    "person_id": {"kind": "integer"},
+    "visit_date": {"kind": "date"},
+    "visit_at": {"kind": "timestamp"},
+    "department": {"kind": "category"},
+    "reason": {"kind": "text"},
+    "amount": {"kind": "decimal", "resolution": 0.01},
+}
+
+
+def test_events_of_many_rows_a_person_build(tmp_path, census):
+    tables = [("visit_date",), ("visit_at",), ("department", "reason"), ("amount", "department")]
+    spec = write_spec(tmp_path, census / "events.parquet", EVENTS, tables)
+    built = tablepack("build", spec, "-o", "events.duckdb", "--json", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    events = pd.read_parquet(census / "events.parquet")
+    with engine.open(tmp_path / "events.duckdb") as opened:
+        card = opened.card("amount", "department")
+        assert card.noise_sd_total >= 4 * NOISE_SD  # scaled to what the heavier entities bring
+        shown = opened.sql("SELECT department, count(*) FROM data GROUP BY 1").rows
+        (middle,) = opened.sql("SELECT median(visit_at) FROM data").rows[0]
+    truth = events["department"].value_counts()
+    for department, n in shown:
+        # Raked to the departments alone, whose noise is at most that of the total; flattening takes rows.
+        assert abs(n - truth[department]) <= 6 * card.noise_sd_total + 0.2 * truth[department]
+    assert abs(middle - events["visit_at"].median()) < pd.Timedelta(days=30)
+    assert set(table_hashes(tmp_path / "events.duckdb")) == set(tables)
+
+
+def _total_of(frame: pd.DataFrame, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
+    """The noisy total under many keys, with its released scale."""
+    columns = (
+        Column(name="id", kind="integer", value_type="integer"),
+        Column(name="x", kind="integer", value_type="integer"),
+    )
+    totals, scales = [], []
+    for number in range(n_keys):
+        key = MasterKey(number.to_bytes(32, "little"))
+        with scratch_directory() as place:
+            con = confidential_connection(place, threads=1)
+            source = SourceSpec(path=None, format="frame", entities=("id",))
+            opened = open_source(con, source, frame)
+            ingested = ingest(con, opened, columns, ("id",))
+            entities = add_tokens(ingested, key, "1", ())
+            draws = StickyDraws(key, "1", PROFILES["standard"])
+            total = measure_one_way(ingested, entities, (), draws).one_way[""]
+            con.close()
+        totals.append(int(total.n[0]))
+        scales.append(int(total.scale[0]))
+    return np.array(totals), np.array(scales)
+
+
+def test_one_person_with_10_000_rows_moves_the_total_by_a_top_group_at_most(scratch):
+    """Everybody has 1 to 8 rows, so the mean of any top group is 8 at most; the giant is cut to it."""
+    rng = np.random.default_rng(3)
+    ids = np.repeat(np.arange(300), rng.integers(1, 9, size=300))
+    frame = pd.DataFrame({"id": ids, "x": ids % 5})
+    giant = pd.DataFrame({"id": np.full(10_000, 999), "x": np.full(10_000, 1)})
+    n_keys = 200
+    before, _ = _total_of(frame, n_keys)
+    after, scale = _total_of(pd.concat([frame, giant], ignore_index=True), n_keys)
+    top_mean = np.sort(np.bincount(ids))[::-1][:2].mean()
+    noise_sd = NOISE_SD * scale
+    bound = top_mean + 4 * noise_sd * NOISE_SD  # both totals carry noise of their own
+    moved = np.abs(after - before)
+    assert scale.max() <= 8  # the scale too follows the top group, not the giant
+    assert np.mean(moved <= bound) >= 0.999
+    assert moved.std() > 0
+
+
+def test_the_scratch_folder_of_a_build_is_its_own(demo, release):
+    """Nothing of a build lies in the folder for temporary files afterwards but an empty lock."""
+    content = content_of(demo[0] / "tmp")
+    assert set(content.values()) <= {b""}

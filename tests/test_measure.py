@@ -1,0 +1,519 @@
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from measure_fixture import (
+    EXACT,
+    KEY,
+    STICKY,
+    VINTAGE,
+    Noiseless,
+    OneSource,
+    cells_of,
+    column,
+    grown,
+    key_number,
+    measured,
+    nodes_of,
+    sticky,
+    tokens_of,
+)
+from oracles.forest_oracle import grow_slowly
+
+from engine.errors import PrivacyError
+from engine.keys import entity_tokens
+from engine.measure import _one_way, encoding_digest, released_values, top_level
+from engine.schema import KIND_NULL, KIND_OTHER, NULL_CODE, OTHER_CODE, Resolution
+
+HARD = Noiseless(threshold=3)
+ROOT = 63
+
+
+def people(n=300, seed=0, *, persons=None) -> pd.DataFrame:
+    """Ages, letters (some rare), truths, incomes with nulls and negatives; several rows a person if asked for."""
+    rng = np.random.default_rng(seed)
+    income = rng.normal(1_000, 2_000, n).astype(np.int64)
+    frame = pd.DataFrame(
+        {
+            "AGE": rng.integers(0, 90, n),
+            "LETTER": rng.choice(list("aabbbcccdefghijk"), n),
+            "YES": rng.random(n) < 0.3,
+            "INCOME": pd.array(np.where(rng.random(n) < 0.2, None, income), dtype="Int64"),
+        }
+    )
+    frame["id"] = np.arange(n) if persons is None else rng.integers(0, persons, n)
+    return frame
+
+
+SETS = [
+    ("AGE", "LETTER"),
+    ("INCOME", "YES"),
+    ("AGE", "INCOME", "LETTER"),
+    ("AGE", "INCOME", "LETTER", "YES"),
+]
+BARE = ["AGE", "LETTER", "YES", "INCOME"]
+
+
+# --- against the slow twin -----------------------------------------------------------------------------------
+
+
+def slow_top(nodes: dict) -> int:
+    """Top level of a slow one-way tree grown from the root."""
+    top = 0
+    for sign in (1, 2):
+        depth = 0
+        if not any(label[0][0] == sign for _, label in nodes):
+            continue
+        while sum(d == depth + 1 and label[0][0] == sign for d, label in nodes) == 1:
+            depth += 1
+        top = max(top, ROOT - depth)
+    return top
+
+
+def slow_run(frame: pd.DataFrame, sets, draws, entities) -> tuple[dict, dict, dict]:
+    """(tops, released values, nodes by column set), in plain Python from the frame."""
+    ids = [frame[name].tolist() for name in entities]
+    key = KEY.derive("entity", VINTAGE)
+    tokens, numbers, additive = [], [], []
+    for name, of_kind in zip(entities, ids, strict=True):
+        distinct = sorted(set(of_kind))
+        tokens.append(entity_tokens(key, distinct, entity_column=name))
+        numbers.append([distinct.index(i) for i in of_kind])
+        additive.append(len(distinct) == len(frame))
+    who = list(zip(*numbers, strict=True))
+    names = sorted(set(frame.columns) - set(entities))
+    codes, values = {}, {}
+    for name in names:
+        cells = [None if pd.isna(v) else v for v in frame[name]]
+        if any(isinstance(v, str) for v in cells):
+            shown = []
+            for value in sorted({v for v in cells if v is not None}):
+                rows = [((7,), w) for v, w in zip(cells, who, strict=True) if v == value]
+                if grow_slowly(rows, (0,), tokens, draws, ("x",), additive):
+                    shown.append(value)
+            values[name] = tuple(shown)
+            codes[name] = [
+                NULL_CODE if v is None else shown.index(v) if v in shown else OTHER_CODE
+                for v in cells
+            ]
+        else:
+            codes[name] = [NULL_CODE if v is None else int(v) for v in cells]
+    tops, found = {}, {}
+    for name in names:
+        rows = [((c,), w) for c, w in zip(codes[name], who, strict=True)]
+        whole = grow_slowly(rows, (ROOT,), tokens, draws, (name,), additive)
+        tops[name] = slow_top(whole)
+        cut = ROOT - tops[name]
+        found[name,] = {
+            (d - cut, label): (n, parent if d > cut else None, scale)
+            for (d, label), (n, parent, scale) in whole.items()
+            if d >= cut
+        }
+    for wide in sets:
+        rows = list(zip(zip(*(codes[name] for name in wide), strict=True), who, strict=True))
+        found[wide] = grow_slowly(rows, tuple(tops[n] for n in wide), tokens, draws, wide, additive)
+    found[()] = grow_slowly([((), w) for w in who], (), tokens, draws, (), additive)
+    return tops, values, found
+
+
+@pytest.mark.parametrize("draws", [HARD, STICKY], ids=["hard", "sticky"])
+@pytest.mark.parametrize("persons", [None, 23])
+def test_the_whole_measurement_is_its_slow_twin(draws, persons):
+    frame = people(90, seed=4, persons=persons)
+    run = measured(frame, SETS, entities=("id",), draws=draws)
+    tops, values, found = slow_run(frame, SETS, draws, ("id",))
+    assert run.tops == tops
+    assert {n: m.values for n, m in run.one_way.items() if m.values is not None} == values
+    assert nodes_of(run.one_way[""]) == found[()]
+    for name in tops:
+        assert nodes_of(run.one_way[name]) == found[name,]
+    for wide in SETS:
+        assert nodes_of(run.wider[wide]) == found[wide]
+
+
+def test_two_kinds_of_entity_are_their_slow_twin():
+    frame = people(90, seed=5).assign(home=lambda f: f["id"] // 3)
+    run = measured(frame, SETS[:2], entities=("home", "id"), draws=STICKY)
+    tops, _, found = slow_run(frame, SETS[:2], STICKY, ("home", "id"))
+    assert run.tops == tops
+    for wide in SETS[:2]:
+        assert nodes_of(run.wider[wide]) == found[wide]
+        assert set(run.wider[wide].scale.tolist()) <= {1, 2, 4}
+    assert nodes_of(run.one_way["AGE"]) == found["AGE",]
+    assert run.one_way[""].scale.tolist() == [4]
+
+
+# --- what a bucket may depend on -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entities", [(), ("id",)])
+@pytest.mark.parametrize("persons", [None, 60])
+def test_row_and_column_order_and_threads_never_matter(entities, persons):
+    frame = people(persons=persons)
+    frame = frame if entities else frame[BARE]
+    one = measured(frame, SETS, entities=entities).all()
+    shuffled = frame.sample(frac=1, random_state=3)[list(frame.columns)[::-1]]
+    assert measured(shuffled, SETS[::-1], entities=entities, threads=2).all() == one
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entities", [(), ("id",)])
+def test_threads_never_matter_where_duckdb_uses_them(entities):
+    frame = people(300_000, persons=50_000)
+    frame = frame if entities else frame[BARE]
+    one = measured(frame, SETS[:2], entities=entities, threads=1).all()
+    assert measured(frame, SETS[:2], entities=entities, threads=2).all() == one
+
+
+def test_an_unrelated_column_changes_no_bucket():
+    frame = people(persons=80)
+    one = measured(frame.drop(columns=["YES"]), SETS[:1], entities=("id",)).all()
+    more = measured(frame.assign(AAA=1, ZZZ="q"), SETS[:1], entities=("id",)).all()
+    assert {name: more[name] for name in one} == one
+
+
+def test_an_unrelated_column_changes_no_bucket_of_rows():
+    """Rows that are the entities: identity is pinned to the columns of the first build."""
+    frame = people(200)[["AGE", "LETTER"]]
+    frame = pd.concat([frame, frame.iloc[:60]])  # equal rows
+    one = measured(frame, SETS[:1]).all()
+    more = frame.assign(AAA=np.arange(260) % 7, ZZZ=np.arange(260) % 3)
+    found = measured(more, SETS[:1], identity=("AGE", "LETTER")).all()
+    assert {name: found[name] for name in one} == one
+
+
+def test_other_tables_change_no_bucket():
+    frame = people()
+    one = measured(frame, SETS, entities=("id",)).all()
+    for some in (SETS[:1], SETS[::-1], [SETS[2]], []):
+        found = measured(frame, some, entities=("id",)).all()
+        assert found == {name: one[name] for name in found}
+
+
+def test_another_key_or_vintage_draws_anew():
+    frame = people()
+    one = measured(frame, SETS[:1], entities=("id",)).one_way["AGE"]
+    for how in ({"key": key_number(9)}, {"vintage": "2025"}):
+        other = measured(frame, SETS[:1], entities=("id",), **how).one_way["AGE"]
+        assert nodes_of(other) != nodes_of(one)
+
+
+# --- outliers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("far", [1_000 * 89, -1, 2**63 - 2])
+def test_one_outlier_moves_no_published_boundary(far):
+    frame = people(150)[["id", "AGE", "LETTER"]]
+    person = pd.DataFrame({"id": [999], "AGE": [far], "LETTER": ["b"]})
+    for number in range(4):
+        before = measured(frame, SETS[:1], entities=("id",), key=key_number(number))
+        after = measured(
+            pd.concat([frame, person]), SETS[:1], entities=("id",), key=key_number(number)
+        )
+        assert after.tops == before.tops
+        assert after.one_way["LETTER"].values == before.one_way["LETTER"].values
+        # no released range holds the outlier: the whole tree is as it was, counts too
+        assert nodes_of(after.one_way["AGE"]) == nodes_of(before.one_way["AGE"])
+        assert nodes_of(after.wider[SETS[0]]) == nodes_of(before.wider[SETS[0]])
+        assert list(nodes_of(after.one_way["LETTER"])) == list(nodes_of(before.one_way["LETTER"]))
+
+
+def one_way_of(values, draws, tokens):
+    rows = [((v,), (i,)) for i, v in enumerate(values)]
+    return _one_way(OneSource(cells_of(rows, ("A",), tokens, (True,))), "A", draws)
+
+
+def test_no_key_lets_an_outlier_move_a_boundary():
+    tokens = (tokens_of(81, 7),)
+    values = np.random.default_rng(7).integers(0, 100, 80).tolist()
+    cells = [
+        OneSource(cells_of([((v,), (i,)) for i, v in enumerate(some)], ("A",), tokens, (True,)))
+        for some in (values, [*values, 99_000], [*values, -1])
+    ]
+    for number in range(200):
+        (top, tree), *others = (_one_way(source, "A", sticky(number)) for source in cells)
+        for other_top, other in others:
+            assert other_top == top
+            assert nodes_of(other) == nodes_of(tree)
+
+
+def test_the_outlier_test_can_fail():
+    """The positive control: enough people out there do move the top."""
+    values = [*range(60), *range(60)]
+    tokens = (tokens_of(140, 7),)
+    assert one_way_of(values, HARD, tokens)[0] == 6
+    assert one_way_of([*values, *[99_000] * 20], HARD, tokens)[0] == 17
+
+
+# --- top levels ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "top"),
+    [
+        ([0] * 5, 0),
+        ([5] * 5, 0),
+        ([0] * 5 + [1] * 5, 1),
+        ([6] * 5 + [7] * 5, 1),  # pushed down below 0..7: the range 6..7
+        ([3] * 5 + [4] * 5, 3),
+        ([-1] * 5 + [-2] * 5, 1),
+        ([-8] * 5 + [-1] * 5 + [1000] * 5, 3),
+        ([NULL_CODE] * 9, 0),
+        ([OTHER_CODE] * 9 + [0] * 4 + [1] * 4, 1),
+        ([2**63 - 2] * 5 + [0] * 5, 63),
+        ([1] * 2 + [900] * 2, 10),  # no half passes: the smallest range of both
+        ([1] * 2, 0),
+    ],
+)
+def test_top_levels_by_hand(values, top):
+    assert one_way_of(values, HARD, (tokens_of(30),))[0] == top
+
+
+@given(st.lists(st.integers(-40, 300), min_size=1, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_a_cut_tree_is_the_bottom_of_the_whole_one(values):
+    tokens = (tokens_of(30),)
+    top, tree = one_way_of(values, HARD, tokens)
+    rows = [((v,), (i,)) for i, v in enumerate(values)]
+    whole = grow_slowly(rows, (ROOT,), tokens, HARD, ("A",), (True,))
+    assert top == slow_top(whole)
+    assert len(tree.scale) == top + 1
+    assert top_level(grown(rows, ("A",), (ROOT,), tokens, (True,), HARD)) == top
+    cut = ROOT - top
+    assert set(nodes_of(tree)) == {(d - cut, label) for d, label in whole if d >= cut}
+    assert np.all(tree.parent[tree.depth == 0] == -1)
+
+
+# --- released values -----------------------------------------------------------------------------------------
+
+
+def letters(counts: dict[str, int]) -> pd.DataFrame:
+    values = [v for v, n in counts.items() for _ in range(n)]
+    return pd.DataFrame({"id": range(len(values)), "L": values})
+
+
+def test_values_of_too_few_are_never_released():
+    frame = letters({"many": 40, "two": 2, "some": 20, "one": 1})
+    for number in range(10):
+        run = measured(frame, entities=("id",), key=key_number(number))
+        tree = run.one_way["L"]
+        assert tree.values == ("many", "some")
+        assert not (tree.index[tree.kind == KIND_OTHER]).any()
+        assert tree.index.max() <= 1
+
+
+def values_of(counts: dict[int, int], draws, *, rows_each=1):
+    """What `released_values` gives for a column of numbers with so many entities each."""
+    rows, entity = [], 0
+    for position, n in enumerate(counts.values()):
+        for _ in range(n):
+            rows += [((position,), (entity,))] * rows_each
+            entity += 1
+    cells = cells_of(rows, ("L",), (tokens_of(entity, 1),), (rows_each == 1,))
+    ingested = SimpleNamespace(dictionaries={"L": tuple(counts)})
+    return released_values(OneSource(cells), ingested, column("L", "category"), draws)
+
+
+def test_shown_values_over_many_keys():
+    """40 values of 2, of 3 and of 5 entities under 300 keys."""
+    for n, p in ((2, 0.0), (3, 0.5 * math.erfc(2 / math.sqrt(2))), (5, 0.5)):
+        counts = {f"v{i:02}": n for i in range(40)}
+        shown = sum(len(values_of(counts, sticky(number))) for number in range(300))
+        total = 40 * 300
+        assert abs(shown - total * p) <= 4 * math.sqrt(total * p * (1 - p))
+
+
+def test_one_entity_of_a_thousand_rows_shows_no_value():
+    for number in range(300):
+        assert values_of({"a": 1, "b": 2}, sticky(number), rows_each=500) == ()
+
+
+def test_values_end_to_end_over_keys():
+    """The same through DuckDB: 60 values of 2 and 200 of 3 entities, 10 keys."""
+    frame = letters({f"{n}-{i:03}": n for n in (2, 3) for i in range(200)} | {"rest": 100})
+    seen = [
+        value
+        for number in range(10)
+        for value in measured(frame, entities=("id",), key=key_number(number)).one_way["L"].values
+    ]
+    p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 200 * 10
+    assert seen.count("rest") == 10
+    assert not [v for v in seen if v.startswith("2-")]
+    shown = sum(v.startswith("3-") for v in seen)
+    assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))
+
+
+def test_public_domains_are_always_released_in_their_order():
+    domain = ("zero", "many", "two", "some")
+    frame = letters({"many": 40, "two": 2, "some": 20})
+    public = column("L", "category", domain=domain, public=True)
+    run = measured(frame, columns=(column("id"), public), entities=("id",))
+    tree = run.one_way["L"]
+    assert tree.values == domain
+    single = tree.index[(tree.level[:, 0] == 0) & (tree.depth == tree.depth.max()), 0]
+    assert set(single.tolist()) == {1, 3}  # its count is suppressed all the same
+    assert KIND_OTHER not in tree.kind
+
+
+def test_a_declared_domain_keeps_its_order_but_shows_only_what_passes():
+    frame = letters({"many": 40, "two": 2, "some": 20})
+    declared = column("L", "category", domain=("zero", "some", "two", "many"))
+    run = measured(frame, columns=(column("id"), declared), entities=("id",))
+    assert run.one_way["L"].values == ("some", "many")
+
+
+def test_what_is_not_released_is_one_other():
+    frame = letters({"many": 40} | {f"rare{i}": 2 for i in range(20)})
+    run = measured(frame, entities=("id",), draws=HARD)
+    tree = nodes_of(run.one_way["L"])
+    assert run.one_way["L"].values == ("many",)
+    assert tree[0, ((KIND_OTHER, 0, 0),)][0] == 40
+    assert tree[0, ((2, 0, 0),)][0] == 40
+
+
+def test_a_value_spelled_like_the_placeholder_is_one_of_the_others():
+    frame = letters({"many": 40, "(other)": 30, "rare": 2})
+    named = column("L", "text", placeholder="(other)")
+    run = measured(frame, columns=(column("id"), named), entities=("id",), draws=HARD)
+    assert run.one_way["L"].values == ("many",)
+    assert nodes_of(run.one_way["L"])[0, ((KIND_OTHER, 0, 0),)][0] == 32
+
+
+def test_ranked_columns_of_other_types():
+    day = [dt.date(2020, 1, d) for d in (1, 1, 1, 2, 3, 3, 3, 3)]
+    frame = pd.DataFrame({"id": range(8), "D": day, "N": [9, 9, 9, 9, -4, -4, -4, 1]})
+    columns = (
+        column("id"),
+        column("D", "category", value_type="date"),
+        column("N", "category", value_type="integer"),
+    )
+    run = measured(frame, columns=columns, entities=("id",), draws=HARD)
+    assert run.one_way["D"].values == (dt.date(2020, 1, 1), dt.date(2020, 1, 3))
+    assert run.one_way["N"].values == (-4, 9)
+
+
+# --- edges ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_too_few_entities_build_nothing(n):
+    for entities in ((), ("id",)):
+        with pytest.raises(PrivacyError, match="nothing can be released") as caught:
+            measured(people(n), entities=entities)
+        assert str(n) not in str(caught.value)
+    with pytest.raises(PrivacyError):
+        measured(people(500, persons=n), entities=("id",))
+
+
+def test_columns_without_anything_to_release():
+    frame = pd.DataFrame(
+        {"id": range(40), "N": pd.array([None] * 40, dtype="Int64"), "U": range(0, 40_000, 1_000)}
+    )
+    frame["T"] = [f"t{i}" for i in range(40)]
+    frame["Z"] = pd.Series([None] * 40, dtype="string")
+    columns = (column("id"), column("N"), column("U"), column("T", "text"), column("Z", "category"))
+    run = measured(frame, [("N", "T", "U", "Z")], columns=columns, entities=("id",), draws=HARD)
+    assert nodes_of(run.one_way["N"]) == {(0, ((KIND_NULL, 0, 0),)): (40, None, 1)}
+    assert nodes_of(run.one_way["Z"]) == {(0, ((KIND_NULL, 0, 0),)): (40, None, 1)}
+    assert run.one_way["T"].values == run.one_way["Z"].values == ()
+    assert nodes_of(run.one_way["T"]) == {(0, ((KIND_OTHER, 0, 0),)): (40, None, 1)}
+    assert not (run.one_way["U"].level == 0).any()
+    first = ((KIND_NULL, 0, 0), (KIND_OTHER, 0, 0), (2, 16, 0), (KIND_NULL, 0, 0))
+    assert nodes_of(run.wider["N", "T", "U", "Z"])[0, first][0] == 40
+
+
+def test_a_source_of_one_category_column():
+    run = measured({"L": ["a"] * 9 + ["b"] * 9}, [], draws=HARD)
+    assert nodes_of(run.one_way["L"])[1, ((2, 0, 1),)] == (9, ((2, 1, 0),), 1)
+
+
+def test_negative_and_huge_numbers():
+    huge = 2**63 - 2
+    frame = pd.DataFrame({"id": range(20), "A": [huge] * 5 + [-huge] * 5 + [-1] * 5 + [0] * 5})
+    tree = nodes_of(measured(frame, entities=("id",), draws=HARD).one_way["A"])
+    singles = {label[0]: n for (d, label), (n, *_) in tree.items() if d == ROOT}
+    assert singles == {(2, 0, huge): 5, (1, 0, huge - 1): 5, (1, 0, 0): 5, (2, 0, 0): 5}
+
+
+def test_many_visits_of_one_person():
+    """10,000 rows against about 10: the total moves by the top group's mean + 4 noise sd in all of 12 keys."""
+    visits = np.repeat(np.arange(60), np.random.default_rng(1).integers(1, 11, 60))
+    frame = pd.DataFrame({"id": visits, "A": visits % 3})
+    heavy = pd.concat([frame, pd.DataFrame({"id": [60] * 10_000, "A": [1] * 10_000})])
+    for number in range(12):
+        runs = [measured(f, entities=("id",), key=key_number(number)) for f in (frame, heavy)]
+        for name in ("", "A"):
+            a, b = (run.one_way[name] for run in runs)
+            assert list(nodes_of(a)) == list(nodes_of(b))
+            noise_sd = math.sqrt(2) * int(max(a.scale.max(), b.scale.max()))
+            assert b.scale.max() <= 16
+            assert np.abs(a.n - b.n).max() <= 10 + 4 * noise_sd
+
+
+def test_a_released_count_is_never_forced_to_the_truth():
+    """Over keys every released count takes other values: no layer is switched off at any depth."""
+    tokens, values = (tokens_of(64, 3),), [i % 4 for i in range(64)]
+    source = OneSource(
+        cells_of([((v,), (i,)) for i, v in enumerate(values)], ("A",), tokens, (True,))
+    )
+    counts = np.array([_one_way(source, "A", sticky(k))[1].n for k in range(400)])
+    true = np.array([64, 32, 32, 16, 16, 16, 16])
+    error = counts - true
+    assert np.all(np.abs(error.mean(axis=0)) < 4 * math.sqrt(2 / 400))
+    assert np.all(np.abs(error.var(axis=0) / 2 - 1) < 5 * math.sqrt(2 / 400))
+
+
+# --- encodings -----------------------------------------------------------------------------------------------
+
+CATEGORY = column("L", "category", domain=("a", "b"))
+REAL = column("R", "real", resolution=Resolution(exponent=-2))
+
+
+@pytest.mark.parametrize(
+    ("one", "change"),
+    [
+        (CATEGORY, {"domain": ("b", "a")}), (CATEGORY, {"domain": None}), (CATEGORY, {"public": True}),
+        (CATEGORY, {"placeholder": "a"}), (CATEGORY, {"kind": "text"}), (CATEGORY, {"value_type": "integer"}),
+        (REAL, {"resolution": Resolution(exponent=-1)}), (REAL, {"resolution": Resolution(base=2, exponent=-2)}),
+        (REAL, {"kind": "decimal", "value_type": "decimal"}), (REAL, {"public": True}),
+    ],
+)  # fmt: skip
+def test_another_encoding_has_another_digest(one, change):
+    assert encoding_digest(dataclasses.replace(one, **change)) != encoding_digest(one)
+
+
+def test_what_decides_no_code_changes_no_digest():
+    for one in (CATEGORY, REAL):
+        same = dataclasses.replace(one, label="L", labels=(("a", "A"),), detected=("kind",))
+        assert encoding_digest(same) == encoding_digest(one)
+
+
+def test_the_order_of_a_declared_domain_decides_the_draws():
+    """Why it is pinned: the same people under another rank draw another label noise."""
+    frame = letters({"x": 40, "y": 40})
+    seen = [
+        nodes_of(measured(frame, columns=(column("id"), c), entities=("id",)).one_way["L"])
+        for c in (column("L", "category", domain=d) for d in (("x", "y"), ("y", "x")))
+    ]
+    assert seen[0][1, ((2, 0, 0),)] != seen[1][1, ((2, 0, 1),)]
+
+
+def test_exact_draws_give_true_counts():
+    """The fixture itself: without noise and threshold the tables are the data."""
+    frame = people(60)
+    run = measured(frame, [("AGE", "YES")], entities=("id",), draws=EXACT)
+    counted = frame.groupby(["AGE", "YES"]).size()
+    deepest = {
+        (label[0][2], bool(label[1][2])): n
+        for (depth, label), (n, *_) in nodes_of(run.wider["AGE", "YES"]).items()
+        if depth == run.tops["AGE"]
+    }
+    assert deepest == {(int(a), bool(y)): int(n) for (a, y), n in counted.items()}
