@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine import errors
-from engine.errors import InternalError, TablepackError, place_of
+from engine.errors import InternalError, StoreError, TablepackError, place_of
 from engine.fitting import FitOrder, Fitter
 from engine.schema import ColumnSet, Measurement
 from engine.store import Staging
@@ -37,15 +37,18 @@ class FitProcess:
         # The empty entry of an interactive session means the folder we are in, which is not the child's.
         environment["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in sys.path)
         environment["OMP_NUM_THREADS"] = "1"
-        self._child = subprocess.Popen(
-            # -P: no module is taken from the folder of the release.
-            [sys.executable, "-P", "-m", "engine.fit_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            cwd=order.release_path.resolve().parent,
-            process_group=0,  # Ctrl-C reaches the parent only; the child ends when its pipe closes
-        )
+        try:
+            self._child = subprocess.Popen(
+                # -P: no module is taken from the folder of the release.
+                [sys.executable, "-P", "-m", "engine.fit_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                cwd=order.release_path.resolve().parent,
+                process_group=0,  # Ctrl-C reaches the parent only; the child ends when its pipe closes
+            )
+        except OSError as error:
+            raise StoreError(f"the fit process cannot be started ({error.strerror})") from None
         self._waiting = 0
         try:
             answer = self._ask(order)

@@ -82,15 +82,14 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws) -> Measurement:
     trackers = [_tracker(entity, order, cells.n_rows) for entity in cells.entities]
     alive = np.ones(len(kind), dtype=bool)
     found: list[_Level] = []
-    last = np.zeros(0, dtype=np.int64)
     for depth in range(max(tops, default=0) + 1):
         edges = np.append(np.flatnonzero(parts <= depth), len(kind))
         living = np.flatnonzero(alive[edges[:-1]])
         if not len(living):
             break
         starts, ends = edges[living], edges[living + 1]
-        if found and np.array_equal(starts, found[-1].starts) and np.array_equal(ends, last):
-            # The runs of the depth above: the same sets draw the same.
+        if found and len(starts) == len(found[-1].starts):
+            # No run has parted, so these are the runs of the depth above: the same sets draw the same.
             found.append(replace(found[-1], depth=depth))
             continue
         nodes = [tracker.nodes(starts, ends, draws) for tracker in trackers]
@@ -99,9 +98,8 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws) -> Measurement:
         found.append(
             _Level(depth=depth, starts=starts[passed], nodes=chosen, log2_scale=log2_scale)
         )
-        last = ends[passed]
         alive = np.zeros(len(kind), dtype=bool)
-        alive[_spread(starts[passed], last)] = True
+        alive[_spread(starts[passed], ends[passed])] = True
     return _noised(cells, tops, kind, magnitude, found, draws)
 
 

@@ -8,7 +8,7 @@ on its own columns only: no other table asked for, nor the order of asking, chan
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -32,6 +32,7 @@ from engine.schema import (
     KIND_NONNEGATIVE,
     NULL_CODE,
     OTHER_CODE,
+    BoolArray,
     Column,
     ColumnSet,
     Int64Array,
@@ -203,4 +204,51 @@ def measure_wider(
     """Measure column sets of two and more columns, one after the other."""
     for columns in column_sets:
         tops = tuple(measured.tops[name] for name in columns)
-        yield grow(measured.source.cells(columns), tops, draws)
+        wide = grow(measured.source.cells(columns), tops, draws)
+        yield within_one_way(wide, [measured.one_way[name] for name in columns])
+
+
+def within_one_way(wide: Measurement, one_way: Sequence[Measurement]) -> Measurement:
+    """Leave out buckets of ranges that are suppressed on their own: not even that they exist is released.
+
+    A few of the people of a suppressed range may pass their own threshold together with another column's range.
+
+    Parameters
+    ----------
+    wide : Measurement
+    one_way : sequence of Measurement
+        The one-way measurement of each of its columns.
+    """
+    kept = np.ones(wide.n_nodes, dtype=bool)
+    for j, tree in enumerate(one_way):
+        kept &= _is_in(wide, j, tree)
+    if kept.all():
+        return wide
+    # A parent's range holds its child's: it is released wherever the child's is.
+    place = np.cumsum(kept) - 1
+    parent = wide.parent[kept]
+    return replace(
+        wide,
+        depth=wide.depth[kept],
+        kind=wide.kind[kept],
+        level=wide.level[kept],
+        index=wide.index[kept],
+        parent=np.where(parent >= 0, place[parent], -1),
+        n=wide.n[kept],
+    )
+
+
+def _is_in(wide: Measurement, column: int, tree: Measurement) -> BoolArray:
+    """Whether the range of one column of each bucket is a bucket of its one-way tree."""
+    if not tree.n_nodes:
+        return np.zeros(wide.n_nodes, dtype=bool)
+    indexes = np.unique(tree.index)
+    index = wide.index[:, column]
+    place = np.minimum(np.searchsorted(indexes, index), len(indexes) - 1)
+    # Kind and level take 10 bits, the place of the index less than 54: one integer to compare.
+    label = (wide.kind[:, column].astype(np.int64) << 8) | wide.level[:, column]
+    known = (tree.kind[:, 0].astype(np.int64) << 8) | tree.level[:, 0]
+    known_place = np.searchsorted(indexes, tree.index[:, 0])
+    found: BoolArray = indexes[place] == index
+    found &= np.isin(label * len(indexes) + place, known * len(indexes) + known_place)
+    return found

@@ -40,6 +40,13 @@ def silent(_stage: str, _done: int, _total: int) -> None:
 ON_DISK_BYTES = 256 << 20
 """Sources of more bytes are worked on in an encrypted scratch file, not in memory."""
 MEMORY_LIMIT = "2GB"
+# What DuckDB raises when memory or the disk refuses: at once, at commit, and after a failed checkpoint.
+_DISK_ERRORS = (
+    duckdb.OutOfMemoryException,
+    duckdb.IOException,
+    duckdb.TransactionException,
+    duckdb.FatalException,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +112,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
 
 def _in_our_words(error: duckdb.Error) -> TablepackError:
     """What went wrong in the working database, without its wording, which may hold a value."""
-    if isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException):
+    if isinstance(error, _DISK_ERRORS):
         return StoreError("memory or the scratch disk is full while measuring")
     return InternalError(f"{type(error).__name__} in {place_of(error)}")
 

@@ -20,7 +20,7 @@ from engine.measure import Measured, measure_one_way, measure_wider
 from engine.opening import Opened, Progress, open_rows, silent
 from engine.schema import ColumnSet, Measurement, ReleaseHeader
 from engine.spec import ReleaseSpec
-from engine.store_target import check_target
+from engine.store_target import check_target, writing
 from engine.version import ENGINE_VERSION
 
 AHEAD = 6
@@ -58,7 +58,8 @@ def build(
     """
     report = progress or silent
     out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
-    check_target(out)
+    with writing(out):
+        check_target(out)
     with open_rows(spec, frame, report) as opened:
         order = fit_order(spec, opened, out)
         # Before anything is staged: too few entities end the build here.

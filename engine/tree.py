@@ -123,6 +123,6 @@ def positive_with_sum(x: FloatArray, total: float) -> FloatArray:
         return np.zeros_like(x)
     falling = -np.sort(-x)
     shift = (np.cumsum(falling) - total) / np.arange(1, len(x) + 1)
-    t = shift[np.flatnonzero(falling > shift)[-1]]
+    t = shift[np.flatnonzero(falling >= shift)[-1]]
     nearest: FloatArray = np.maximum(x - t, 0.0)
     return nearest

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-
 from pipeline_fixture import make_census
 
 

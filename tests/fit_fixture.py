@@ -118,7 +118,7 @@ def gaussian(seed: int, sd: float = 1.4):
     def noise(path: tuple) -> int:
         words = [int(v) for label in path[-1] for v in label] + [len(path), seed]
         bits = [w & 0xFFFFFFFF for w in words]
-        return int(round(np.random.default_rng(bits).normal(0, sd)))
+        return round(float(np.random.default_rng(bits).normal(0, sd)))
 
     return noise
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from fit_fixture import KEY, gaussian, integer_column, measured, text_column, top_for, tree_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,9 +65,7 @@ def test_largest_fractions_get_the_units_and_the_earlier_of_equals():
 @given(CODES, st.integers(1, 6), st.integers(0, 10**6), st.integers(0, 500))
 @settings(max_examples=80)
 def test_whole_masses_add_up_at_every_node(codes, threshold, seed, total):
-    tree = measured(
-        ("A",), codes, (top_for(codes),), threshold=threshold, noise=gaussian(seed)
-    )
+    tree = measured(("A",), codes, (top_for(codes),), threshold=threshold, noise=gaussian(seed))
     room = np.ones(tree.n_nodes + 1, dtype=bool)
     fitted = fit_tree(
         tree,
@@ -145,9 +142,7 @@ def test_unreleased_half_is_drawn_apart_from_its_released_sibling():
 
 
 def test_two_released_halves_leave_no_room_whatever_the_noise_says():
-    tree = tree_of(
-        [(0, NONNEG, 2, 0, -1, 90), (1, NONNEG, 1, 0, 0, 20), (1, NONNEG, 1, 1, 0, 40)]
-    )
+    tree = tree_of([(0, NONNEG, 2, 0, -1, 90), (1, NONNEG, 1, 0, 0, 20), (1, NONNEG, 1, 1, 0, 40)])
     alphabet = fit(tree, total=90)
     assert rows_inside(alphabet, NONNEG, 0, 1) == 30
     assert rows_inside(alphabet, NONNEG, 2, 3) == 60
@@ -258,8 +253,6 @@ def test_fitted_total_of_zero_gives_an_empty_alphabet():
 
 
 def test_leaves_are_nodes_without_released_children():
-    tree = tree_of(
-        [(0, NONNEG, 1, 0, -1, 9), (0, NULL, 0, 0, -1, 9), (1, NONNEG, 0, 1, 0, 5)]
-    )
+    tree = tree_of([(0, NONNEG, 1, 0, -1, 9), (0, NULL, 0, 0, -1, 9), (1, NONNEG, 0, 1, 0, 5)])
     assert is_leaf(tree).tolist() == [False, True, True]
     assert is_leaf(tree_of([])).tolist() == []

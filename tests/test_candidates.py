@@ -67,13 +67,24 @@ def test_pairs_are_all_combinations():
     columns = [Narrower(letters=x, n=np.arange(1, len(x) + 1)) for x in letters]
     found = join_candidates([columns[1], columns[0]], (3, 2))
     assert found.letters.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
-    assert found.margins[0].of.tolist() == [0, 0, 1, 1, 2, 2]  # without the last column: the first's
+    assert found.margins[0].of.tolist() == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+    ]  # without the last column: the first's
     assert found.margins[1].of.tolist() == [0, 1, 0, 1, 0, 1]
 
 
 def test_a_pair_ruled_out_below_stays_ruled_out():
     full = {cell: 1 for cell in product(range(2), range(3))}
-    tables = [full, {c: 1 for c in product(range(4), range(3))}, {c: 1 for c in product(range(4), range(2))}]
+    tables = [
+        full,
+        {c: 1 for c in product(range(4), range(3))},
+        {c: 1 for c in product(range(4), range(2))},
+    ]
     del tables[0][1, 2]  # B = 1 with C = 2
     found = join_candidates([narrower(t, 2) for t in tables], (4, 2, 3))
     assert len(found.letters) == 4 * 2 * 3 - 4

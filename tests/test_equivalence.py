@@ -20,7 +20,6 @@ import engine
 from engine.api import read
 from engine.release import build
 
-KEY = bytes(range(7, 39))
 NO_ENTITY = {name: c for name, c in CENSUS.items() if name != "person_id"}
 TWO_ENTITIES = CENSUS | {"household_id": {"kind": "integer"}}
 CASES = {
@@ -33,9 +32,6 @@ CASES = {
 def spec_in(folder: Path, path: object, columns, entities, tables=TWELVE, **more) -> Path:
     """A spec in a folder of its own: its journal has seen nothing."""
     folder.mkdir(parents=True, exist_ok=True)
-    key = folder / "my.key"
-    key.write_bytes(KEY)
-    key.chmod(0o600)
     return write_spec(folder, path, columns, tables, entities=entities, **more)
 
 

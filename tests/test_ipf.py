@@ -38,7 +38,9 @@ def test_equals_dense_textbook_ipf(axes, margins, seed, zeros):
     target = rng.integers(0, 30, shape).astype(float)
     start = rng.random(shape) * (rng.random(shape) >= zeros) + 0.0
     expected = dense_raked(
-        start, [(kept, margin_of(target, kept).n.reshape([shape[a] for a in kept])) for kept in margins], 7
+        start,
+        [(kept, margin_of(target, kept).n.reshape([shape[a] for a in kept])) for kept in margins],
+        7,
     )
     listed = [margin_of(target, kept) for kept in margins]
     got = rake(start.ravel(), listed, max_cycles=7, tolerance=-1.0)
@@ -65,14 +67,17 @@ def test_start_that_meets_the_margins_is_left_alone():
 def test_keeps_the_odds_ratio_of_its_start():
     start = np.array([6.0, 1.0, 2.0, 3.0])
     wanted = np.array([[20.0, 30.0], [40.0, 10.0]])
-    got = rake(start, [margin_of(wanted, (0,)), margin_of(wanted, (1,))], tolerance=1e-12, max_cycles=200)
+    got = rake(
+        start, [margin_of(wanted, (0,)), margin_of(wanted, (1,))], tolerance=1e-12, max_cycles=200
+    )
     assert got.error <= 1e-12
     assert got.x[0] * got.x[3] / (got.x[1] * got.x[2]) == pytest.approx(9.0)
 
 
 def test_inconsistent_margins_stop_and_say_so():
-    rows, columns = Margin(of=np.array([0, 0, 1, 1]), n=np.array([10, 10])), Margin(
-        of=np.array([0, 1, 0, 1]), n=np.array([30, 10])
+    rows, columns = (
+        Margin(of=np.array([0, 0, 1, 1]), n=np.array([10, 10])),
+        Margin(of=np.array([0, 1, 0, 1]), n=np.array([30, 10])),
     )
     got = rake(np.ones(4), [rows, columns], max_cycles=9)
     assert got.cycles == 9

@@ -222,10 +222,14 @@ def test_cell_groups_add_up_and_hold_their_cells(seed, n):
         assert groups.noise_sd == pytest.approx(np.full(len(groups.n), 2**0.5))
         released = {
             tuple(map(tuple, np.column_stack([k, c]).tolist()))
-            for k, c in zip(tree.kind, code_bounds(tree.kind, tree.level, tree.index)[0], strict=True)
+            for k, c in zip(
+                tree.kind, code_bounds(tree.kind, tree.level, tree.index)[0], strict=True
+            )
         }
         for g in np.flatnonzero(groups.measured):
-            assert tuple(zip(groups.kind[g].tolist(), groups.low[g].tolist(), strict=True)) in released
+            assert (
+                tuple(zip(groups.kind[g].tolist(), groups.low[g].tolist(), strict=True)) in released
+            )
 
 
 def test_cell_groups_by_hand():
@@ -278,7 +282,10 @@ def test_prior_weights_by_hand():
     alphabets = tuple(fits.alphabets[c] for c in "ABC")
     pair = Candidates(
         letters=np.array([[1, 0]], dtype=np.int32),
-        margins=(Margin(of=np.array([1]), n=alphabets[0].n), Margin(of=np.array([0]), n=alphabets[1].n)),
+        margins=(
+            Margin(of=np.array([1]), n=alphabets[0].n),
+            Margin(of=np.array([0]), n=alphabets[1].n),
+        ),
     )
     assert prior_weights(pair, alphabets[:2]).tolist() == [3 * 2]
     triple = Candidates(
@@ -312,7 +319,9 @@ def test_spread_caps_cells_that_were_not_released():
 
 def test_spread_without_candidates():
     fitted = FittedTree(mass=np.array([5.0]), remainder=np.array([5.0]))
-    assert spread(fitted, places_of(np.zeros(0, int), np.zeros(0, bool)), np.zeros(0)).tolist() == []
+    assert (
+        spread(fitted, places_of(np.zeros(0, int), np.zeros(0, bool)), np.zeros(0)).tolist() == []
+    )
 
 
 def test_null_is_one_letter():

@@ -30,7 +30,13 @@ from oracles.forest_oracle import grow_slowly
 
 from engine.errors import PrivacyError
 from engine.keys import entity_tokens
-from engine.measure import _one_way, encoding_digest, released_values, top_level
+from engine.measure import (
+    _one_way,
+    encoding_digest,
+    released_values,
+    top_level,
+    within_one_way,
+)
 from engine.schema import KIND_NULL, KIND_OTHER, NULL_CODE, OTHER_CODE, Resolution
 
 HARD = Noiseless(threshold=3)
@@ -119,7 +125,13 @@ def slow_run(frame: pd.DataFrame, sets, draws, entities) -> tuple[dict, dict, di
         }
     for wide in sets:
         rows = list(zip(zip(*(codes[name] for name in wide), strict=True), who, strict=True))
-        found[wide] = grow_slowly(rows, tuple(tops[n] for n in wide), tokens, draws, wide, additive)
+        whole = grow_slowly(rows, tuple(tops[n] for n in wide), tokens, draws, wide, additive)
+        known = [{label[0] for _, label in found[name,]} for name in wide]
+        found[wide] = {
+            node: seen
+            for node, seen in whole.items()
+            if all(own in ranges for own, ranges in zip(node[1], known, strict=True))
+        }
     found[()] = grow_slowly([((), w) for w in who], (), tokens, draws, (), additive)
     return tops, values, found
 
@@ -251,6 +263,41 @@ def test_the_outlier_test_can_fail():
     tokens = (tokens_of(140, 7),)
     assert one_way_of(values, HARD, tokens)[0] == 6
     assert one_way_of([*values, *[99_000] * 20], HARD, tokens)[0] == 17
+
+
+def test_a_suppressed_range_is_in_no_wider_table():
+    """A part of its people may pass by itself: without the rule some of these 12 keys show such a bucket."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"id": range(800), "A": rng.geometric(0.02, 800), "L": rng.choice(list("ab"), 800)}
+    )
+    for number in range(12):
+        run = measured(frame, [("A", "L")], entities=("id",), key=key_number(number))
+        wide = run.wider["A", "L"]
+        known = {name: {label[0] for _, label in nodes_of(run.one_way[name])} for name in "AL"}
+        for _, (of_a, of_l) in nodes_of(wide):
+            assert of_a in known["A"]
+            assert of_l in known["L"]
+        inner = wide.depth > 0
+        assert np.all(wide.depth[wide.parent[inner]] == wide.depth[inner] - 1)
+
+
+def test_left_out_buckets_leave_whole_trees():
+    rows = [((a, b), (i,)) for i, (a, b) in enumerate([(0, 0)] * 4 + [(1, 1)] * 4 + [(3, 0)] * 2)]
+    tokens = (tokens_of(12),)
+    wide = grown(rows, ("A", "B"), (2, 1), tokens, (True,), EXACT)
+    one_way = [
+        grown([((codes[j],), e) for codes, e in rows], ("A",), (top,), tokens, (True,), HARD)
+        for j, top in enumerate((2, 1))
+    ]
+    kept = within_one_way(wide, one_way)
+    assert nodes_of(kept) == {
+        node: seen
+        for node, seen in nodes_of(wide).items()
+        if node[1][0] not in {(2, 1, 1), (2, 0, 3)}
+    }
+    assert kept.n_nodes == wide.n_nodes - 2
+    assert within_one_way(kept, one_way) is kept
 
 
 # --- top levels ----------------------------------------------------------------------------------------------

@@ -39,7 +39,11 @@ def gaps(n, margins) -> list[int]:
 
 
 @given(
-    st.integers(1, 9), st.integers(1, 6), st.integers(0, 10**6), st.integers(1, 40), st.floats(0, 0.9)
+    st.integers(1, 9),
+    st.integers(1, 6),
+    st.integers(0, 10**6),
+    st.integers(1, 40),
+    st.floats(0, 0.9),
 )
 @settings(max_examples=150, deadline=None)
 def test_two_columns_are_exact(rows, columns, seed, size, zeros):
@@ -156,8 +160,39 @@ def test_without_leftovers_nothing_changes():
     got = place_leftovers(letters, n, narrower_of(table))
     assert (got[0] == letters).all()
     assert (got[1] == n).all()
-    pairs = place_leftovers(letters[:, :2], n, [])
-    assert (pairs[1] == n).all()
+    flat = table.sum(axis=2)
+    pairs, rows = np.argwhere(flat > 0).astype(np.int32), flat[flat > 0]
+    got = place_leftovers(pairs, rows, narrower_of(flat))
+    assert (got[0] == pairs).all()
+    assert (got[1] == rows).all()
+
+
+def test_leftovers_of_two_columns_make_both_margins_exact():
+    # Letter 1 of the second column has 2 rows too many, letter 0 lacks 3; letter 1 of the first lacks 1.
+    without = [
+        Narrower(letters=cells((0,), (1,)), n=np.array([5, 4])),
+        Narrower(letters=cells((0,), (1,)), n=np.array([6, 3])),
+    ]
+    letters, n = place_leftovers(cells((0, 0), (0, 1), (1, 1)), np.array([2, 4, 2]), without)
+    assert n.sum() == 9
+    assert (n > 0).all()
+    assert [margin_gap(letters, n, without[j], j) for j in (1, 0)] == [0, 0]
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_two_columns_of_any_start_are_made_exact(seed):
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, 6, (4, 6))
+    without = narrower_of(table)
+    fibres = table[rng.permutation(4)] if rng.random() < 0.3 else table
+    moved = rng.permuted(fibres, axis=1)  # the first margin holds, or lacks; the second does not
+    moved = np.minimum(moved, table.sum(axis=1, keepdims=True) // 3)
+    letters = np.argwhere(moved > 0).astype(np.int32)
+    placed, n = place_leftovers(letters, moved[moved > 0], without)
+    if (moved.sum(axis=1) <= table.sum(axis=1)).all():
+        assert n.sum() == table.sum()
+        assert [margin_gap(placed, n, without[j], j) for j in (1, 0)] == [0, 0]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([3, 4]))

@@ -132,7 +132,9 @@ def test_tree_equals_the_dictionary_oracle(rows, seed, threshold, layer_sd, data
     fitted = fit(tree, len(rows) + 1, 71.5, room, layer_sd=layer_sd)
     mass, left = fitted_tree(tree, len(rows) + 1, 71.5, room, 3, layer_sd)
     assert fitted.mass == pytest.approx([mass[i - 1] for i in range(tree.n_nodes + 1)], abs=1e-8)
-    assert fitted.remainder == pytest.approx([left[i - 1] for i in range(tree.n_nodes + 1)], abs=1e-8)
+    assert fitted.remainder == pytest.approx(
+        [left[i - 1] for i in range(tree.n_nodes + 1)], abs=1e-8
+    )
     # Children and remainder are the whole of every node that has children.
     inside = np.bincount(tree.parent + 1, weights=fitted.mass[1:], minlength=len(fitted.mass))
     parents = np.bincount(tree.parent + 1, minlength=len(fitted.mass)) > 0
@@ -161,3 +163,8 @@ def test_remainders_give_up_one_sd_of_their_noise():
     barely = fit(scaled, 84, 100.0, [True, False, False], layer_sd=1)  # 9 < 96 ** 0.5
     assert barely.remainder.tolist() == [0, 0, 0]
     assert barely.mass == pytest.approx([100, 40, 60])
+
+
+def test_sum_below_the_resolution_of_the_entries():
+    # 1e9 - 1e-9 is 1e9 in float64: no entry lies strictly above the shift.
+    assert positive_with_sum(np.array([1e9, -3.0]), 1e-9).tolist() == [0.0, 0.0]

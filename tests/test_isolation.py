@@ -1,0 +1,334 @@
+"""Planted secrets: after good, failed, killed and resumed builds they are nowhere but in the source and the key.
+And the wall: the process right of it holds no handle on the data."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from pipeline_fixture import (
+    COMMAND,
+    content_of,
+    environment,
+    files_under,
+    left_over,
+    places_of,
+    process,
+    spellings,
+    table_hashes,
+    write_spec,
+)
+
+import engine
+
+N = 400
+COLUMNS = {
+    "person": {"kind": "text"},
+    "city": {"kind": "category"},
+    "remark": {"kind": "text"},
+    "age": {"kind": "integer"},
+    "income": {"kind": "integer"},
+    "score": {"kind": "real", "resolution": 0.001},
+    "born": {"kind": "date"},
+}
+TABLES = [
+    *[(name,) for name in COLUMNS if name != "person"],
+    ("age", "city"),
+    ("age", "remark"),
+    ("city", "income", "remark"),
+    ("age", "born", "city", "score"),
+]
+
+
+def canary(kind: str) -> str:
+    return f"{kind}~{secrets.token_hex(12)}"
+
+
+class Planted:
+    """A DuckDB file with secrets in all places where a release must not take them from, and commands run on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out = folder / "out"
+        self.tmp = folder / "tmp"
+        self.secrets: list[bytes] = []
+        self.shown: dict[str, bytes] = {}
+        for path in (self.out, self.tmp):
+            path.mkdir()
+        self._plant()
+        self.spec = write_spec(folder, "d.duckdb", COLUMNS, TABLES, entities=("person",))
+        engine.new_key(folder / "own.key")
+        self.spec.write_text(self.spec.read_text().replace("my.key", "own.key"))
+        self.key = (folder / "own.key").read_bytes()
+
+    def _new(self, kind: str) -> str:
+        made = canary(kind)
+        self.secrets.append(made.encode())
+        return made
+
+    def _plant(self) -> None:
+        rng = np.random.default_rng(5)
+        frame = pd.DataFrame(
+            {
+                "person": [self._new("id") for _ in range(N)],
+                "city": rng.choice(["Aberdeen", "Bath", "Crewe"], size=N),
+                "remark": rng.choice(["none", "some"], size=N),
+                "age": rng.integers(18, 60, size=N),
+                "income": rng.integers(10, 40, size=N) * 1_000,
+                "score": rng.integers(0, 2_000, size=N) / 1_000,
+                "born": pd.Timestamp("1980-01-01") + pd.to_timedelta(rng.integers(0, 900, N), "D"),
+            }
+        )
+        frame.loc[3, "city"] = self._new("city")
+        frame.loc[[7, 8], "city"] = self._new("city")
+        frame.loc[11, "remark"] = self._new("remark")
+        frame.loc[[12, 13], "remark"] = self._new("remark") * 40
+        frame.loc[17, "income"] = 7_360_194_528_371
+        frame.loc[18, "income"] = -5_109_283_746_655
+        frame.loc[19, "age"] = 6_482_913_705_117
+        self.numbers = (7_360_194_528_371, 5_109_283_746_655, 6_482_913_705_117)
+        self.secrets += [str(n).encode() for n in self.numbers]
+        comments = [self._new("comment") for _ in range(3)]
+        with duckdb.connect(str(self.folder / "d.duckdb")) as con:
+            con.register("frame", frame)
+            con.execute(
+                "CREATE TABLE people AS SELECT * REPLACE (CAST(born AS DATE) AS born) FROM frame"
+            )
+            con.execute(f"COMMENT ON TABLE people IS '{comments[0]}'")
+            con.execute(f"COMMENT ON COLUMN people.city IS '{comments[1]}'")
+            con.execute(f"COMMENT ON COLUMN people.person IS '{comments[2]}'")
+
+    def run(self, name: str, *words: object, code: int = 0, cwd: Path | None = None):
+        done = process(*words, cwd=cwd or self.folder, tmp=self.tmp)
+        assert done.returncode == code, done.stderr
+        self.shown[f"{name}: stdout"] = done.stdout.encode()
+        self.shown[f"{name}: stderr"] = done.stderr.encode()
+        return done
+
+    def killed(self, *words: object, until) -> None:
+        running = subprocess.Popen(
+            [*COMMAND, *map(str, words)],
+            cwd=self.folder,
+            env=environment(self.tmp),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        while not until() and running.poll() is None:
+            time.sleep(0.002)
+        os.kill(running.pid, signal.SIGKILL)
+        out, err = running.communicate()
+        self.shown["killed: stdout"], self.shown["killed: stderr"] = out, err
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """All commands run: a build, one that failed, one that was killed and then resumed, and all that shows."""
+    it = Planted(tmp_path_factory.mktemp("planted"))
+    release, resumed = it.out / "r.duckdb", it.out / "resumed.duckdb"
+    it.run("init", "init", "d.duckdb", "-o", "out/found.toml", "--entity", "person")
+    it.run("init", "init", "d.duckdb", "-o", "out/guessed.toml")
+    it.run("plan", "plan", it.spec, "--json")
+    it.run("build", "build", it.spec, "-o", release)
+    staging = resumed.with_name("resumed.duckdb.tmp") / "build.json"
+    it.killed("build", it.spec, "-o", resumed, until=staging.exists)
+    it.after_kill = content_of(it.out)
+    it.run("resume", "build", it.spec, "-o", resumed)
+    wrong = it.spec.read_text().replace(
+        '[columns."city"]\nkind = "category"', '[columns."city"]\nkind = "integer"'
+    )
+    (it.folder / "wrong.toml").write_text(wrong)
+    it.run("failed", "build", "wrong.toml", "-o", it.out / "failed.duckdb", code=2)
+    it.run("show", "show", release, "--json")
+    it.run("card", "show", release, "--table", "age,city")
+    it.run("export", "export", release, it.out / "csv")
+    it.run("export parquet", "export", release, it.out / "parquet", "--format", "parquet")
+    for name in ("city", "remark", "income", "age"):
+        it.run(
+            f"sql {name}",
+            "sql",
+            release,
+            f"SELECT {name}, count(*) FROM data GROUP BY 1",
+            "--format",
+            "csv",
+        )
+    it.run("refused", "sql", release, "SELECT person FROM data", code=5)
+    it.run("doctor", "doctor", release)
+    return it
+
+
+def test_secrets_can_be_found_where_they_are(planted):
+    """The search itself works: it finds them in the source, and in every spelling."""
+    source = {"source": (planted.folder / "d.duckdb").read_bytes()}
+    assert places_of(planted.secrets[:20], source)
+    secret = planted.secrets[0]
+    for how, spelled in spellings(secret).items():
+        assert (("x", how)) in places_of([secret], {"x": b"ab" + spelled + b"yz"})
+
+
+def test_no_secret_is_in_what_was_made_or_shown(planted):
+    content = content_of(planted.out, planted.tmp) | planted.shown
+    assert any(name.endswith("r.duckdb") for name in content)
+    assert any(name.endswith(".csv") for name in content)
+    assert places_of(planted.secrets, content) == []
+
+
+def test_no_secret_is_in_the_journal(planted):
+    journal = {p.name: p.read_bytes() for p in planted.folder.glob("own.key.*")}
+    assert "own.key.journal" in journal
+    assert places_of(planted.secrets, journal) == []
+
+
+def test_no_secret_is_in_the_staging_of_a_killed_build(planted):
+    assert planted.after_kill
+    assert places_of(planted.secrets, planted.after_kill) == []
+
+
+def test_numbers_of_one_person_are_not_stored_as_numbers_either(planted):
+    """Little-endian in the file, and as values in any table of it."""
+    data = (planted.out / "r.duckdb").read_bytes()
+    for number in planted.numbers:
+        for value in (number, -number):
+            assert value.to_bytes(8, "little", signed=True) not in data
+    with duckdb.connect(str(planted.out / "r.duckdb"), read_only=True) as con:
+        for name in ("income", "age"):
+            low, high = con.execute(f"SELECT min({name}), max({name}) FROM main.{name}").fetchone()
+            assert {abs(low), abs(high)}.isdisjoint(planted.numbers)
+
+
+def test_the_key_is_nowhere_but_in_its_file(planted):
+    places = content_of(planted.folder, but=(planted.folder / "own.key",)) | planted.shown
+    assert places_of([planted.key], places) == []
+    for half in (planted.key[:16], planted.key[16:]):
+        assert places_of([half], places) == []
+
+
+def test_nothing_is_left_behind(planted):
+    assert left_over(planted.tmp) == []
+    assert [p for p in files_under(planted.tmp) if p.stat().st_size] == []
+    assert list(planted.out.glob("*.tmp")) == []
+    assert not (planted.out / "failed.duckdb").exists()
+
+
+def test_a_resumed_build_is_the_same_release(planted):
+    assert table_hashes(planted.out / "r.duckdb") == table_hashes(planted.out / "resumed.duckdb")
+
+
+def test_init_wrote_no_rare_value(planted):
+    for name in ("found.toml", "guessed.toml"):
+        text = (planted.out / name).read_text()
+        assert "Aberdeen" in text or 'kind = "category"' in text
+        assert "~" not in text
+
+
+def test_a_failed_build_names_the_column_only(planted):
+    said = planted.shown["failed: stderr"].decode()
+    assert "column 'city'" in said
+
+
+# The wall.
+
+SPY = """
+import sys
+if '-m' in sys.orig_argv and 'engine.fit_process' in sys.orig_argv[-1]:
+    import atexit, json, os
+    from pathlib import Path
+    def note():
+        fds = {}
+        for fd in os.listdir('/proc/self/fd'):
+            try:
+                fds[fd] = os.readlink(f'/proc/self/fd/{fd}')
+            except OSError:
+                pass
+        Path(os.environ['PATH'].split(':')[-1], 'seen.json').write_text(json.dumps({
+            'modules': sorted(m for m in sys.modules if m.startswith(('engine', 'queries'))),
+            'argv': sys.orig_argv,
+            'environment': dict(os.environ),
+            'files': fds,
+            'folder': os.getcwd(),
+            'maps': Path('/proc/self/maps').read_text(),
+        }))
+    import engine.store
+    real = engine.store.Staging.finish
+    def finish(self):
+        note()
+        return real(self)
+    engine.store.Staging.finish = finish
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to see open files")
+def test_the_fit_process_holds_no_handle_on_the_data(planted, tmp_path):
+    """Looked at from inside, just before it writes the release."""
+    import json
+
+    (tmp_path / "sitecustomize.py").write_text(SPY)
+    spied = subprocess.run(
+        [*COMMAND, "build", str(planted.spec), "-o", str(planted.out / "spied.duckdb")],
+        cwd=planted.folder,
+        env=environment(
+            planted.tmp,
+            PYTHONPATH=f"{tmp_path}{os.pathsep}{environment()['PYTHONPATH']}",
+            PATH=f"{os.environ['PATH']}:{tmp_path}",
+            SECRET_OF_THE_SESSION="do not pass on",
+        ),
+        capture_output=True,
+        text=True,
+    )
+    assert spied.returncode == 0, spied.stderr
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    forbidden = {"ingest", "sources", "frames", "encoding", "entities", "cells", "measure", "journal",
+                 "opening", "release", "api", "cli", "spec", "detect", "draws"}  # fmt: skip
+    assert {m.partition(".")[2] for m in seen["modules"]} & forbidden == set()
+    opened = "\n".join(seen["files"].values()) + seen["maps"]
+    for path in ("d.duckdb", "own.key", str(planted.tmp)):
+        assert path not in opened
+    told = json.dumps([seen["argv"], seen["environment"]])
+    assert "do not pass on" not in told
+    assert str(planted.tmp) not in told
+    assert "d.duckdb" not in told.replace("spied.duckdb", "")
+    assert places_of([planted.key, *planted.secrets[-12:]], {"told": told.encode()}) == []
+    assert Path(seen["folder"]) == planted.out
+
+
+def test_what_crosses_the_wall_holds_no_secret(planted, monkeypatch):
+    """Every message to the fit process, byte for byte."""
+    import pickle
+
+    from engine import fit_process
+    from engine.api import read
+    from engine.keys import MasterKey
+    from engine.release import build
+
+    sent = []
+    monkeypatch.setattr(
+        fit_process.pickle,
+        "dumps",
+        lambda what, protocol: sent.append(pickle._dumps(what, protocol)) or sent[-1],
+    )
+    build(read(planted.spec), planted.out / "watched.duckdb", jobs=1)
+    crossed = {str(i): raw for i, raw in enumerate(sent)}
+    assert len(crossed) > len(TABLES)
+    assert places_of([*planted.secrets, planted.key], crossed) == []
+    key = MasterKey(planted.key)
+    for purpose in ("entity", "entity-set", "suppression", "flattening", "fingerprint", "label"):
+        assert places_of([key.derive(purpose, "2021")], crossed) == []
+    assert places_of([key.derive("sampling", "2021")], crossed) != []
+    for number in planted.numbers:
+        assert not any(number.to_bytes(8, "little") in raw for raw in sent)
+
+
+def test_importing_the_package_loads_nothing():
+    code = "import sys, engine; print([m for m in sys.modules if m.split('.')[0] in ('numpy', 'duckdb', 'pandas')])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
