@@ -6,7 +6,7 @@ the source is large. Cost downstream follows the number of distinct cells, not r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import duckdb
@@ -89,7 +89,7 @@ class EntityColumn:
     """
 
     number: int
-    tokens: UInt64Array | None
+    tokens: UInt64Array | None = field(repr=False)
 
 
 class DuckDBCells:

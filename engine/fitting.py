@@ -16,7 +16,8 @@ from engine.alphabet import fit_alphabet, is_leaf
 from engine.card import GeneratorCard
 from engine.errors import InternalError
 from engine.keys import pack_strings
-from engine.locking import NOISE_LAYERS, lock_table, one_way_table, sub_tables
+from engine.locking import lock_table, one_way_table, sub_tables
+from engine.places import NOISE_LAYERS
 from engine.schema import (
     Alphabet,
     ColumnSet,

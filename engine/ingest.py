@@ -10,7 +10,7 @@ rule, never a value or a number of rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -48,9 +48,9 @@ class Ingested:
     con: duckdb.DuckDBPyConnection
     columns: tuple[Column, ...]
     sql_names: dict[str, str]
-    dictionaries: dict[str, tuple[Any, ...]]
+    dictionaries: dict[str, tuple[Any, ...]] = field(repr=False)
     entity_names: tuple[str, ...]
-    n_rows: int
+    n_rows: int = field(repr=False)
 
     def entity_ids(self, number: int, *, chunk: int = 500_000) -> Iterator[list[Any]]:
         """Distinct ids of one entity column, in the order of their dense numbers.

@@ -9,7 +9,6 @@ released. Then all is raked to the narrower tables and rounded. Sees measurement
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -25,17 +24,17 @@ from engine.candidates import (
 )
 from engine.ipf import rake
 from engine.noise import siphash
+from engine.places import (
+    UNRELEASED_CAP,
+    Places,
+    cell_groups,
+    most_unreleased,
+    place_candidates,
+)
 from engine.ranges import code_bounds
 from engine.rounding import controlled_rounding, place_leftovers
 from engine.schema import (
-    KIND_NEGATIVE,
-    KIND_NULL,
-    KIND_OTHER,
-    NULL_CODE,
-    OTHER_CODE,
     Alphabet,
-    BoolArray,
-    CellGroups,
     ColumnSet,
     FloatArray,
     Int64Array,
@@ -53,25 +52,6 @@ COMMONEST = 16
 """Letters of the other column that every letter is paired with where pairs are sampled."""
 EVERYWHERE = 1e-6
 """Share of the rows spread over all candidates alike, so that raking can reach every margin."""
-UNRELEASED_CAP = 4.5
-"""Largest fitted count of a cell that was not released as such."""
-NOISE_LAYERS = 2
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Places:
-    """Where candidates lie in the tree.
-
-    Attributes
-    ----------
-    node : ndarray of int64, shape (n_candidates,)
-        Deepest released node that holds the candidate, plus 1; 0 where not even a top node does.
-    released : ndarray of bool, shape (n_candidates,)
-        That node is the candidate itself.
-    """
-
-    node: Int64Array
-    released: BoolArray
 
 
 def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
@@ -218,88 +198,6 @@ def _sort_key(kind: UInt8Array, code: Int64Array) -> NDArray[np.void]:
     return out
 
 
-def place_candidates(
-    tree: Measurement, alphabets: tuple[Alphabet, ...], letters: Letters
-) -> Places:
-    """Find each candidate's deepest released node, going down one depth at a time.
-
-    Parameters
-    ----------
-    tree : Measurement
-    alphabets : tuple of Alphabet
-    letters : ndarray of int32, shape (n_candidates, n_columns)
-
-    Returns
-    -------
-    Places
-    """
-    place = np.zeros(len(letters), dtype=np.int64)
-    released = np.zeros(len(letters), dtype=bool)
-    alive = np.arange(len(letters))
-    bounds = np.searchsorted(tree.depth, np.arange(len(tree.scale) + 1))
-    for depth in range(len(tree.scale)):
-        nodes = slice(bounds[depth], bounds[depth + 1])
-        if nodes.start == nodes.stop or not len(alive):
-            break
-        hit = _match(tree, nodes, alphabets, letters[alive])
-        alive, hit = alive[hit >= 0], hit[hit >= 0] + nodes.start
-        place[alive] = hit + 1
-        released[alive] = (tree.level[hit] == 0).all(axis=1)
-    return Places(node=place, released=released)
-
-
-def _match(
-    tree: Measurement, nodes: slice, alphabets: tuple[Alphabet, ...], letters: Letters
-) -> Int64Array:
-    """Which of the nodes of one depth holds each combination of letters; -1 where none does."""
-    node_key = np.zeros(nodes.stop - nodes.start, dtype=np.int64)
-    own_key = np.zeros(len(letters), dtype=np.int64)
-    outside = np.zeros(len(letters), dtype=bool)
-    for j, alphabet in enumerate(alphabets):
-        level = int(tree.level[nodes, j].max())  # 0 for null and other, one level for all the rest
-        of_node = _signed(tree.kind[nodes, j], tree.index[nodes, j])
-        magnitude = np.where(alphabet.kind == KIND_NEGATIVE, ~alphabet.code, alphabet.code)
-        of_letter = _signed(alphabet.kind, magnitude >> level)
-        distinct = np.unique(of_node)
-        ordinal = np.minimum(np.searchsorted(distinct, of_letter), len(distinct) - 1)
-        ordinal[distinct[ordinal] != of_letter] = -1
-        mine = ordinal[letters[:, j]]
-        outside |= mine < 0
-        node_key = node_key * len(distinct) + np.searchsorted(distinct, of_node)
-        own_key = own_key * len(distinct) + mine
-    order = np.argsort(node_key)
-    ranked = node_key[order]
-    at = np.minimum(np.searchsorted(ranked, own_key), len(ranked) - 1)
-    return np.where((ranked[at] == own_key) & ~outside, order[at], -1)
-
-
-def _signed(kind: UInt8Array, index: Int64Array) -> Int64Array:
-    """One number for kind and index: negative ranges mirrored, null and other at the far end."""
-    out = np.where(kind == KIND_NEGATIVE, ~index, index)
-    out = np.where(kind == KIND_NULL, NULL_CODE, out)
-    return np.where(kind == KIND_OTHER, OTHER_CODE, out)
-
-
-def most_unreleased(tree: Measurement) -> FloatArray:
-    """Largest mass of each node's unreleased children (the virtual root first): their number times the cap.
-
-    A node has as many children as its columns have halves; the root as many as there are combinations of the
-    columns' own top ranges.
-    """
-    splits = (tree.level > 0).sum(axis=1)
-    tops = tree.depth == 0
-    of_root = 1
-    for j in range(len(tree.columns)):
-        of_root *= len(np.unique(_signed(tree.kind[tops, j], tree.index[tops, j])))
-    children = np.concatenate([[of_root], 1 << splits])
-    open_children = children - np.bincount(tree.parent + 1, minlength=len(children))
-    scale = np.concatenate(
-        [tree.scale[:1], tree.scale[np.minimum(tree.depth + 1, len(tree.scale) - 1)]]
-    )
-    most: FloatArray = UNRELEASED_CAP * np.maximum(open_children, 0) * scale
-    return most
-
-
 def prior_weights(found: Candidates, alphabets: tuple[Alphabet, ...]) -> FloatArray:
     """Weight of each candidate from the narrower tables: their product, each letter counted once.
 
@@ -351,29 +249,6 @@ def _shares(node: Int64Array, weight: FloatArray, mass: FloatArray) -> FloatArra
     sums = np.bincount(node, weights=weight, minlength=len(mass))
     rate = np.divide(mass, sums, out=np.zeros_like(mass), where=sums > 0)
     return weight * rate[node]
-
-
-def cell_groups(tree: Measurement, places: Places, n: Int64Array, layer_sd: int) -> CellGroups:
-    """What is known of the noise, a group for each released cell and each filled box that holds rows."""
-    group = 2 * places.node + places.released
-    held, inverse = np.unique(group, return_inverse=True)
-    rows = np.bincount(inverse, weights=n, minlength=len(held)).astype(np.int64)
-    node, measured = held // 2 - 1, held % 2 == 1
-    low, high = code_bounds(tree.kind, tree.level, tree.index)
-    inside = node >= 0
-    shape = (len(held), len(tree.columns))
-    kind = np.zeros(shape, dtype=np.uint8)
-    boxes = np.zeros((2, *shape), dtype=np.int64)
-    kind[inside] = tree.kind[node[inside]]
-    boxes[0][inside], boxes[1][inside] = low[node[inside]], high[node[inside]]
-    depth = np.where(inside, tree.depth[np.maximum(node, 0)] if tree.n_nodes else 0, 0)
-    sd = tree.scale[depth] * float(layer_sd) * np.sqrt(float(NOISE_LAYERS))
-    # No box: rows outside every released top bucket; kind 0 with low > high marks it.
-    kind[~inside] = KIND_NEGATIVE
-    boxes[0][~inside] = 1
-    return CellGroups(
-        kind=kind, low=boxes[0], high=boxes[1], n=rows, noise_sd=sd, measured=measured
-    )
 
 
 def margin_gap(letters: Letters, n: Int64Array, table: Narrower, dropped: int) -> int:

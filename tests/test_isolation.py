@@ -25,6 +25,7 @@ from pipeline_fixture import (
     process,
     spellings,
     table_hashes,
+    tablepack,
     write_spec,
 )
 
@@ -65,7 +66,7 @@ class Planted:
         for path in (self.out, self.tmp):
             path.mkdir()
         self._plant()
-        self.spec = write_spec(folder, "d.duckdb", COLUMNS, TABLES, entities=("person",))
+        self.spec = write_spec(folder, "rows.duckdb", COLUMNS, TABLES, entities=("person",))
         engine.new_key(folder / "own.key")
         self.spec.write_text(self.spec.read_text().replace("my.key", "own.key"))
         self.key = (folder / "own.key").read_bytes()
@@ -98,7 +99,7 @@ class Planted:
         self.numbers = (7_360_194_528_371, 5_109_283_746_655, 6_482_913_705_117)
         self.secrets += [str(n).encode() for n in self.numbers]
         comments = [self._new("comment") for _ in range(3)]
-        with duckdb.connect(str(self.folder / "d.duckdb")) as con:
+        with duckdb.connect(str(self.folder / "rows.duckdb")) as con:
             con.register("frame", frame)
             con.execute(
                 "CREATE TABLE people AS SELECT * REPLACE (CAST(born AS DATE) AS born) FROM frame"
@@ -107,8 +108,10 @@ class Planted:
             con.execute(f"COMMENT ON COLUMN people.city IS '{comments[1]}'")
             con.execute(f"COMMENT ON COLUMN people.person IS '{comments[2]}'")
 
-    def run(self, name: str, *words: object, code: int = 0, cwd: Path | None = None):
-        done = process(*words, cwd=cwd or self.folder, tmp=self.tmp)
+    def run(self, name: str, *words: object, code: int = 0):
+        # What a build's second process says goes past us unless it has a process of its own.
+        how = process if words[0] == "build" else tablepack
+        done = how(*words, cwd=self.folder, tmp=self.tmp)
         assert done.returncode == code, done.stderr
         self.shown[f"{name}: stdout"] = done.stdout.encode()
         self.shown[f"{name}: stderr"] = done.stderr.encode()
@@ -134,8 +137,8 @@ def planted(tmp_path_factory):
     """All commands run: a build, one that failed, one that was killed and then resumed, and all that shows."""
     it = Planted(tmp_path_factory.mktemp("planted"))
     release, resumed = it.out / "r.duckdb", it.out / "resumed.duckdb"
-    it.run("init", "init", "d.duckdb", "-o", "out/found.toml", "--entity", "person")
-    it.run("init", "init", "d.duckdb", "-o", "out/guessed.toml")
+    it.run("init", "init", "rows.duckdb", "-o", "out/found.toml", "--entity", "person")
+    it.run("init", "init", "rows.duckdb", "-o", "out/guessed.toml")
     it.run("plan", "plan", it.spec, "--json")
     it.run("build", "build", it.spec, "-o", release)
     staging = resumed.with_name("resumed.duckdb.tmp") / "build.json"
@@ -167,7 +170,7 @@ def planted(tmp_path_factory):
 
 def test_secrets_can_be_found_where_they_are(planted):
     """The search itself works: it finds them in the source, and in every spelling."""
-    source = {"source": (planted.folder / "d.duckdb").read_bytes()}
+    source = {"source": (planted.folder / "rows.duckdb").read_bytes()}
     assert places_of(planted.secrets[:20], source)
     secret = planted.secrets[0]
     for how, spelled in spellings(secret).items():
@@ -289,12 +292,12 @@ def test_the_fit_process_holds_no_handle_on_the_data(planted, tmp_path):
                  "opening", "release", "api", "cli", "spec", "detect", "draws"}  # fmt: skip
     assert {m.partition(".")[2] for m in seen["modules"]} & forbidden == set()
     opened = "\n".join(seen["files"].values()) + seen["maps"]
-    for path in ("d.duckdb", "own.key", str(planted.tmp)):
+    for path in ("rows.duckdb", "own.key", str(planted.tmp)):
         assert path not in opened
     told = json.dumps([seen["argv"], seen["environment"]])
     assert "do not pass on" not in told
     assert str(planted.tmp) not in told
-    assert "d.duckdb" not in told.replace("spied.duckdb", "")
+    assert "rows.duckdb" not in told
     assert places_of([planted.key, *planted.secrets[-12:]], {"told": told.encode()}) == []
     assert Path(seen["folder"]) == planted.out
 
@@ -308,11 +311,11 @@ def test_what_crosses_the_wall_holds_no_secret(planted, monkeypatch):
     from engine.keys import MasterKey
     from engine.release import build
 
-    sent = []
+    sent, real = [], pickle.dumps
     monkeypatch.setattr(
         fit_process.pickle,
         "dumps",
-        lambda what, protocol: sent.append(pickle._dumps(what, protocol)) or sent[-1],
+        lambda what, protocol: sent.append(real(what, protocol)) or sent[-1],
     )
     build(read(planted.spec), planted.out / "watched.duckdb", jobs=1)
     crossed = {str(i): raw for i, raw in enumerate(sent)}

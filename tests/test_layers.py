@@ -29,7 +29,7 @@ ZONES = {
         *("detect_resolution", "detect_column", "spec_text", "detect", "misfits", "ingest"),
         *("cells", "entities", "draws", "morton", "forest", "measure", "opening"),
     ),
-    "fit": ("tree", "alphabet", "candidates", "ipf", "rounding", "locking"),
+    "fit": ("tree", "alphabet", "candidates", "ipf", "rounding", "places", "locking"),
     "store": (
         *("card", "manifest", "decode", "store_schema", "store_catalog", "store_arrays"),
         *("store_target", "store"),

@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 
 from engine import locking
 from engine.candidates import Candidates, Margin
-from engine.locking import (
-    UNRELEASED_CAP,
-    Places,
-    place_candidates,
-    prior_weights,
-    spread,
-    sub_tables,
-)
+from engine.locking import prior_weights, spread, sub_tables
+from engine.places import UNRELEASED_CAP, Places, place_candidates
 from engine.ranges import code_bounds
 from engine.schema import KIND_NEGATIVE, KIND_NULL, NULL_CODE
 from engine.tree import FittedTree
