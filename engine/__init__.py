@@ -4,7 +4,7 @@ The main path, each step a module:
 
     spec       what to release, from where, about whom           engine.spec
     opening    read the source, name its entities, pin it        engine.opening
-    measure    noisy counts of snapped ranges (sees real rows)   engine.measure
+    measure    snapped ranges, sticky noise (sees real rows)     engine.measure
     -------    the wall: a process boundary                      engine.fit_process
     fit        lock every table to the narrower ones             engine.locking
     sample     whole numbers, values of released leaves          engine.alphabet, engine.rounding

@@ -25,6 +25,7 @@ from engine.candidates import (
 from engine.ipf import rake
 from engine.noise import siphash
 from engine.places import (
+    NOISE_LAYERS,
     UNRELEASED_CAP,
     Places,
     cell_groups,
@@ -128,7 +129,8 @@ def lock_table(
     )
     cap = UNRELEASED_CAP * float(tree.scale[-1])
     start = spread(fitted, places, prior_weights(found, alphabets), cap)
-    raked = rake(start, found.margins)
+    noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
+    raked = rake(start, found.margins, variance=np.where(places.released, noise, np.inf))
     n = controlled_rounding(raked.x, found.margins, key)
     kept = n > 0
     letters, n = place_leftovers(found.letters[kept], n[kept], without)

@@ -153,7 +153,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alphabet:
-    """The released values of one column: the letters that cells of every table are spelled with.
+    """The leaf alphabet of one column: its released values, letters that cells of every table are spelled with.
 
     Sorted: null first, then negative, non-negative, other; each ascending by code. A value inside a released
     range was drawn once, when the one-way table was fitted, so that every table shows the same values.

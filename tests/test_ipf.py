@@ -124,3 +124,35 @@ def test_input_is_left_alone():
     x = np.ones(4)
     rake(x, [Margin(of=np.array([0, 0, 1, 1]), n=np.array([6, 8]))])
     assert x.tolist() == [1, 1, 1, 1]
+
+
+def test_with_every_cell_filled_sharing_by_variance_is_plain_raking():
+    x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    rows = Margin(of=np.array([0, 0, 0, 1, 1, 1]), n=np.array([9, 12]))
+    columns = Margin(of=np.array([0, 1, 2, 0, 1, 2]), n=np.array([5, 7, 9]))
+    margins = (rows, columns)
+    plain = rake(x, margins, tolerance=1e-9, max_cycles=200)
+    shared = rake(x, margins, variance=np.full(6, np.inf), tolerance=1e-9, max_cycles=200)
+    np.testing.assert_allclose(shared.x, plain.x, rtol=1e-8)
+
+
+def test_a_measured_cell_gives_way_by_its_noise_only():
+    # One row of a measured cell of 100 (noise variance 2) and filled cells of 4 and 2; the margin is 3 short.
+    x = np.array([100.0, 4.0, 2.0])
+    margin = Margin(of=np.zeros(3, dtype=np.int64), n=np.array([109]))
+    raked = rake(x, (margin,), variance=np.array([2.0, np.inf, np.inf]))
+    # Weights 2, 4 and 2: the three missing rows go 3/4, 3/2 and 3/4.
+    np.testing.assert_allclose(raked.x, [100.75, 5.5, 2.75])
+
+
+@given(st.integers(0, 10_000))
+def test_sharing_by_variance_meets_feasible_margins_and_never_goes_negative(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(1, 40, size=(4, 7))
+    noisy = np.maximum(truth + rng.normal(0, 1.4, truth.shape), 0.5).ravel()
+    rows = Margin(of=np.repeat(np.arange(4), 7), n=truth.sum(axis=1))
+    columns = Margin(of=np.tile(np.arange(7), 4), n=truth.sum(axis=0))
+    variance = np.where(rng.random(28) < 0.6, 2.0, np.inf)
+    raked = rake(noisy, (rows, columns), variance=variance, tolerance=1e-6, max_cycles=2_000)
+    assert (raked.x >= 0).all()
+    assert raked.error <= 1e-6

@@ -1,0 +1,250 @@
+"""The Python face: build, plan, open, ask; in scripts and notebooks alike."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pipeline_fixture import CENSUS, ROOT, TWELVE, environment, table_hashes, write_spec
+
+import engine
+from engine.api import read
+from engine.schema import Column
+
+TABLES = [["AGE", "SEX"], ["SEX"], ["AGE", "INCOME"]]
+
+
+def make_frame(n: int = 900) -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    return pd.DataFrame(
+        {
+            "ID": np.arange(n),
+            "SEX": rng.choice(["f", "m"], size=n),
+            "AGE": rng.integers(0, 60, size=n),
+            "INCOME": rng.integers(0, 30, size=n) * 1_000.0,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("api")
+    engine.new_key(place / "my.key")
+    return place
+
+
+@pytest.fixture(scope="module")
+def release(folder):
+    frame = make_frame()
+    made = engine.build(
+        frame,
+        tables=TABLES,
+        key=folder / "my.key",
+        out=folder / "r.duckdb",
+        entities=["ID"],
+        title="From a frame",
+    )
+    assert frame.equals(make_frame())  # untouched
+    yield made
+    made.close()
+
+
+def test_the_package_offers_these_names_and_no_others():
+    assert set(dir(engine)) == set(engine.__all__)
+    for name in engine.__all__:
+        assert getattr(engine, name) is not None
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = engine.nothing_like_it
+
+
+def test_a_release_from_a_frame(release):
+    assert release.title == "From a frame"
+    assert set(release.tables) == {("AGE", "SEX"), ("SEX",), ("AGE", "INCOME")}
+    assert list(release.columns) == ["SEX", "AGE", "INCOME"]
+
+
+def test_sql_gives_frames(release):
+    answer = release.sql("SELECT SEX, count(*) AS n FROM data GROUP BY SEX ORDER BY SEX")
+    frame = answer.df()
+    assert list(frame.columns) == ["SEX", "n"]
+    truth = make_frame()["SEX"].value_counts()
+    assert all(abs(n - truth[sex]) <= 9 for sex, n in answer.rows)
+    assert answer.table == ("SEX",)
+    assert answer.noise_sd == pytest.approx(2**0.5)
+    assert answer.arrow().to_pydict() == frame.to_dict("list")
+
+
+def test_tables_and_cards(release):
+    table = release.table("SEX", "AGE").df()
+    assert list(table.columns) == ["SEX", "AGE"]
+    assert abs(len(table) - 900) <= 9
+    assert table["AGE"].between(0, 63).all()
+    assert release.card("AGE", "SEX").rows == len(table)
+    with pytest.raises(engine.NotAnswerable, match="no table of INCOME, SEX"):
+        release.table("INCOME", "SEX")
+
+
+def test_everything_shows_itself_in_a_notebook(release, folder):
+    planned = engine.plan(
+        make_frame(), tables=TABLES, key=folder / "my.key", entities=["ID"], title="From a frame"
+    )
+    shown = {
+        "release": release._repr_html_(),
+        "answer": release.sql("SELECT '<script>' AS x, SEX FROM data LIMIT 3")._repr_html_(),
+        "table": release.table("SEX")._repr_html_(),
+        "plan": planned._repr_html_(),
+    }
+    for what, text in shown.items():
+        assert "<table" in text, what
+        assert "<script>" not in text
+    assert "AGE, SEX" in shown["plan"]
+    assert "From a frame" in shown["release"]
+    assert {t.columns for t in planned.tables if t.is_published} == set(release.tables)
+
+
+def test_open_gives_the_same(release, folder):
+    with engine.open(folder / "r.duckdb") as again:
+        assert again.content_hash == release.content_hash
+        assert (
+            again.sql("SELECT count(*) FROM data").rows
+            == release.sql("SELECT count(*) FROM data").rows
+        )
+    with pytest.raises(engine.StoreError, match="closed"):
+        again.sql("SELECT 1")
+
+
+def test_a_spec_by_its_path_or_read(tmp_path, census):
+    spec = write_spec(tmp_path, census / "people.parquet", CENSUS, TWELVE[:2])
+    stages = []
+    engine.build(
+        str(spec), out=tmp_path / "a.duckdb", progress=lambda *told: stages.append(told)
+    ).close()
+    engine.build(read(spec), out=str(tmp_path / "b.duckdb"), jobs=1).close()
+    assert table_hashes(tmp_path / "a.duckdb") == table_hashes(tmp_path / "b.duckdb")
+    assert stages[0][0] == "reading"
+    assert stages[-1] == ("done", 1, 1)
+    done = [d for s, d, _ in stages if s == "tables"]
+    assert done == sorted(done)
+    assert all(d <= total for _, d, total in stages)
+    assert {t.columns for t in engine.plan(spec).tables if t.is_published} == set(TWELVE[:2])
+
+
+def test_a_source_by_its_path(tmp_path, census):
+    engine.new_key(tmp_path / "my.key")
+    with engine.build(
+        census / "people.csv",
+        out=tmp_path / "r.duckdb",
+        tables=[["age", "sex"], ["income"]],
+        key=tmp_path / "my.key",
+        entities=["person_id"],
+        columns={"income": Column(name="income", kind="real", value_type="real",
+                                  resolution=engine.schema.Resolution(base=10, exponent=3))},
+    ) as made:  # fmt: skip
+        assert made.tables == (("income",), ("age", "sex"))
+        incomes = made.sql("SELECT DISTINCT income FROM data WHERE income IS NOT NULL").rows
+    assert all(value % 1_000 == 0 for (value,) in incomes)
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "said"),
+    [
+        (make_frame(9), {}, "needs tables and key"),
+        (make_frame(9), {"tables": [["SEX"]]}, "needs key"),
+        (make_frame(9), {"tables": [["SEX"]], "key": "missing.key"}, "does not exist"),
+        (make_frame(9), {"tables": [["NOPE"]], "key": "k.key"}, "NOPE"),
+        (make_frame(9), {"tables": [["SEX", "SEX"]], "key": "k.key"}, "a column twice"),
+        (make_frame(9), {"tables": [["SEX"]], "key": "k.key", "privacy": "none"}, "privacy"),
+        (42, {"tables": [["SEX"]], "key": "k.key"}, "pandas DataFrame"),
+        ("file.txt.zip", {"tables": [["SEX"]], "key": "k.key"}, "does not tell the format"),
+        ("missing.toml", {}, "no spec file"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, monkeypatch, what, more, said):
+    monkeypatch.chdir(tmp_path)
+    engine.new_key("k.key")
+    with pytest.raises(engine.SpecError, match=said):
+        engine.build(what, out="r.duckdb", **more)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["k.key"]
+
+
+def test_a_frame_of_nothing(tmp_path):
+    engine.new_key(tmp_path / "my.key")
+    for frame in (pd.DataFrame(), pd.DataFrame({"x": pd.Series([], dtype="int64")}), pa.table({})):
+        with pytest.raises(engine.DataError):
+            engine.build(frame, tables=[["x"]], key=tmp_path / "my.key", out=tmp_path / "r.duckdb")
+
+
+def test_a_frame_with_equal_names(tmp_path):
+    engine.new_key(tmp_path / "my.key")
+    frame = pd.DataFrame([[1, 2]] * 30, columns=["x", "x"])
+    with pytest.raises(engine.DataError, match="are the same"):
+        engine.build(frame, tables=[["x"]], key=tmp_path / "my.key", out=tmp_path / "r.duckdb")
+
+
+SCRIPT = """
+import pandas as pd
+import engine
+
+engine.new_key("my.key")
+frame = pd.DataFrame({"a": [i % 3 for i in range(200)], "b": [i % 5 for i in range(200)]})
+release = engine.build(frame, tables=[["a", "b"]], key="my.key", out="r.duckdb")
+print(release.sql("SELECT count(*) > 150 AS many FROM data").rows)
+"""
+INTERACTIVE = """
+import sys
+sys.path[0] = ""
+namespace = {"__name__": "__main__"}
+for cell in open("cells.txt").read().split("\\n\\n"):
+    exec(compile(cell, "<cell>", "exec"), namespace)
+"""
+
+
+def check_says_many(done):
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[(True,)]"
+    assert done.stderr == ""
+
+
+def test_a_plain_script_needs_no_main_guard(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    check_says_many(
+        subprocess.run(
+            [sys.executable, "script.py"],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+    )
+
+
+def test_cells_run_one_by_one_as_in_a_notebook(tmp_path):
+    (tmp_path / "cells.txt").write_text(SCRIPT)
+    (tmp_path / "run.py").write_text(INTERACTIVE)
+    check_says_many(
+        subprocess.run(
+            [sys.executable, "run.py"],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+    )
+
+
+def test_an_interactive_session_that_finds_the_package_in_its_own_folder(tmp_path):
+    """The empty entry of the module path means the folder of the session, not that of the release."""
+    code = textwrap.dedent(SCRIPT)
+    for name in ("my.key", "r.duckdb"):
+        code = code.replace(f'"{name}"', repr(str(tmp_path / name)))
+    env = {k: v for k, v in environment().items() if k != "PYTHONPATH"}
+    check_says_many(
+        subprocess.run(
+            [sys.executable, "-"], cwd=ROOT, env=env, input=code, capture_output=True, text=True
+        )
+    )

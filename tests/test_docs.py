@@ -1,0 +1,139 @@
+"""The README is true: its commands exist and run, its words and files are there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+
+import duckdb
+import pytest
+from pipeline_fixture import ROOT, make_census, tablepack
+from test_api import make_frame
+from typer.main import get_command
+
+from engine import errors
+from engine.cli import app
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CODE = "\n".join(
+    p.read_text(encoding="utf-8")
+    for part in ("engine", "queries")
+    for p in (ROOT / part).rglob("*.py")
+)
+
+
+def shell_commands(text: str) -> list[list[str]]:
+    """Words of every `tablepack ...` line in an indented or fenced block, with or without a prompt."""
+    lines = re.findall(
+        r"^(?: {4,}|)(?:\$ )?(tablepack .*)$", text.replace("\\\n", " "), re.MULTILINE
+    )
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+def demo_commands() -> list[list[str]]:
+    """Words of every command that ./scripts/demo runs or recommends."""
+    text = (ROOT / "scripts" / "demo").read_text().replace("\\\n", " ").replace("$people", "2000")
+    ran = re.findall(r"^run (.*)$", text, re.MULTILINE)
+    told = re.findall(r'^echo "  \.venv/bin/tablepack (.*?)(?: {3,}.*)?"$', text, re.MULTILINE)
+    return [shlex.split(line.replace('\\"', '"')) for line in (*ran, *told)]
+
+
+def parsed(words: list[str]) -> None:
+    """Understand a command without running it; raises what the command line would say."""
+    command, rest = get_command(app), words
+    while hasattr(command, "commands"):
+        assert rest, words
+        assert rest[0] in command.commands, f"no command {rest[0]}"
+        command, rest = command.commands[rest[0]], rest[1:]
+    command.make_context("tablepack", list(rest))
+
+
+def test_commands_are_found_in_the_readme():
+    names = {words[0] for words in shell_commands(README)}
+    assert {"simulate", "init", "key", "plan", "build", "sql", "show", "export", "doctor"} <= names
+    assert len(demo_commands()) >= 8
+
+
+@pytest.mark.parametrize("words", shell_commands(README), ids=" ".join)
+def test_every_command_of_the_readme_is_understood(words):
+    parsed(words)
+
+
+@pytest.mark.parametrize("words", demo_commands(), ids=" ".join)
+def test_every_command_of_the_demo_is_understood(words):
+    parsed(words)
+
+
+@pytest.mark.parametrize(
+    "words", [["build", "a.toml", "--nonsense"], ["show"], ["export", "r.duckdb"]]
+)
+def test_what_is_wrong_is_not_understood(words):
+    with pytest.raises(Exception, match=r"nonsense|Missing"):
+        parsed(words)
+
+
+def test_the_tour_runs(tmp_path):
+    """Every command of the README in its order, on fewer people; one of them is meant to be refused."""
+    demo = tmp_path / "releases" / "demo"
+    demo.mkdir(parents=True)
+    shutil.copy(ROOT / "releases" / "demo.toml", demo / "release.toml")
+    make_census(demo / "census", people=1_200)
+    tablepack("key", "new", "census.key", cwd=demo)
+    for words in shell_commands(README):
+        fewer = ["1200" if word == "20000" else word for word in words]
+        done = tablepack(*fewer, cwd=tmp_path)
+        refused = "carer, sex" in done.stderr
+        assert done.returncode == (5 if refused else 0), (words, done.stderr)
+    assert (tmp_path / "release.toml").exists()
+    assert list((tmp_path / "csv").iterdir())
+    with duckdb.connect(str(demo / "census.duckdb"), read_only=True) as con:
+        for name in set(re.findall(r"`catalog\.(\w+)`", README)):
+            assert con.execute(f"SELECT count(*) FROM catalog.{name}").fetchone()[0]
+        assert con.execute('SELECT count(*) FROM "age.sex"').fetchone()[0]
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    frame = make_frame(300).rename(columns=str.lower)
+    for block in blocks:
+        names = {"frame": frame}
+        exec(compile(block, "README.md", "exec"), names)
+        names["release"].close()
+
+
+def test_the_words_of_the_glossary_are_in_the_code():
+    table = README.partition("## Words")[2].partition("\n## ")[0]
+    words = re.findall(r"^\| ([a-z][a-z ]+) \|", table, re.MULTILINE)[1:]
+    assert {"entity", "column set", "bucket", "suppressed", "vintage", "release"} <= set(words)
+    for word in words:
+        assert re.search(re.escape(word).replace(r"\ ", r"[ _]"), CODE, re.IGNORECASE), word
+
+
+def test_every_script_and_file_named_exists():
+    named = set(re.findall(r"\./(scripts/\w+)", README))
+    named |= set(re.findall(r"\]\((?!http)([^)#]+)\)", README))
+    named |= set(re.findall(r"`((?:engine|queries|releases|tests)/[\w/.]+\.\w+)`", README))
+    assert {"scripts/demo", "scripts/test"} <= named
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_the_exit_codes_are_those_of_the_errors():
+    told = README.partition("## Exit codes")[2].partition("\n## ")[0]
+    listed = {int(n) for n in re.findall(r"(?:^|, )(\d) ", " ".join(told.split()))}
+    raised = {
+        e.exit_code
+        for e in vars(errors).values()
+        if isinstance(e, type) and issubclass(e, errors.TablepackError)
+    }
+    assert listed == raised | {0}
+
+
+def test_nothing_names_the_place_where_it_was_made():
+    for path in [ROOT / "README.md", ROOT / "pyproject.toml", *(ROOT / "scripts").iterdir()]:
+        if path.is_file():
+            assert "/work/" not in path.read_text(encoding="utf-8"), path
+    assert "/work/" not in CODE
