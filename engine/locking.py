@@ -134,7 +134,10 @@ def lock_table(
     n = controlled_rounding(raked.x, found.margins, key)
     kept = n > 0
     letters, n = place_leftovers(found.letters[kept], n[kept], without)
-    places = place_candidates(tree, alphabets, letters)
+    if len(letters) == int(kept.sum()):  # nothing was left over: the places are known
+        places = Places(node=places.node[kept], released=places.released[kept])
+    else:
+        places = place_candidates(tree, alphabets, letters)
     return SyntheticTable(
         columns=tree.columns,
         letters=letters,

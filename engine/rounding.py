@@ -110,6 +110,7 @@ def _moves(
     some = len(others) > 1  # with one other margin only a strict gain on both sides helps
     source = np.flatnonzero((n > 0) & (give <= 0 if some else give < 0))
     target = np.flatnonzero(take <= 0 if some else take < 0)
+    source, target = _hopeful(source, target, give, take, fibre)
     source = source[np.lexsort((-ahead[source], give[source], fibre[source]))]
     target = target[np.lexsort((ahead[target], take[target], fibre[target]))]
     source, target = _matched(source, target, fibre)
@@ -117,13 +118,30 @@ def _moves(
     return source[better], target[better]
 
 
+def _hopeful(
+    source: Int64Array, target: Int64Array, give: Int64Array, take: Int64Array, fibre: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Keep the cells of fibres in which some move brings the margins nearer."""
+    if not (len(source) and len(target)):
+        return source[:0], target[:0]
+    best = np.ones((2, int(fibre[-1]) + 1), dtype=np.int64)
+    for side, cells, cost in ((0, source, give), (1, target, take)):
+        for level in np.unique(cost[cells])[::-1]:  # the lowest is written last
+            best[side, fibre[cells[cost[cells] == level]]] = level
+    helped = (best <= 0).all(axis=0) & (best.sum(axis=0) < 0)
+    return source[helped[fibre[source]]], target[helped[fibre[target]]]
+
+
 def _matched(
     source: Int64Array, target: Int64Array, fibre: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """Match the i-th source of each fibre with its i-th target."""
     giving, taking = (fibre[cells] * len(fibre) + _rank(fibre[cells]) for cells in (source, target))
-    _, left, right = np.intersect1d(giving, taking, assume_unique=True, return_indices=True)
-    return source[left], target[right]
+    if not len(taking):
+        return source[:0], target
+    at = np.minimum(np.searchsorted(taking, giving), len(taking) - 1)
+    met = taking[at] == giving
+    return source[met], target[at[met]]
 
 
 def _rank(group: Int64Array) -> Int64Array:
