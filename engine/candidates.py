@@ -7,6 +7,7 @@ Sees published tables only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 from engine.schema import Int64Array, UInt64Array
 
 Letters = NDArray[np.int32]
-DENSE_LIMIT = 1 << 24
+DENSE_LIMIT = 1 << 21
 """Largest lookup table by direct position, in entries."""
+KEY_LIMIT = 1 << 62
+"""Most combinations that one int64 can number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,8 +110,13 @@ def _key(letters: Letters, sizes: tuple[int, ...]) -> Int64Array:
 
 def _lookup(table: Narrower, letters: Letters, sizes: tuple[int, ...]) -> Int64Array:
     """Position of each combination in a table, -1 where it is not there."""
-    known, wanted = _key(table.letters, sizes), _key(letters, sizes)
-    space = int(np.prod([int(s) for s in sizes], dtype=object))
+    space = math.prod(sizes)
+    if space > KEY_LIMIT:  # keys would overflow: number the combinations that occur
+        both = np.concatenate([table.letters, letters])
+        group = np.unique(both, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+        known, wanted, space = group[: len(table.n)], group[len(table.n) :], len(group)
+    else:
+        known, wanted = _key(table.letters, sizes), _key(letters, sizes)
     if space <= DENSE_LIMIT:
         position = np.full(space, -1, dtype=np.int64)
         position[known] = np.arange(len(known))
@@ -118,6 +126,34 @@ def _lookup(table: Narrower, letters: Letters, sizes: tuple[int, ...]) -> Int64A
     if not len(known):
         return np.full(len(wanted), -1, dtype=np.int64)
     return np.where(known[place] == wanted, place, -1)
+
+
+def sums_in(table: Narrower, letters: Letters, n: Int64Array) -> tuple[Int64Array, int]:
+    """Add up rows by the cells of a table.
+
+    Parameters
+    ----------
+    table : Narrower
+    letters : ndarray of int32, shape (n_cells, n_columns)
+        Columns as in the table; rows need not be distinct.
+    n : ndarray of int64, shape (n_cells,)
+
+    Returns
+    -------
+    sums : ndarray of int64
+        Rows in each cell of the table.
+    outside : int
+        Most rows in any one cell that the table does not have.
+    """
+    both = np.concatenate([table.letters, letters])
+    sizes = tuple(int(size) + 1 for size in both.max(axis=0, initial=0))
+    at = _lookup(table, letters, sizes)
+    inside = at >= 0
+    sums = np.bincount(at[inside], weights=n[inside], minlength=len(table.n)).astype(np.int64)
+    if inside.all():
+        return sums, 0
+    group = np.unique(letters[~inside], axis=0, return_inverse=True)[1].ravel()
+    return sums, int(np.bincount(group, weights=n[~inside]).max())
 
 
 def sampled_pairs(a: Int64Array, b: Int64Array, boxes: Int64Array, bits: UInt64Array) -> Int64Array:

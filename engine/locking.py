@@ -21,6 +21,7 @@ from engine.candidates import (
     Narrower,
     join_candidates,
     sampled_pairs,
+    sums_in,
 )
 from engine.ipf import rake
 from engine.noise import siphash
@@ -267,7 +268,5 @@ def margin_gap(letters: Letters, n: Int64Array, table: Narrower, dropped: int) -
         The published table without column `dropped`.
     dropped : int
     """
-    both = np.concatenate([np.delete(letters, dropped, axis=1), table.letters])
-    _, group = np.unique(both, axis=0, return_inverse=True)
-    signed = np.concatenate([n, -table.n])
-    return int(np.abs(np.bincount(group.ravel(), weights=signed)).max(initial=0))
+    sums, outside = sums_in(table, np.delete(letters, dropped, axis=1), n)
+    return max(int(np.abs(sums - table.n).max(initial=0)), outside)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.candidates import Letters
+from engine.candidates import KEY_LIMIT, Letters
 from engine.ranges import code_bounds
 from engine.schema import (
     KIND_NEGATIVE,
@@ -86,6 +86,7 @@ def _match(
     node_key = np.zeros(nodes.stop - nodes.start, dtype=np.int64)
     own_key = np.zeros(len(letters), dtype=np.int64)
     outside = np.zeros(len(letters), dtype=bool)
+    size = 1
     for j, alphabet in enumerate(alphabets):
         level = int(tree.level[nodes, j].max())  # 0 for null and other, one level for all the rest
         of_node = _signed(tree.kind[nodes, j], tree.index[nodes, j])
@@ -96,8 +97,12 @@ def _match(
         ordinal[distinct[ordinal] != of_letter] = -1
         mine = ordinal[letters[:, j]]
         outside |= mine < 0
+        if size * len(distinct) > KEY_LIMIT:  # keys would overflow: number those that occur
+            held = np.unique(np.concatenate([node_key, own_key]), return_inverse=True)[1]
+            node_key, own_key, size = held[: len(node_key)], held[len(node_key) :], len(held)
+        size *= len(distinct)
         node_key = node_key * len(distinct) + np.searchsorted(distinct, of_node)
-        own_key = own_key * len(distinct) + mine
+        own_key = own_key * len(distinct) + np.maximum(mine, 0)
     order = np.argsort(node_key)
     ranked = node_key[order]
     at = np.minimum(np.searchsorted(ranked, own_key), len(ranked) - 1)

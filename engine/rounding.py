@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.candidates import Letters, Margin, Narrower
+from engine.candidates import Letters, Margin, Narrower, sums_in
 from engine.noise import siphash
 from engine.schema import FloatArray, Int64Array, UInt64Array
 
@@ -236,8 +236,5 @@ def _without_surplus(letters: Letters, n: Int64Array, table: Narrower) -> Int64A
 
 def _lacking(letters: Letters, n: Int64Array, table: Narrower) -> Letters:
     """Cells of a published table that a wider one falls short of, one entry a row, in lexicographic order."""
-    both = np.concatenate([table.letters, letters])
-    every, group = np.unique(both, axis=0, return_inverse=True)
-    signed = np.concatenate([table.n, -n])
-    short = np.bincount(group.ravel(), weights=signed).astype(np.int64)
-    return np.repeat(every, np.maximum(short, 0), axis=0)
+    short = table.n - sums_in(table, letters, n)[0]
+    return np.repeat(table.letters, np.maximum(short, 0), axis=0)

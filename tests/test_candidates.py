@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracles.fit_oracles import joined
 
 from engine import candidates
-from engine.candidates import Narrower, join_candidates, sampled_pairs
+from engine.candidates import Narrower, join_candidates, sampled_pairs, sums_in
 
 SIZES = {2: (4, 7), 3: (5, 2, 6), 4: (3, 5, 2, 4)}
 
@@ -134,3 +134,17 @@ def test_sampled_pairs_follow_the_counts():
     pairs = sampled_pairs(a, b, np.array([[0, 1, 0, 2, 20000]]), bits)
     assert [1, 0] in pairs.tolist()
     assert [0, 1] not in pairs.tolist()  # one in 10**12
+
+
+def test_lookup_of_combinations_too_many_for_one_number(monkeypatch):
+    table = Narrower(
+        letters=np.array([[0, 2], [1, 0], [3, 1]], dtype=np.int32), n=np.array([5, 6, 7])
+    )
+    letters = np.array([[3, 1], [0, 2], [2, 2], [0, 2], [2, 2]], dtype=np.int32)
+    n = np.array([1, 2, 3, 4, 5])
+    plain = sums_in(table, letters, n)
+    monkeypatch.setattr(candidates, "KEY_LIMIT", 4)
+    numbered = sums_in(table, letters, n)
+    for sums, outside in (plain, numbered):
+        assert sums.tolist() == [6, 0, 1]
+        assert outside == 8

@@ -154,7 +154,7 @@ def check_instants(stage: Stage, numbers, instants) -> None:
     not Path("/proc/self/stat").exists(), reason="needs /proc to find child processes"
 )
 def test_kill_at_a_few_instants(stage):
-    shares = (0.35, 0.5, 0.62, 0.72, 0.82, 0.92)
+    shares = (0.5, 0.65, 0.78, 0.9)
     check_instants(stage, range(len(shares)), [share * stage.seconds for share in shares])
 
 
@@ -170,7 +170,7 @@ def test_kill_at_50_random_instants(stage):
 def test_killed_again_and_again_it_still_gets_there(stage):
     """Resumes of resumes, none of which is allowed to end."""
     target = stage.target(200)
-    for share in (0.6, 0.75, 0.7, 0.85):
+    for share in (0.6, 0.75, 0.85):
         kill_at(stage, target, share * stage.seconds, everybody=True)
         assert hash_of(target) in (stage.old, stage.new)
     done = tablepack("build", stage.spec, "-o", target, cwd=stage.folder, tmp=stage.scratch)

@@ -8,7 +8,7 @@ from fit_fixture import Fits, gaussian, margin, margins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import locking
+from engine import locking, places
 from engine.candidates import Candidates, Margin
 from engine.locking import prior_weights, spread, sub_tables
 from engine.places import UNRELEASED_CAP, Places, place_candidates
@@ -334,3 +334,15 @@ def test_a_released_cell_is_as_near_as_its_margins_let_it():
         off += [have[listed[i]] - truth.get(listed[i], 0) for i in np.flatnonzero(table.measured)]
     assert abs(np.mean(off)) < 0.25
     assert np.std(off) < 2.2
+
+
+def test_places_are_found_where_combinations_are_too_many_for_one_number(monkeypatch):
+    fits, columns = Fits(random_data(3, 400)), ("A", "B", "C")
+    table, tree = fits.table(*columns), fits.measurement(columns)
+    alphabets = tuple(fits.alphabets[name] for name in columns)
+    plain = place_candidates(tree, alphabets, table.letters)
+    monkeypatch.setattr(places, "KEY_LIMIT", 4)
+    numbered = place_candidates(tree, alphabets, table.letters)
+    assert (plain.node > 0).any()
+    np.testing.assert_array_equal(plain.node, numbered.node)
+    np.testing.assert_array_equal(plain.released, numbered.released)

@@ -291,26 +291,25 @@ def test_events_of_many_rows_a_person_build(tmp_path, census):
     assert set(table_hashes(tmp_path / "events.duckdb")) == set(tables)
 
 
-def _total_of(frame: pd.DataFrame, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
-    """The noisy total under many keys, with its released scale."""
-    columns = (
-        Column(name="id", kind="integer", value_type="integer"),
-        Column(name="x", kind="integer", value_type="integer"),
-    )
+def _totals(frame: pd.DataFrame, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
+    """The noisy total of one source under many keys, with its released scales."""
+    columns = tuple(Column(name=n, kind="integer", value_type="integer") for n in ("id", "x"))
+    source = SourceSpec(path=None, format="frame", entities=("id",))
     totals, scales = [], []
-    for number in range(n_keys):
-        key = MasterKey(number.to_bytes(32, "little"))
-        with scratch_directory() as place:
-            con = confidential_connection(place, threads=1)
-            source = SourceSpec(path=None, format="frame", entities=("id",))
-            opened = open_source(con, source, frame)
-            ingested = ingest(con, opened, columns, ("id",))
+    with scratch_directory() as place:
+        con = confidential_connection(place, threads=1)
+        ingested = ingest(con, open_source(con, source, frame), columns, ("id",))
+        con.execute("ALTER TABLE rows RENAME TO kept")
+        for number in range(n_keys):
+            key = MasterKey(number.to_bytes(32, "little"))
+            con.execute("CREATE TABLE rows AS FROM kept")
             entities = add_tokens(ingested, key, "1", ())
             draws = StickyDraws(key, "1", PROFILES["standard"])
             total = measure_one_way(ingested, entities, (), draws).one_way[""]
-            con.close()
-        totals.append(int(total.n[0]))
-        scales.append(int(total.scale[0]))
+            con.execute("DROP TABLE IF EXISTS coded_rows")
+            totals.append(int(total.n[0]))
+            scales.append(int(total.scale[0]))
+        con.close()
     return np.array(totals), np.array(scales)
 
 
@@ -321,8 +320,8 @@ def test_one_person_with_10_000_rows_moves_the_total_by_a_top_group_at_most(scra
     frame = pd.DataFrame({"id": ids, "x": ids % 5})
     giant = pd.DataFrame({"id": np.full(10_000, 999), "x": np.full(10_000, 1)})
     n_keys = 200
-    before, _ = _total_of(frame, n_keys)
-    after, scale = _total_of(pd.concat([frame, giant], ignore_index=True), n_keys)
+    before, _ = _totals(frame, n_keys)
+    after, scale = _totals(pd.concat([frame, giant], ignore_index=True), n_keys)
     top_mean = np.sort(np.bincount(ids))[::-1][:2].mean()
     noise_sd = NOISE_SD * scale
     bound = top_mean + 4 * noise_sd * NOISE_SD  # both totals carry noise of their own
