@@ -104,9 +104,12 @@ def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
         ("the content of column", known["contents"], state.contents),
     ):
         changed = sorted(name for name in now if pinned.get(name, now[name]) != now[name])
-        out += [
-            f"{what} {name}" if name else "the entities or the number of rows" for name in changed
-        ]
+        if "" in changed:
+            out.append("the entities or the number of rows")
+        named = [name for name in changed if name]
+        if named:
+            more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+            out.append(f"{what} {', '.join(named[:3])}{more}")
     return out
 
 
