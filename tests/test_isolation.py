@@ -335,3 +335,23 @@ def test_importing_the_package_loads_nothing():
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_working_file_of_a_large_source_shows_no_secret(planted, scratch, monkeypatch):
+    """Where a source is worked on in a file: that file, its log and spills, while the build is under way."""
+    seen = {}
+
+    def look(*_):
+        seen.update(content_of(scratch))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.opening.ON_DISK_BYTES", 0)
+    monkeypatch.setattr("engine.release.measure_one_way", look)
+    done = tablepack(
+        "build", planted.spec, "-o", planted.out / "x.duckdb", cwd=planted.folder, tmp=scratch
+    )
+    assert done.returncode == 130
+    assert any(name.endswith("confidential.duckdb") for name in seen)
+    assert sum(map(len, seen.values())) > 10_000
+    assert places_of([*planted.secrets, planted.key], seen) == []
+    assert left_over(scratch) == []

@@ -82,12 +82,19 @@ def test_every_difference_is_refused_and_changes_nothing(key, what):
     pin_vintage(key, "2024", STATE)
 
 
+def test_of_many_changed_columns_three_are_named(key):
+    many = {name: "x" for name in ("A", "B", "C", "D", "E")}
+    pin_vintage(key, "2024", replace(STATE, contents=many))
+    with pytest.raises(PrivacyError, match="column A, B, C and 2 more changed"):
+        pin_vintage(key, "2024", replace(STATE, contents={name: "y" for name in many}))
+
+
 def test_all_differences_are_named(key):
     pin_vintage(key, "2024", STATE)
     other = replace(STATE, privacy="bb", contents={"AGE": "x", "SEX": "y"}, entities=())
     with pytest.raises(PrivacyError) as caught:
         pin_vintage(key, "2024", other)
-    for said in ("privacy parameters", "column AGE", "column SEX", "entity columns"):
+    for said in ("privacy parameters", "content of column AGE, SEX", "entity columns"):
         assert said in str(caught.value)
     for digest in ("c1", "c2", "aa", "bb"):
         assert digest not in str(caught.value).split()
