@@ -2,9 +2,10 @@
 
 Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
 ones; the estimates of one depth are brought onto {x >= 0} with their sum kept, less one standard deviation of its
-noise, so that noise does not pass for people. Then released children and remainder are scaled to the parent's
-fitted count, so that a range has one value and the error of wide ranges does not grow with the leaves in it. The
-remainder is blind: it comes from noisy counts alone, never from rows left over. DESIGN section 5.
+noise, so that noise does not pass for people. Then released children and remainder are brought to the parent's
+fitted count, each giving way by its variance, so that a range has one value and the error of wide ranges does not
+grow with the leaves in it. The remainder is blind: it comes from noisy counts alone, never from rows left over.
+DESIGN section 5, where they are scaled in proportion: that made large leaves carry their neighbours' noise.
 
 Order of operations is fixed (bincount and cumsum add in sequence), so every machine gets the same bits.
 """
@@ -72,21 +73,51 @@ def fit_tree(
     n_children = np.bincount(parent, minlength=len(counts))
     raw = np.concatenate([[noisy_total], tree.n]).astype(np.float64) - of_children
     depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
-    own = (tree.scale * float(layer_sd)) ** 2 * 2  # both layers
-    variance = own[np.maximum(depth - 1, 0)]
-    variance += np.bincount(parent, weights=variance[1:], minlength=len(counts))
+    noise = ((tree.scale * float(layer_sd)) ** 2 * 2)[np.maximum(depth - 1, 0)]  # both layers
+    variance = noise + np.bincount(parent, weights=noise[1:], minlength=len(counts))
     remainder = _remainders(raw, variance, depth, has_room, n_children)
     if most is not None:
         remainder = np.where(n_children > 0, np.minimum(remainder, most), remainder)
-    whole = of_children + remainder
-    mass = np.zeros(len(counts))
+    return _shared_down(
+        parent, depth, counts=counts, remainder=remainder, variance=variance, own=noise, total=total
+    )
+
+
+def _shared_down(
+    parent: Int64Array,
+    depth: Int64Array,
+    *,
+    counts: FloatArray,
+    remainder: FloatArray,
+    variance: FloatArray,
+    own: FloatArray,
+    total: float,
+) -> FittedTree:
+    """Bring children and remainders to their parents' fitted counts, from the root down.
+
+    What they are off together is shared out by variance: each gives way by its own noise, not by its size, so that
+    a large leaf does not take over the noise of its small neighbours. None loses more than 3/4; what this leaves is
+    settled in proportion.
+    """
+    n = len(counts)
+    mass, left = np.zeros(n), np.zeros(n)
     mass[0] = total
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        here = np.flatnonzero(depth == level)
-        above = parent[here - 1]
-        mass[here] = mass[above] * counts[here] / whole[above]
-    share = np.divide(remainder, whole, out=np.ones_like(whole), where=n_children > 0)
-    return FittedTree(mass=mass, remainder=mass * np.where(has_room, share, 0.0))
+    weight = np.minimum(counts, own)
+    loose = np.minimum(remainder, variance)
+    off = np.bincount(parent, weights=counts[1:], minlength=n) + remainder
+    weights = np.bincount(parent, weights=weight[1:], minlength=n) + loose
+    for level in range(int(depth.max(initial=0)) + 1):
+        here, below = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
+        above = parent[below - 1]
+        rate = np.divide(mass - off, weights, out=np.zeros(n), where=weights > 0)
+        share = np.maximum(counts[below] + weight[below] * rate[above], counts[below] / 4)
+        kept = np.maximum(remainder[here] + loose[here] * rate[here], remainder[here] / 4)
+        sums = np.bincount(above, weights=share, minlength=n).astype(np.float64)
+        sums[here] += kept
+        scale = np.divide(mass, sums, out=np.zeros(n), where=sums > 0)
+        mass[below] = share * scale[above]
+        left[here] = kept * scale[here]
+    return FittedTree(mass=mass, remainder=left)
 
 
 def _remainders(

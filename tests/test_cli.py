@@ -194,7 +194,7 @@ def test_without_a_terminal_there_is_no_colour_and_no_progress(built, tmp_path):
         assert ESCAPE not in tablepack(*words, cwd=built).stdout
 
 
-def on_a_terminal(words, cwd, **env) -> tuple[int, str]:
+def on_a_terminal(words, cwd, *, code=0, **env) -> tuple[int, str]:
     """Run a command with standard error on a terminal, standard output not."""
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
@@ -217,7 +217,7 @@ def on_a_terminal(words, cwd, **env) -> tuple[int, str]:
         shown += piece
     os.close(ours)
     out, _ = running.communicate()
-    assert running.returncode == 0, shown
+    assert running.returncode == code, shown
     return out.decode(), shown.decode()
 
 
@@ -232,17 +232,14 @@ def test_progress_goes_to_standard_error_only(built, tmp_path):
     assert err == ""
 
 
-def test_no_color(built, tmp_path):
+def test_no_color(built):
+    """An error is red on a terminal, unless somebody wishes otherwise."""
     words = ("sql", "r.duckdb", "SELECT income, age FROM data")
-    running = subprocess.run(
-        [*COMMAND, *words],
-        cwd=built,
-        env=environment(NO_COLOR="1", FORCE_COLOR="", TERM="xterm-256color"),
-        capture_output=True,
-        text=True,
-    )
-    assert running.returncode == 5
-    assert "\x1b[31m" not in running.stderr
+    _, coloured = on_a_terminal(words, built, code=5)
+    _, plain = on_a_terminal(words, built, code=5, NO_COLOR="1")
+    assert "\x1b[31m" in coloured
+    assert "No released table holds" in plain
+    assert "\x1b[31m" not in plain
 
 
 def test_names_with_markup_are_shown_as_they_are(tmp_path):
@@ -382,3 +379,25 @@ def test_init_into_a_folder_that_is_not_there(tmp_path, census):
     done = tablepack("init", census / "people.csv", "-o", "no/such/spec.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert "cannot write" in done.stderr
+
+
+def test_the_reason_of_the_fit_process_is_told_even_if_it_ended_some_messages_ago(
+    built, monkeypatch
+):
+    """The second message is refused; the third finds a closed pipe, with an answer to the first still to read."""
+    import engine.release
+
+    real = engine.release.measurements
+
+    def out_of_order(measured, column_sets, draws):
+        total, *others = real(measured, column_sets, draws)
+        yield total
+        yield next(m for m in others if len(m.columns) == 2)
+        time.sleep(1)
+        yield from others
+
+    monkeypatch.setattr("engine.release.measurements", out_of_order)
+    done = tablepack("build", "release.toml", "-o", "order.duckdb", cwd=built)
+    assert done.returncode == 1
+    assert "a table came before the narrower ones it is locked to" in done.stderr
+    assert "please report it" in done.stderr
