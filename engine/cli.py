@@ -16,7 +16,7 @@ import typer
 
 from engine import api, doctor, keys
 from engine import detect as detection
-from engine.console import notes, out, print_table, progress_bar
+from engine.console import notes, out, print_answer, print_table, progress_bar
 from engine.errors import SpecError, StoreError
 from engine.exits import run_and_exit
 from engine.release import build as build_release
@@ -65,7 +65,10 @@ def init(
     except OSError as error:
         raise StoreError(f"cannot write {output}: {error.strerror}") from None
     notes().print(
-        f"wrote {output}: review every column, then: tablepack key new FILE", soft_wrap=True
+        f"wrote {output}: review every column, then: "
+        f"tablepack key new {output.with_name(detection.key_name(output))}",
+        soft_wrap=True,
+        markup=False,
     )
     for remark in found.remarks:
         notes().print(f"  {remark}", soft_wrap=True, markup=False)
@@ -103,7 +106,7 @@ def plan(spec: SpecPath, as_json: AsJson = False) -> None:
     )
     helpers = len(planned.tables) - len(published)
     out().print(
-        f"{len(published)} tables ({helpers} more are needed to lock them), about {planned.rows:,} rows, "
+        f"{_number(len(published), 'table')} ({helpers} more are needed to lock them), about {planned.rows:,} rows, "
         f"about {max(planned.seconds, 1):.0f} s to build"
     )
     for warning in planned.warnings:
@@ -132,7 +135,7 @@ def build(
         _print_json(summary)
         return
     notes().print(
-        f"wrote {output} ({summary['bytes'] / 1e6:.1f} MB): {summary['tables']} tables, content hash "
+        f"wrote {output} ({summary['bytes'] / 1e6:.1f} MB): {_number(summary['tables'], 'table')}, content hash "
         f"{summary['content_hash']}",
         soft_wrap=True,
     )
@@ -162,7 +165,7 @@ def _show_release(opened: Release, path: Path) -> None:
     summary = _summary(opened, path)
     out().print(
         f"{summary['title'] or path.name}: vintage {summary['vintage']}, key {summary['key_id']}, "
-        f"{summary['tables']} tables, {summary['bytes'] / 1e6:.1f} MB",
+        f"{_number(summary['tables'], 'table')}, {summary['bytes'] / 1e6:.1f} MB",
         markup=False,
     )
     rows = []
@@ -226,7 +229,7 @@ def _write_result(result: Result, form: str, output: Path | None) -> None:
     elif output is not None:
         output.write_text(f"{result!r}\n")
     else:
-        print_table("", result.columns, [[_shown(v) for v in row] for row in result.rows])
+        print_answer(result.columns, [[_shown(v) for v in row] for row in result.rows])
 
 
 @app.command(epilog="Example: `tablepack export census.duckdb csv/ --format csv`")
@@ -250,7 +253,7 @@ def export(
             tables=None if table is None else (column_set(_names(table)),),
             progress=lambda done, total: report("exporting", done, total),
         )
-    notes().print(f"wrote {len(files)} files to {directory}", soft_wrap=True)
+    notes().print(f"wrote {_number(len(files), 'file')} to {directory}", soft_wrap=True)
 
 
 @app.command("doctor", epilog="Example: `tablepack doctor census.duckdb`")
@@ -301,6 +304,11 @@ def simulate(
 def _names(table: str) -> list[str]:
     """Column names of a --table option."""
     return [name.strip() for name in table.split(",") if name.strip()]
+
+
+def _number(n: int, noun: str) -> str:
+    """How many of what."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _shown(value: object) -> str:

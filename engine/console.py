@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +18,7 @@ from rich.text import Text
 from engine.opening import Progress as Report
 from engine.opening import silent
 
+_ANY = 1_000_000
 STAGES = {
     "reading": "reading the source",
     "tokens": "naming the entities",
@@ -35,7 +37,7 @@ def out() -> Console:
 
 def notes() -> Console:
     """Console for everything that is not a result (standard error)."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 @contextmanager
@@ -76,8 +78,31 @@ def progress_bar(*, quiet: bool) -> Iterator[Report]:
 
 def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table for people; numbers are given as text, right-aligned where they look like numbers."""
+    out().print(_table(title, headers, [list(row) for row in rows]))
+
+
+def print_answer(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows as a table; where that is wider than the screen, one line a value, a blank line between rows."""
+    console, listed = out(), [list(row) for row in rows]
+    table = _table("", headers, listed)
+    if (
+        Measurement.get(console, console.options.update(max_width=_ANY), table).maximum
+        <= console.width
+    ):
+        console.print(table)
+    elif listed:
+        shown = (
+            "\n".join(f"{header}: {value}" for header, value in zip(headers, row, strict=True))
+            for row in listed
+        )
+        console.print(Text("\n\n".join(shown)), soft_wrap=True)
+    else:
+        console.print(Text(f"no rows of: {', '.join(headers)}"), soft_wrap=True)
+
+
+def _table(title: str, headers: Sequence[str], listed: list[list[str]]) -> Table:
+    """Make a table of rows of text."""
     table = Table(title=title or None, title_justify="left", show_edge=False, pad_edge=False)
-    listed = [list(row) for row in rows]
     for position, header in enumerate(headers):
         numeric = all(row[position][:1].isdigit() or row[position][:1] in "-<" for row in listed)
         table.add_column(
@@ -85,4 +110,4 @@ def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]
         )
     for row in listed:
         table.add_row(*map(Text, row))  # as they are: "[bold]" in a name is no markup
-    out().print(table)
+    return table

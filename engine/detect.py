@@ -13,20 +13,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from engine.detect_column import Look, look_at
+from engine.detect_resolution import NUMBER_PATTERN
 from engine.encoding import cell_class
 from engine.errors import DataError, SpecError
-from engine.schema import Column, SourceSpec
+from engine.schema import Column, SourceSpec, literal, quoted
 from engine.scratch import confidential_connection, scratch_directory
-from engine.sources import Source, open_source
+from engine.sources import Source, fetch, open_source
 from engine.spec import ReleaseSpec, spec_of
 from engine.spec_source import format_of
-from engine.spec_text import Detection, spec_text
+from engine.spec_text import Detection, key_name, spec_text
 
-__all__ = ["Detection", "detect", "detect_source", "make_spec", "spec_text"]
+__all__ = ["Detection", "detect", "detect_source", "key_name", "make_spec", "spec_text"]
 
 _ID_NAME = re.compile(r"(^|[\W_])(id|uid|uuid|guid|pid|key|nr|no|number|identifier)$|^id[\W_]")
 _CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
+_DATE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?")
+_NO_HEADER = (
+    "the first line looks like data, not names: it holds numbers or dates, or values that occur below it; "
+    "if the file has no line of column names, write one"
+)
 
 
 def detect_source(
@@ -84,12 +92,11 @@ def detect(source: SourceSpec, frame: Any = None, entities: tuple[str, ...] = ()
         con = confidential_connection(scratch)
         try:
             opened = open_source(con, source, frame)
+            is_headless = source.format == "csv" and _first_line_is_data(con, opened)
             missing = [name for name in source.entities if name not in opened.columns]
             if missing:
-                there = ", ".join(opened.columns)
-                raise SpecError(
-                    [f"source.entities: no column {name}; there are: {there}" for name in missing]
-                )
+                there = _NO_HEADER if is_headless else f"there are: {', '.join(opened.columns)}"
+                raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
             readable = _readable(opened)
             looks = {
                 name: look_at(
@@ -98,13 +105,25 @@ def detect(source: SourceSpec, frame: Any = None, entities: tuple[str, ...] = ()
                     opened.types[name],
                     source.entities,
                     is_entity=name in source.entities,
+                    place=opened.place,
                 )
                 for name in opened.columns
                 if name in readable
             }
         finally:
             con.close()
-    return _detection(source, opened, looks)
+    found = _detection(source, opened, looks)
+    if is_headless:
+        found = replace(found, remarks=(f"in doubt: {_NO_HEADER}", *found.remarks))
+    return found
+
+
+def _first_line_is_data(con: duckdb.DuckDBPyConnection, opened: Source) -> bool:
+    """Whether a column name reads as a number or a date, or is a value of its column."""
+    if any(re.fullmatch(NUMBER_PATTERN, n.strip()) or _DATE.fullmatch(n) for n in opened.columns):
+        return True
+    repeated = " OR ".join(f"{quoted(name)} = {literal(name)}" for name in opened.columns)
+    return bool(fetch(con, f"SELECT 1 FROM source WHERE {repeated} LIMIT 1", opened.place))
 
 
 def _readable(opened: Source) -> set[str]:
@@ -199,7 +218,8 @@ def make_spec(
     what : str, Path, DataFrame or Arrow table
         A source file or the rows themselves.
     tables : iterable of iterable of str, or int
-        Column sets, or a width: every set of so many columns.
+        Column sets, or a width: every set of so many columns. Columns that look like identifiers and are not
+        declared are left out.
     key : str or Path
         Key file.
     columns : mapping or iterable of Column, optional
@@ -219,7 +239,7 @@ def make_spec(
     Raises
     ------
     SpecError
-        With every mistake.
+        With every mistake; or if a table names a column that looks like an identifier and is not declared.
     DataError
         If the source cannot be read.
     """
@@ -235,11 +255,10 @@ def make_spec(
     }
     found = detect(source, None if path is not None else what)
     by_name = {column.name: column for column in found.columns} | declared
-    entries: list[dict[str, Any]] = (
-        [{"all": tables}]
-        if isinstance(tables, int)
-        else [{"columns": list(names)} for names in tables]
-    )
+    identifiers = [name for name in found.entity_candidates if name not in declared]
+    entries = _entries(tables, [n for n in by_name if n not in found.source.entities], identifiers)
+    for name in set(identifiers) - set(source.identity):
+        del by_name[name]
     release = {
         "title": title,
         "name": name,
@@ -255,3 +274,22 @@ def make_spec(
         tables=entries,
         check_key=check_key,
     )
+
+
+def _entries(
+    tables: Iterable[Iterable[str]] | int, names: list[str], identifiers: list[str]
+) -> list[dict[str, Any]]:
+    """Table entries without what looks like an identifier; a `SpecError` where one is named."""
+    if isinstance(tables, int):
+        return [{"all": tables, "of": [name for name in names if name not in identifiers]}]
+    listed = [list(columns) for columns in tables]
+    named = [name for name in identifiers if any(name in columns for columns in listed)]
+    if named:
+        raise SpecError(
+            [
+                f"tables: {name} looks like an identifier; if it names whom to protect, name it in entities=; "
+                "if it is to be published, declare it: pass it in columns= as a Column"
+                for name in named
+            ]
+        )
+    return [{"columns": columns} for columns in listed]

@@ -44,14 +44,15 @@ _PLAIN_NULLS = (
     "null",
     "NULL",
     "Null",
-    "None",
     "NaN",
     "nan",
     "NaT",
 )
 """Mean null in any column."""
-_NULLS = (*_PLAIN_NULLS, "N", "n", "none", "na", ".", "..", "-", "--", "?", "*", "missing")
-"""Mean null where all other cells are numbers or dates."""
+_IN_DOUBT = ("None", "none", "na", ".", "..", "-", "--", "?", "*", "missing")
+"""Mean null where all other cells are numbers or dates; among texts they may be values like any other."""
+_NULLS = (*_PLAIN_NULLS, *_IN_DOUBT, "N", "n")
+"""All of them; N among texts says no."""
 _WHOLE = r"[+-]?[0-9]+(\.0*)?"
 _TRUTH = ("true", "false", "t", "f")
 
@@ -100,6 +101,7 @@ def look_at(
     entities: Sequence[str],
     *,
     is_entity: bool,
+    place: str = _PLACE,
 ) -> Look:
     """Detect one column of the relation `source`.
 
@@ -113,23 +115,30 @@ def look_at(
         Entity columns; empty: each row is one.
     is_entity : bool
         The column itself names entities: then only numbers and texts are told apart.
+    place : str
+        What is being read, for messages.
 
     Returns
     -------
     Look
     """
-    _list_cells(con, name, sql_type, entities)
+    _list_cells(con, name, sql_type, entities, place)
     spelled = _spellings(con, sql_type)
     shape = _shape(con, sql_type, spelled)
+    in_doubt: list[str] = []
     if sql_type == "VARCHAR" and not (
         shape.is_number or shape.is_date or shape.is_timestamp or shape.is_boolean
     ):
+        in_doubt = [text for text in _IN_DOUBT if spelled.get(text, 0) >= THRESHOLD]
         spelled = {
             text: n for text, n in spelled.items() if text in _PLAIN_NULLS and n >= THRESHOLD
         }
         shape = _shape(con, sql_type, spelled)
     nulls = (*sorted((text for text, n in spelled.items() if n >= THRESHOLD)), "")
     kind, value_type, doubts = _kind(sql_type, shape, is_entity=is_entity)
+    if in_doubt:
+        listed = ", ".join(f'"{text}"' for text in (*in_doubt, *nulls))
+        doubts.append(f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]")
     resolution = None
     if kind in ("real", "decimal"):
         resolution, is_fixed = detected_resolution(con, name, sql_type, entities, kind)
@@ -160,7 +169,7 @@ def look_at(
 
 
 def _list_cells(
-    con: duckdb.DuckDBPyConnection, name: str, sql_type: str, entities: Sequence[str]
+    con: duckdb.DuckDBPyConnection, name: str, sql_type: str, entities: Sequence[str], place: str
 ) -> None:
     """Make the table `cells(cell, n)`: distinct cells that are not null or empty, and how many entities hold each."""
     cell = cell_sql(Column(name=name, kind="text", value_type="text"), sql_type)
@@ -176,7 +185,7 @@ def _list_cells(
         con,
         "CREATE OR REPLACE TABLE cells AS SELECT * FROM "
         f"(SELECT {cell} AS cell, {n} AS n FROM source GROUP BY ({cell})) WHERE cell IS NOT NULL",
-        _PLACE,
+        place,
     )
 
 

@@ -117,7 +117,7 @@ def ingest(
     lists = {sql_names[c.name]: c for c in data if c.is_ranked}
     lists |= {f"e{number}": by_name[name] for number, name in enumerate(entities)}
     for short, column in lists.items():
-        _list_values(con, short, column, source.types[column.name])
+        _list_values(con, source, short, column)
     _make_rows(con, source, {**{sql_names[c.name]: c for c in data}, **lists}, lists)
     _check_rows(con, source, data, sql_names, tuple(by_name[name] for name in entities))
     dictionaries = {
@@ -176,15 +176,18 @@ def _check_columns(source: Source, columns: Sequence[Column], entities: Sequence
         raise DataError("\n".join(problems))
 
 
-def _list_values(con: duckdb.DuckDBPyConnection, short: str, column: Column, sql_type: str) -> None:
+def _list_values(
+    con: duckdb.DuckDBPyConnection, source: Source, short: str, column: Column
+) -> None:
     """Make `list_<short>(id, value)`: the distinct values, numbered from 0; ascending for data columns."""
+    sql_type = source.types[column.name]
     value = value_sql(column, sql_type, cell_sql(column, sql_type))
     order = "ORDER BY value" if short.startswith("c") else ""
     fetch(
         con,
         f"CREATE TABLE list_{short} AS SELECT row_number() OVER ({order}) - 1 AS id, value "
         f"FROM (SELECT DISTINCT {value} AS value FROM source) WHERE value IS NOT NULL",
-        _PLACE,
+        source.place,
     )
 
 
@@ -214,7 +217,7 @@ def _make_rows(
         con,
         f"CREATE OR REPLACE TABLE rows AS SELECT {', '.join(outer)} "
         f"FROM (SELECT {', '.join(inner)} FROM source){joins}",
-        _PLACE,
+        source.place,
     )
 
 
@@ -237,9 +240,7 @@ def _check_rows(
         sentence
         for column in (*data, *entities)
         if column.name in bad
-        for sentence in why_unfit(
-            con, column, source.types[column.name], is_entity=column in entities
-        )
+        for sentence in why_unfit(con, source, column, is_entity=column in entities)
     ]
     if problems:
         raise DataError("\n".join(problems))

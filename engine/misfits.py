@@ -10,9 +10,8 @@ import duckdb
 
 from engine.encoding import CODE_LIMIT, cell_class, cell_sql, code_sql, value_sql
 from engine.schema import Column
-from engine.sources import fetch
+from engine.sources import Source, fetch
 
-_PLACE = "the source"
 _KIND_WORDS = {
     "integer": "whole numbers",
     "real": "numbers",
@@ -25,17 +24,16 @@ _KIND_WORDS = {
 
 
 def why_unfit(
-    con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, *, is_entity: bool
+    con: duckdb.DuckDBPyConnection, source: Source, column: Column, *, is_entity: bool
 ) -> list[str]:
     """Say what is wrong with the cells of a column of the relation `source`.
 
     Parameters
     ----------
     con : DuckDBPyConnection
+    source : Source
     column : Column
         Has cells that got no code, or names entities and has null cells.
-    sql_type : str
-        Its DuckDB type.
     is_entity : bool
 
     Returns
@@ -43,6 +41,7 @@ def why_unfit(
     list of str
         One sentence a fault; none holds a value of the data or a number of rows.
     """
+    sql_type = source.types[column.name]
     cell, found = cell_sql(column, sql_type), cell_class(sql_type)
     is_list = column.is_ranked or is_entity
     code = (value_sql if is_list else code_sql)(column, sql_type, cell)
@@ -55,7 +54,7 @@ def why_unfit(
         f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {spelled} AND {big}), "
         f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {spelled} AND NOT {big}) "
         "FROM source",
-        _PLACE,
+        source.place,
     )[0]
     problems = []
     place = f"column {column.name!r}"

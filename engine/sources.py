@@ -39,12 +39,15 @@ class Source:
         Columns that cannot be used, with the reason in words.
     mixed_numbers : frozenset of str
         Columns of a frame that hold whole and other numbers as separate Python types.
+    place : str
+        What it is, for messages.
     """
 
     columns: tuple[str, ...]
     types: dict[str, str]
     unreadable: dict[str, str] = field(default_factory=dict)
     mixed_numbers: frozenset[str] = frozenset()
+    place: str = "the source"
 
 
 def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any = None) -> Source:
@@ -91,6 +94,7 @@ def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any =
         types={str(row[0]): str(row[1]) for row in described},
         unreadable=unreadable,
         mixed_numbers=mixed,
+        place=place,
     )
 
 
@@ -136,6 +140,11 @@ def _in_our_words(error: duckdb.Error, place: str) -> TablepackError:
     if "unterminated quote" in text:
         return DataError(
             f"{place}: a quoted field is not closed, or has text after its closing quote"
+        )
+    if "reached an invalid state" in text:
+        return DataError(
+            f"{place}: its lines end in different ways (some in LF, some in CR LF or CR), or text follows "
+            "a closing quote; write all line ends alike"
         )
     if "Invalid unicode" in text:
         return DataError(f"{place}: is not UTF-8 text; convert it first")

@@ -19,6 +19,11 @@ from engine.detect_resolution import THRESHOLD
 from engine.schema import Column, SourceSpec
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BOUNDED = ("integer", "real", "decimal", "date", "timestamp")
+_BOUNDS = (
+    "# domain = {min = , max = }   # smallest and largest possible value, if known from outside the data; "
+    "ranges are filled within it"
+)
 _HEAD = """\
 # A tablepack release. Review every line: what was detected in the data is marked "detected".
 # Then: tablepack key new {key} && tablepack plan {spec}
@@ -70,7 +75,7 @@ def spec_text(detection: Detection, *, spec_path: str | Path = "release.toml") -
     """
     spec_path = Path(spec_path)
     entities = detection.source.entities or detection.entity_candidates
-    key = f"{spec_path.stem}.key"
+    key = key_name(spec_path)
     lines = [
         _HEAD.format(key=key, spec=spec_path.name).rstrip(),
         "",
@@ -95,10 +100,17 @@ def spec_text(detection: Detection, *, spec_path: str | Path = "release.toml") -
         else:
             remarks = list(detection.column_remarks.get(column.name, ()))
         lines += _column_lines(column, remarks, detection.values.get(column.name, ()))
+        if column.kind in _BOUNDED and column.name not in entities:
+            lines.append(_BOUNDS)
     widths = [width for width in (1, 2) if width <= len(data)]
     for width, words in zip(widths, ("each column", "every pair of columns"), strict=False):
         lines += ["", "[[tables]]", f"all = {width}  # {words}"]
     return "\n".join(lines) + "\n"
+
+
+def key_name(spec_path: str | Path) -> str:
+    """Name of the key file that a written spec asks for, beside it."""
+    return f"{Path(spec_path).stem}.key"
 
 
 def toml(value: Any) -> str:

@@ -1,8 +1,8 @@
 """Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
 
 Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
-ones; the estimates of one depth are brought onto {x >= 0} with their sum kept, less one standard deviation of its
-noise, so that noise does not pass for people. Then released children and remainder are brought to the parent's
+ones; the estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so
+that noise does not pass for people. Then released children and remainder are brought to the parent's
 fitted count, each giving way by its variance, so that a range has one value and the error of wide ranges does not
 grow with the leaves in it. The remainder is blind: it comes from noisy counts alone, never from rows left over.
 DESIGN section 5, where they are scaled in proportion: that made large leaves carry their neighbours' noise.
@@ -127,15 +127,15 @@ def _remainders(
     has_room: BoolArray,
     n_children: Int64Array,
 ) -> FloatArray:
-    """Remainder of each node with released children and room, per depth with the sum (nearly) kept."""
+    """Remainder of each node with released children and room, per depth with the sum shrunk for its noise."""
     out = np.zeros(len(raw))
     estimated = has_room & (n_children > 0)
     for level in range(int(depth.max(initial=0)) + 1):
         here = np.flatnonzero(estimated & (depth == level))
         if len(here):
-            sure = max(
-                float(np.cumsum(raw[here])[-1] - np.sqrt(np.cumsum(variance[here])[-1])), 0.0
-            )
+            found = float(np.cumsum(raw[here])[-1])
+            noise = float(np.cumsum(variance[here])[-1])
+            sure = max(found - noise / found, 0.0) if found > 0 else 0.0
             out[here] = positive_with_sum(raw[here], sure)
     alone = has_room & (n_children == 0)
     out[alone] = 1.0  # all of it: any positive weight

@@ -42,6 +42,7 @@ _EXPLAIN = re.compile(
     r"\A(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\s*(?:ANALYZE\b\s*)?(?:\([^)]*\)\s*)?",
     re.IGNORECASE | re.DOTALL,
 )
+_LOAD = re.compile(r"\A(?:\s|;|--[^\n]*\n|/\*.*?\*/)*LOAD\b", re.IGNORECASE | re.DOTALL)
 _UNKNOWN_COLUMN = re.compile(
     r'column "(.*?)" (?:in \w+ list )?not found|does not have a column named "(.*?)"\n',
     re.IGNORECASE,
@@ -194,10 +195,14 @@ def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
             statements = con.extract_statements(sql)
     except duckdb.Error as error:
         raise refusal(error, ()) from None
+    if not statements:
+        raise QueryRefused(f"no statement: allowed is {_ALLOWED}")
     if len(statements) != 1:
         raise QueryRefused(f"{len(statements)} statements: allowed is {_ALLOWED}")
     kind = statements[0].type.name
     if kind not in ("SELECT", "MULTI"):
+        if kind == "LOAD" and not _LOAD.match(sql):  # DuckDB counts INSTALL among them
+            kind = "INSTALL"
         raise QueryRefused(f"{kind} is not allowed here: allowed is {_ALLOWED}")
     return sql, kind == "MULTI"
 

@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping
 from engine.errors import NotAnswerable
 from engine.schema import ColumnSet, column_set
 
+MAX_WIDTH = 4
+"""Widest table that a spec can ask for so far."""
 N_NEAREST = 3
 """How many near tables a refusal names."""
 
@@ -29,7 +31,8 @@ def route(columns: Collection[str], tables: Mapping[ColumnSet, int]) -> ColumnSe
     Raises
     ------
     NotAnswerable
-        No table covers them: names the combination, the nearest tables, and the spec entry to add.
+        No table covers them: names the combination, the nearest tables, and the spec entry to add, if a table
+        may be as wide.
     """
     wanted = frozenset(columns)
     covering = [t for t in tables if wanted.issubset(t)]
@@ -57,6 +60,14 @@ def _refusal(wanted: ColumnSet, tables: Mapping[ColumnSet, int]) -> NotAnswerabl
     best = max((frozenset(wanted) & frozenset(t) for t in near), key=len, default=frozenset())
     missing = tuple(c for c in wanted if c not in best)
     shown = "; ".join(", ".join(t) for t in near) or "none shares a column"
+    if len(wanted) > MAX_WIDTH:
+        return NotAnswerable(
+            f"The statement reads {len(wanted)} columns, and tables have at most {MAX_WIDTH}: name fewer columns "
+            "(SELECT * and SUMMARIZE read all of them).\n"
+            f"Nearest tables: {shown}.",
+            missing=missing,
+            nearest=near,
+        )
     return NotAnswerable(
         f"No released table holds {', '.join(wanted)} together.\n"
         f"Nearest tables: {shown}.\n"

@@ -153,16 +153,28 @@ def test_noise_off_and_nothing_suppressed_gives_the_counts_back():
     assert (fitted.remainder[1:][held] == 0).all()
 
 
-def test_remainders_give_up_one_sd_of_their_noise():
-    # 100 less 30 and 45: 25 beyond, with noise of variance (1 + 2) * 2 * 4**2 = 96.
+def test_remainders_are_shrunk_for_their_noise():
+    # 100 less 30 and 45: 25 beyond, with noise of variance (1 + 2) * 2 * 4**2 = 96: 25 - 96 / 25 is sure.
     tree = tree_of([(0, KIND_NULL, 0, 0, -1, 30), (0, KIND_NONNEGATIVE, 0, 0, -1, 45)])
     scaled = replace(tree, scale=np.array([4]))
-    sure = 25 - 96**0.5
     fitted = fit(scaled, 100, 100.0, [True, False, False], layer_sd=1)
-    assert fitted.remainder[0] == pytest.approx(100 * sure / (75 + sure))
-    barely = fit(scaled, 84, 100.0, [True, False, False], layer_sd=1)  # 9 < 96 ** 0.5
+    # 3.84 are missing then; weights 30, 32 (the noise variance of one node) and 21.16 share them.
+    rate = 3.84 / (30 + 32 + 21.16)
+    assert fitted.mass[1:] == pytest.approx([30 * (1 + rate), 45 + 32 * rate])
+    assert fitted.remainder[0] == pytest.approx(21.16 * (1 + rate))
+    barely = fit(scaled, 84, 84.0, [True, False, False], layer_sd=1)  # 9 < 96 / 9
     assert barely.remainder.tolist() == [0, 0, 0]
-    assert barely.mass == pytest.approx([100, 40, 60])
+    assert barely.mass == pytest.approx([84, 30 * (1 + 9 / 62), 45 + 32 * 9 / 62])
+
+
+def test_a_large_child_does_not_take_over_the_noise_of_a_small_one():
+    # 1,020 in the parent, 1,000 and 12 measured: 8 are missing, and both counts are equally sure.
+    tree = tree_of([(0, KIND_NULL, 0, 0, -1, 1000), (0, KIND_NONNEGATIVE, 0, 0, -1, 12)])
+    fitted = fit(tree, 1020, 1020.0, [False, False, False], layer_sd=1)
+    assert fitted.mass == pytest.approx([1020, 1004, 16])
+    # A child loses no more than three quarters, however far off it is.
+    fitted = fit(tree, 900, 900.0, [False, False, False], layer_sd=1)
+    assert fitted.mass == pytest.approx([900, 944 * 900 / 947, 3 * 900 / 947])
 
 
 def test_sum_below_the_resolution_of_the_entries():

@@ -32,31 +32,40 @@ def fitted_tree(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Masses and remainders by node (-1: the virtual root), node by node with dictionaries.
 
-    The estimates of one depth give up one standard deviation of the noise of their sum.
+    The estimates of one depth are shrunk for the noise of their sum; what children and remainder are off their parent
+    is shared out by variance, and what then is left over in proportion.
     """
     counts = {-1: float(noisy_total)} | {i: float(max(n, floor)) for i, n in enumerate(tree.n)}
     plain = {-1: float(noisy_total)} | {i: float(n) for i, n in enumerate(tree.n)}
     depth = {-1: -1} | {i: int(d) for i, d in enumerate(tree.depth)}
-    noise = {v: 2 * (layer_sd * int(tree.scale[max(d, 0)])) ** 2 for v, d in depth.items()}
+    noise = {v: 2.0 * (layer_sd * int(tree.scale[max(d, 0)])) ** 2 for v, d in depth.items()}
     children: dict[int, list[int]] = defaultdict(list)
     for i, above in enumerate(tree.parent.tolist()):
         children[above].append(i)
+    doubt = {v: noise[v] + sum(noise[c] for c in children[v]) for v in counts}
     remainder = dict.fromkeys(counts, 0.0)
     for level in sorted(set(depth.values())):
         here = [v for v in depth if depth[v] == level and children[v] and has_room[v + 1]]
         raw = [plain[v] - sum(counts[c] for c in children[v]) for v in here]
-        variance = sum(noise[v] + sum(noise[c] for c in children[v]) for v in here)
-        if here:
-            remainder |= dict(zip(here, projected(raw, sum(raw) - variance**0.5), strict=True))
+        found = sum(raw)
+        if found > 0:
+            sure = found - sum(doubt[v] for v in here) / found
+            remainder |= dict(zip(here, projected(raw, sure), strict=True))
     mass, left = {-1: float(total)}, {}
     for v in sorted(counts, key=lambda v: depth[v]):
-        whole = sum(counts[c] for c in children[v]) + remainder[v]
-        for c in children[v]:
-            mass[c] = mass[v] * counts[c] / whole
-        if children[v]:
-            left[v] = mass[v] * remainder[v] / whole
-        else:
+        if not children[v]:
             left[v] = mass[v] if has_room[v + 1] else 0.0
+            continue
+        parts = {c: (counts[c], min(counts[c], noise[c])) for c in children[v]}
+        parts["rest"] = (remainder[v], min(remainder[v], doubt[v]))
+        off = mass[v] - sum(n for n, _ in parts.values())
+        weights = sum(w for _, w in parts.values())
+        rate = off / weights if weights > 0 else 0.0
+        moved = {c: max(n + w * rate, n / 4) for c, (n, w) in parts.items()}
+        whole = sum(moved.values())
+        for c, n in moved.items():
+            mass[c] = mass[v] * n / whole
+        left[v] = mass.pop("rest")
     return mass, left
 
 
