@@ -7,6 +7,8 @@ values of the column's own grid, drawn once with the sampling key: every wider t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from engine.noise import siphash
@@ -24,7 +26,7 @@ from engine.schema import (
     Measurement,
     UInt8Array,
 )
-from engine.tree import fit_tree
+from engine.tree import NOISE_LAYERS, FittedTree, fit_tree
 
 
 def fit_alphabet(
@@ -35,6 +37,7 @@ def fit_alphabet(
     total: int,
     floor: int,
     layer_sd: int,
+    total_sd: float = 0.0,
     code_limits: tuple[int, int] | None,
     key: bytes,
 ) -> Alphabet:
@@ -51,6 +54,8 @@ def fit_alphabet(
         Fewest rows a released bucket can hold.
     layer_sd : int
         Standard deviation of each noise layer at scale 1.
+    total_sd : float
+        Standard deviation of the noise of the total.
     code_limits : tuple of int or None
         Smallest and largest code the column can have, where declared (ranked columns: 0 and the last rank).
     key : bytes
@@ -71,6 +76,7 @@ def fit_alphabet(
         has_room=has_room,
         floor=floor,
         layer_sd=layer_sd,
+        total_sd=total_sd,
     )
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
@@ -79,7 +85,15 @@ def fit_alphabet(
     code = np.concatenate([low[single], codes])
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
     measured = np.arange(len(n)) < np.count_nonzero(single)
-    return _merged(column, kind, code, n, measured, tree.values)
+    alphabet = _merged(column, kind, code, n, measured, tree.values)
+    return replace(alphabet, noise_sd=_stated_sd(tree, fitted, single, layer_sd))
+
+
+def _stated_sd(tree: Measurement, fitted: FittedTree, single: BoolArray, layer_sd: int) -> float:
+    """Root mean square error of the single values, never below that of their own noise."""
+    own = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
+    found = np.maximum(fitted.variance[1:][single], own)
+    return float(np.sqrt(np.cumsum(found)[-1] / len(found))) if len(found) else own**0.5
 
 
 def _without_folded(tree: Measurement, column: Column) -> Measurement:

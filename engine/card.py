@@ -46,6 +46,8 @@ class GeneratorCard:
     rake_converged : bool
     cells_per_entity : float
         Independent released cells over the fitted number of rows: how much the table tells a person (r/n).
+    scale : int
+        Largest factor of the noise for entities with several rows; 1: each entity has one row.
     """
 
     columns: ColumnSet
@@ -69,6 +71,7 @@ class GeneratorCard:
     rake_error: float
     rake_converged: bool
     cells_per_entity: float
+    scale: int = 1
 
     def to_json(self) -> str:
         """The card as JSON with sorted keys."""
@@ -80,11 +83,19 @@ class GeneratorCard:
         raw = json.loads(text)
         raw["columns"] = tuple(raw["columns"])
         raw["sub_tables"] = tuple(tuple(s) for s in raw["sub_tables"])
-        return cls(**{f.name: raw[f.name] for f in fields(cls)})
+        return cls(**{f.name: raw[f.name] for f in fields(cls) if f.name in raw})
 
     def sentences(self) -> list[str]:
         """The card in plain words, a sentence a line."""
         locked = ", ".join(" x ".join(s) for s in self.sub_tables) or "the noisy total"
+        flattened = (
+            [
+                "Entities have several rows: the heaviest of each group were brought down to the next-heaviest before "
+                "counting, so counts of groups with very heavy entities are too low."
+            ]
+            if self.scale > 1
+            else []
+        )
         raking = (
             f"{self.rake_cycles} raking cycles, largest relative margin error {self.rake_error:.1e}"
             + ("" if self.rake_converged else " (NOT converged)")
@@ -94,6 +105,7 @@ class GeneratorCard:
             f"Buckets of fewer than {self.low_threshold} entities are never released; the threshold is noisy, "
             f"mean {self.threshold_mean}, sd 1.",
             f"Each released count carries noise of sd {self.noise_sd:.2f} rows, always the same for the same people.",
+            *flattened,
             f"{self.cells_released:,} combinations were released as such; about {self.suppressed_share:.1%} of the "
             "rows lie outside them and were filled in without looking at the data.",
             f"Locked to {locked}: margins differ from them by at most {self.rounding_gap}.",

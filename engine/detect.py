@@ -257,8 +257,8 @@ def make_spec(
     by_name = {column.name: column for column in found.columns} | declared
     identifiers = [name for name in found.entity_candidates if name not in declared]
     entries = _entries(tables, [n for n in by_name if n not in found.source.entities], identifiers)
-    for name in set(identifiers) - set(source.identity):
-        del by_name[name]
+    for identifier in set(identifiers) - set(source.identity):
+        del by_name[identifier]
     release = {
         "title": title,
         "name": name,

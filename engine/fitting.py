@@ -17,7 +17,6 @@ from engine.card import GeneratorCard
 from engine.errors import InternalError
 from engine.keys import pack_strings
 from engine.locking import lock_table, one_way_table, sub_tables
-from engine.places import NOISE_LAYERS
 from engine.schema import (
     Alphabet,
     ColumnSet,
@@ -26,6 +25,7 @@ from engine.schema import (
     SyntheticTable,
 )
 from engine.store import Staging
+from engine.tree import NOISE_LAYERS
 
 CONVERGED = 0.01
 """Largest relative margin error of a raking called converged."""
@@ -129,6 +129,7 @@ class Fitter:
                 total=total,
                 floor=order.low_threshold,
                 layer_sd=order.layer_sd,
+                total_sd=self._total_scale * order.layer_sd * NOISE_LAYERS**0.5,
                 code_limits=self._limits(measurement),
                 key=self._key(columns),
             )
@@ -184,7 +185,7 @@ class Fitter:
             engine_version=header.engine_version,
             low_threshold=order.low_threshold,
             threshold_mean=order.threshold_mean,
-            noise_sd=unit * int(measurement.scale[-1]),
+            noise_sd=table.noise_sd,
             noise_sd_total=unit * self._total_scale,
             buckets_released=measurement.n_nodes,
             cells_released=released,
@@ -196,6 +197,7 @@ class Fitter:
             rake_error=table.rake_error,
             rake_converged=table.rake_error <= CONVERGED,
             cells_per_entity=round(released / max(table.n_rows, 1), 6),
+            scale=max(int(measurement.scale.max()), self._total_scale),
         )
 
     def _forget(self, columns: ColumnSet) -> None:

@@ -26,7 +26,6 @@ from engine.candidates import (
 from engine.ipf import rake
 from engine.noise import siphash
 from engine.places import (
-    NOISE_LAYERS,
     UNRELEASED_CAP,
     Places,
     cell_groups,
@@ -44,7 +43,7 @@ from engine.schema import (
     SyntheticTable,
     UInt8Array,
 )
-from engine.tree import FittedTree, fit_tree
+from engine.tree import NOISE_LAYERS, FittedTree, fit_tree
 
 PAIR_LIMIT = 400_000
 """Most candidate pairs listed in full; above it they are sampled."""
@@ -78,7 +77,8 @@ def one_way_table(alphabet: Alphabet, tree: Measurement, layer_sd: int) -> Synth
         letters=letters,
         n=alphabet.n,
         measured=alphabet.measured,
-        groups=cell_groups(tree, places, alphabet.n, layer_sd),
+        groups=cell_groups(tree, places, alphabet.n, layer_sd, alphabet.noise_sd),
+        noise_sd=alphabet.noise_sd,
     )
 
 
@@ -131,6 +131,7 @@ def lock_table(
     cap = UNRELEASED_CAP * float(tree.scale[-1])
     start = spread(fitted, places, prior_weights(found, alphabets), cap)
     noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
+    noise_sd = max(noise**0.5, *(table.noise_sd for table in narrower))
     raked = rake(start, found.margins, variance=np.where(places.released, noise, np.inf))
     n = controlled_rounding(raked.x, found.margins, key)
     kept = n > 0
@@ -144,7 +145,8 @@ def lock_table(
         letters=letters,
         n=n,
         measured=places.released,
-        groups=cell_groups(tree, places, n, layer_sd),
+        groups=cell_groups(tree, places, n, layer_sd, noise_sd),
+        noise_sd=noise_sd,
         gap=max((margin_gap(letters, n, table, j) for j, table in enumerate(without)), default=0),
         rake_cycles=raked.cycles,
         rake_error=raked.error,

@@ -27,10 +27,10 @@ from engine.schema import (
     Measurement,
     UInt8Array,
 )
+from engine.tree import NOISE_LAYERS
 
 UNRELEASED_CAP = 4.5
 """Largest fitted count of a cell that was not released as such."""
-NOISE_LAYERS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,8 +136,13 @@ def most_unreleased(tree: Measurement) -> FloatArray:
     return most
 
 
-def cell_groups(tree: Measurement, places: Places, n: Int64Array, layer_sd: int) -> CellGroups:
-    """What is known of the noise, a group for each released cell and each filled box that holds rows."""
+def cell_groups(
+    tree: Measurement, places: Places, n: Int64Array, layer_sd: int, least_sd: float = 0.0
+) -> CellGroups:
+    """What is known of the noise, a group for each released cell and each filled box that holds rows.
+
+    `least_sd` is the error of what the table is locked to: no group is said to be surer.
+    """
     group = 2 * places.node + places.released
     held, inverse = np.unique(group, return_inverse=True)
     rows = np.bincount(inverse, weights=n, minlength=len(held)).astype(np.int64)
@@ -150,7 +155,7 @@ def cell_groups(tree: Measurement, places: Places, n: Int64Array, layer_sd: int)
     kind[inside] = tree.kind[node[inside]]
     boxes[0][inside], boxes[1][inside] = low[node[inside]], high[node[inside]]
     depth = np.where(inside, tree.depth[np.maximum(node, 0)] if tree.n_nodes else 0, 0)
-    sd = tree.scale[depth] * float(layer_sd) * np.sqrt(float(NOISE_LAYERS))
+    sd = np.maximum(tree.scale[depth] * float(layer_sd) * NOISE_LAYERS**0.5, least_sd)
     # No box: rows outside every released top bucket; kind 0 with low > high marks it.
     kind[~inside] = KIND_NEGATIVE
     boxes[0][~inside] = 1

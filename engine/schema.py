@@ -170,6 +170,8 @@ class Alphabet:
         The value is itself a released bucket (else it was drawn inside a released range).
     values : tuple or None
         Ranked columns: the released values in rank order.
+    noise_sd : float
+        Standard deviation of the error of a measured value's count, in rows (root mean square).
     """
 
     column: Column
@@ -178,6 +180,7 @@ class Alphabet:
     n: Int64Array
     measured: BoolArray
     values: tuple[Any, ...] | None = None
+    noise_sd: float = 0.0
 
     def __len__(self) -> int:
         return len(self.code)
@@ -222,6 +225,9 @@ class SyntheticTable:
     measured : ndarray of bool, shape (n_cells,)
         The cell is itself a released bucket (else filled within a larger one).
     groups : CellGroups
+    noise_sd : float
+        Standard deviation of the error of a measured cell, in rows: that of its own noise, or of a narrower table
+        it is locked to if that is larger.
     gap : int
         Largest difference between a margin of this table and the published narrower table.
     rake_cycles : int
@@ -235,6 +241,7 @@ class SyntheticTable:
     n: Int64Array
     measured: BoolArray
     groups: CellGroups
+    noise_sd: float = 0.0
     gap: int = 0
     rake_cycles: int = 0
     rake_error: float = 0.0

@@ -18,6 +18,9 @@ import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array, Measurement
 
+NOISE_LAYERS = 2
+"""Layers of noise on each bucket: one keyed by its label, one by its entity set."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FittedTree:
@@ -29,10 +32,13 @@ class FittedTree:
         Fitted number of rows in each node.
     remainder : ndarray of float64, shape (n_nodes + 1,)
         Part of it that lies in no released child.
+    variance : ndarray of float64, shape (n_nodes + 1,)
+        Variance of the error of `mass`, from the noise of the node, its neighbours and all above it.
     """
 
     mass: FloatArray
     remainder: FloatArray
+    variance: FloatArray
 
 
 def fit_tree(
@@ -43,6 +49,7 @@ def fit_tree(
     has_room: BoolArray,
     floor: int,
     layer_sd: int,
+    total_sd: float = 0.0,
     most: FloatArray | None = None,
 ) -> FittedTree:
     """Fit all nodes to a total.
@@ -60,6 +67,8 @@ def fit_tree(
         Fewest rows a released bucket can hold.
     layer_sd : int
         Standard deviation of each noise layer at scale 1.
+    total_sd : float
+        Standard deviation of the error of `total`.
     most : ndarray of float64, shape (n_nodes + 1,), optional
         Largest mass that the unreleased children of a node can hold, each being too small to be released.
 
@@ -73,11 +82,12 @@ def fit_tree(
     n_children = np.bincount(parent, minlength=len(counts))
     raw = np.concatenate([[noisy_total], tree.n]).astype(np.float64) - of_children
     depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
-    noise = ((tree.scale * float(layer_sd)) ** 2 * 2)[np.maximum(depth - 1, 0)]  # both layers
+    noise = ((tree.scale * float(layer_sd)) ** 2 * NOISE_LAYERS)[np.maximum(depth - 1, 0)]
     variance = noise + np.bincount(parent, weights=noise[1:], minlength=len(counts))
     remainder = _remainders(raw, variance, depth, has_room, n_children)
     if most is not None:
         remainder = np.where(n_children > 0, np.minimum(remainder, most), remainder)
+    noise[0] = total_sd**2
     return _shared_down(
         parent, depth, counts=counts, remainder=remainder, variance=variance, own=noise, total=total
     )
@@ -102,10 +112,12 @@ def _shared_down(
     n = len(counts)
     mass, left = np.zeros(n), np.zeros(n)
     mass[0] = total
+    error = own.copy()
     weight = np.minimum(counts, own)
     loose = np.minimum(remainder, variance)
     off = np.bincount(parent, weights=counts[1:], minlength=n) + remainder
     weights = np.bincount(parent, weights=weight[1:], minlength=n) + loose
+    together = np.bincount(parent, weights=own[1:], minlength=n) + loose
     for level in range(int(depth.max(initial=0)) + 1):
         here, below = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
         above = parent[below - 1]
@@ -117,7 +129,10 @@ def _shared_down(
         scale = np.divide(mass, sums, out=np.zeros(n), where=sums > 0)
         mass[below] = share * scale[above]
         left[here] = kept * scale[here]
-    return FittedTree(mass=mass, remainder=left)
+        part = weight[below] / np.maximum(weights[above], 1e-300)
+        neighbours = together[above] - own[below] + error[above]
+        error[below] = (1 - part) ** 2 * own[below] + part**2 * neighbours
+    return FittedTree(mass=mass, remainder=left, variance=error)
 
 
 def _remainders(

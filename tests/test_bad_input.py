@@ -119,7 +119,10 @@ def test_a_parquet_file_with_a_damaged_page(tmp_path, scratch):
     data[2_000:2_400] = bytes(400)
     (tmp_path / "d.parquet").write_bytes(data)
     done = build(tmp_path, scratch, "d.parquet", {"x": CATEGORY})
-    check_refused(done, tmp_path, scratch, said="may be cut, damaged or of another format")
+    said = "d.parquet: cannot be read; it may be cut, damaged or of another format"
+    check_refused(done, tmp_path, scratch, said=said)
+    done = tablepack("init", "d.parquet", "-o", "init.toml", cwd=tmp_path, tmp=scratch)
+    check_refused(done, tmp_path, scratch, said=said)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,7 @@ def test_a_parquet_file_with_a_damaged_page(tmp_path, scratch):
         ("a,\n1,2\n", "column 2 has no name"),
         (f"a,b\n1,2\n{CANARY}\n", "more or fewer fields"),
         (f'a,b\n1,"{CANARY}\n', "quoted field is not closed"),
+        (f"a,b\r\n1,2\r\n3,{CANARY}\n", "lines end in different ways"),
         (f"b,c\n1,{CANARY}\n", "columns.a: not in the source"),
     ],
 )
@@ -352,14 +356,14 @@ def test_dates_after_9999(tmp_path, scratch):
     assert "12345-06-07" in (tmp_path / "csv" / "d.csv").read_text()
 
 
-def test_20_000_distinct_categories_become_the_placeholder(tmp_path, scratch):
-    text = many(n=20_600, c=lambda i: f"v{i}" if i >= 600 else "often", x=lambda i: i % 2)
+def test_100_000_distinct_categories_become_the_placeholder(tmp_path, scratch):
+    text = many(n=100_600, c=lambda i: f"v{i}" if i >= 600 else "often", x=lambda i: i % 2)
     columns = {"c": TEXT, "x": INTEGER}
     done = build(tmp_path, scratch, csv_file(tmp_path, text), columns, [("c",), ("c", "x")])
     assert done.returncode == 0, done.stderr
     shown = counts(tmp_path / "r.duckdb", "c")
     assert set(shown) == {("often",), ("(other)",)}
-    assert abs(shown[("(other)",)] - 20_000) < 12
+    assert abs(shown[("(other)",)] - 100_000) < 12
     assert b"v12345" not in (tmp_path / "r.duckdb").read_bytes()
 
 

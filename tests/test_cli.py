@@ -251,6 +251,54 @@ def test_names_with_markup_are_shown_as_they_are(tmp_path):
         assert "[bold]x[/bold]" in tablepack(*words, cwd=tmp_path).stdout
 
 
+def test_answers_wider_than_the_screen_are_printed_upright(built, tmp_path):
+    wide = "SELECT 'a' AS first, NULL AS second, repeat('x', 90) AS third FROM range(2)"
+
+    def asked(statement):
+        return process("sql", built / "r.duckdb", statement, cwd=tmp_path, COLUMNS="80").stdout
+
+    shown = asked(wide)
+    block = f"first: a\nsecond: NULL\nthird: {'x' * 90}\n"
+    assert shown == f"{block}\n{block}"
+    narrow = asked(wide.replace("90", "9"))
+    assert "first ┃ second ┃ third" in narrow
+    for statement in ("SUMMARIZE SELECT age, sex FROM data", "FROM catalog.tables"):
+        shown = asked(statement)
+        assert "┃" not in shown
+        assert re.search(r"^column_name: age$|^name: age.sex$", shown, re.MULTILINE)
+    assert "first" in asked(f"{wide} WHERE false")
+
+
+def test_no_rows_of_many_columns(built, tmp_path):
+    asked = "SELECT " + ", ".join(f"1 AS a_long_name_{i}" for i in range(20)) + " WHERE false"
+    shown = tablepack("sql", built / "r.duckdb", asked, cwd=tmp_path).stdout
+    assert shown.startswith("no rows of: a_long_name_0, a_long_name_1, ")
+    assert shown.count("\n") == 1
+
+
+def test_one_file_is_no_files(built, tmp_path):
+    done = tablepack("export", built / "r.duckdb", "one", "--table", "age", cwd=tmp_path)
+    assert done.stderr == "wrote 1 file to one\n"
+    done = tablepack("export", built / "r.duckdb", "all", cwd=tmp_path)
+    assert done.stderr == "wrote 4 files to all\n"
+
+
+def test_notes_are_not_broken_without_a_terminal(tmp_path):
+    name = f"{'long_' * 20}.key"
+    done = tablepack("key", "new", name, cwd=tmp_path)
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"wrote {name} (mode 0600), key id ")
+
+
+def test_init_names_the_key_that_its_spec_asks_for(tmp_path, census):
+    (tmp_path / "in").mkdir()
+    words = ("init", census / "people.csv", "-o", "in/my.toml", "--entity", "person_id")
+    done = tablepack(*words, cwd=tmp_path)
+    assert "then: tablepack key new in/my.key\n" in done.stderr
+    assert tablepack("key", "new", "in/my.key", cwd=tmp_path).returncode == 0
+    assert tablepack("plan", "in/my.toml", cwd=tmp_path).returncode == 0
+
+
 def test_a_reader_that_stops_reading_is_no_error(built):
     running = subprocess.Popen(
         [

@@ -134,7 +134,65 @@ def test_null_spellings():
     assert one(["2020-01-01"] * 9 + ["null"] * 10)[0].nulls == ("null", "")
     assert one(many("a", "b") + ["NA"] * 10)[0].nulls == ("NA", "")
     assert one(many("Y", "N"))[0].nulls == ("",)
-    assert one(many("a", "b") + ["."] * 10)[0].nulls == ("",)
+    assert one(["true", "false"] + ["-"] * 10)[0].nulls == ("-", "")
+
+
+def test_what_may_be_a_category_is_no_null_among_texts():
+    for cells, listed in (
+        (many("a", "b") + ["None"] * 10, '"None", ""'),
+        (many("a", "b") + ["."] * 10 + ["NA"] * 10, '".", "NA", ""'),
+        (["None"] * 10, '"None", ""'),
+        (["none"] * 10 + ["?"] * 11 + ["x"], '"none", "?", ""'),
+    ):
+        column, detection = one(cells)
+        assert (column.kind, column.value_type) == ("category", "text")
+        assert column.nulls == (("NA", "") if "NA" in cells else ("",))
+        (remark,) = detection.column_remarks["v"]
+        assert (
+            remark == f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]"
+        )
+        assert f"# {remark}" in spec_text(detection)
+    detection = one(many("a", "b") + ["None"] * 10)[1]
+    assert detection.values["v"] == ("None", "a", "b")
+    assert one([str(n) for n in range(40)] + ["None"] * 10)[0].nulls == ("None", "")
+    assert one(["2020-01-01"] * 9 + ["."] * 10)[0].nulls == (".", "")
+
+
+def test_a_doubtful_spelling_that_few_show_is_not_written():
+    _, detection = one(many("a", "b") + ["None"] * 9)
+    assert "v" not in detection.column_remarks
+    assert "None" not in spec_text(detection)
+
+
+HEADLESS = [
+    "1,Smith\n2,Jones\n3,Brown\n",
+    "Smith,2020-01-02\nJones,2021-01-02\n",
+    "Smith,1/2/2020\nJones,2/2/2020\n",
+    "Smith,-1.5e3\nJones,3\n",
+    "Smith,F\nJones,M\nBrown,F\n",
+]
+
+
+@pytest.mark.parametrize("text", HEADLESS)
+def test_a_first_line_of_data_is_in_doubt(tmp_path, text):
+    (tmp_path / "d.csv").write_text(text)
+    detection = detect_source(tmp_path / "d.csv")
+    assert detection.remarks[0].startswith("in doubt: the first line looks like data, not names: ")
+    for name in text.splitlines()[0].split(","):
+        assert name not in detection.remarks[0].replace("1 or", "").split()
+    assert "Smith" not in detection.remarks[0]
+    with pytest.raises(SpecError, match="no column pid; the first line looks like data") as caught:
+        detect_source(tmp_path / "d.csv", entities=("pid",))
+    assert "Smith" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["name,age\nSmith,3\n", "q1,2020_total\n1,2\n", "a-1,1.2.b\nx,y\n"]
+)
+def test_a_first_line_of_names_is_not(tmp_path, text):
+    (tmp_path / "d.csv").write_text(text)
+    assert not any("first line" in remark for remark in detect_source(tmp_path / "d.csv").remarks)
+    assert not any("first line" in r for r in found(pd.DataFrame({"1": ["1"]})).remarks)
 
 
 def test_a_rare_spelling_of_null_is_not_written_but_told():
@@ -367,6 +425,39 @@ def test_texts_survive_toml(text):
     assert tomllib.loads(f"v = {toml(text)}  # {toml(text)}") == {"v": text}
 
 
+def test_bounds_are_asked_for_and_never_filled_in(tmp_path):
+    n = 60
+    frame = pd.DataFrame(
+        {
+            "whole": range(n),
+            "cent": [f"{i}.25" for i in range(n)],
+            "real": [f"{i}.5" for i in range(n - 1)] + ["0.125"],
+            "day": ["2020-01-01"] * n,
+            "time": ["2020-01-01 10:00:00"] * n,
+            "group": many("a", "b", times=n // 2),
+            "yes": many("true", "false", times=n // 2),
+            "code": [f"x{i}" for i in range(n)],
+            "person_id": range(n),
+        }
+    )
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    text = spec_text(detect_source(tmp_path / "d.csv"), spec_path=tmp_path / "r.toml")
+    asked = "# domain = {min = , max = }   # smallest and largest possible value, if known from outside the data; "
+    sections = {
+        part.partition("]")[0]: part.count(asked + "ranges are filled within it\n")
+        for part in text.split("[columns.")[1:]
+    }
+    assert {name for name, times in sections.items() if times} == {
+        "whole",
+        "cent",
+        "real",
+        "day",
+        "time",
+    }
+    assert set(sections) == set(frame.columns)
+    assert max(sections.values()) == 1
+
+
 def test_values_in_toml():
     value = [True, 1, 0.5, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4, 5)]
     assert tomllib.loads(f"v = {toml(value)}") == {"v": value}
@@ -447,6 +538,49 @@ def test_specs_from_python(tmp_path):
     assert of_file.tables == (("age", "sex"),)
     assert of_file.source.path == str(tmp_path / "d.csv")
     assert of_file.columns[2].public
+
+
+def with_identifiers(n=300):
+    return pd.DataFrame(
+        {
+            "person_id": range(n),
+            "householdId": [f"h{i // 2}" for i in range(n)],
+            "age": [i % 60 for i in range(n)],
+            "sex": ["m", "f"] * (n // 2),
+        }
+    )
+
+
+def test_a_width_leaves_identifiers_out(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame, key = with_identifiers(), tmp_path / "my.key"
+    spec = make_spec(frame, tables=1, key=key)
+    assert spec.tables == (("age",), ("sex",))
+    assert spec.logical_name == "data"
+    assert [c.name for c in spec.columns] == ["age", "sex"]
+    assert make_spec(frame, tables=[["age"]], key=key).columns == spec.columns
+    protected = make_spec(frame, tables=2, key=key, entities=["person_id"])
+    assert protected.tables == (("age", "sex"),)
+    assert {c.name for c in protected.columns} == {"person_id", "age", "sex"}
+    told_apart = make_spec(frame, tables=1, key=key, identity=["person_id", "age"])
+    assert told_apart.tables == spec.tables
+    assert {c.name for c in told_apart.columns} == {"person_id", "age", "sex"}
+
+
+def test_an_identifier_is_published_only_if_declared(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame, key = with_identifiers(), tmp_path / "my.key"
+    with pytest.raises(SpecError) as caught:
+        make_spec(frame, tables=[["age", "person_id"], ["householdId"], ["sex"]], key=key)
+    assert len(caught.value.problems) == 2
+    for problem, name in zip(caught.value.problems, ("person_id", "householdId"), strict=True):
+        assert problem.startswith(f"tables: {name} looks like an identifier")
+        assert "entities=" in problem
+        assert "columns=" in problem
+    declared = Column(name="person_id", kind="integer", value_type="integer")
+    for tables in (1, [["person_id"], ["age"], ["sex"]]):
+        spec = make_spec(frame, tables=tables, key=key, columns=[declared])
+        assert spec.tables == (("age",), ("person_id",), ("sex",))
 
 
 def test_mistakes_from_python(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import tomllib
 
 import duckdb
 import pytest
@@ -91,6 +92,16 @@ def test_the_tour_runs(tmp_path):
         for name in set(re.findall(r"`catalog\.(\w+)`", README)):
             assert con.execute(f"SELECT count(*) FROM catalog.{name}").fetchone()[0]
         assert con.execute('SELECT count(*) FROM "age.sex"').fetchone()[0]
+
+
+def test_the_key_of_the_tour_is_that_of_its_spec(tmp_path):
+    tour = [words for words in shell_commands(README) if words[0] in ("init", "key")]
+    assert [words[0] for words in tour] == ["init", "key"]
+    (made,) = tour[1][2:]
+    make_census(tmp_path / "census", people=1_200)
+    for words in tour:
+        assert tablepack(*words, cwd=tmp_path).returncode == 0
+    assert tomllib.loads((tmp_path / "release.toml").read_text())["release"]["key"] == made
 
 
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):

@@ -208,7 +208,9 @@ def test_card_by_hand():
     assert (card.mode, card.profile, card.vintage) == ("sticky", "standard", "v1")
     assert (card.key_id, card.engine_version) == ("0011223344556677", "0.1.0")
     assert (card.low_threshold, card.threshold_mean) == (3, 5)
-    assert card.noise_sd == pytest.approx(2**0.5)
+    # The total's noise has variance 32, the top range takes it over, and each of its two values carries half of what
+    # it is off: 2 / 4 of its own, and (2 + 32) / 4. The pairs are locked to these values.
+    assert card.noise_sd == pytest.approx((0.5 + 8.5) ** 0.5)
     assert card.noise_sd_total == pytest.approx(4 * 2**0.5)
     assert card.buckets_released == 3  # the top bucket and two cells
     assert card.cells_released == 2

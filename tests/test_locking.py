@@ -293,26 +293,30 @@ def places_of(node, released):
     return Places(node=np.array(node), released=np.array(released))
 
 
+def unsure(mass, remainder):
+    return FittedTree(mass=mass, remainder=remainder, variance=np.ones(len(mass)))
+
+
 def test_spread_by_hand():
-    fitted = FittedTree(mass=np.array([20.0, 10.0, 10.0]), remainder=np.array([0.0, 0.0, 6.0]))
+    fitted = unsure(np.array([20.0, 10.0, 10.0]), np.array([0.0, 0.0, 6.0]))
     places = places_of([1, 2, 2], [True, False, False])
     x = spread(fitted, places, np.array([1.0, 1.0, 2.0]))
     assert x == pytest.approx([10, 2, 4], abs=0.1)
 
 
 def test_spread_caps_cells_that_were_not_released():
-    fitted = FittedTree(mass=np.array([10.0, 10.0]), remainder=np.array([0.0, 10.0]))
+    fitted = unsure(np.array([10.0, 10.0]), np.array([0.0, 10.0]))
     places = places_of([1, 1, 1], [False] * 3)
     x = spread(fitted, places, np.array([98.0, 1.0, 1.0]))
     assert x == pytest.approx([UNRELEASED_CAP, 2.75, 2.75], abs=0.1)
     # More than the box can hold: it keeps its mass.
-    heavy = FittedTree(mass=np.array([30.0, 30.0]), remainder=np.array([0.0, 30.0]))
+    heavy = unsure(np.array([30.0, 30.0]), np.array([0.0, 30.0]))
     full = spread(heavy, places, np.array([1.0, 1.0, 1.0]))
     assert full.sum() == pytest.approx(30, abs=0.1)
 
 
 def test_spread_without_candidates():
-    fitted = FittedTree(mass=np.array([5.0]), remainder=np.array([5.0]))
+    fitted = unsure(np.array([5.0]), np.array([5.0]))
     assert (
         spread(fitted, places_of(np.zeros(0, int), np.zeros(0, bool)), np.zeros(0)).tolist() == []
     )

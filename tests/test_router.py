@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import spec_tables
 from engine.errors import NotAnswerable, QueryRefused
 from queries.columns import columns_read
-from queries.router import nearest, route, spec_entry
+from queries.router import MAX_WIDTH, nearest, route, spec_entry
 
 TABLES = {
     ("a",): 3,
@@ -53,6 +54,20 @@ def test_refusal_where_nothing_is_near():
     with pytest.raises(NotAnswerable, match="none shares a column"):
         route(("z",), TABLES)
     assert nearest(("z",), TABLES) == ()
+
+
+def test_a_refusal_of_more_columns_than_a_table_has_suggests_none():
+    with pytest.raises(
+        NotAnswerable, match="reads 5 columns, and tables have at most 4"
+    ) as refused:
+        route(tuple("abcde"), TABLES)
+    assert "[[tables]]" not in str(refused.value)
+    assert "name fewer columns" in str(refused.value)
+    assert refused.value.nearest[0] == ("a", "b", "c")
+    assert refused.value.missing == ("d", "e")
+    with pytest.raises(NotAnswerable, match=r"\[\[tables\]\]"):
+        route(tuple("abde"), TABLES)
+    assert MAX_WIDTH == spec_tables.MAX_WIDTH
 
 
 def test_spec_entry_is_toml_whatever_the_name():
@@ -162,8 +177,12 @@ def test_unknown_columns_name_near_ones(sql, near):
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("", "0 statements"),
-        ("-- nothing", "0 statements"),
+        ("", "^no statement: allowed"),
+        ("-- nothing", "^no statement: allowed"),
+        ("INSTALL httpfs", "^INSTALL is not allowed"),
+        ("/* why */ force install httpfs", "^INSTALL is not allowed"),
+        ("LOAD httpfs", "^LOAD is not allowed"),
+        ("-- why\nload httpfs", "^LOAD is not allowed"),
         ("SELECT 1; SELECT 2", "2 statements"),
         ("SELEC 1", "syntax error"),
         ("SELECT 'open", "unterminated"),

@@ -180,3 +180,28 @@ def test_a_large_child_does_not_take_over_the_noise_of_a_small_one():
 def test_sum_below_the_resolution_of_the_entries():
     # 1e9 - 1e-9 is 1e9 in float64: no entry lies strictly above the shift.
     assert positive_with_sum(np.array([1e9, -3.0]), 1e-9).tolist() == [0.0, 0.0]
+
+
+def test_the_stated_error_is_the_error():
+    # A root of 8 children of which two have two each; noise drawn many times, everything refitted.
+    rng = np.random.default_rng(5)
+    nodes = [(0, KIND_NONNEGATIVE, 2, i, -1, 400) for i in range(5)]
+    nodes += [(1, KIND_NONNEGATIVE, 1, i, i // 2, 200) for i in range(4)]
+    tree = replace(tree_of(nodes), scale=np.array([2, 1]))
+    sd = np.array([2.0] * 5 + [1.0] * 4) * 2**0.5
+    errors = []
+    for _ in range(4_000):
+        noisy = replace(tree, n=tree.n + np.rint(rng.normal(0, sd)).astype(np.int64))
+        total = 2000 + 5 * rng.normal()
+        fitted = fit_tree(
+            noisy,
+            noisy_total=round(total),
+            total=total,
+            has_room=np.zeros(10, dtype=bool),
+            floor=3,
+            layer_sd=1,
+            total_sd=5.0,
+        )
+        errors.append(fitted.mass[1:] - tree.n)
+    assert np.std(errors, axis=0) == pytest.approx(np.sqrt(fitted.variance[1:]), rel=0.06)
+    assert np.abs(np.mean(errors, axis=0)).max() < 0.15
