@@ -27,7 +27,11 @@ ROWS_WITH_TOKENS = "rows_with_tokens"
 
 
 def add_tokens(
-    ingested: Ingested, key: MasterKey, vintage: str, identity: tuple[str, ...]
+    ingested: Ingested,
+    key: MasterKey,
+    vintage: str,
+    identity: tuple[str, ...],
+    order: tuple[str, ...] = (),
 ) -> tuple[EntityColumn, ...]:
     """Make the table `rows_with_tokens` and drop `rows`.
 
@@ -38,6 +42,8 @@ def add_tokens(
     vintage : str
     identity : tuple of str
         Columns that identify a row where the source names no entity column.
+    order : tuple of str
+        Columns that the vintage has seen before, in the order in which they came.
 
     Returns
     -------
@@ -51,9 +57,8 @@ def add_tokens(
             for number in range(len(ingested.entity_names))
         )
     else:
-        _row_identities(
-            ingested, key.derive("fingerprint", vintage, identity), identity, entity_key
-        )
+        _fingerprint_rows(ingested, key.derive("fingerprint", vintage, identity), identity)
+        _number_equals(ingested, order, entity_key)
         columns = (EntityColumn(number=0, tokens=None),)
     _join_lanes(ingested.con, columns, named=bool(ingested.entity_names))
     return columns
@@ -90,10 +95,10 @@ def _store_lanes(
     con.unregister("new_lanes")
 
 
-def _row_identities(
-    ingested: Ingested, fingerprint_key: bytes, identity: tuple[str, ...], entity_key: bytes
+def _fingerprint_rows(
+    ingested: Ingested, fingerprint_key: bytes, identity: tuple[str, ...]
 ) -> None:
-    """Tokens of rows by (fingerprint of the identity columns, occurrence number), into `lanes_0`."""
+    """Fingerprint of each row's identity columns, into `fingerprints`."""
     con = ingested.con
     missing = [name for name in identity if name not in ingested.sql_names]
     if missing:
@@ -128,7 +133,6 @@ def _row_identities(
         con.register("new_prints", frame)
         con.execute("INSERT INTO fingerprints SELECT * FROM new_prints")
         con.unregister("new_prints")
-    _number_equals(ingested, entity_key)
 
 
 def _dictionary_words(key: bytes, values: tuple[Any, ...]) -> UInt64Array:
@@ -141,10 +145,15 @@ def _dictionary_words(key: bytes, values: tuple[Any, ...]) -> UInt64Array:
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
 
 
-def _number_equals(ingested: Ingested, entity_key: bytes) -> None:
-    """Number the rows of equal fingerprint, in the order of all their codes, and store their tokens."""
+def _number_equals(ingested: Ingested, order: tuple[str, ...], entity_key: bytes) -> None:
+    """Number the rows of equal fingerprint, in the order of all their codes, and store their tokens.
+
+    Columns that the vintage has seen come first, as they came, so that a new one never moves a token.
+    """
     con = ingested.con
-    codes = ", ".join(ingested.sql_names[column.name] for column in ingested.columns)
+    known = [name for name in order if name in ingested.sql_names]
+    fresh = [column.name for column in ingested.columns if column.name not in known]
+    codes = ", ".join(ingested.sql_names[name] for name in known + fresh)
     con.execute(
         "CREATE TABLE numbered AS SELECT f.id, f0, f1, "
         f"row_number() OVER (PARTITION BY f0, f1 ORDER BY {codes}) AS occurrence "

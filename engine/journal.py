@@ -56,6 +56,36 @@ def pinned_identity(key_path: Path, vintage: str) -> tuple[str, ...] | None:
     return None if entry is None else tuple(entry["identity"])
 
 
+def pinned_order(key_path: Path, vintage: str) -> tuple[str, ...]:
+    """Columns that a vintage has seen, in the order in which they came."""
+    entry = _read(journal_path(key_path)).get(vintage)
+    return () if entry is None else tuple(entry["order"])
+
+
+def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
+    """Check, without pinning anything, that a vintage stands for no other state.
+
+    Raises
+    ------
+    PrivacyError
+        If it does; says in which respect.
+    StoreError
+        If the journal cannot be read.
+    """
+    _refuse_differences(_read(journal_path(key_path)).get(vintage), vintage, state)
+
+
+def _refuse_differences(known: dict[str, Any] | None, vintage: str, state: VintageState) -> None:
+    """Raise if a vintage is pinned to another state."""
+    differences = _differences(known, state) if known is not None else []
+    if differences:
+        raise PrivacyError(
+            f"vintage {vintage!r} is pinned to another state: {'; '.join(differences)} changed since its "
+            "first build. Noise drawn for one state must not be used on another: give release.vintage "
+            "a new name"
+        )
+
+
 def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
     """Pin a vintage at its first build, or check that this build is of the same state.
 
@@ -70,15 +100,10 @@ def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
     with _locked(path):
         entries = _read(path)
         known = entries.get(vintage)
-        if known is not None:
-            differences = _differences(known, state)
-            if differences:
-                raise PrivacyError(
-                    f"vintage {vintage!r} is pinned to another state: {'; '.join(differences)} changed since its "
-                    "first build. Noise drawn for one state must not be used on another: give release.vintage "
-                    "a new name"
-                )
+        _refuse_differences(known, vintage, state)
+        seen = (known or {}).get("order", [])
         merged = {
+            "order": seen + sorted(name for name in state.encodings if name not in seen),
             "entities": list(state.entities),
             "identity": list(state.identity),
             "privacy": state.privacy,
@@ -99,18 +124,22 @@ def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
         out.append("the identity columns")
     if known["privacy"] != state.privacy:
         out.append("the privacy parameters")
-    for what, pinned, now in (
-        ("the encoding of column", known["encodings"], state.encodings),
-        ("the content of column", known["contents"], state.contents),
-    ):
-        changed = sorted(name for name in now if pinned.get(name, now[name]) != now[name])
-        if "" in changed:
-            out.append("the entities or the number of rows")
-        named = [name for name in changed if name]
-        if named:
-            more = f" and {len(named) - 3} more" if len(named) > 3 else ""
-            out.append(f"{what} {', '.join(named[:3])}{more}")
+    coded = _changed(known["encodings"], state.encodings)
+    filled = [name for name in _changed(known["contents"], state.contents) if name not in coded]
+    if coded and not state.entities:
+        filled = []  # rows that are coded otherwise are other rows: nothing is known of their content
+    if "" in filled:
+        out.append("the entities or the number of rows")
+    for what, names in (("encoding", coded), ("content", [name for name in filled if name])):
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            out.append(f"the {what} of column {', '.join(names[:3])}{more}")
     return out
+
+
+def _changed(pinned: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Names whose digest is another than the pinned one."""
+    return sorted(name for name in now if pinned.get(name, now[name]) != now[name])
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from engine.draws import StickyDraws
 from engine.entities import add_tokens, source_fingerprints
 from engine.errors import InternalError, StoreError, TablepackError, place_of
 from engine.ingest import Ingested, ingest
-from engine.journal import VintageState, pin_vintage, pinned_identity
+from engine.journal import VintageState, check_vintage, pinned_identity, pinned_order
 from engine.keys import MasterKey, pack_strings, read_key
 from engine.measure import encoding_digest
 from engine.schema import Column
@@ -63,6 +63,8 @@ class Opened:
     source_order : tuple of str
         Names of the source's columns in its order, in which people are shown them.
     draws : StickyDraws
+    state : VintageState
+        What the vintage is to be pinned to before anything is released.
     fingerprint : str
         Keyed digest of all that decides a release.
     """
@@ -73,12 +75,13 @@ class Opened:
     columns: tuple[Column, ...]
     source_order: tuple[str, ...]
     draws: StickyDraws
+    state: VintageState
     fingerprint: str
 
 
 @contextmanager
 def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
-    """Read, encode and tokenise the source in scratch space that is swept afterwards; pin the vintage."""
+    """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
     key = read_key(spec.key_path)
     with scratch_directory() as scratch:
         con = confidential_connection(scratch, on_disk=_is_large(spec), memory_limit=MEMORY_LIMIT)
@@ -88,13 +91,12 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             ingested = ingest(con, source, spec.columns, spec.source.entities)
             identity = _identity(spec, ingested)
             report("tokens", 0, 1)
-            entities = add_tokens(ingested, key, spec.vintage, identity)
+            order = pinned_order(spec.key_path, spec.vintage)
+            entities = add_tokens(ingested, key, spec.vintage, identity, order)
             state = _state(spec, ingested, entities, identity, key)
-            pin_vintage(spec.key_path, spec.vintage, state)
+            check_vintage(spec.key_path, spec.vintage, state)
             used = {name for columns in spec.tables for name in columns}
-            con.execute(
-                "SET threads = 1"
-            )  # many small queries: a second thread only gets in their way
+            con.execute("SET threads = 1")  # a second thread only gets in the way of small queries
             yield Opened(
                 key=key,
                 ingested=ingested,
@@ -102,6 +104,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
                 columns=tuple(c for c in ingested.columns if c.name in used),
                 source_order=source.columns,
                 draws=StickyDraws(key, spec.vintage, spec.privacy),
+                state=state,
                 fingerprint=_fingerprint(spec, state, source.columns, key),
             )
         except duckdb.Error as error:

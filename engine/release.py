@@ -16,6 +16,7 @@ from engine.draws import StickyDraws
 from engine.encoding import grid_code
 from engine.fit_process import FitProcess
 from engine.fitting import FitOrder, needed_tables
+from engine.journal import pin_vintage
 from engine.measure import Measured, measure_one_way, measure_wider
 from engine.opening import Opened, Progress, open_rows, silent
 from engine.schema import ColumnSet, Measurement, ReleaseHeader
@@ -64,6 +65,7 @@ def build(
         order = fit_order(spec, opened, out)
         # Before anything is staged: too few entities end the build here.
         measured = measure_one_way(opened.ingested, opened.entities, opened.columns, opened.draws)
+        pin_vintage(spec.key_path, spec.vintage, opened.state)  # before anything crosses the wall
         with FitProcess(order) as fit:
             unfinished = tuple(t for t in order.header.tables if t not in fit.finished)
             todo = needed_tables(unfinished)

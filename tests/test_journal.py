@@ -168,4 +168,4 @@ def test_two_builds_pin_one_after_the_other(key):
 def test_it_holds_only_names_and_digests(key):
     pin_vintage(key, "2024", STATE)
     entry = json.loads(journal_path(key).read_text())["vintages"]["2024"]
-    assert set(entry) == {"entities", "identity", "privacy", "encodings", "contents"}
+    assert set(entry) == {"entities", "identity", "order", "privacy", "encodings", "contents"}

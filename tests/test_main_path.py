@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 
@@ -29,7 +30,9 @@ from engine.opening import StickyDraws
 from engine.params import PROFILES
 from engine.schema import Column, SourceSpec
 from engine.scratch import confidential_connection, scratch_directory
+from engine.simulation.codes import REFERENCE_DATE
 from engine.sources import open_source
+from engine.spec import read_spec
 
 PEOPLE = 2_000
 NOISE_SD = 2**0.5
@@ -258,6 +261,31 @@ def test_the_spec_that_init_writes_builds_as_it_is(demo):
     assert tablepack("key", "new", "found.key", cwd=folder).returncode == 0
     built = tablepack("build", "found.toml", "-o", "found.duckdb", cwd=folder)
     assert built.returncode == 0, built.stderr
+
+
+def test_what_init_finds_in_the_census(demo):
+    text = (demo[0] / "found.toml").read_text()
+    education = text.partition("[columns.education]")[2].partition("[columns.")[0]
+    assert (
+        'in doubt: a value looks like a null; if it is one, add nulls = ["None", ""]' in education
+    )
+    assert "\nnulls" not in education
+    assert '"None"]  # seen in the data' in education
+
+
+def test_no_arrival_of_the_demo_is_outside_what_is_known(demo, people, release):
+    (arrival,) = (
+        c for c in read_spec(demo[0] / "release.toml").columns if c.name == "arrival_date"
+    )
+    low, high = arrival.bounds
+    assert (low, high) == (datetime.date(1915, 1, 1), REFERENCE_DATE)
+    with duckdb.connect(str(release), read_only=True) as con:
+        shown = con.execute(
+            "SELECT min(arrival_date), max(arrival_date) FROM arrival_date"
+        ).fetchone()
+    days = pd.to_datetime(people["arrival_date"].dropna()).dt.date
+    for first, last in (shown, (days.min(), days.max())):
+        assert low <= first <= last <= high
 
 
 # The events file: many rows a person.

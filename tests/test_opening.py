@@ -12,7 +12,7 @@ import pytest
 from measure_fixture import column, nodes_of
 
 from engine.errors import PrivacyError, SpecError, TablepackError
-from engine.journal import journal_path, pinned_identity
+from engine.journal import journal_path, pin_vintage, pinned_identity
 from engine.keys import new_key
 from engine.measure import measure_one_way, measure_wider
 from engine.opening import open_rows, silent
@@ -64,6 +64,7 @@ def with_entities(spec, *names):
 def buckets(spec, frame=FRAME) -> dict:
     """All that one build measures."""
     with open_rows(spec, frame, silent) as opened:
+        pin_vintage(spec.key_path, spec.vintage, opened.state)
         found = measure_one_way(opened.ingested, opened.entities, opened.columns, opened.draws)
         wide = [t for t in spec.tables if len(t) > 1]
         out = {name: nodes_of(m) for name, m in found.one_way.items()}
@@ -72,13 +73,15 @@ def buckets(spec, frame=FRAME) -> dict:
 
 def fingerprint(spec, frame=FRAME) -> str:
     with open_rows(spec, frame, silent) as opened:
+        pin_vintage(spec.key_path, spec.vintage, opened.state)
         return opened.fingerprint
 
 
 def test_nothing_is_left_but_the_key_and_its_journal(spec, tmp_path):
     with open_rows(replace(spec, columns=(A, B, C)), FRAME, silent) as opened:
         assert [c.name for c in opened.columns] == ["A", "B"]  # those of the tables
-        assert journal_path(spec.key_path).exists()  # pinned before anything is drawn
+        assert not journal_path(spec.key_path).exists()  # looking pins nothing
+        pin_vintage(spec.key_path, spec.vintage, opened.state)
         con = opened.ingested.con
     with pytest.raises(duckdb.Error):
         con.execute("SELECT 1")
@@ -225,3 +228,26 @@ def test_a_bad_key_is_refused_first(spec):
     spec.key_path.chmod(0o644)
     with pytest.raises(SpecError, match="read by others"):
         fingerprint(spec, None)
+
+
+def test_looking_pins_nothing_and_still_refuses(spec):
+    with open_rows(spec, FRAME, silent):
+        pass
+    fewer = replace(A, kind="category")
+    with open_rows(replace(spec, columns=(fewer, B)), FRAME, silent):
+        pass  # a spec may be changed until something is built from it
+    fingerprint(spec)
+    refused = pytest.raises(PrivacyError, match="the encoding of column A changed")
+    with refused, open_rows(replace(spec, columns=(fewer, B)), FRAME, silent):
+        pass
+
+
+def test_of_equal_rows_a_column_that_sorts_first_moves_no_token(spec):
+    # A and B are the identity and repeat; then column C comes, then one whose name sorts before all others.
+    frame = FRAME.assign(AA=RNG.permutation(FRAME["C"].to_numpy()))
+    first = column("AA")
+    fingerprint(spec, frame)
+    middle = buckets(replace(spec, columns=(A, B, C), tables=(("A",), ("C",), ("A", "C"))), frame)
+    every = replace(spec, columns=(A, first, B, C), tables=(("A",), ("AA",), ("C",), ("A", "C")))
+    found = buckets(every, frame)
+    assert {name: found[name] for name in middle} == middle
