@@ -139,8 +139,11 @@ def _room(
     room_low[above[~upper]] = high[halves[~upper]] + 1
     if limits is not None:
         valued = (tree.kind[:, 0] == KIND_NEGATIVE) | (tree.kind[:, 0] == KIND_NONNEGATIVE)
-        room_low = np.where(valued, np.maximum(room_low, limits[0]), room_low)
-        room_high = np.where(valued, np.minimum(room_high, limits[1]), room_high)
+        inside = np.maximum(room_low, limits[0]), np.minimum(room_high, limits[1])
+        # A leaf that lies wholly outside was released all the same: it keeps its own range.
+        kept = valued & ((inside[0] <= inside[1]) | ~is_leaf(tree))
+        room_low = np.where(kept, inside[0], room_low)
+        room_high = np.where(kept, inside[1], room_high)
     return room_low, room_high
 
 

@@ -6,6 +6,7 @@ of its own, measurements only.
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from engine.fitting import FitOrder, needed_tables
 from engine.journal import pin_vintage
 from engine.measure import Measured, measure_one_way, measure_wider
 from engine.opening import Opened, Progress, open_rows, silent
-from engine.schema import ColumnSet, Measurement, ReleaseHeader
+from engine.schema import Column, ColumnSet, Measurement, ReleaseHeader
 from engine.spec import ReleaseSpec
 from engine.store_target import check_target, writing
 from engine.version import ENGINE_VERSION
@@ -78,6 +79,19 @@ def build(
     return out
 
 
+def code_limits(column: Column) -> tuple[int, int] | None:
+    """Smallest and largest code that rows inside a range may get: the declared ones; for dates the calendar's."""
+    if column.bounds is not None:
+        low, high = column.bounds
+    elif column.value_type == "date" and not column.is_ranked:
+        low, high = datetime.date.min, datetime.date.max
+    elif column.value_type == "timestamp" and not column.is_ranked:
+        low, high = datetime.datetime.min, datetime.datetime.max
+    else:
+        return None
+    return grid_code(column, low), grid_code(column, high)
+
+
 def measurements(
     measured: Measured, column_sets: tuple[ColumnSet, ...], draws: StickyDraws
 ) -> Iterator[Measurement]:
@@ -105,11 +119,7 @@ def fit_order(spec: ReleaseSpec, opened: Opened, out: Path) -> FitOrder:
         header=header,
         release_path=out.absolute(),
         build_id=opened.fingerprint,
-        limits={
-            c.name: (grid_code(c, c.bounds[0]), grid_code(c, c.bounds[1]))
-            for c in opened.columns
-            if c.bounds is not None
-        },
+        limits={c.name: limits for c in opened.columns if (limits := code_limits(c)) is not None},
         sampling_key=opened.key.derive("sampling", spec.vintage),
         low_threshold=privacy.low_threshold,
         threshold_mean=privacy.threshold_mean,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Form = Literal["fetchall", "df", "to_arrow_table", "pl"]
 """Names under which DuckDB hands over a result."""
+WORTH_SAYING = 0.01
+"""Filled share from which an answer speaks of it."""
 N_SHOWN = 20
 """Rows shown in a notebook or at the prompt."""
 
@@ -92,6 +94,8 @@ class Result:
         The released table that answered; None where the statement did not read the logical table.
     noise_sd : float or None
         Standard deviation of the noise of that table's finest counts, in rows; see its card.
+    filled_share : float or None
+        Noisy share of that table's rows that were filled in without looking at the data.
     """
 
     def __init__(
@@ -101,12 +105,14 @@ class Result:
         types: tuple[str, ...],
         table: ColumnSet | None,
         noise_sd: float | None,
+        filled_share: float | None,
         fetch: Callable[[Form], Any],
     ) -> None:
         self.columns = columns
         self.types = types
         self.table = table
         self.noise_sd = noise_sd
+        self.filled_share = filled_share
         self._fetch = fetch
 
     @cached_property
@@ -169,6 +175,7 @@ class Result:
             "rows": [[_finite(v) for v in row] for row in self.rows],
             "table": list(self.table) if self.table is not None else None,
             "noise_sd": self.noise_sd,
+            "filled_share": self.filled_share,
         }
         text = json.dumps(answer, default=_plain, ensure_ascii=False, allow_nan=False)
         return _written(text + "\n", path)
@@ -178,9 +185,15 @@ class Result:
         """Which table answered, in words."""
         if self.table is None:
             return "Not read from the logical table."
+        filled = ""
+        if self.filled_share is not None and self.filled_share >= WORTH_SAYING:
+            filled = (
+                f" About {self.filled_share:.0%} of its rows lie in groups too small to show and were filled in: "
+                "figures in fine detail, and averages over such values, are rough."
+            )
         return (
             f"Answered from table {', '.join(self.table)}; "
-            f"each of its measured counts carries noise of sd {self.noise_sd:.2f} rows."
+            f"each of its measured counts carries noise of sd {self.noise_sd:.2f} rows.{filled}"
         )
 
     def __repr__(self) -> str:

@@ -89,10 +89,10 @@ class Release:
         self.title, self.logical_name, self.vintage, self.mode, self.key_id = row[:5]
         self.engine_version, self.content_hash = row[5:]
         listed = con.execute(
-            "SELECT columns, cells, noise_sd FROM catalog.tables ORDER BY table_id"
+            "SELECT columns, cells, noise_sd, suppressed_share FROM catalog.tables ORDER BY table_id"
         ).fetchall()
-        self._cells = {tuple(columns): cells for columns, cells, _ in listed}
-        self._noise = {tuple(columns): sd for columns, _, sd in listed}
+        self._cells = {tuple(columns): cells for columns, cells, *_ in listed}
+        self._noise = {tuple(columns): (sd, share) for columns, _, sd, share in listed}
         self.tables: tuple[ColumnSet, ...] = tuple(self._cells)
         self.columns: dict[str, str] = dict(
             con.execute("SELECT name, sql_type FROM catalog.columns ORDER BY position").fetchall()
@@ -194,7 +194,8 @@ class Release:
             columns=columns,
             types=types,
             table=table,
-            noise_sd=None if table is None else self._noise[table],
+            noise_sd=None if table is None else self._noise[table][0],
+            filled_share=None if table is None else self._noise[table][1],
             fetch=statement.fetch,
         )
 
@@ -269,7 +270,7 @@ class Release:
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{html.escape(', '.join(t))}</td><td>{self._cells[t]:,}</td>"
-            f"<td>{self._noise[t]:.2f}</td></tr>"
+            f"<td>{self._noise[t][0]:.2f}</td></tr>"
             for t in self.tables[:30]
         )
         more = len(self.tables) - 30

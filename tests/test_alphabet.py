@@ -256,3 +256,20 @@ def test_leaves_are_nodes_without_released_children():
     tree = tree_of([(0, NONNEG, 1, 0, -1, 9), (0, NULL, 0, 0, -1, 9), (1, NONNEG, 0, 1, 0, 5)])
     assert is_leaf(tree).tolist() == [False, True, True]
     assert is_leaf(tree_of([])).tolist() == []
+
+
+def test_a_leaf_outside_the_limits_keeps_its_own_range():
+    # Codes 8..15 pass together only; the column is said to end at 5: the released range wins.
+    tree = measured(("A",), np.arange(8, 16), (3,), threshold=8)
+    alphabet = fit_alphabet(
+        tree,
+        integer_column("A"),
+        noisy_total=8,
+        total=8,
+        floor=3,
+        layer_sd=0,
+        code_limits=(0, 5),
+        key=b"k" * 16,
+    )
+    assert alphabet.n.sum() == 8
+    assert ((alphabet.code >= 8) & (alphabet.code <= 15)).all()

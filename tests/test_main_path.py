@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -22,17 +23,18 @@ from pipeline_fixture import (
 )
 
 import engine
+from engine import api
 from engine.entities import add_tokens
 from engine.ingest import ingest
 from engine.keys import MasterKey
 from engine.measure import measure_one_way
 from engine.opening import StickyDraws
 from engine.params import PROFILES
+from engine.release import code_limits
 from engine.schema import Column, SourceSpec
 from engine.scratch import confidential_connection, scratch_directory
 from engine.simulation.codes import REFERENCE_DATE
 from engine.sources import open_source
-from engine.spec import read_spec
 
 PEOPLE = 2_000
 NOISE_SD = 2**0.5
@@ -274,9 +276,7 @@ def test_what_init_finds_in_the_census(demo):
 
 
 def test_no_arrival_of_the_demo_is_outside_what_is_known(demo, people, release):
-    (arrival,) = (
-        c for c in read_spec(demo[0] / "release.toml").columns if c.name == "arrival_date"
-    )
+    (arrival,) = (c for c in api.read(demo[0] / "release.toml").columns if c.name == "arrival_date")
     low, high = arrival.bounds
     assert (low, high) == (datetime.date(1915, 1, 1), REFERENCE_DATE)
     with duckdb.connect(str(release), read_only=True) as con:
@@ -363,3 +363,14 @@ def test_the_scratch_folder_of_a_build_is_its_own(demo, release):
     """Nothing of a build lies in the folder for temporary files afterwards but an empty lock."""
     content = content_of(demo[0] / "tmp")
     assert set(content.values()) <= {b""}
+
+
+def test_rows_inside_ranges_stay_in_the_calendar_and_in_declared_bounds():
+    declared = Column(name="n", kind="integer", value_type="integer", bounds=(-3, 8))
+    assert code_limits(declared) == (-3, 8)
+    assert code_limits(replace(declared, bounds=None)) is None
+    day = Column(name="d", kind="date", value_type="date")
+    assert code_limits(day) == (-719_162, 2_932_896)  # 0001-01-01 and 9999-12-31
+    assert code_limits(replace(day, kind="category")) is None
+    moment = Column(name="t", kind="timestamp", value_type="timestamp")
+    assert code_limits(moment) == (-719_162 * 86_400, 2_932_897 * 86_400 - 1)

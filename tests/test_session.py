@@ -543,3 +543,13 @@ def test_leaves_quietly(path):
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert len(ALPHABETS) == 4
+
+
+def test_an_answer_says_how_much_of_its_table_was_filled_in(release):
+    table = max(release.tables, key=lambda columns: release.card(*columns).suppressed_share)
+    share = release.card(*table).suppressed_share
+    result = release.sql(f"SELECT {', '.join(table)} FROM data")
+    assert result.table == table
+    assert result.filled_share == share
+    assert ("were filled in" in result.source) == (share >= 0.01)
+    assert json.loads(result.to_json())["filled_share"] == share
