@@ -31,7 +31,7 @@ class Raked:
     cycles : int
         Cycles run.
     error : float
-        Largest margin error relative to max(target, 1), after the last cycle.
+        Largest margin error relative to max(target, 1), met in the last cycle.
     """
 
     x: FloatArray
