@@ -91,7 +91,8 @@ class GeneratorCard:
         flattened = (
             [
                 "Entities have several rows: the heaviest of each group were brought down to the next-heaviest before "
-                "counting, so counts of groups with very heavy entities are too low."
+                "counting, so counts of groups with very heavy entities are too low, and the others somewhat too high, "
+                "beyond the noise stated: the total keeps more than the groups do."
             ]
             if self.scale > 1
             else []
