@@ -273,3 +273,28 @@ def test_a_leaf_outside_the_limits_keeps_its_own_range():
     )
     assert alphabet.n.sum() == 8
     assert ((alphabet.code >= 8) & (alphabet.code <= 15)).all()
+
+
+def test_large_values_among_many_rare_ones_keep_their_counts():
+    # 40 round values of 150 rows each, and 2,500 rare ones that deep ranges hold: what the ranges' noise adds to the
+    # round ones must stay near their own noise of sd 1.41 (scaling in proportion made it 3.5, with a bias of 0.7).
+    rng = np.random.default_rng(1)
+    popular = np.arange(1, 41) * 5_000
+    rows = np.concatenate([np.repeat(popular, 150), rng.integers(0, 220_000, 2_500)])
+    truth = {int(v): int((rows == v).sum()) for v in popular}
+    errors = []
+    for seed in range(8):
+        alphabet = fit_alphabet(
+            measured(("A",), rows, (18,), threshold=5, noise=gaussian(seed)),
+            integer_column("A"),
+            noisy_total=len(rows),
+            total=len(rows),
+            floor=3,
+            layer_sd=1,
+            code_limits=None,
+            key=KEY,
+        )
+        found = dict(zip(alphabet.code.tolist(), alphabet.n.tolist(), strict=True))
+        errors += [found.get(value, 0) - n for value, n in truth.items()]
+    assert abs(np.mean(errors)) < 0.5
+    assert np.sqrt(np.mean(np.square(errors))) < 2.0
