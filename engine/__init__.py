@@ -35,24 +35,6 @@ if TYPE_CHECKING:
         TablepackError,
     )
 
-_HOME = {
-    **dict.fromkeys(("build", "new_key", "open", "plan"), "engine.api"),
-    **dict.fromkeys(
-        (
-            "BudgetError",
-            "DamagedRelease",
-            "DataError",
-            "InternalError",
-            "NotAnswerable",
-            "PrivacyError",
-            "QueryRefused",
-            "SpecError",
-            "StoreError",
-            "TablepackError",
-        ),
-        "engine.errors",
-    ),
-}
 __all__ = [
     "BudgetError",
     "DamagedRelease",
@@ -69,13 +51,14 @@ __all__ = [
     "open",
     "plan",
 ]
+_API = frozenset({"build", "new_key", "open", "plan"})
 
 
 def __getattr__(name: str) -> Any:
     """Resolve a public name when it is first used."""
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module("engine.api" if name in _API else "engine.errors"), name)
 
 
 def __dir__() -> list[str]:

@@ -121,10 +121,12 @@ def read(path: Path) -> ReleaseSpec:
 
 def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
     """The spec, and the frame if the source is one."""
-    if isinstance(what, ReleaseSpec):
-        return what, None
-    if isinstance(what, str | Path) and Path(what).suffix == ".toml":
-        return read(Path(what)), None
+    is_spec = isinstance(what, ReleaseSpec)
+    if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
+        doubled = [n for n in ("tables", "key", "columns", "entities") if of_source.get(n)]
+        if doubled:
+            raise SpecError(f"{', '.join(doubled)}: the spec says it already; change it there")
+        return what if is_spec else read(Path(what)), None
     missing = [name for name in ("tables", "key") if of_source.get(name) is None]
     if missing:
         raise SpecError(

@@ -115,7 +115,7 @@ def _heaviest(nodes: list[NodeEntities], passed: BoolArray) -> tuple[NodeEntitie
     most = max(heaviest)
     chosen = kept[heaviest.index(most)]
     fewest = np.minimum.reduce([node.n_rows for node in kept])
-    # The next power of two at or above: released once a depth, never a bucket's own contribution.
+    # The largest group mean of the depth, up to the next power of two: one figure a depth, not one a bucket.
     return NodeEntities(sets=chosen.sets, n_rows=fewest, top_mean=chosen.top_mean), (
         most - 1
     ).bit_length()

@@ -74,11 +74,6 @@ class ReleaseSpec:
     tables: tuple[ColumnSet, ...]
     notes: tuple[str, ...] = ()
 
-    @property
-    def data_columns(self) -> tuple[Column, ...]:
-        """Columns that are not entity columns."""
-        return tuple(c for c in self.columns if c.name not in self.source.entities)
-
 
 def read_spec(
     path: str | Path, *, check_key: bool = True, sql_columns: SqlColumns | None = None

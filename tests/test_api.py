@@ -248,3 +248,10 @@ def test_an_interactive_session_that_finds_the_package_in_its_own_folder(tmp_pat
             [sys.executable, "-"], cwd=ROOT, env=env, input=code, capture_output=True, text=True
         )
     )
+
+
+def test_what_a_spec_says_is_not_said_twice(tmp_path):
+    with pytest.raises(engine.SpecError, match="tables, entities: the spec says it already"):
+        engine.build(
+            tmp_path / "no.toml", tables=[["A"]], entities=["id"], out=tmp_path / "r.duckdb"
+        )

@@ -118,7 +118,11 @@ all = 1
     assert spec.privacy.low_threshold == 4
     assert spec.privacy.layer_sd == PROFILES["strict"].layer_sd
     assert [c.name for c in spec.columns] == ["PAY", "SEX", "a b.c", "pid"]
-    assert [c.name for c in spec.data_columns] == ["PAY", "SEX", "a b.c"]
+    assert [c.name for c in spec.columns if c.name not in spec.source.entities] == [
+        "PAY",
+        "SEX",
+        "a b.c",
+    ]
     pay, sex, text, pid = spec.columns
     assert pay == Column(
         name="PAY",
