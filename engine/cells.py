@@ -1,7 +1,7 @@
 """Cells: true counts of the distinct combinations of a column set. Confidential; nothing here leaves `measure`.
 
 One protocol, `CellSource`: any engine that can do COUNT and SUM can serve it. DuckDB does here, out of core where
-the source is large. Cost downstream follows the number of distinct cells, not rows.
+the source is large, and numpy where it is small. Cost downstream follows the number of distinct cells, not rows.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Any, Protocol
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
-from engine.schema import ColumnSet, Int64Array, UInt64Array
+from engine.schema import NULL_CODE, OTHER_CODE, ColumnSet, Int64Array, UInt64Array
 
-_MOD = "18446744073709551616"
+_LOW_64 = "CAST(18446744073709551615 AS HUGEINT)"
+_NARROW = (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +94,40 @@ class EntityColumn:
     tokens: UInt64Array | None = field(repr=False)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeSpan:
+    """The codes of one column, which can be stored as small numbers: 0 null, 1 other, then from 2 the codes.
+
+    Attributes
+    ----------
+    low, high : int
+        Smallest and largest code but null and other; high < low where there is none.
+    """
+
+    low: int
+    high: int
+
+    @property
+    def sql_type(self) -> str | None:
+        """The smallest type that holds them; None: none of 32 bits does, they stay as they are."""
+        needed = (self.high - self.low + 2).bit_length()
+        return next((name for name, bits in _NARROW if needed <= bits), None)
+
+    def small(self, code: str) -> str:
+        """SQL of the small number of a code."""
+        return (
+            f"CAST(CASE WHEN {code} = {NULL_CODE} THEN 0 WHEN {code} = {OTHER_CODE} THEN 1 "
+            f"ELSE {code} - ({self.low}) + 2 END AS {self.sql_type})"
+        )
+
+    def codes(self, small: NDArray[Any]) -> Int64Array:
+        """The codes of small numbers."""
+        codes = small.astype(np.int64) + (self.low - 2)
+        codes[small == 0] = NULL_CODE
+        codes[small == 1] = OTHER_CODE
+        return codes
+
+
 class DuckDBCells:
     """Counts cells of a table of encoded rows in DuckDB.
 
@@ -103,6 +139,8 @@ class DuckDBCells:
     sql_names : dict
         SQL column of each column name.
     entities : tuple of EntityColumn
+    spans : dict, optional
+        The columns that are stored as small numbers.
     """
 
     def __init__(
@@ -111,11 +149,13 @@ class DuckDBCells:
         table: str,
         sql_names: dict[str, str],
         entities: tuple[EntityColumn, ...],
+        spans: dict[str, CodeSpan] | None = None,
     ) -> None:
         self._con = con
         self._table = table
         self._sql_names = sql_names
         self._entities = entities
+        self._spans = spans or {}
 
     def cells(self, columns: ColumnSet) -> Cells:
         """GROUP BY the column set: rows, and token sums of additive entities; pairs for all others."""
@@ -124,19 +164,27 @@ class DuckDBCells:
         for entity in self._entities:
             if entity.tokens is None:
                 sums += [
-                    f"CAST(sum(l{entity.number}_{lane}) % {_MOD} AS UBIGINT) AS l{entity.number}_{lane}"
+                    f"CAST(sum(l{entity.number}_{lane}) & {_LOW_64} AS UBIGINT) AS l{entity.number}_{lane}"
                     for lane in (0, 1)
                 ]
         found = self._group(names, sums)
-        codes = _stack([found[name] for name in names], len(found["n"]))
+        stored = _stack([found[name] for name in names], len(found["n"]))
         return Cells(
             columns=columns,
-            codes=codes,
+            codes=self._codes(columns, stored),
             n_rows=found["n"].astype(np.int64),
             entities=tuple(
-                self._of_entity(entity, names, found, codes) for entity in self._entities
+                self._of_entity(entity, names, found, stored) for entity in self._entities
             ),
         )
+
+    def _codes(self, columns: ColumnSet, stored: Int64Array) -> Int64Array:
+        """Codes of what is stored, column by column."""
+        codes = stored.copy()
+        for place, column in enumerate(columns):
+            if column in self._spans:
+                codes[:, place] = self._spans[column].codes(stored[:, place])
+        return codes
 
     def _group(self, names: list[str], sums: list[str]) -> dict[str, Any]:
         """Run one GROUP BY; without group columns a table of no rows gives no cell."""
@@ -152,7 +200,7 @@ class DuckDBCells:
         entity: EntityColumn,
         names: list[str],
         found: dict[str, Any],
-        codes: Int64Array,
+        stored: Int64Array,
     ) -> AdditiveEntities | PairedEntities:
         """What one kind of entity holds in the cells."""
         if entity.tokens is None:
@@ -162,13 +210,84 @@ class DuckDBCells:
             return AdditiveEntities(lanes=np.column_stack(lanes))
         column = f"e{entity.number}"
         pairs = self._group([*names, column], ["count(*) AS n"])
-        pair_codes = _stack([pairs[name] for name in names], len(pairs["n"]))
+        of_pairs = _stack([pairs[name] for name in names], len(pairs["n"]))
         return PairedEntities(
-            cell=_positions(codes, pair_codes),
+            cell=_positions(stored, of_pairs),
             entity=pairs[column].astype(np.int64),
             n_rows=pairs["n"].astype(np.int64),
             tokens=entity.tokens,
         )
+
+
+class ArrayCells:
+    """Counts cells of few rows in numpy: one sort of small numbers a column set, and no query to plan.
+
+    Parameters
+    ----------
+    columns : dict
+        Codes of the rows by column name, each an ndarray of int64 of shape (n_rows,).
+    n_rows : int
+    entities : tuple of (EntityColumn, ndarray)
+        With the rows' token lanes, uint64 of shape (n_rows, 2); or, where an entity has several rows, its dense
+        numbers, int64 of shape (n_rows,).
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, Int64Array],
+        n_rows: int,
+        entities: tuple[tuple[EntityColumn, NDArray[Any]], ...],
+    ) -> None:
+        self._n_rows = n_rows
+        self._entities = entities
+        self._codes: dict[str, Int64Array] = {}
+        self._places: dict[str, Int64Array] = {}
+        for name, codes in columns.items():
+            self._codes[name], self._places[name] = np.unique(codes, return_inverse=True)
+
+    def cells(self, columns: ColumnSet) -> Cells:
+        """Sort the rows by the column set; a run of equals is a cell."""
+        label = np.zeros(self._n_rows, dtype=np.int64)
+        size = 1
+        for name in columns:
+            n_codes = len(self._codes[name])
+            if size * n_codes >= 2**63:
+                found, label = np.unique(label, return_inverse=True)
+                size = len(found)
+            label = label * n_codes + self._places[name]
+            size *= n_codes
+        order = np.argsort(label.astype(np.uint32) if size <= 2**32 else label)
+        label = label[order]
+        fresh = np.ones(len(label), dtype=bool)
+        fresh[1:] = label[1:] != label[:-1]
+        first = np.flatnonzero(fresh)
+        codes = [self._codes[name][self._places[name][order[first]]] for name in columns]
+        return Cells(
+            columns=columns,
+            codes=_stack(codes, len(first)),
+            n_rows=np.diff(np.append(first, self._n_rows)),
+            entities=tuple(
+                _additive(held, order, first)
+                if entity.tokens is None
+                else _paired(held[order], np.cumsum(fresh) - 1, entity.tokens)
+                for entity, held in self._entities
+            ),
+        )
+
+
+def _additive(lanes: UInt64Array, order: Int64Array, first: Int64Array) -> AdditiveEntities:
+    """Sums of the rows' lanes in each run."""
+    if not len(first):
+        return AdditiveEntities(lanes=np.zeros((0, 2), dtype=np.uint64))
+    sums = [np.add.reduceat(lanes[:, lane][order], first) for lane in (0, 1)]
+    return AdditiveEntities(lanes=np.column_stack(sums))
+
+
+def _paired(entity: Int64Array, cell: Int64Array, tokens: UInt64Array) -> PairedEntities:
+    """How many rows each entity has in each cell."""
+    pairs, n_rows = np.unique(cell * len(tokens) + entity, return_counts=True)
+    of_cell, of_entity = np.divmod(pairs, max(len(tokens), 1))
+    return PairedEntities(cell=of_cell, entity=of_entity, n_rows=n_rows, tokens=tokens)
 
 
 def _stack(columns: list[Any], n: int) -> Int64Array:

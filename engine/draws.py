@@ -46,6 +46,10 @@ class EntitySets:
 class Draws(Protocol):
     """What a measurement asks of its randomness; tests put a noiseless twin in its place."""
 
+    @property
+    def smallest(self) -> int:
+        """Fewest entities that can pass, whatever is drawn."""
+
     def passes(self, sets: EntitySets) -> BoolArray:
         """Whether each set has enough entities."""
 
@@ -84,6 +88,11 @@ class StickyDraws:
         self._suppression = key.derive("suppression", vintage)
         self._flattening = key.derive("flattening", vintage)
         self._entity_set = key.derive("entity-set", vintage)
+
+    @property
+    def smallest(self) -> int:
+        """The low threshold."""
+        return self._params.low_threshold
 
     def passes(self, sets: EntitySets) -> BoolArray:
         """At least the low threshold, and at least N(mean, 1) drawn from the set."""

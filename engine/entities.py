@@ -67,16 +67,16 @@ def add_tokens(
 def _named_entity(ingested: Ingested, number: int, entity_key: bytes) -> EntityColumn:
     """Tokens of one entity column; a table `lanes_<number>` if each entity has one row."""
     name = ingested.entity_names[number]
-    tokens = np.concatenate(
-        [np.zeros((0, 2), dtype=np.uint64)]
-        + [
-            entity_tokens(entity_key, ids, entity_column=name)
-            for ids in ingested.entity_ids(number)
-        ]
+    chunks = (
+        entity_tokens(entity_key, ids, entity_column=name) for ids in ingested.entity_ids(number)
     )
-    if len(tokens) < ingested.n_rows:
-        return EntityColumn(number=number, tokens=tokens)
-    _store_lanes(ingested.con, number, tokens, first=0)
+    if ingested.n_entities(number) < ingested.n_rows:
+        none = np.zeros((0, 2), dtype=np.uint64)
+        return EntityColumn(number=number, tokens=np.concatenate([none, *chunks]))
+    first = 0
+    for tokens in chunks:  # as many as rows: never all of them at a time
+        _store_lanes(ingested.con, number, tokens, first=first)
+        first += len(tokens)
     return EntityColumn(number=number, tokens=None)
 
 

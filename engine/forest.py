@@ -28,7 +28,7 @@ from engine.schema import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeEntities:
-    """One kind of entity in the nodes of one depth.
+    """One kind of entity in some nodes.
 
     Attributes
     ----------
@@ -43,15 +43,20 @@ class NodeEntities:
     n_rows: Int64Array
     top_mean: Int64Array
 
+    def take(self, where: BoolArray) -> NodeEntities:
+        """The chosen nodes."""
+        return NodeEntities(
+            sets=self.sets.take(where), n_rows=self.n_rows[where], top_mean=self.top_mean[where]
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Level:
-    """The passing nodes of one depth: where their runs start, and who is in them."""
+    """Nodes of one depth: the first cells of their runs, which distinct runs these are, their parents' places."""
 
-    depth: int
     starts: Int64Array
-    nodes: NodeEntities
-    log2_scale: int
+    run: Int64Array
+    parent: Int64Array
 
 
 def grow(cells: Cells, tops: tuple[int, ...], draws: Draws) -> Measurement:
@@ -71,64 +76,83 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws) -> Measurement:
 
     Notes
     -----
-    O(cells log cells) for the sort, then O(nodes) a depth. DESIGN section 4.
+    O(cells log cells) for the sort, then O(living cells) a depth. DESIGN section 4.
     """
     kind, magnitude = split_codes(cells.codes)
     if tops and len(kind):
         order, parts = morton_order(kind, magnitude, tops)
     else:
         order, parts = np.arange(len(kind)), np.zeros(len(kind), dtype=np.int64)
-    kind, magnitude = kind[order], magnitude[order]
     trackers = [_tracker(entity, order, cells.n_rows) for entity in cells.entities]
-    alive = np.ones(len(kind), dtype=bool)
-    found: list[_Level] = []
-    for depth in range(max(tops, default=0) + 1):
-        edges = np.append(np.flatnonzero(parts <= depth), len(kind))
-        living = np.flatnonzero(alive[edges[:-1]])
-        if not len(living):
-            break
-        starts, ends = edges[living], edges[living + 1]
-        if found and len(starts) == len(found[-1].starts):
-            # No run has parted, so these are the runs of the depth above: the same sets draw the same.
-            found.append(replace(found[-1], depth=depth))
+    levels, runs = _levels(parts, max(tops, default=0) + 1, trackers, draws)
+    passed = np.logical_and.reduce([draws.passes(of_kind.sets) for of_kind in runs])
+    levels = _passing(levels, passed)
+    return _noised(cells, tops, kind[order], magnitude[order], levels, runs, draws)
+
+
+def _levels(
+    parts: Int64Array, n_depths: int, trackers: list[_Additive | _Paired], draws: Draws
+) -> tuple[list[_Level], list[NodeEntities]]:
+    """Nodes of every depth that hold enough entities to pass; who is in each distinct run, by kind of entity.
+
+    A run that has not parted since the depth above is the same run: its people are counted, and draw, once.
+    """
+    parted = np.bincount(parts, minlength=n_depths + 1)
+    cell, part = np.arange(len(parts) + 1), np.append(parts, 0)  # the last one is the end
+    dead = np.zeros(len(cell), dtype=bool)
+    levels: list[_Level] = []
+    counted = [[tracker.nodes(cell[:0], cell[:0], draws)] for tracker in trackers]
+    n_runs = 0
+    for depth in range(n_depths):
+        if levels and (not parted[depth] or not len(levels[-1].run)):
+            levels.append(replace(levels[-1], parent=np.arange(len(levels[-1].run))))
             continue
-        nodes = [tracker.nodes(starts, ends, draws) for tracker in trackers]
-        passed = np.logical_and.reduce([draws.passes(node.sets) for node in nodes])
-        chosen, log2_scale = _heaviest(nodes, passed)
-        found.append(
-            _Level(depth=depth, starts=starts[passed], nodes=chosen, log2_scale=log2_scale)
+        edge = np.flatnonzero(part <= depth)
+        living = np.flatnonzero(~dead[edge[:-1]])
+        start, end = edge[living], edge[living + 1]
+        parent = np.cumsum(part[start] < depth) - 1 if depth else np.full(len(start), -1)
+        fresh = (part[start] == depth) | (part[end] == depth)
+        nodes = [t.nodes(cell[start[fresh]], cell[end[fresh]], draws) for t in trackers]
+        enough = np.logical_and.reduce([node.sets.size >= draws.smallest for node in nodes])
+        for of_kind, node in zip(counted, nodes, strict=True):
+            of_kind.append(node.take(enough))
+        kept, run = np.ones(len(start), dtype=bool), np.empty(len(start), dtype=np.int64)
+        kept[fresh] = enough
+        run[fresh] = n_runs + np.cumsum(enough) - 1
+        n_runs += int(np.count_nonzero(enough))
+        run[~fresh] = levels[-1].run[parent[~fresh]] if depth else 0
+        levels.append(_Level(starts=cell[start[kept]], run=run[kept], parent=parent[kept]))
+        if (
+            not kept.all()
+        ):  # of a run that is too small only its first cell stays, as the end of the one before
+            dead[start[~kept]] = True
+            stays = np.repeat(~dead[edge[:-1]], np.diff(edge))
+            stays[edge[:-1]] = True
+            stays = np.append(stays, True)
+            cell, part, dead = cell[stays], part[stays], dead[stays]
+    return levels, [_joined_nodes(of_kind) for of_kind in counted]
+
+
+def _passing(levels: list[_Level], passed: BoolArray) -> list[_Level]:
+    """The nodes that pass and whose ancestors all do; down to the last depth that has one."""
+    out: list[_Level] = []
+    above, place = np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64)
+    for level in levels:
+        alive = passed[level.run]
+        if out:
+            alive &= above[level.parent]
+        if not alive.any():
+            break
+        parent = level.parent[alive]
+        out.append(
+            _Level(
+                starts=level.starts[alive],
+                run=level.run[alive],
+                parent=place[parent] if out else parent,
+            )
         )
-        alive = np.zeros(len(kind), dtype=bool)
-        alive[_spread(starts[passed], ends[passed])] = True
-    return _noised(cells, tops, kind, magnitude, found, draws)
-
-
-def _heaviest(nodes: list[NodeEntities], passed: BoolArray) -> tuple[NodeEntities, int]:
-    """Of several kinds of entity the one with the largest scale, with the smallest flattened count."""
-    kept = [
-        NodeEntities(
-            sets=node.sets.take(passed), n_rows=node.n_rows[passed], top_mean=node.top_mean[passed]
-        )
-        for node in nodes
-    ]
-    heaviest = [int(node.top_mean.max(initial=1)) for node in kept]
-    most = max(heaviest)
-    chosen = kept[heaviest.index(most)]
-    fewest = np.minimum.reduce([node.n_rows for node in kept])
-    # The largest group mean of the depth, up to the next power of two: one figure a depth, not one a bucket.
-    return NodeEntities(sets=chosen.sets, n_rows=fewest, top_mean=chosen.top_mean), (
-        most - 1
-    ).bit_length()
-
-
-def _spread(starts: Int64Array, ends: Int64Array) -> Int64Array:
-    """All positions of the runs starts[i] .. ends[i] - 1."""
-    sizes = ends - starts
-    if not len(sizes):
-        return sizes
-    before = np.cumsum(sizes) - sizes
-    cells: Int64Array = np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)
-    return cells
+        above, place = alive, np.cumsum(alive) - 1
+    return out
 
 
 def _noised(
@@ -136,12 +160,15 @@ def _noised(
     tops: tuple[int, ...],
     kind: UInt8Array,
     magnitude: Int64Array,
-    found: list[_Level],
+    levels: list[_Level],
+    runs: list[NodeEntities],
     draws: Draws,
 ) -> Measurement:
     """Add both noise layers to the passing nodes and put them in the form that crosses the wall."""
-    depth = _joined([np.full(len(at.starts), at.depth) for at in found])
-    first = _joined([at.starts for at in found])
+    sizes = [len(level.starts) for level in levels]
+    depth = np.repeat(np.arange(len(levels)), sizes)
+    first = _joined([level.starts for level in levels])
+    run = _joined([level.run for level in levels])
     n_depths = max(tops, default=0) + 1
     level_table = np.array([levels_at(tops, d) for d in range(n_depths)], dtype=np.uint8)
     level_table = level_table.reshape(n_depths, len(tops))
@@ -149,42 +176,58 @@ def _noised(
     special = (node_kind == KIND_NULL) | (node_kind == KIND_OTHER)
     node_level[special] = 0  # null and other are single values at every depth
     index = magnitude[first] >> node_level.astype(np.int64)
-    n = _joined([at.nodes.n_rows for at in found])
-    sets = EntitySets(
-        size=_joined([at.nodes.sets.size for at in found]),
-        lanes=np.concatenate([np.zeros((0, 2), np.uint64), *(at.nodes.sets.lanes for at in found)]),
-    )
-    log2 = _joined([np.full(len(at.starts), at.log2_scale) for at in found])
-    for log2_scale in sorted({at.log2_scale for at in found}):  # few: one draw for many depths
-        run = np.flatnonzero(log2 == log2_scale)
-        n[run] += draws.set_noise(sets.take(run), log2_scale)
-        n[run] += draws.label_noise(
-            cells.columns, node_kind[run], node_level[run], index[run], log2_scale
+    n = np.minimum.reduce([of_kind.n_rows[run] for of_kind in runs])
+    heaviest = [_heaviest(runs, level.run) for level in levels]
+    for which, log2_scale in sorted(set(heaviest)):  # few: one draw for many depths
+        at = np.flatnonzero(np.repeat([h == (which, log2_scale) for h in heaviest], sizes))
+        n[at] += _set_noise(runs[which].sets, run[at], log2_scale, draws)
+        n[at] += draws.label_noise(
+            cells.columns, node_kind[at], node_level[at], index[at], log2_scale
         )
     scale = np.ones(n_depths, dtype=np.int64)
-    for at in found:
-        scale[at.depth] = 1 << at.log2_scale
+    scale[: len(levels)] = [1 << log2_scale for _, log2_scale in heaviest]
+    before = np.cumsum([0, 0, *sizes])[: len(levels)]  # where the depth above begins
+    parent = _joined([level.parent for level in levels])
     return Measurement(
         columns=cells.columns,
         depth=depth.astype(np.uint8),
         kind=node_kind,
         level=node_level,
         index=index,
-        parent=_parents(found),
+        parent=np.where(parent >= 0, parent + np.repeat(before, sizes), -1),
         n=n,
         scale=scale,
     )
 
 
-def _parents(found: list[_Level]) -> Int64Array:
-    """Position of each node's parent: the run of the depth above that holds its start."""
-    out, before, offset = [], np.zeros(0, dtype=np.int64), 0
-    for at in found:
-        held = np.searchsorted(before, at.starts, side="right") - 1
-        out.append(np.where(held >= 0, held + offset, -1) if at.depth else held)
-        offset += len(before)
-        before = at.starts
-    return _joined(out)
+def _heaviest(runs: list[NodeEntities], run: Int64Array) -> tuple[int, int]:
+    """Which kind of entity has the largest group mean in these nodes, and the power of two at or above it.
+
+    One figure a depth, not one a bucket.
+    """
+    most = [int(of_kind.top_mean[run].max(initial=1)) for of_kind in runs]
+    return most.index(max(most)), (max(most) - 1).bit_length()
+
+
+def _set_noise(sets: EntitySets, run: Int64Array, log2_scale: int, draws: Draws) -> Int64Array:
+    """The noise of each node's entity set, drawn once a distinct run."""
+    once = np.zeros(len(sets.size), dtype=bool)
+    once[run] = True
+    drawn = np.zeros(len(once), dtype=np.int64)
+    drawn[once] = draws.set_noise(sets.take(once), log2_scale)
+    return drawn[run]
+
+
+def _joined_nodes(parts: list[NodeEntities]) -> NodeEntities:
+    """Concatenate the nodes of one kind of entity."""
+    return NodeEntities(
+        sets=EntitySets(
+            size=np.concatenate([part.sets.size for part in parts]),
+            lanes=np.concatenate([part.sets.lanes for part in parts]),
+        ),
+        n_rows=np.concatenate([part.n_rows for part in parts]),
+        top_mean=np.concatenate([part.top_mean for part in parts]),
+    )
 
 
 def _joined(parts: list[Int64Array]) -> Int64Array:
@@ -211,33 +254,42 @@ class _Additive:
 
 
 class _Paired:
-    """Nodes of entities with several rows: distinct (node, entity) pairs, made anew at each depth."""
+    """Nodes of entities with several rows: distinct (node, entity) pairs, made anew for each run."""
 
     def __init__(self, entity: PairedEntities, order: Int64Array) -> None:
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
-        self._place = place[entity.cell]
-        self._entity = entity.entity
-        self._n_rows = entity.n_rows
+        by_place = np.argsort(place[entity.cell])
+        self._first = np.append(0, np.cumsum(np.bincount(place[entity.cell], minlength=len(order))))
+        self._entity = entity.entity[by_place]
+        self._n_rows = entity.n_rows[by_place]
         self._tokens = entity.tokens
 
     def nodes(self, starts: Int64Array, ends: Int64Array, draws: Draws) -> NodeEntities:
         """Deduplicate entities within each run, then flatten the heaviest."""
-        node = np.searchsorted(starts, self._place, side="right") - 1
-        inside = (node >= 0) & (self._place < ends[np.maximum(node, 0)])
-        node, entity, n_rows = node[inside], self._entity[inside], self._n_rows[inside]
-        order = np.lexsort((entity, node))
-        node, entity, n_rows = node[order], entity[order], n_rows[order]
-        fresh = np.ones(len(node), dtype=bool)
-        fresh[1:] = (node[1:] != node[:-1]) | (entity[1:] != entity[:-1])
-        at = np.flatnonzero(fresh)
-        node, entity = node[at], entity[at]
+        if not len(starts):
+            return _no_nodes()
+        first, n_pairs = self._first[starts], self._first[ends] - self._first[starts]
+        node = np.repeat(np.arange(len(starts)), n_pairs)
+        pair = np.arange(len(node)) + np.repeat(first - np.cumsum(n_pairs) + n_pairs, n_pairs)
+        # Node and entity in one integer: neither can exceed the rows, of which there are fewer than 2**31.
+        label = node * len(self._tokens) + self._entity[pair]
+        order = np.argsort(label)
+        label, n_rows = label[order], self._n_rows[pair[order]]
+        at = np.flatnonzero(np.append(True, label[1:] != label[:-1]))
+        node, entity = np.divmod(label[at], len(self._tokens))
         n_rows = np.add.reduceat(n_rows, at)
         heads = np.searchsorted(node, np.arange(len(starts)))
         lanes: UInt64Array = np.add.reduceat(self._tokens[entity], heads, axis=0)
         size = np.diff(np.append(heads, len(node)))
-        sets = EntitySets(size=size, lanes=lanes)
-        return _flattened(sets, node, n_rows, heads, draws)
+        return _flattened(EntitySets(size=size, lanes=lanes), node, n_rows, heads, draws)
+
+
+def _no_nodes() -> NodeEntities:
+    """Nobody, nowhere."""
+    none = np.zeros(0, dtype=np.int64)
+    sets = EntitySets(size=none, lanes=np.zeros((0, 2), dtype=np.uint64))
+    return NodeEntities(sets=sets, n_rows=none, top_mean=none)
 
 
 def _flattened(
@@ -247,8 +299,8 @@ def _flattened(
 
     In whole numbers: the outliers together become floor(outliers * group rows / group size).
     """
-    heavy_first = np.lexsort((-n_rows, node))
-    rows = n_rows[heavy_first]
+    most = int(n_rows.max()) + 1
+    rows = most - np.sort(node * most + (most - n_rows)) % most  # each node's, heaviest first
     running = np.concatenate([[0], np.cumsum(rows)])
     outliers, top = draws.group_sizes(sets)
     outliers = np.minimum(outliers, sets.size)

@@ -52,6 +52,10 @@ class Ingested:
     entity_names: tuple[str, ...]
     n_rows: int = field(repr=False)
 
+    def n_entities(self, number: int) -> int:
+        """Number of distinct ids of one entity column, by its position in `entity_names`."""
+        return int(fetch(self.con, f"SELECT count(*) FROM entity_{number}", _PLACE)[0][0])
+
     def entity_ids(self, number: int, *, chunk: int = 500_000) -> Iterator[list[Any]]:
         """Distinct ids of one entity column, in the order of their dense numbers.
 
@@ -67,8 +71,7 @@ class Ingested:
         list
             int, float, bool, str, bytes, date or datetime; never None.
         """
-        n_ids = int(fetch(self.con, f"SELECT count(*) FROM entity_{number}", _PLACE)[0][0])
-        for first in range(0, n_ids, chunk):
+        for first in range(0, self.n_entities(number), chunk):
             yield [
                 value
                 for (value,) in fetch(

@@ -19,54 +19,59 @@ import numpy as np
 
 from engine.schema import BoolArray, Int64Array, UInt64Array
 
-CHUNK = 8192
-"""Messages hashed at a time, so that the four state words stay in the processor's cache."""
+CHUNK = 16_384
+"""Messages hashed at a time: enough to pay for the calls, few enough for the processor's cache."""
 MAX_TABLE_LOG2_SD = 10
 """Largest sd with a table of its own; larger ones add uniform low bits to it."""
 _TWO_64 = 1 << 64
+_SHIFTS = {bits: (np.uint64(bits), np.uint64(64 - bits)) for bits in (13, 16, 17, 21, 32)}
 
 
-def _rotate(x: UInt64Array, bits: int) -> None:
+def _rotate(x: UInt64Array, bits: int, spare: UInt64Array) -> None:
     """Rotate left in place."""
-    high = x >> np.uint64(64 - bits)
-    x <<= np.uint64(bits)
-    x |= high
+    left, right = _SHIFTS[bits]
+    np.right_shift(x, right, spare)
+    np.left_shift(x, left, x)
+    np.bitwise_or(x, spare, x)
 
 
-def _rounds(v: list[UInt64Array], count: int) -> None:
+def _rounds(v: list[UInt64Array], spare: UInt64Array, count: int) -> None:
     """Run SipRounds on the state in place."""
     v0, v1, v2, v3 = v
     for _ in range(count):
         v0 += v1
         v2 += v3
-        _rotate(v1, 13)
-        _rotate(v3, 16)
+        _rotate(v1, 13, spare)
+        _rotate(v3, 16, spare)
         v1 ^= v0
         v3 ^= v2
-        _rotate(v0, 32)
+        _rotate(v0, 32, spare)
         v2 += v1
         v0 += v3
-        _rotate(v1, 17)
-        _rotate(v3, 21)
+        _rotate(v1, 17, spare)
+        _rotate(v3, 21, spare)
         v1 ^= v2
         v3 ^= v0
-        _rotate(v2, 32)
+        _rotate(v2, 32, spare)
 
 
-def _absorb(key: bytes, words: Sequence[UInt64Array], n: int, *, wide: bool) -> list[UInt64Array]:
-    """Initialise the state with the key and compress the words and the closing length block."""
+def _absorb(
+    key: bytes, words: Sequence[UInt64Array], state: UInt64Array, *, wide: bool
+) -> list[UInt64Array]:
+    """Initialise the state with the key and compress the words and the closing length block.
+
+    `state` has shape (5, n): four words of state, one to work with.
+    """
     k0, k1 = struct.unpack("<QQ", key[:16])
-    start = (
-        0x736F6D6570736575 ^ k0,
-        0x646F72616E646F6D ^ k1 ^ (0xEE if wide else 0),
-        0x6C7967656E657261 ^ k0,
-        0x7465646279746573 ^ k1,
-    )
-    v = [np.full(n, word, dtype=np.uint64) for word in start]
+    v, spare = list(state[:4]), state[4]
+    v[0].fill(0x736F6D6570736575 ^ k0)
+    v[1].fill(0x646F72616E646F6D ^ k1 ^ (0xEE if wide else 0))
+    v[2].fill(0x6C7967656E657261 ^ k0)
+    v[3].fill(0x7465646279746573 ^ k1)
     closing = np.uint64(((8 * len(words)) & 0xFF) << 56)
-    for word in [*words, np.full(n, closing, dtype=np.uint64)]:
+    for word in [*words, closing]:
         v[3] ^= word
-        _rounds(v, 2)
+        _rounds(v, spare, 2)
         v[0] ^= word
     return v
 
@@ -87,11 +92,13 @@ def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
     """
     n = len(words[0])
     out = np.empty(n, dtype=np.uint64)
+    state = np.empty((5, min(n, CHUNK)), dtype=np.uint64)
     for start in range(0, n, CHUNK):
         part = [word[start : start + CHUNK] for word in words]
-        v = _absorb(key, part, len(part[0]), wide=False)
+        here = state[:, : len(part[0])]
+        v = _absorb(key, part, here, wide=False)
         v[2] ^= np.uint64(0xFF)
-        _rounds(v, 4)
+        _rounds(v, here[4], 4)
         out[start : start + CHUNK] = v[0] ^ v[1] ^ v[2] ^ v[3]
     return out
 
@@ -105,14 +112,16 @@ def siphash128(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
     """
     n = len(words[0])
     out = np.empty((n, 2), dtype=np.uint64)
+    state = np.empty((5, min(n, CHUNK)), dtype=np.uint64)
     for start in range(0, n, CHUNK):
         part = [word[start : start + CHUNK] for word in words]
-        v = _absorb(key, part, len(part[0]), wide=True)
+        here = state[:, : len(part[0])]
+        v = _absorb(key, part, here, wide=True)
         v[2] ^= np.uint64(0xEE)
-        _rounds(v, 4)
+        _rounds(v, here[4], 4)
         out[start : start + CHUNK, 0] = v[0] ^ v[1] ^ v[2] ^ v[3]
         v[1] ^= np.uint64(0xDD)
-        _rounds(v, 4)
+        _rounds(v, here[4], 4)
         out[start : start + CHUNK, 1] = v[0] ^ v[1] ^ v[2] ^ v[3]
     return out
 

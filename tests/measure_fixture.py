@@ -45,6 +45,10 @@ class Noiseless:
     outliers: int = 0
     top: int = 2
 
+    @property
+    def smallest(self):
+        return 1
+
     def passes(self, sets: EntitySets):
         return sets.size >= self.threshold
 

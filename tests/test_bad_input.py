@@ -478,7 +478,7 @@ def test_no_room_for_temporary_files(tmp_path, census_spec):
 def test_a_large_source_that_fills_the_scratch_disk(tmp_path, census, census_spec, monkeypatch):
     """Sources above a size are worked on in a file: here every source is."""
     monkeypatch.setattr("engine.opening.ON_DISK_BYTES", 0)
-    with small_disk(tmp_path / "disk", 400) as disk:
+    with small_disk(tmp_path / "disk", 200) as disk:
         done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=disk)
         assert left_over(disk) == []
     assert done.returncode == 2, done.stderr

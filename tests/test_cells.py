@@ -9,7 +9,9 @@ from measure_fixture import cells_of, tokens_of
 
 from engine.cells import (
     AdditiveEntities,
+    ArrayCells,
     Cells,
+    CodeSpan,
     DuckDBCells,
     EntityColumn,
     PairedEntities,
@@ -38,6 +40,22 @@ def source_of(rows, tokens, additive, threads=1):
         for k in range(len(tokens))
     )
     return DuckDBCells(con, "t", {"A": "c0", "B": "c1", "C": "c2"}, columns)
+
+
+def arrays_of(rows, tokens, additive):
+    """The same rows as arrays."""
+    codes = np.array([c for c, _ in rows], dtype=np.int64).reshape(len(rows), 3)
+    numbers = np.array([e for _, e in rows], dtype=np.int64).reshape(len(rows), len(tokens))
+    held = [
+        (EntityColumn(number=k, tokens=None), of_kind[numbers[:, k]])
+        if additive[k]
+        else (EntityColumn(number=k, tokens=of_kind), numbers[:, k])
+        for k, of_kind in enumerate(tokens)
+    ]
+    return ArrayCells(dict(zip("ABC", codes.T, strict=True)), len(rows), tuple(held))
+
+
+SOURCES = pytest.mark.parametrize("make", [source_of, arrays_of], ids=["DuckDB", "numpy"])
 
 
 def content(cells: Cells) -> dict:
@@ -72,12 +90,13 @@ def some_rows(n=60, seed=0):
     ]
 
 
+@SOURCES
 @pytest.mark.parametrize("names", [(), ("A",), ("B",), ("A", "C"), ("A", "B", "C")])
 @pytest.mark.parametrize("additive", [(True, False), (False, True), (False, False), (True, True)])
-def test_cells_are_counted(names, additive):
+def test_cells_are_counted(make, names, additive):
     tokens = (tokens_of(60, 1), tokens_of(60, 2))
     rows = [(c, e if not additive[1] else (e[0], i)) for i, (c, e) in enumerate(some_rows())]
-    found = source_of(rows, tokens, additive).cells(names)
+    found = make(rows, tokens, additive).cells(names)
     keep = ["ABC".index(name) for name in names]
     short = [(tuple(c[k] for k in keep), e) for c, e in rows]
     assert content(found) == content(cells_of(short, names, tokens, additive))
@@ -88,16 +107,18 @@ def test_cells_are_counted(names, additive):
         assert type(array) is np.ndarray  # a masked array would carry a hidden null
 
 
-def test_lanes_wrap_at_64_bits():
+@SOURCES
+def test_lanes_wrap_at_64_bits(make):
     tokens = (np.full((9, 2), MASK, dtype=np.uint64),)
-    found = source_of([((0, 0, 0), (i,)) for i in range(9)], tokens, (True,)).cells(("A",))
+    found = make([((0, 0, 0), (i,)) for i in range(9)], tokens, (True,)).cells(("A",))
     assert found.entities[0].lanes.tolist() == [[MASK - 8, MASK - 8]]
 
 
+@SOURCES
 @pytest.mark.parametrize("names", [(), ("A",), ("A", "B")])
 @pytest.mark.parametrize("additive", [True, False])
-def test_an_empty_table_has_no_cells(names, additive):
-    found = source_of([], (tokens_of(1),), (additive,)).cells(names)
+def test_an_empty_table_has_no_cells(make, names, additive):
+    found = make([], (tokens_of(1),), (additive,)).cells(names)
     assert found.codes.shape == (0, len(names))
     assert found.n_rows.shape == (0,)
     entity = found.entities[0]
@@ -111,10 +132,82 @@ def test_positions():
     assert _positions(codes[:1, :0], wanted[:, :0]).tolist() == [0, 0, 0, 0]
 
 
-def test_pairs_of_two_kinds_keep_their_own_tokens():
+@SOURCES
+def test_pairs_of_two_kinds_keep_their_own_tokens(make):
     tokens = (tokens_of(4, 1), tokens_of(6, 2))
     rows = [((0, 0, i % 2), (i % 4, i % 6)) for i in range(24)]
-    found = source_of(rows, tokens, (False, False)).cells(("C",))
+    found = make(rows, tokens, (False, False)).cells(("C",))
     assert [type(e) for e in found.entities] == [PairedEntities, PairedEntities]
     assert [len(e.tokens) for e in found.entities] == [4, 6]
     assert [e.n_rows.sum() for e in found.entities] == [24, 24]
+
+
+def test_many_wide_columns_fit_one_label():
+    """Eight columns of 1000 codes each need 80 bits: labels are numbered anew on the way."""
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 2**62, (1000, 8))
+    codes[500:] = codes[:500]
+    names = tuple("ABCDEFGH")
+    lanes = tokens_of(1000)
+    source = ArrayCells(
+        dict(zip(names, codes.T, strict=True)),
+        1000,
+        ((EntityColumn(number=0, tokens=None), lanes),),
+    )
+    found = source.cells(names)
+    assert found.n_rows.tolist() == [2] * 500
+    expected = {
+        tuple(c): tuple(x) for c, x in zip(codes[:500], lanes[:500] + lanes[500:], strict=True)
+    }
+    assert {
+        tuple(c): tuple(x) for c, x in zip(found.codes, found.entities[0].lanes, strict=True)
+    } == expected
+
+
+# --- small numbers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sql_type"),
+    [
+        *((0, -1, "UTINYINT"), (0, 253, "UTINYINT"), (0, 254, "USMALLINT"), (-5, 5, "UTINYINT")),
+        *((7, 65_540, "USMALLINT"), (7, 65_541, "UINTEGER"), (-(2**62), -(2**62) + 9, "UTINYINT")),
+        *((0, 2**32 - 3, "UINTEGER"), (0, 2**32 - 2, None), (-(2**63) + 2, 2**63 - 2, None)),
+        *((-(2**63) + 2, -(2**63) + 9, "UTINYINT"), (2**63 - 9, 2**63 - 2, "UTINYINT")),
+    ],
+)
+def test_small_numbers_are_the_codes_again(low, high, sql_type):
+    span = CodeSpan(low=low, high=high)
+    assert span.sql_type == sql_type
+    if sql_type is None:
+        return
+    codes = sorted(
+        {NULL_CODE, OTHER_CODE, *([low, high, (low + high) // 2] if low <= high else [])}
+    )
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t (c BIGINT)")
+        con.executemany("INSERT INTO t VALUES (?)", [[code] for code in codes])
+        small = con.execute(f"SELECT {span.small('c')} AS s FROM t ORDER BY c").fetchnumpy()["s"]
+        ((stored,),) = con.execute(f"SELECT DISTINCT typeof({span.small('c')}) FROM t").fetchall()
+    assert stored == sql_type
+    assert small[:2].tolist() == [0, 1]
+    assert span.codes(small).tolist() == codes
+
+
+def test_cells_of_small_numbers_are_those_of_codes():
+    rows, tokens = some_rows(), (tokens_of(60, 1), tokens_of(60, 2))
+    rows = [((a, -7 if b > OTHER_CODE else b, c), e) for (a, b, c), e in rows]
+    plain = source_of(rows, tokens, (True, False))
+    spans = {
+        "A": CodeSpan(low=-1, high=1),
+        "B": CodeSpan(low=-7, high=-7),
+        "C": CodeSpan(low=0, high=3),
+    }
+    plain._con.execute(
+        "CREATE TABLE small AS SELECT * REPLACE ("
+        + ", ".join(f"{spans[name].small(f'c{k}')} AS c{k}" for k, name in enumerate("ABC"))
+        + ") FROM t"
+    )
+    small = DuckDBCells(plain._con, "small", plain._sql_names, plain._entities, spans)
+    for names in ((), ("B",), ("A", "C"), ("A", "B", "C")):
+        assert content(small.cells(names)) == content(plain.cells(names))

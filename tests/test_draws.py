@@ -332,6 +332,7 @@ def test_nothing_of_the_parameters_reaches_the_draws_but_their_use():
 
 @pytest.mark.parametrize("size", [0, 1, 2])
 def test_too_few_are_never_shown(size):
+    assert size < STICKY.smallest == 3
     assert not STICKY.passes(sets_of(size, 40_000, seed=size)).any()
 
 
@@ -365,6 +366,7 @@ def test_many_always_pass():
 
 def test_a_higher_floor_is_kept():
     draws = StickyDraws(KEY, VINTAGE, PrivacyParams(low_threshold=5))
+    assert draws.smallest == 5
     assert not draws.passes(sets_of(4, 5_000)).any()
     assert draws.passes(sets_of(5, 5_000)).any()
 

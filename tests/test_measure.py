@@ -31,6 +31,7 @@ from oracles.forest_oracle import grow_slowly
 from engine.errors import PrivacyError
 from engine.keys import entity_tokens
 from engine.measure import (
+    ReleasedRanges,
     _one_way,
     encoding_digest,
     released_values,
@@ -286,18 +287,41 @@ def test_left_out_buckets_leave_whole_trees():
     rows = [((a, b), (i,)) for i, (a, b) in enumerate([(0, 0)] * 4 + [(1, 1)] * 4 + [(3, 0)] * 2)]
     tokens = (tokens_of(12),)
     wide = grown(rows, ("A", "B"), (2, 1), tokens, (True,), EXACT)
-    one_way = [
-        grown([((codes[j],), e) for codes, e in rows], ("A",), (top,), tokens, (True,), HARD)
+    released = [
+        ReleasedRanges(
+            grown([((codes[j],), e) for codes, e in rows], ("A",), (top,), tokens, (True,), HARD)
+        )
         for j, top in enumerate((2, 1))
     ]
-    kept = within_one_way(wide, one_way)
+    kept = within_one_way(wide, released)
     assert nodes_of(kept) == {
         node: seen
         for node, seen in nodes_of(wide).items()
         if node[1][0] not in {(2, 1, 1), (2, 0, 3)}
     }
     assert kept.n_nodes == wide.n_nodes - 2
-    assert within_one_way(kept, one_way) is kept
+    assert within_one_way(kept, released) is kept
+
+
+# --- how rows are stored and counted never matters -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("entities", [(), ("id",)])
+@pytest.mark.parametrize("persons", [None, 90])
+def test_numpy_and_duckdb_measure_the_same(monkeypatch, entities, persons):
+    frame = people(persons=persons).rename(columns=str)
+    frame.loc[::7, "LETTER"] = None
+    frame["FAR"] = (
+        np.where(frame["AGE"] % 3 == 0, 2**61, -(2**61)) + frame["AGE"]
+    )  # no small number
+    sets = [("AGE", "LETTER"), ("AGE", "FAR", "YES"), ("AGE", "INCOME", "LETTER", "YES")]
+    few = measured(frame, sets, entities=entities).all()
+    monkeypatch.setattr("engine.coding.FEW_ROWS", 0)
+    many = measured(frame, sets, entities=entities).all()
+    assert few == many
+    assert len(few["AGE", "INCOME", "LETTER", "YES"][0]) > 1
+    # The positive control: people counted once too often would show.
+    assert measured(pd.concat([frame, frame[:90]]), sets).all() != measured(frame, sets).all()
 
 
 # --- top levels ----------------------------------------------------------------------------------------------
