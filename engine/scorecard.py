@@ -1,0 +1,155 @@
+"""All measures of a study on one release, and the table that says what was reached over several keys.
+
+Takes a `Comparison` and a study; gives figures by name, `measure.value`. Figures of several keys become lines with
+median and worst. Invariant: a figure that was not measured is said to be so, never counted as reached.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from engine.study import Row, Study
+from engine.utility import Comparison, Score
+from engine.utility_counts import inconsistencies, k_marginals, univariate
+from engine.utility_margins import averaging, margin_gaps, one_way_from_wider, range_errors
+from engine.utility_models import correlations, propensity, regression
+
+Report = Callable[[str, int, int], None]
+"""Called with a measure, and how much of how much of it is done."""
+HEADINGS = ("measure", "reference", "reach", "median", "worst", "reached")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One line of the table.
+
+    Attributes
+    ----------
+    row : Row
+    figures : tuple of float
+        One a key; empty: not measured.
+    median, worst : float
+        NaN where it was not measured.
+    reached : bool or None
+        Whether every key reached it; None where nothing is to be reached.
+    """
+
+    row: Row
+    figures: tuple[float, ...]
+    median: float
+    worst: float
+    reached: bool | None
+
+    def texts(self) -> tuple[str, ...]:
+        """Return what the table shows, in the order of `HEADINGS`."""
+        row = self.row
+        shown = [
+            f"{figure:,.{row.digits}f}" if isfinite(figure) else "not measured"
+            for figure in (self.median, self.worst)
+        ]
+        answer = {True: "yes", False: "no", None: ""}[self.reached]
+        return (row.label, row.reference, row.reach, *shown, answer)
+
+
+def score_all(
+    comparison: Comparison,
+    study: Study,
+    rng: np.random.Generator,
+    *,
+    report: Report | None = None,
+) -> dict[str, Score]:
+    """Measure all that a study declares.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    study : Study
+    rng : numpy Generator
+        Draws the random ranges.
+    report : callable, optional
+
+    Returns
+    -------
+    dict of str to Score
+        By name of the measure.
+
+    Raises
+    ------
+    StoreError, SpecError
+        A package is missing; a rule is wrong SQL.
+    """
+    found = [
+        univariate(comparison, study.univariate) if study.univariate else None,
+        correlations(comparison, study.correlations) if study.correlations else None,
+        k_marginals(comparison, study.marginals) if study.marginals else None,
+        regression(comparison, study.regression) if study.regression else None,
+        inconsistencies(comparison, study.inconsistencies) if study.inconsistencies else None,
+        margin_gaps(comparison),
+        one_way_from_wider(comparison, study.univariate) if study.univariate else None,
+        averaging(comparison),
+        range_errors(comparison, study.ranges, rng) if study.ranges else None,
+    ]
+    if study.propensity:
+        told = (lambda done, n: report("propensity", done, n)) if report else None
+        found.append(propensity(comparison, study.propensity, report=told))
+    return {score.measure: score for score in found if score is not None}
+
+
+def figures(scores: Mapping[str, Score]) -> dict[str, float]:
+    """Return the figures of several measures under the names `measure.value`."""
+    return {
+        f"{name}.{value}": figure
+        for name, score in scores.items()
+        for value, figure in score.values.items()
+    }
+
+
+def lines(study: Study, by_key: Sequence[Mapping[str, float]]) -> list[Line]:
+    """Lay figures of several keys into the study's rows.
+
+    Parameters
+    ----------
+    study : Study
+    by_key : sequence of dict of str to float
+        Figures of each key's release; one that a key lacks, or that is not a number, is not measured.
+    """
+    return [
+        _line(row, [told.get(row.measure, float("nan")) for told in by_key]) for row in study.rows
+    ]
+
+
+def _line(row: Row, found: Sequence[float]) -> Line:
+    """One line; worst is the highest figure, or the lowest where figures are to be at least something."""
+    if not found or not all(map(isfinite, found)):
+        nan = float("nan")
+        unmeasured = False if row.reach else None
+        return Line(row=row, figures=(), median=nan, worst=nan, reached=unmeasured)
+    worst = min(found) if row.reach.startswith(">=") else max(found)
+    return Line(
+        row=row,
+        figures=tuple(found),
+        median=statistics.median(found),
+        worst=worst,
+        reached=_reaches(worst, row.reach),
+    )
+
+
+def _reaches(figure: float, reach: str) -> bool | None:
+    """Whether a figure is what is to be reached."""
+    if not reach:
+        return None
+    sign, _, bound = reach.partition(" ")
+    return figure <= float(bound) if sign == "<=" else figure >= float(bound)
+
+
+def markdown(title: str, told: Sequence[Line], *, notes: Sequence[str] = ()) -> str:
+    """Return the table as Markdown."""
+    head = [f"**{title}**", "", *(f"{note}  " for note in notes), "" if notes else None]
+    rows = [HEADINGS, tuple("---" for _ in HEADINGS), *(line.texts() for line in told)]
+    table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([part for part in head if part is not None] + table) + "\n"

@@ -1,0 +1,311 @@
+"""Original and synthetic tables side by side, as whole numbers that every measure counts with.
+
+Takes the original as a frame, synthetic tables as frames of distinct rows with their number, and a study; gives a
+`Comparison`, and from it aligned counts of any columns. Sees both sides: its results are CONFIDENTIAL.
+Invariant: a value has the same code in the original and in every table; a blank has the code after the last value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.errors import InternalError
+from engine.schema import ColumnSet, column_set
+from engine.study import Binning, Study
+
+Codes = NDArray[np.int32]
+Numbers = NDArray[np.int64]
+DENSE = 1 << 21
+"""Tables of at most so many possible cells are counted in an array of all of them."""
+_LARGEST_KEY = 1 << 62
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Distinct:
+    """Distinct rows of a table and how often each is there.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One column a column of the table.
+    n : ndarray of int64
+    measured : ndarray of bool, optional
+        Rows that were measured as such, where the release says so.
+    """
+
+    frame: pd.DataFrame
+    n: Numbers
+    measured: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Coded:
+    """A table as codes.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+    codes : dict of str to ndarray of int32
+        One array of shape (n_rows,) a column.
+    n : ndarray of int64, shape (n_rows,)
+    measured : ndarray of bool, shape (n_rows,), optional
+    """
+
+    columns: ColumnSet
+    codes: Mapping[str, Codes]
+    n: Numbers
+    measured: NDArray[np.bool_] | None = None
+
+    @property
+    def total(self) -> int:
+        """Number of rows, repeated ones counted."""
+        return int(self.n.sum())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Grouping:
+    """Groups of a column's codes.
+
+    Attributes
+    ----------
+    group : ndarray of int64, shape (n_values + 1,)
+        Group of each code; -1: none, left out.
+    n_groups : int
+    """
+
+    group: Numbers
+    n_groups: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Comparison:
+    """An original and synthetic tables of it. Confidential.
+
+    Attributes
+    ----------
+    original : Coded
+    tables : dict of ColumnSet to Coded
+        By width, then name.
+    values : dict of str to ndarray
+        Values of each column in their order, without the blank.
+    groupings : dict of str to Grouping
+        Of the columns that the study bins.
+    """
+
+    original: Coded
+    tables: Mapping[ColumnSet, Coded]
+    values: Mapping[str, NDArray[np.generic]]
+    groupings: Mapping[str, Grouping]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Score:
+    """What a measure found.
+
+    Attributes
+    ----------
+    measure : str
+    values : dict of str to float
+        Figures by name.
+    breakdown : DataFrame
+        What they are made of.
+    """
+
+    measure: str
+    values: Mapping[str, float]
+    breakdown: pd.DataFrame
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Counts:
+    """Two tables counted over the same columns.
+
+    Attributes
+    ----------
+    keys : ndarray of int64
+        Combinations of values that either has; for one column its codes, or groups.
+    left, right : ndarray of int64
+        Their counts.
+    """
+
+    keys: Numbers
+    left: Numbers
+    right: Numbers
+
+
+def distinct(frame: pd.DataFrame) -> Distinct:
+    """Return a frame of rows as a table; repeated rows stay apart."""
+    return Distinct(frame=frame, n=np.ones(len(frame), np.int64))
+
+
+def compare(
+    original: pd.DataFrame, tables: Mapping[ColumnSet, Distinct], study: Study
+) -> Comparison:
+    """Lay synthetic tables beside the original.
+
+    Parameters
+    ----------
+    original : DataFrame
+        One row a record.
+    tables : dict of ColumnSet to Distinct
+    study : Study
+
+    Raises
+    ------
+    InternalError
+        A table has a column that the original lacks.
+    """
+    names = list(original.columns)
+    if strange := {c for columns in tables for c in columns} - set(names):
+        raise InternalError(f"the original lacks {', '.join(sorted(strange))}")
+    held = {c: [t.frame[c] for columns, t in tables.items() if c in columns] for c in names}
+    values = {c: _values([original[c], *held[c]], study.order.get(c, [])) for c in names if held[c]}
+    index = {c: pd.Index(v) for c, v in values.items()}
+    coded = _coded(distinct(original[list(values)]), index)
+    groupings = {
+        c: _grouping(b, values[c], coded.codes[c]) for c, b in study.bins.items() if c in values
+    }
+    order = sorted(tables, key=lambda columns: (len(columns), columns))
+    return Comparison(
+        original=coded,
+        tables={columns: _coded(tables[columns], index) for columns in order},
+        values=values,
+        groupings=groupings,
+    )
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    """A column as numbers (truth values too), times, or texts."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return column.astype("datetime64[us]")
+    if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
+        return column.astype("float64")
+    filled = column.dropna()
+    if len(filled) and filled.map(lambda v: isinstance(v, bool)).all():
+        return column.map({True: 1.0, False: 0.0}).astype("float64")
+    return column.astype("object")
+
+
+def _values(columns: list[pd.Series], order: list[str]) -> NDArray[np.generic]:
+    """All values of a column in their order."""
+    filled = pd.concat([_plain(c).dropna() for c in columns if c.notna().any()] or [columns[0]])
+    found = pd.unique(filled)
+    if filled.dtype != object:
+        return np.sort(np.asarray(found))
+    place = {text: i for i, text in enumerate(order)}
+    ordered = sorted(found, key=lambda v: (place.get(v, len(place)), str(v)))
+    return np.array(ordered, dtype=object)
+
+
+def _coded(table: Distinct, index: Mapping[str, pd.Index]) -> Coded:
+    """A table as codes."""
+    codes = {}
+    for name in table.frame.columns:
+        found = index[name].get_indexer(pd.Index(_plain(table.frame[name])))
+        codes[name] = np.where(found < 0, len(index[name]), found).astype(np.int32)
+    return Coded(columns=column_set(list(codes)), codes=codes, n=table.n, measured=table.measured)
+
+
+def _grouping(told: Binning, values: NDArray[np.generic], original: Codes) -> Grouping:
+    """Groups of a column of numbers; blanks are one of their own, the last."""
+    numbers = values.astype(np.float64)
+    if told.edges:
+        edges = np.array(told.edges)
+        group = np.minimum(np.searchsorted(edges, numbers, side="left") - 1, len(edges) - 2)
+        return Grouping(group=np.append(group, len(edges) - 1), n_groups=len(edges))
+    whole = np.trunc(numbers)  # ranks are of whole numbers: a fraction is cut
+    shown = whole[original[original < len(values)]]
+    ranked = pd.Series(shown[~np.isin(shown, told.apart)])
+    n_ranks = told.ranks or 1
+    rank = np.minimum((n_ranks * ranked.rank(pct=True)).astype(np.int64), n_ranks - 1)
+    highest = np.asarray(ranked.groupby(np.asarray(rank)).max())
+    group = np.minimum(np.searchsorted(highest, whole, side="left"), len(highest) - 1)
+    for i, value in enumerate(told.apart):
+        group[whole == value] = len(highest) + i
+    n_groups = len(highest) + len(told.apart) + 1
+    return Grouping(group=np.append(group, n_groups - 1), n_groups=n_groups)
+
+
+def covering(comparison: Comparison, columns: Collection[str]) -> Coded | None:
+    """Return the smallest table that has all of some columns: fewest columns, then fewest rows."""
+    wanted = set(columns)
+    fitting = [t for c, t in comparison.tables.items() if wanted <= set(c)]
+    return min(fitting, key=lambda t: (len(t.columns), len(t.n), t.columns), default=None)
+
+
+def counts(
+    comparison: Comparison,
+    left: Coded,
+    right: Coded,
+    columns: Collection[str],
+    *,
+    binned: Collection[str] = (),
+) -> Counts:
+    """Count two tables over the same columns.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    left, right : Coded
+        The original, or tables.
+    columns : collection of str
+        Columns that both have.
+    binned : collection of str
+        Those of them that are counted in the study's groups, where it has any.
+    """
+    sides = [key_of(comparison, table, columns, binned=binned) for table in (left, right)]
+    size = prod(n_codes(comparison, c, binned=binned) for c in columns)
+    weights = [
+        table.n[key >= 0].astype(np.float64)
+        for table, key in zip((left, right), sides, strict=True)
+    ]
+    sides = [key[key >= 0] for key in sides]
+    if size <= DENSE:
+        keys, where = np.arange(size), sides
+    else:
+        keys, places = np.unique(np.concatenate(sides), return_inverse=True)
+        where = [places[: len(sides[0])], places[len(sides[0]) :]]
+    # Sums of whole numbers far below 2 ** 53 are exact as floats.
+    first, second = (
+        np.bincount(w, n, minlength=len(keys)).astype(np.int64)
+        for w, n in zip(where, weights, strict=True)
+    )
+    found = (first > 0) | (second > 0)
+    return Counts(keys=keys[found], left=first[found], right=second[found])
+
+
+def n_codes(comparison: Comparison, column: str, *, binned: Collection[str] = ()) -> int:
+    """Return how many codes, or groups, a column has, the blank among them."""
+    if column in binned and column in comparison.groupings:
+        return comparison.groupings[column].n_groups
+    return len(comparison.values[column]) + 1
+
+
+def key_of(
+    comparison: Comparison, table: Coded, columns: Collection[str], *, binned: Collection[str] = ()
+) -> Numbers:
+    """Return one number for each row's combination of codes, or groups; -1 where a value is in no group.
+
+    Raises
+    ------
+    InternalError
+        There are too many combinations to number.
+    """
+    if prod(n_codes(comparison, c, binned=binned) for c in columns) > _LARGEST_KEY:
+        raise InternalError("too many combinations of values to number them")
+    key = np.zeros(len(table.n), np.int64)
+    outside = np.zeros(len(table.n), np.bool_)
+    for name in columns:
+        code = table.codes[name].astype(np.int64)
+        if name in binned and name in comparison.groupings:
+            code = comparison.groupings[name].group[code]
+            outside |= code < 0
+        key = key * n_codes(comparison, name, binned=binned) + code
+    key[outside] = -1
+    return key

@@ -1,0 +1,189 @@
+"""Build a study's release with fresh keys, score each, print and write the table. Called by ./scripts/scores."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from engine.api import read
+from engine.errors import TablepackError
+from engine.schema import literal, quoted
+from engine.scorecard import HEADINGS, figures, lines, markdown, score_all
+from engine.simulation.rules import CENSUS_RULES
+from engine.spec import ReleaseSpec
+from engine.study import Study, read_study
+from engine.utility import compare
+from engine.utility_reading import read_rows, read_tables, released_types
+
+RELEASES = Path("releases")
+SHARED = {"nist": Path("../shared/nist"), "sd2011": Path("../shared/synthpop")}
+NEEDED = {"nist": ["national2019.csv", "workload.json", "rules.json"], "sd2011": ["SD2011.csv"]}
+CENSUS_PEOPLE = 27_253  # as many as in the NIST excerpt
+SEED = 2021
+CLONES = (1, 4, 16, 64)
+COMMAND = Path(sys.executable).with_name("tablepack")
+CLI = (
+    [str(COMMAND)]
+    if COMMAND.exists()
+    else [sys.executable, "-c", "from engine.cli import main; main()"]
+)
+
+
+def tablepack(*arguments: str) -> float:
+    """Run one command; return its seconds."""
+    start = time.perf_counter()
+    subprocess.run([*CLI, *arguments], check=True)
+    return time.perf_counter() - start
+
+
+def simulated(folder: Path) -> Path:
+    """Simulate a census, and write its rules beside it."""
+    if not (folder / "people.parquet").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        tablepack("simulate", str(folder), "--people", str(CENSUS_PEOPLE), "--seed", str(SEED))
+    rules = [
+        {"name": rule.name, "columns": rule.columns, "violated": rule.condition}
+        for rule in CENSUS_RULES
+    ]
+    (folder / "rules.json").write_text(json.dumps(rules, indent=1))
+    return folder
+
+
+def data_folder(name: str, told: Path | None) -> Path:
+    """The folder that holds a study's data."""
+    if name == "census" and told is None:
+        return simulated(RELEASES / name / "data")
+    folder = told or SHARED.get(name, Path())
+    missing = [file for file in NEEDED.get(name, []) if not (folder / file).exists()]
+    if missing:
+        sys.exit(f"no {', '.join(missing)} in {folder}: give the folder that holds the data")
+    return folder
+
+
+def run_folder(name: str, study: Study, data: Path, number: int) -> Path:
+    """Make a folder for one key: the spec, the data by link, and a fresh key, where the spec says they are."""
+    folder = RELEASES / name / str(number)
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / study.folder).mkdir(parents=True)
+    shutil.copy(RELEASES / study.spec, folder / study.spec)
+    (folder / study.folder / "data").symlink_to(data.resolve())
+    tablepack("key", "new", str(folder / study.folder / f"{study.folder}.key"))
+    return folder
+
+
+def null_spellings(spec: ReleaseSpec) -> tuple[str, ...]:
+    """How the source spells blanks."""
+    return tuple(sorted({spelling for column in spec.columns for spelling in column.nulls}))
+
+
+def floor_seconds(spec: ReleaseSpec) -> float:
+    """Seconds that DuckDB takes to read the source and count the same column sets, with nothing else."""
+    start = time.perf_counter()
+    path = literal(str(spec.source.path))
+    spelled = ", ".join(map(literal, null_spellings(spec)))
+    source = f"read_csv({path}, header = true, nullstr = [{spelled}], sample_size = -1)"
+    if spec.source.format == "parquet":
+        source = f"read_parquet({path})"
+    with duckdb.connect() as con:
+        con.execute(f"CREATE TABLE source AS FROM {source}")
+        for columns in spec.tables:
+            listed = ", ".join(map(quoted, columns))
+            con.execute(
+                f"SELECT {listed}, count(*) AS n FROM source GROUP BY {listed}"
+            ).fetchnumpy()
+    return time.perf_counter() - start
+
+
+def cloning() -> dict[str, float]:
+    """How often the cloning attacker is right, at worst over the number of cloned columns; see engine/cloning.py."""
+    try:
+        from engine.cloning import clone_accuracy
+    except ImportError:
+        return {}  # the row says "not measured"
+    return {"cloning.accuracy": max(clone_accuracy(clones).locked.share for clones in CLONES)}
+
+
+def score(study: Study, spec: ReleaseSpec, release: Path, what: str) -> dict[str, float]:
+    """Score one release; write each measure's breakdown beside it."""
+    start = time.perf_counter()
+    types = released_types(release)
+    original = read_rows(Path(spec.source.path or ""), types, nulls=null_spellings(spec))
+    comparison = compare(original, read_tables(release), study)
+    scores = score_all(comparison, study, np.random.default_rng(SEED), report=show_progress)
+    print(f"{what} scored in {time.perf_counter() - start:.1f} s")
+    folder = release.parent / "scores"
+    folder.mkdir(exist_ok=True)
+    for name, found in scores.items():
+        found.breakdown.to_csv(folder / f"{name}.csv", index=False)
+    return figures(scores)
+
+
+def show_progress(measure: str, done: int, n: int) -> None:
+    """Say on a terminal's line how far it is."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{measure} {done} of {n}" + ("\r\033[K" if done == n else ""))
+
+
+def measured(name: str, study: Study, data: Path, number: int) -> dict[str, float]:
+    """Build with a fresh key, time it and its floor, and score it."""
+    folder = run_folder(name, study, data, number)
+    release = folder / f"{study.folder}.duckdb"
+    spec_path = folder / study.spec
+    seconds = tablepack("build", str(spec_path), "-o", str(release))
+    spec = read(spec_path)
+    floor = floor_seconds(spec)
+    return {
+        "build.seconds": seconds,
+        "build.floor": floor,
+        "build.over_floor": seconds / floor,
+        "build.megabytes": release.stat().st_size / 1e6,
+        "build.tables": float(len(spec.tables)),
+        **score(study, spec, release, f"key {number}"),
+    }
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(prog="scripts/scores", description=__doc__)
+    parser.add_argument("study", help="name of a study: releases/STUDY.study.toml")
+    parser.add_argument("data", nargs="?", type=Path, help="folder that holds the data")
+    parser.add_argument("--keys", type=int, default=5, help="number of fresh keys (default 5)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Build, score, print, write."""
+    told = arguments()
+    data = data_folder(told.study, told.data)
+    study = read_study(RELEASES / f"{told.study}.study.toml", rules_in=data)
+    whole = cloning() if any(row.measure.startswith("cloning.") for row in study.rows) else {}
+    by_key = [
+        {**measured(told.study, study, data, number), **whole} for number in range(1, told.keys + 1)
+    ]
+    table = lines(study, by_key)
+    note = (
+        f"Median and worst over {len(by_key)} keys; {by_key[0]['build.tables']:.0f} tables. "
+        f"Plain GROUP BYs of the same column sets took {np.median([f['build.floor'] for f in by_key]):.1f} s."
+    )
+    out = RELEASES / told.study
+    (out / "scores.md").write_text(markdown(study.title, table, notes=[note]))
+    (out / "scores.json").write_text(json.dumps({"title": study.title, "keys": by_key}, indent=1))
+    print(study.title, note, sep="\n")
+    print(pd.DataFrame([line.texts() for line in table], columns=HEADINGS).to_string(index=False))
+    print(f"written to {out / 'scores.md'} and {out / 'scores.json'}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except TablepackError as error:
+        sys.exit(f"error: {error}")
