@@ -1,0 +1,126 @@
+"""The picture of a benchmark: seconds against rows, tables and columns, and the floor. A small SVG, made by hand.
+
+Takes the lines of `bench_series.py` as plain values; gives the text of the SVG. Both axes are logarithmic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from math import ceil, floor, log10
+from typing import Any
+
+PANELS = (
+    ("rows", "rows", "Rows (72 tables of up to 3 columns)"),
+    ("tables", "tables", "Tables (of up to 3 columns)"),
+    ("columns", "columns", "Columns (each and every pair)"),
+)
+WIDTH, HEIGHT, GAP = 250, 190, 60
+LEFT, TOP, BOTTOM = 58, 46, 52
+BUILD, FLOOR, INK, FAINT = "#1f6f8b", "#b8772c", "#333333", "#dddddd"
+STYLE = "font-family: system-ui, sans-serif; font-size: 11px"
+
+
+def draw(lines: Sequence[dict[str, Any]]) -> str:
+    """The picture of all series that have lines; a panel each."""
+    panels = [
+        (key, title, own)
+        for series, key, title in PANELS
+        if (own := sorted((x for x in lines if x["series"] == series), key=lambda x: x[key]))
+    ]
+    seconds = [
+        x[name] for _, _, own in panels for x in own for name in ("seconds", "floor_seconds")
+    ]
+    low, high = _decades(seconds)
+    width = LEFT + len(panels) * (WIDTH + GAP)
+    height = TOP + HEIGHT + BOTTOM
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" style="{STYLE}">',
+        "<title>Seconds of a build, and of the plain GROUP BYs</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        *_legend(lines),
+    ]
+    for place, (key, title, own) in enumerate(panels):
+        parts += _panel(LEFT + place * (WIDTH + GAP), key, title, own, low, high)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _decades(values: Sequence[float]) -> tuple[int, int]:
+    """Powers of ten that hold all values."""
+    if not values:
+        return 0, 1
+    low, high = floor(log10(min(values))), ceil(log10(max(values)))
+    return low, max(high, low + 1)
+
+
+def _legend(lines: Sequence[dict[str, Any]]) -> list[str]:
+    """What the lines mean, and NIST's tables in a sentence."""
+    parts = [
+        f'<circle cx="{LEFT + 4}" cy="14" r="4" fill="{BUILD}"/>',
+        _text(LEFT + 12, 18, "build, spec to finished file, with its peak memory"),
+        f'<circle cx="{LEFT + 304}" cy="14" r="4" fill="{FLOOR}"/>',
+        _text(LEFT + 312, 18, "floor: plain DuckDB GROUP BYs of the same column sets"),
+    ]
+    for line in lines:
+        if line["series"] == "nist":
+            told = (
+                f"NIST: {line['tables']} tables in {line['seconds']:.1f} s, "
+                f"{line['ratio']:.1f} times the floor"
+            )
+            parts.append(_text(LEFT + 640, 18, told))
+    return parts
+
+
+def _panel(
+    left: int, key: str, title: str, own: Sequence[dict[str, Any]], low: int, high: int
+) -> list[str]:
+    """One series: grid, axes, two lines."""
+    first, last = log10(own[0][key]), log10(own[-1][key])
+    spread = (last - first) or 1.0
+
+    def across(value: float) -> float:
+        return left + 30 + (log10(value) - first) / spread * (WIDTH - 56)
+
+    def down(value: float) -> float:
+        return TOP + HEIGHT * (high - log10(value)) / (high - low)
+
+    parts = []
+    for power in range(low, high + 1):
+        y = down(10.0**power)
+        parts.append(
+            f'<line x1="{left}" x2="{left + WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="{FAINT}"/>'
+        )
+        parts.append(_text(left - 6, y + 4, f"{10.0**power:g} s", anchor="end"))
+    for line in own:
+        x = across(line[key])
+        parts.append(_text(x, TOP + HEIGHT + 16, _short(line[key]), anchor="middle"))
+    parts.append(_text(left + WIDTH / 2, TOP + HEIGHT + 36, title, anchor="middle"))
+    for name, colour in (("floor_seconds", FLOOR), ("seconds", BUILD)):
+        dots = [(across(line[key]), down(line[name])) for line in own]
+        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
+        parts.append(
+            f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        )
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in dots]
+    for line in own if key == "rows" else ():
+        told = f"{line['peak_bytes'] / 1e9:.2f} GB"
+        parts.append(_text(across(line[key]), down(line["seconds"]) - 9, told, anchor="middle"))
+    return parts
+
+
+def _short(value: int) -> str:
+    """27253 as 27 k, 1000000 as 1 M."""
+    for size, letter in ((1_000_000, "M"), (1_000, "k")):
+        if value >= size:
+            return (
+                f"{value / size:.3g} {letter}" if value < 10 * size else f"{value // size} {letter}"
+            )
+    return str(value)
+
+
+def _text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
+    """Words at a place."""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{INK}">{escape(words)}</text>'
+    )

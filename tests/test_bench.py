@@ -1,0 +1,177 @@
+"""The benchmark in its quickest form: it runs, checks what it times, and says what it found. No time is tested."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import duckdb
+import pytest
+from pipeline_fixture import CENSUS, ROOT, environment, make_census, tablepack, write_spec
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from bench_cost import build_of, check, floor_of
+from bench_picture import draw
+from bench_series import Line, many_tables, pair_tables, row_tables, targets
+
+TABLES = [["region"], ["sex"], ["age"], ["region", "sex"], ["age", "region", "sex"]]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    quickest = ["--rows", "1000", "--tables", "13", "--columns", "2", "--people", "1000"]
+    quickest += ["--repeat", "1", "--nist", ""]
+    done = subprocess.run(
+        [sys.executable, "scripts/bench_series.py", *quickest, "--folder", str(folder)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_the_figures_have_their_shape(ran):
+    folder, shown = ran
+    told = json.loads((folder / "bench.json").read_text())
+    assert [(x["series"], x["rows"], x["tables"], x["columns"]) for x in told["lines"]] == [
+        ("rows", 1000, 72, 8),
+        ("tables", 1000, 13, 12),
+        ("columns", 1000, 3, 2),
+    ]
+    for line in told["lines"]:
+        assert line["checked"] >= 2 * line["tables"]
+        assert line["seconds"] > line["first_table_seconds"] > 0
+        assert line["ratio"] == pytest.approx(line["seconds"] / line["floor_seconds"])
+        # Two interpreters with numpy and DuckDB, and all of it in megabytes, not in pages or kilobytes.
+        assert 60e6 < min(line["measure_peak_bytes"], line["fit_peak_bytes"])
+        assert max(line["measure_peak_bytes"], line["fit_peak_bytes"]) < line["peak_bytes"] < 4e9
+        assert min(line["measure_cpu_seconds"], line["fit_cpu_seconds"]) > 0
+    assert told["machine"]["cores"] >= 1
+    assert told["targets"] == []
+    assert shown.count("\n") == 1 + len(told["lines"]) + 1
+    assert not list(folder.glob("*.duckdb*"))
+
+
+def test_the_picture_is_an_svg_of_three_panels(ran):
+    folder, _ = ran
+    root = ElementTree.parse(folder / "bench.svg").getroot()  # our own file
+    words = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert sum(word.startswith(("Rows", "Tables (", "Columns (")) for word in words) == 3
+    assert sum(word.endswith("GB") for word in words) == 1
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))) == 6
+    assert (folder / "bench.svg").stat().st_size < 20_000
+
+
+def test_a_picture_of_nothing_and_of_one_point():
+    assert draw([]).startswith("<svg")
+    one = {
+        "series": "rows",
+        "rows": 27_253,
+        "seconds": 3.0,
+        "floor_seconds": 0.2,
+        "peak_bytes": 1e9,
+    }
+    assert "27.3 k" in draw([one]) or "27 k" in draw([one])
+
+
+def test_the_series_ask_for_what_they_say():
+    assert len(row_tables()) == 72
+    assert {len(columns) for columns in row_tables()} == {1, 2, 3}
+    assert len(many_tables(298)) == 298
+    assert len(many_tables(10_000)) == 298
+    assert [len(pair_tables(n)) for n in (4, 20)] == [10, 210]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A small release, and the true one-way counts of its source."""
+    folder = tmp_path_factory.mktemp("checked")
+    source = make_census(folder / "census") / "people.parquet"
+    spec = write_spec(folder, source, CENSUS, TABLES)
+    assert tablepack("build", spec, "-o", "r.duckdb", cwd=folder).returncode == 0
+    seconds, truth = floor_of(str(source), TABLES, nulls=(), repeat=1)
+    assert seconds > 0
+    return folder / "r.duckdb", truth
+
+
+PUBLIC = {"region", "sex"}
+
+
+def test_a_right_release_passes(built):
+    release, truth = built
+    totals, values, margins = len(TABLES), 9 + 2, 2 + 1
+    assert check(release, truth, PUBLIC) == totals + values + margins
+    assert sum(truth["age"].values()) == 1500
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        ("UPDATE catalog.tables SET rows = rows + 12 WHERE name = 'age'", "rows, 1500 in"),
+        ("UPDATE tables.{sex} SET n = n + 20 WHERE sex = 'Male'", "off by more than noise"),
+        ("DELETE FROM tables.{region} WHERE region = 'R3'", "off by more than noise"),
+        ("UPDATE tables.{region.sex} SET n = n + 1 WHERE sex = 'Male'", "its card says 0"),
+        ("DELETE FROM tables.{age.region.sex} WHERE sex = 'Male'", "its card says"),
+    ],
+)
+def test_a_wrong_release_has_no_time(built, tmp_path, harm, complaint):
+    release, truth = built
+    copy = tmp_path / "harmed.duckdb"
+    copy.write_bytes(release.read_bytes())
+    with duckdb.connect(str(copy)) as con:
+        names = dict(con.execute("SELECT name, physical FROM catalog.tables").fetchall())
+        for name, physical in names.items():
+            harm = harm.replace(f"{{{name}}}", physical)
+        con.execute(harm)
+    with pytest.raises(SystemExit, match=complaint):
+        check(copy, truth, PUBLIC)
+
+
+def test_a_build_that_fails_ends_the_run(tmp_path, capfd):
+    job = {"source": "nowhere/p.parquet", "columns": ["sex"], "tables": [["sex"]]}
+    with pytest.raises(SystemExit, match="failed"):
+        build_of(job | {"key": "no.key", "out": str(tmp_path / "r.duckdb")}, tmp_path)
+    assert "no.key" in capfd.readouterr().err
+
+
+def test_targets_are_held_against_the_right_lines():
+    def line(series, rows, seconds, floor=1.0, peak=10**9):
+        figures = dict.fromkeys(
+            ("first_table_seconds", "measure_cpu_seconds", "fit_cpu_seconds"), 0.0
+        )
+        sizes = {"measure_peak_bytes": 1, "fit_peak_bytes": 1, "release_bytes": 61_000_000}
+        more = {"tables": 438, "columns": 24, "floor_seconds": floor}
+        return Line(
+            series=series,
+            rows=rows,
+            seconds=seconds,
+            peak_bytes=peak,
+            checked=1,
+            **more,
+            **figures,
+            **sizes,
+        )
+
+    rows = [line("rows", 27_253, 2.0), line("rows", 1_000_000, 9.0, peak=3 * 10**9)]
+    lines = [
+        *rows,
+        line("rows", 10_000_000, 99.0),
+        line("nist", 27_253, 11.0),
+        line("tables", 1, 1.0),
+    ]
+    got = [(most, value, value <= most) for _, most, value in targets(lines)]
+    assert got == [
+        (4.0, 4.5, False),
+        (2.0, 3.0, False),
+        (4.0, 1.0, True),
+        (12.0, 11.0, True),
+        (10.0, 11.0, False),
+        (60.0, 61.0, False),
+    ]
