@@ -170,13 +170,13 @@ def share_out(
         children = np.flatnonzero(depth == level + 1)
         owner = np.concatenate([parent[children - 1], owners])
         weight = np.concatenate([mass[children], remainder[owners]])
-        parts = _largest_remainder(owner, weight, whole)
+        parts = largest_remainder(owner, weight, whole)
         whole[children] = parts[: len(children)]
         left[owners] = parts[len(children) :]
     return whole, left
 
 
-def _largest_remainder(owner: Int64Array, weight: FloatArray, whole: Int64Array) -> Int64Array:
+def largest_remainder(owner: Int64Array, weight: FloatArray, whole: Int64Array) -> Int64Array:
     """Share whole[o] among the entries of each owner o in proportion to their weights."""
     sums = np.bincount(owner, weights=weight, minlength=len(whole))
     scale = np.divide(whole, sums, out=np.zeros(len(whole)), where=sums > 0)

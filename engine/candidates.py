@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.schema import Int64Array, UInt64Array
+from engine.schema import BoolArray, Int64Array, UInt64Array
 
 Letters = NDArray[np.int32]
 DENSE_LIMIT = 1 << 21
@@ -25,44 +25,64 @@ KEY_LIMIT = 1 << 62
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Margin:
-    """One narrower published table, as a margin of the candidates.
+    """A partition of the candidates, with bounds for the sum of each part.
 
     Attributes
     ----------
-    of : ndarray of int32 or int64, shape (n_candidates,)
-        Position of each candidate's cell in the narrower table.
-    n : ndarray of int64, shape (n_cells,)
-        The published counts.
+    of : ndarray of int64, shape (n_candidates,)
+        Part of each candidate; for a narrower table, the position of its cell there.
+    low, high : ndarray of int64, shape (n_parts,)
+        Smallest and largest sum allowed; equal where there is one right answer.
     """
 
     of: Int64Array
-    n: Int64Array
+    low: Int64Array
+    high: Int64Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidates:
-    """Candidate cells in lexicographic order, with their margins.
+    """Candidate cells, those that share all columns but one (`last`) next to each other.
 
     Attributes
     ----------
     letters : ndarray of int32, shape (n_candidates, n_columns)
-    margins : tuple of Margin
-        The table without its last column first, then without the one before, and so on.
+        In the order of the table's columns.
+    at : tuple of ndarray of int64, shape (n_candidates,)
+        Entry j: position of each candidate's cell in the narrower table without column j.
+    last : int
+        The column in which neighbours differ.
     """
 
     letters: Letters
-    margins: tuple[Margin, ...]
+    at: tuple[Int64Array, ...]
+    last: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Narrower:
-    """A published table as far as wider ones need it: letters in lexicographic order, and counts."""
+    """A published table as far as wider ones need it.
+
+    Attributes
+    ----------
+    letters : ndarray of int32, shape (n_cells, n_columns)
+        In lexicographic order.
+    n : ndarray of int64, shape (n_cells,)
+    measured : ndarray of bool, shape (n_cells,)
+        The cell is a released bucket; else its count was filled in.
+    """
 
     letters: Letters
     n: Int64Array
+    measured: BoolArray
 
 
-def join_candidates(without: Sequence[Narrower], sizes: tuple[int, ...]) -> Candidates:
+def exactly(of: Int64Array, n: Int64Array) -> Margin:
+    """A margin whose sums are known."""
+    return Margin(of=of, low=n, high=n)
+
+
+def join_candidates(without: Sequence[Narrower], sizes: tuple[int, ...], last: int) -> Candidates:
     """Join the narrower tables of a column set.
 
     Parameters
@@ -71,33 +91,54 @@ def join_candidates(without: Sequence[Narrower], sizes: tuple[int, ...]) -> Cand
         Entry j is the published table without column j.
     sizes : tuple of int
         Number of letters of each column.
+    last : int
+        The column in which neighbours are to differ.
 
     Returns
     -------
     Candidates
     """
     k = len(sizes)
-    last, previous = without[k - 1], without[k - 2]
-    prefix = _key(last.letters[:, : k - 2], sizes[: k - 2])
-    other = _key(previous.letters[:, : k - 2], sizes[: k - 2])
-    first = np.searchsorted(other, prefix, side="left")
-    count = np.searchsorted(other, prefix, side="right") - first
-    of_last = np.repeat(np.arange(len(prefix)), count)
-    within = np.arange(len(of_last)) - np.repeat(np.cumsum(count) - count, count)
-    of_previous = np.repeat(first, count) + within
-    letters = np.column_stack([last.letters[of_last], previous.letters[of_previous, k - 2]])
-    positions = {k - 1: of_last, k - 2: of_previous}
-    for j in range(k - 2):
-        keep = [i for i in range(k) if i != j]
-        found = _lookup(without[j], letters[:, keep], tuple(sizes[i] for i in keep))
-        held = found >= 0
-        letters = letters[held]
-        positions = {i: p[held] for i, p in positions.items()}
-        positions[j] = found[held]
-    return Candidates(
-        letters=np.ascontiguousarray(letters, dtype=np.int32),
-        margins=tuple(Margin(of=positions[j], n=without[j].n) for j in range(k - 1, -1, -1)),
-    )
+    others = [j for j in range(k) if j != last]
+    previous = min(others, key=lambda j: (sizes[j], -j))  # the longer alphabets tell most apart
+    prefix = [j for j in others if j != previous]
+    order = (*prefix, previous, last)
+    first, first_at = _in_order(without[last], [j for j in order if j != last], last)
+    second, second_at = _in_order(without[previous], [j for j in order if j != previous], previous)
+    shared = tuple(sizes[j] for j in prefix)
+    wanted, held = _key(first[:, : k - 2], shared), _key(second[:, : k - 2], shared)
+    begin = np.searchsorted(held, wanted, side="left")
+    count = np.searchsorted(held, wanted, side="right") - begin
+    left = np.repeat(np.arange(len(wanted)), count)
+    right = np.arange(len(left)) + np.repeat(begin - np.cumsum(count) + count, count)
+    letters = np.empty((len(left), k), dtype=np.int32)
+    letters[:, order[:-1]] = first[left]
+    letters[:, last] = second[right, k - 2]
+    at = {last: first_at[left], previous: second_at[right]}
+    for j in prefix:
+        found = position_in(without[j], np.delete(letters, j, axis=1), sizes[:j] + sizes[j + 1 :])
+        kept = found >= 0
+        letters = letters[kept]
+        at = {i: place[kept] for i, place in at.items()} | {j: found[kept]}
+    return Candidates(letters=letters, at=tuple(at[j] for j in range(k)), last=last)
+
+
+def _in_order(table: Narrower, columns: Sequence[int], dropped: int) -> tuple[Letters, Int64Array]:
+    """Letters of a narrower table with its columns, and then its cells, in another order; where each was."""
+    own = [j - (j > dropped) for j in columns]
+    letters = table.letters[:, own]
+    if own == sorted(own):
+        return letters, np.arange(len(letters))
+    at = lexicographic(letters)
+    return letters[at], at
+
+
+def lexicographic(letters: Letters) -> Int64Array:
+    """The order that sorts cells by their first letter, then by their second, and so on."""
+    sizes = tuple(int(size) + 1 for size in letters.max(axis=0, initial=0))
+    if math.prod(sizes) > KEY_LIMIT:
+        return np.lexsort(letters.T[::-1])
+    return np.argsort(_key(letters, sizes), kind="stable")
 
 
 def _key(letters: Letters, sizes: tuple[int, ...]) -> Int64Array:
@@ -108,7 +149,7 @@ def _key(letters: Letters, sizes: tuple[int, ...]) -> Int64Array:
     return key
 
 
-def _lookup(table: Narrower, letters: Letters, sizes: tuple[int, ...]) -> Int64Array:
+def position_in(table: Narrower, letters: Letters, sizes: tuple[int, ...]) -> Int64Array:
     """Position of each combination in a table, -1 where it is not there."""
     space = math.prod(sizes)
     if space > KEY_LIMIT:  # keys would overflow: number the combinations that occur
@@ -147,7 +188,7 @@ def sums_in(table: Narrower, letters: Letters, n: Int64Array) -> tuple[Int64Arra
     """
     both = np.concatenate([table.letters, letters])
     sizes = tuple(int(size) + 1 for size in both.max(axis=0, initial=0))
-    at = _lookup(table, letters, sizes)
+    at = position_in(table, letters, sizes)
     inside = at >= 0
     sums = np.bincount(at[inside], weights=n[inside], minlength=len(table.n)).astype(np.int64)
     if inside.all():

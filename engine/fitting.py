@@ -7,16 +7,19 @@ wider. Gives synthetic tables to the staging store. Knows no row, no true count 
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
 from engine.alphabet import fit_alphabet, is_leaf
+from engine.borders import Marks, Universes, marks_of, with_rows_outside
 from engine.card import GeneratorCard
 from engine.errors import InternalError
+from engine.fit_workers import FitWorkers
 from engine.keys import pack_strings
-from engine.locking import lock_table, one_way_table, sub_tables
+from engine.locking import one_way_table, sub_tables
 from engine.schema import (
     Alphabet,
     ColumnSet,
@@ -48,6 +51,10 @@ class FitOrder:
     low_threshold, threshold_mean, layer_sd : int
         Public privacy parameters; see `PrivacyParams`.
     profile : str
+    workers : int
+        Processes that lock tables for the one that stores them; 0: it does so itself.
+    universes : dict
+        Declared universes, by the column that has one.
     """
 
     header: ReleaseHeader
@@ -59,6 +66,24 @@ class FitOrder:
     threshold_mean: int
     layer_sd: int
     profile: str
+    workers: int = 0
+    universes: Universes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fitted:
+    """What may be told of a fitted measurement.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+    cells : int
+    gap : int
+    """
+
+    columns: ColumnSet
+    cells: int = 1
+    gap: int = 0
 
 
 def needed_tables(published: tuple[ColumnSet, ...]) -> tuple[ColumnSet, ...]:
@@ -80,16 +105,24 @@ class Fitter:
     ----------
     order : FitOrder
     staging : Staging
+    workers : FitWorkers, optional
+        None: every table is locked at once, here.
     """
 
-    def __init__(self, order: FitOrder, staging: Staging) -> None:
+    def __init__(
+        self, order: FitOrder, staging: Staging, workers: FitWorkers | None = None
+    ) -> None:
         self._order = order
         self._staging = staging
+        self._workers = workers or FitWorkers(0)
         self._columns = {column.name: column for column in order.header.columns}
         self._published = frozenset(order.header.tables)
         self._finished = staging.finished()
         self._alphabets: dict[str, Alphabet] = {}
+        self._marks: dict[str, Marks] = {}
         self._tables: dict[ColumnSet, SyntheticTable] = {}
+        self._under_way: deque[tuple[Measurement, Future[SyntheticTable] | None]] = deque()
+        self._settled: list[Fitted] = []
         self._noisy_total: int | None = None
         self._total_scale = 1
         self._still_needed = Counter(
@@ -99,54 +132,110 @@ class Fitter:
         )
 
     def take(self, measurement: Measurement) -> SyntheticTable | None:
-        """Fit one measurement and store it if it is to be published.
+        """Fit one measurement to the end and store it if it is to be published.
 
         Raises
         ------
         InternalError
             If it comes before what it is locked to.
         """
-        if not measurement.columns:
+        self.begin(measurement)
+        _, future = self._under_way[-1]
+        self.settle(0)
+        return future.result() if future else None
+
+    def begin(self, measurement: Measurement) -> None:
+        """Start to fit a measurement, waiting for the narrower tables that are still under way.
+
+        Raises
+        ------
+        InternalError
+            If it comes before what it is locked to.
+        """
+        columns = measurement.columns
+        if not columns:
             self._noisy_total = max(int(measurement.n[0]), 0)
             self._total_scale = int(measurement.scale[0])
-            return None
+            self._under_way.append((measurement, None))
+            return
         if self._noisy_total is None:
             raise InternalError("the total must be measured first")
-        table = self._fit(measurement, self._noisy_total)
-        self._publish(table, measurement)
-        self._tables[measurement.columns] = table
-        self._forget(measurement.columns)
-        return table
-
-    def _fit(self, measurement: Measurement, total: int) -> SyntheticTable:
-        """The synthetic table of a measurement."""
-        columns, order = measurement.columns, self._order
         if len(columns) == 1:
-            alphabet = fit_alphabet(
-                measurement,
-                self._columns[columns[0]],
-                noisy_total=total,
-                total=total,
-                floor=order.low_threshold,
-                layer_sd=order.layer_sd,
-                total_sd=self._total_scale * order.layer_sd * NOISE_LAYERS**0.5,
-                code_limits=self._limits(measurement),
-                key=self._key(columns),
-            )
-            self._alphabets[columns[0]] = alphabet
-            return one_way_table(alphabet, measurement, order.layer_sd)
+            fitted: Future[SyntheticTable] = Future()
+            fitted.set_result(self._fit_column(measurement, self._noisy_total))
+        else:
+            fitted = self._lock(measurement, self._noisy_total)
+        self._under_way.append((measurement, fitted))
+
+    def settle(self, most: int) -> list[Fitted]:
+        """Store finished tables in the order in which they came, until at most so many are under way."""
+        while self._under_way and (len(self._under_way) > most or self._is_done()):
+            self._store_first()
+        settled, self._settled = self._settled, []
+        return settled
+
+    def _is_done(self) -> bool:
+        """Whether the first table under way is fitted."""
+        future = self._under_way[0][1]
+        return future is None or future.done()
+
+    def _store_first(self) -> None:
+        """Wait for the first table under way; store it, and keep it as long as wider tables need it."""
+        measurement, future = self._under_way.popleft()
+        if future is None:
+            self._settled.append(Fitted(columns=()))
+            return
+        table = future.result()
+        self._publish(table, measurement)
+        self._tables[table.columns] = table
+        self._forget(table.columns)
+        self._settled.append(Fitted(columns=table.columns, cells=len(table.n), gap=table.gap))
+
+    def _fit_column(self, measurement: Measurement, total: int) -> SyntheticTable:
+        """The one-way table of a column, and its alphabet."""
+        name, order = measurement.columns[0], self._order
+        unit = order.layer_sd * NOISE_LAYERS**0.5
+        alphabet = fit_alphabet(
+            measurement,
+            self._columns[name],
+            noisy_total=total,
+            total=total,
+            floor=order.low_threshold,
+            layer_sd=order.layer_sd,
+            total_sd=self._total_scale * unit,
+            code_limits=self._limits(measurement),
+            key=self._key(measurement.columns),
+        )
+        universe = order.universes.get(name)
+        if universe is not None:
+            decider = self._alphabets.get(universe.declared.column)
+            if decider is None:
+                raise InternalError("a column came before the one that decides its universe")
+            variance = (unit * float(measurement.scale[-1])) ** 2
+            alphabet = with_rows_outside(alphabet, universe, decider, variance)
+        self._alphabets[name] = alphabet
+        self._marks[name] = marks_of(alphabet, order.universes)
+        return one_way_table(alphabet, measurement, order.layer_sd)
+
+    def _lock(self, measurement: Measurement, total: int) -> Future[SyntheticTable]:
+        """The synthetic table of a measurement of two and more columns."""
+        columns, order = measurement.columns, self._order
+        needed = sub_tables(columns)
+        while self._under_way and any(sub not in self._tables for sub in needed):
+            self._store_first()
         try:
-            narrower = tuple(self._tables[sub] for sub in sub_tables(columns))
+            narrower = tuple(self._tables[sub] for sub in needed)
         except KeyError:
             raise InternalError("a table came before the narrower ones it is locked to") from None
-        return lock_table(
-            measurement,
-            tuple(self._alphabets[name] for name in columns),
-            narrower,
+        return self._workers.lock(
+            tree=measurement,
+            alphabets=tuple(self._alphabets[name] for name in columns),
+            narrower=narrower,
             noisy_total=total,
             floor=order.low_threshold,
             layer_sd=order.layer_sd,
             key=self._key(columns),
+            marks=tuple(self._marks[name] for name in columns) if len(columns) == 2 else (),
         )
 
     def _limits(self, measurement: Measurement) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """Iterative proportional fitting over a list of cells (dense arrays are a list too).
 
-Takes a positive start and margins, each a partition of the cells with target counts; gives the cells raked to the
+Takes a positive start and margins, each a partition of the cells with bounds for its sums; gives the cells raked to the
 margins: the distribution nearest to the start (in relative entropy) that meets them, where one exists. Deming and
 Stephan 1940, doi:10.1214/aoms/1177731829. Stops on the largest margin error, and says so when it could not get
 below the tolerance: it never loops on.
@@ -20,6 +20,9 @@ import numpy as np
 from engine.candidates import Margin
 from engine.schema import FloatArray
 
+PATIENCE = 6
+"""Cycles in which what the sums are out of bounds must have halved for raking to go on."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Raked:
@@ -31,7 +34,8 @@ class Raked:
     cycles : int
         Cycles run.
     error : float
-        Largest margin error relative to max(target, 1), met in the last cycle.
+        Rows by which a margin's sums were out of bounds in the last cycle, as a share of its rows; of all
+        margins the largest.
     """
 
     x: FloatArray
@@ -54,32 +58,44 @@ def rake(
     x : ndarray of float64, shape (n_cells,)
         Start, >= 0; a zero stays a zero.
     margins : sequence of Margin
+        A sum within its bounds is left alone. The last margin is met best.
     variance : ndarray of float64, shape (n_cells,), optional
         Noise variance of each cell; infinite for cells that were filled. None: plain raking.
     max_cycles : int
     tolerance : float
-        Stop once no margin differs from its target by more than this share of max(target, 1).
+        Stop once no sum is out of its bounds by more than this share of max(bound, 1); or when PATIENCE cycles
+        have not halved what the sums are out of bounds together.
 
     Returns
     -------
     Raked
     """
-    error, cycles = 0.0, 0
-    targets = [margin.n.astype(np.float64) for margin in margins]
+    error, cycles, mark = 0.0, 0, np.inf
+    bounds = [(m.low.astype(np.float64), m.high.astype(np.float64)) for m in margins]
     while cycles < max_cycles:
         cycles += 1
-        error = 0.0
-        for margin, target in zip(margins, targets, strict=True):
-            have = np.bincount(margin.of, weights=x, minlength=len(target)).astype(np.float64)
-            off = np.abs(have - target) / np.maximum(target, 1.0)
-            error = max(error, float(off.max(initial=0.0)))
+        error, largest, together = 0.0, 0.0, 0.0
+        for margin, (low, high) in zip(margins, bounds, strict=True):
+            have = np.bincount(margin.of, weights=x, minlength=len(low)).astype(np.float64)
+            target = np.minimum(np.maximum(have, low), high)
+            off = np.abs(have - target)
+            apart = float(np.cumsum(off)[-1]) if len(off) else 0.0
+            if apart == 0.0:
+                continue
+            together += apart
+            error = max(error, apart / max(float(np.cumsum(target)[-1]), 1.0))
+            largest = max(largest, float((off / np.maximum(target, 1.0)).max()))
             if variance is None:
                 factor = np.divide(target, have, out=np.zeros_like(target), where=have > 0)
                 x = x * factor[margin.of]
             else:
                 x = _shared_by_variance(x, variance, margin, target, have)
-        if error <= tolerance:
+        if largest <= tolerance:
             break
+        if cycles % PATIENCE == 0:
+            if together > mark / 2:
+                break
+            mark = together
     return Raked(x=x, cycles=cycles, error=error)
 
 

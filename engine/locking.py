@@ -14,16 +14,19 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.borders import Marks, possible
 from engine.candidates import (
     Candidates,
     Letters,
     Margin,
     Narrower,
+    exactly,
     join_candidates,
     sampled_pairs,
     sums_in,
 )
 from engine.ipf import rake
+from engine.leftovers import place_leftovers, without_surplus
 from engine.noise import siphash
 from engine.places import (
     UNRELEASED_CAP,
@@ -33,7 +36,7 @@ from engine.places import (
     place_candidates,
 )
 from engine.ranges import code_bounds
-from engine.rounding import controlled_rounding, place_leftovers
+from engine.rounding import controlled_rounding
 from engine.schema import (
     Alphabet,
     ColumnSet,
@@ -49,6 +52,8 @@ PAIR_LIMIT = 400_000
 """Most candidate pairs listed in full; above it they are sampled."""
 DRAWS_PER_ROW = 6
 """Candidate pairs drawn for each row that lies in a box but in no smaller one."""
+MOST_DRAWS = 1 << 21
+"""Most candidate pairs drawn: cost follows cells, not rows."""
 COMMONEST = 16
 """Letters of the other column that every letter is paired with where pairs are sampled."""
 EVERYWHERE = 1e-6
@@ -91,6 +96,7 @@ def lock_table(
     floor: int,
     layer_sd: int,
     key: bytes,
+    marks: tuple[Marks, ...] = (),
 ) -> SyntheticTable:
     """Fit one table of two or more columns.
 
@@ -108,38 +114,42 @@ def lock_table(
         Standard deviation of each noise layer at scale 1.
     key : bytes
         Sampling key of this column set.
+    marks : tuple of dict
+        Of each column's letters in the declared universes.
 
     Returns
     -------
     SyntheticTable
     """
-    without = tuple(Narrower(letters=t.letters, n=t.n) for t in reversed(narrower))
-    found = find_candidates(tree, alphabets, without, key)
+    without = tuple(
+        Narrower(letters=t.letters, n=t.n, measured=t.measured) for t in reversed(narrower)
+    )
+    found = find_candidates(tree, alphabets, without, key, marks)
     places = place_candidates(tree, alphabets, found.letters)
     has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
     has_room[places.node[~places.released]] = True
-    total = float(alphabets[0].n.sum())
     fitted = fit_tree(
         tree,
         noisy_total=noisy_total,
-        total=total,
+        total=float(alphabets[0].n.sum()),
         has_room=has_room,
         floor=floor,
         layer_sd=layer_sd,
         most=most_unreleased(tree),
     )
     cap = UNRELEASED_CAP * float(tree.scale[-1])
-    start = spread(fitted, places, prior_weights(found, alphabets), cap)
+    start = spread(fitted, places, prior_weights(found, without, alphabets), cap)
     noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
     noise_sd = max(noise**0.5, *(table.noise_sd for table in narrower))
-    raked = rake(start, found.margins, variance=np.where(places.released, noise, np.inf))
-    n = controlled_rounding(raked.x, found.margins, key)
-    kept = n > 0
-    letters, n = place_leftovers(found.letters[kept], n[kept], without)
-    if len(letters) == int(kept.sum()):  # nothing was left over: the places are known
-        places = Places(node=places.node[kept], released=places.released[kept])
-    else:
-        places = place_candidates(tree, alphabets, letters)
+    fibres, others, one_ways = lock_margins(found, without, alphabets)
+    raked = rake(
+        start,
+        [*one_ways, *others, fibres] if others else [*one_ways],
+        variance=np.where(places.released, noise, np.inf),
+    )
+    n = controlled_rounding(raked.x, fibres, others, one_ways[found.last], places.node, key)
+    letters, n = _whole(found, n, without, alphabets)
+    places = place_candidates(tree, alphabets, letters)
     return SyntheticTable(
         columns=tree.columns,
         letters=letters,
@@ -153,21 +163,71 @@ def lock_table(
     )
 
 
+def lock_margins(
+    found: Candidates, without: tuple[Narrower, ...], alphabets: tuple[Alphabet, ...]
+) -> tuple[Margin, tuple[Margin, ...], tuple[Margin, ...]]:
+    """What a table is locked to: its fibres, the other narrower tables of two and more columns, the columns.
+
+    In the fibres and the columns every count is met. In the other narrower tables a measured count is met and one
+    that was filled in blindly may be off by one: whether it came out 0 or 1 was by lot, and to carry the lots of three
+    tables on into a fourth would contradict what was measured.
+    """
+    fibres = exactly(found.at[found.last], without[found.last].n)
+    one_ways = tuple(
+        exactly(found.letters[:, j].astype(np.int64), alphabet.n)
+        for j, alphabet in enumerate(alphabets)
+    )
+    others = []
+    for j, table in enumerate(without):
+        if j != found.last and len(alphabets) > 2:
+            slack = np.where(table.measured, 0, 1)
+            others.append(
+                Margin(of=found.at[j], low=np.maximum(table.n - slack, 0), high=table.n + slack)
+            )
+    return fibres, tuple(others), one_ways
+
+
+def _whole(
+    found: Candidates,
+    n: Int64Array,
+    without: tuple[Narrower, ...],
+    alphabets: tuple[Alphabet, ...],
+) -> tuple[Letters, Int64Array]:
+    """The cells that hold rows, in lexicographic order, each letter as often as its column's table says."""
+    held = np.flatnonzero(n)
+    letters, n = found.letters[held], n[held]
+    one_way = alphabets[found.last].n
+    n = without_surplus(letters, n, found.last, one_way)
+    return place_leftovers(letters, n, without, found.last, one_way)
+
+
 def find_candidates(
     tree: Measurement,
     alphabets: tuple[Alphabet, ...],
     without: tuple[Narrower, ...],
     key: bytes,
+    marks: tuple[Marks, ...] = (),
 ) -> Candidates:
-    """Join the narrower tables (entry j: without column j), or sample pairs where all would be too many."""
+    """Join the narrower tables (entry j: without column j), or sample pairs where all would be too many.
+
+    Fibres run along the column without which most is measured: what is met exactly is then best known.
+    """
     sizes = tuple(len(alphabet) for alphabet in alphabets)
-    if len(sizes) > 2 or sizes[0] * sizes[1] <= PAIR_LIMIT:
-        return join_candidates(without, sizes)
-    pairs = _sampled(tree, alphabets, key)
-    return Candidates(
-        letters=pairs.astype(np.int32),
-        margins=tuple(Margin(of=pairs[:, j], n=alphabets[j].n) for j in (0, 1)),
-    )
+    known = [int(table.n[table.measured].sum()) for table in without]
+    last = max(range(len(sizes)), key=lambda j: (known[j], j))
+    if len(sizes) > 2:  # what universes rule out is in no table of two columns
+        return join_candidates(without, sizes, last)
+    if sizes[0] * sizes[1] <= PAIR_LIMIT:
+        found = join_candidates(without, sizes, last)
+    else:
+        pairs = _sampled(tree, alphabets, key)
+        pairs = pairs[np.argsort(pairs[:, 1 - last], kind="stable")]
+        at = (pairs[:, 1], pairs[:, 0])
+        found = Candidates(letters=pairs.astype(np.int32), at=at, last=last)
+    kept = possible(found.letters, marks)
+    if kept.all():
+        return found
+    return Candidates(letters=found.letters[kept], at=tuple(at[kept] for at in found.at), last=last)
 
 
 def _sampled(tree: Measurement, alphabets: tuple[Alphabet, ...], key: bytes) -> Int64Array:
@@ -185,6 +245,9 @@ def _sampled(tree: Measurement, alphabets: tuple[Alphabet, ...], key: bytes) -> 
     beyond = counts - np.bincount(tree.parent + 1, weights=tree.n, minlength=len(counts))
     boxes[:, 4] = DRAWS_PER_ROW * np.maximum(beyond.astype(np.int64), 1)
     boxes = boxes[(boxes[:, 0] <= boxes[:, 1]) & (boxes[:, 2] <= boxes[:, 3])]
+    wanted = int(boxes[:, 4].sum())
+    if wanted > MOST_DRAWS:
+        boxes[:, 4] = np.maximum(boxes[:, 4] * MOST_DRAWS // wanted, 1)
     number = np.arange(int(boxes[:, 4].sum()), dtype=np.uint64)
     bits = np.column_stack([siphash(key, [number, np.full_like(number, j)]) for j in (0, 1)])
     drawn = sampled_pairs(alphabets[0].n, alphabets[1].n, boxes, bits)
@@ -206,15 +269,17 @@ def _sort_key(kind: UInt8Array, code: Int64Array) -> NDArray[np.void]:
     return out
 
 
-def prior_weights(found: Candidates, alphabets: tuple[Alphabet, ...]) -> FloatArray:
+def prior_weights(
+    found: Candidates, without: tuple[Narrower, ...], alphabets: tuple[Alphabet, ...]
+) -> FloatArray:
     """Weight of each candidate from the narrower tables: their product, each letter counted once.
 
     A letter stands in k - 1 of the narrower tables, so k - 2 of its one-way counts are divided out: n_A n_B for
     two columns, n_AB n_AC n_BC / (n_A n_B n_C) for three.
     """
     weight = np.ones(len(found.letters))
-    for margin in found.margins:
-        weight = weight * margin.n[margin.of]
+    for at, table in zip(reversed(found.at), reversed(without), strict=True):
+        weight = weight * table.n[at]
     for j, alphabet in enumerate(alphabets):
         once = alphabet.n[found.letters[:, j]]
         for _ in range(len(alphabets) - 2):

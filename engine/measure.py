@@ -21,6 +21,7 @@ from engine.cells import (
     EntityColumn,
     PairedEntities,
 )
+from engine.coding import coded_cells
 from engine.draws import Draws, EntitySets
 from engine.entities import ROWS_WITH_TOKENS
 from engine.errors import PrivacyError
@@ -31,15 +32,14 @@ from engine.schema import (
     KIND_NEGATIVE,
     KIND_NONNEGATIVE,
     NULL_CODE,
-    OTHER_CODE,
     BoolArray,
     Column,
     ColumnSet,
     Int64Array,
     Measurement,
+    UInt8Array,
 )
-
-CODED_ROWS = "coded_rows"
+from engine.spec_universe import in_universe_order
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,10 +99,9 @@ def measure_one_way(
         for column in columns
         if column.is_ranked
     }
-    _code_by_rank(ingested, values)
-    source = DuckDBCells(ingested.con, CODED_ROWS, ingested.sql_names, entities)
+    source = coded_cells(ingested, columns, values, entities)
     tops, one_way = {}, {"": total}
-    for column in columns:
+    for column in in_universe_order(columns):  # the order in which the fit needs them
         top, tree = _one_way(source, column.name, draws)
         tops[column.name] = top
         one_way[column.name] = replace(tree, values=values.get(column.name))
@@ -134,28 +133,6 @@ def _cell_sets(entity: AdditiveEntities | PairedEntities, n_rows: Int64Array) ->
     lanes = np.zeros((len(n_rows), 2), dtype=np.uint64)
     np.add.at(lanes, entity.cell, entity.tokens[entity.entity])
     return EntitySets(size=np.bincount(entity.cell, minlength=len(n_rows)), lanes=lanes)
-
-
-def _code_by_rank(ingested: Ingested, values: dict[str, tuple[object, ...]]) -> None:
-    """Make `coded_rows`: dictionary positions replaced by ranks, unreleased values by one code."""
-    con, replaced, joins = ingested.con, [], ""
-    for name, released in values.items():
-        sql = ingested.sql_names[name]
-        rank = {value: position for position, value in enumerate(released)}
-        codes = [rank.get(value, OTHER_CODE) for value in ingested.dictionaries[name]]
-        con.execute(f"CREATE TABLE ranks_{sql} (id BIGINT, code BIGINT)")
-        if codes:
-            con.execute(
-                f"INSERT INTO ranks_{sql} SELECT unnest(range(len($codes))), unnest($codes)",
-                {"codes": codes},
-            )
-        joins += f" LEFT JOIN ranks_{sql} ON ranks_{sql}.id = r.{sql}"
-        replaced.append(f"coalesce(ranks_{sql}.code, {NULL_CODE}) AS {sql}")
-    star = f"r.* REPLACE ({', '.join(replaced)})" if replaced else "r.*"
-    con.execute(f"CREATE TABLE {CODED_ROWS} AS SELECT {star} FROM {ROWS_WITH_TOKENS} r{joins}")
-    for name in values:
-        con.execute(f"DROP TABLE ranks_{ingested.sql_names[name]}")
-    con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
 
 
 def _one_way(source: CellSource, name: str, draws: Draws) -> tuple[int, Measurement]:
@@ -198,17 +175,48 @@ def top_level(tree: Measurement) -> int:
     return top
 
 
+class ReleasedRanges:
+    """The released ranges of one column, looked up by arrays.
+
+    Parameters
+    ----------
+    tree : Measurement
+        Its one-way measurement.
+    """
+
+    def __init__(self, tree: Measurement) -> None:
+        self._indexes = np.unique(tree.index)
+        place = np.searchsorted(self._indexes, tree.index[:, 0])
+        self._known = np.unique(self._spelled(tree.kind[:, 0], tree.level[:, 0], place))
+
+    def _spelled(self, kind: UInt8Array, level: UInt8Array, place: Int64Array) -> Int64Array:
+        """One integer a range: kind and level take 10 bits, the place of the index less than 54."""
+        label = (kind.astype(np.int64) << 8) | level
+        return label * len(self._indexes) + place
+
+    def hold(self, kind: UInt8Array, level: UInt8Array, index: Int64Array) -> BoolArray:
+        """Whether each range is among them."""
+        if not len(self._known):
+            return np.zeros(len(index), dtype=bool)
+        place = np.minimum(np.searchsorted(self._indexes, index), len(self._indexes) - 1)
+        spelled = self._spelled(kind, level, place)
+        at = np.minimum(np.searchsorted(self._known, spelled), len(self._known) - 1)
+        found: BoolArray = (self._indexes[place] == index) & (self._known[at] == spelled)
+        return found
+
+
 def measure_wider(
     measured: Measured, column_sets: Iterable[ColumnSet], draws: Draws
 ) -> Iterator[Measurement]:
     """Measure column sets of two and more columns, one after the other."""
+    released = {name: ReleasedRanges(measured.one_way[name]) for name in measured.tops}
     for columns in column_sets:
         tops = tuple(measured.tops[name] for name in columns)
         wide = grow(measured.source.cells(columns), tops, draws)
-        yield within_one_way(wide, [measured.one_way[name] for name in columns])
+        yield within_one_way(wide, [released[name] for name in columns])
 
 
-def within_one_way(wide: Measurement, one_way: Sequence[Measurement]) -> Measurement:
+def within_one_way(wide: Measurement, released: Sequence[ReleasedRanges]) -> Measurement:
     """Leave out buckets of ranges that are suppressed on their own: not even that they exist is released.
 
     A few of the people of a suppressed range may pass their own threshold together with another column's range.
@@ -216,12 +224,15 @@ def within_one_way(wide: Measurement, one_way: Sequence[Measurement]) -> Measure
     Parameters
     ----------
     wide : Measurement
-    one_way : sequence of Measurement
-        The one-way measurement of each of its columns.
+    released : sequence of ReleasedRanges
+        Of each of its columns.
     """
-    kept = np.ones(wide.n_nodes, dtype=bool)
-    for j, tree in enumerate(one_way):
-        kept &= _is_in(wide, j, tree)
+    kept = np.logical_and.reduce(
+        [
+            ranges.hold(wide.kind[:, j], wide.level[:, j], wide.index[:, j])
+            for j, ranges in enumerate(released)
+        ]
+    )
     if kept.all():
         return wide
     # A parent's range holds its child's: it is released wherever the child's is.
@@ -236,19 +247,3 @@ def within_one_way(wide: Measurement, one_way: Sequence[Measurement]) -> Measure
         parent=np.where(parent >= 0, place[parent], -1),
         n=wide.n[kept],
     )
-
-
-def _is_in(wide: Measurement, column: int, tree: Measurement) -> BoolArray:
-    """Whether the range of one column of each bucket is a bucket of its one-way tree."""
-    if not tree.n_nodes:
-        return np.zeros(wide.n_nodes, dtype=bool)
-    indexes = np.unique(tree.index)
-    index = wide.index[:, column]
-    place = np.minimum(np.searchsorted(indexes, index), len(indexes) - 1)
-    # Kind and level take 10 bits, the place of the index less than 54: one integer to compare.
-    label = (wide.kind[:, column].astype(np.int64) << 8) | wide.level[:, column]
-    known = (tree.kind[:, 0].astype(np.int64) << 8) | tree.level[:, 0]
-    known_place = np.searchsorted(indexes, tree.index[:, 0])
-    found: BoolArray = indexes[place] == index
-    found &= np.isin(label * len(indexes) + place, known * len(indexes) + known_place)
-    return found

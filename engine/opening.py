@@ -27,6 +27,7 @@ from engine.schema import Column
 from engine.scratch import confidential_connection, scratch_directory
 from engine.sources import matching_files, open_source
 from engine.spec import ReleaseSpec
+from engine.spec_universe import with_deciders
 from engine.version import ENGINE_VERSION
 
 Progress = Callable[[str, int, int], None]
@@ -38,7 +39,11 @@ def silent(_stage: str, _done: int, _total: int) -> None:
 
 
 ON_DISK_BYTES = 256 << 20
-"""Sources of more bytes are worked on in an encrypted scratch file, not in memory."""
+"""Sources of more bytes as plain text are worked on in an encrypted scratch file, not in memory."""
+PACKED = 4
+"""How much smaller Parquet and DuckDB files are than the same as plain text, roughly."""
+MANY_ROWS = 500_000
+"""Fewer rows are counted by one thread: a second one only gets in the way of small queries."""
 MEMORY_LIMIT = "2GB"
 # What DuckDB raises when memory or the disk refuses: at once, at commit, and after a failed checkpoint.
 _DISK_ERRORS = (
@@ -95,8 +100,9 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             entities = add_tokens(ingested, key, spec.vintage, identity, order)
             state = _state(spec, ingested, entities, identity, key)
             check_vintage(spec.key_path, spec.vintage, state)
-            used = {name for columns in spec.tables for name in columns}
-            con.execute("SET threads = 1")  # a second thread only gets in the way of small queries
+            used = with_deciders(spec.columns, {n for columns in spec.tables for n in columns})
+            if ingested.n_rows < MANY_ROWS:
+                con.execute("SET threads = 1")
             yield Opened(
                 key=key,
                 ingested=ingested,
@@ -172,4 +178,5 @@ def _is_large(spec: ReleaseSpec) -> bool:
     if spec.source.path is None:
         return False
     files = [Path(file) for file in matching_files(spec.source.path)]
-    return sum(file.stat().st_size for file in files if file.is_file()) > ON_DISK_BYTES
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    return size * (1 if spec.source.format == "csv" else PACKED) > ON_DISK_BYTES

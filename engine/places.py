@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.candidates import KEY_LIMIT, Letters
+from engine.candidates import DENSE_LIMIT, KEY_LIMIT, Letters
 from engine.ranges import code_bounds
 from engine.schema import (
     KIND_NEGATIVE,
+    KIND_NONNEGATIVE,
     KIND_NULL,
     KIND_OTHER,
     NULL_CODE,
@@ -65,24 +66,88 @@ def place_candidates(
     Places
     """
     place = np.zeros(len(letters), dtype=np.int64)
-    released = np.zeros(len(letters), dtype=bool)
-    alive = np.arange(len(letters))
-    bounds = np.searchsorted(tree.depth, np.arange(len(tree.scale) + 1))
-    for depth in range(len(tree.scale)):
-        nodes = slice(bounds[depth], bounds[depth + 1])
-        if nodes.start == nodes.stop or not len(alive):
+    tops = _matched_tops(tree, alphabets, letters)
+    alive = np.flatnonzero(tops >= 0)
+    node = tops[alive]
+    place[alive] = node + 1
+    path = _Path(tree, alphabets)
+    magnitudes = [magnitude[letters[alive, j]] for j, magnitude in enumerate(path.magnitudes)]
+    for depth in range(1, len(tree.scale)):
+        if not len(alive):
             break
-        hit = _match(tree, nodes, alphabets, letters[alive])
-        alive, hit = alive[hit >= 0], hit[hit >= 0] + nodes.start
-        place[alive] = hit + 1
-        released[alive] = (tree.level[hit] == 0).all(axis=1)
-    return Places(node=place, released=released)
+        hit = path.children(node, magnitudes, depth)
+        held = np.flatnonzero(hit >= 0)
+        alive, node = alive[held], hit[held]
+        magnitudes = [magnitude[held] for magnitude in magnitudes]
+        place[alive] = node + 1
+    single = np.concatenate([[False], (tree.level == 0).all(axis=1)])
+    return Places(node=place, released=single[place])
+
+
+class _Path:
+    """The way down a tree: which half of each column a letter lies in at each depth.
+
+    Parameters
+    ----------
+    tree : Measurement
+    alphabets : tuple of Alphabet
+    """
+
+    def __init__(self, tree: Measurement, alphabets: tuple[Alphabet, ...]) -> None:
+        self._tree = tree
+        self._bounds = np.searchsorted(tree.depth, np.arange(len(tree.scale) + 1))
+        at_top = tree.level[: self._bounds[1]]
+        self._tops = at_top.max(axis=0, initial=0).astype(np.int64)
+        self.magnitudes = [
+            np.where(a.kind == KIND_NEGATIVE, ~a.code, a.code) * _is_valued(a.kind)
+            for a in alphabets
+        ]
+
+    def children(self, node: Int64Array, magnitudes: list[Int64Array], depth: int) -> Int64Array:
+        """The child of each node that holds the letters; -1 where none was released."""
+        tree, halved = self._tree, np.flatnonzero(self._tops >= depth)
+        first, last = int(self._bounds[depth]), int(self._bounds[depth + 1])
+        if first == last:
+            return np.full(len(node), -1, dtype=np.int64)
+        known = tree.parent[first:last]
+        wanted = node
+        for j in halved:
+            half = (tree.index[first:last, j] & 1) * _is_valued(tree.kind[first:last, j])
+            known = known * 2 + half
+            wanted = wanted * 2 + ((magnitudes[j] >> (self._tops[j] - depth)) & 1)
+        above = int(self._bounds[depth - 1])
+        base, size = above << len(halved), (first - above) << len(halved)
+        if size <= DENSE_LIMIT:
+            child = np.full(size, -1, dtype=np.int64)
+            child[known - base] = np.arange(first, last)
+            found: Int64Array = child[wanted - base]
+            return found
+        order = np.argsort(known)
+        at = np.minimum(np.searchsorted(known[order], wanted), last - first - 1)
+        near: Int64Array = np.where(known[order[at]] == wanted, first + order[at], -1)
+        return near
+
+
+def _is_valued(kind: UInt8Array) -> Int64Array:
+    """1 for kinds that lie on the grid, 0 for null and other."""
+    valued: BoolArray = (kind == KIND_NEGATIVE) | (kind == KIND_NONNEGATIVE)
+    return valued.astype(np.int64)
+
+
+def _matched_tops(
+    tree: Measurement, alphabets: tuple[Alphabet, ...], letters: Letters
+) -> Int64Array:
+    """Which top node holds each combination of letters; -1 where none does."""
+    n_tops = int(np.searchsorted(tree.depth, 1))
+    if not n_tops:
+        return np.full(len(letters), -1, dtype=np.int64)
+    return _match(tree, slice(0, n_tops), alphabets, letters)
 
 
 def _match(
     tree: Measurement, nodes: slice, alphabets: tuple[Alphabet, ...], letters: Letters
 ) -> Int64Array:
-    """Which of the nodes of one depth holds each combination of letters; -1 where none does."""
+    """Which of the top nodes holds each combination of letters; -1 where none does."""
     node_key = np.zeros(nodes.stop - nodes.start, dtype=np.int64)
     own_key = np.zeros(len(letters), dtype=np.int64)
     outside = np.zeros(len(letters), dtype=bool)

@@ -23,9 +23,10 @@ from engine.opening import Opened, Progress, open_rows, silent
 from engine.schema import Column, ColumnSet, Measurement, ReleaseHeader
 from engine.spec import ReleaseSpec
 from engine.store_target import check_target, writing
+from engine.universe import CodedUniverse
 from engine.version import ENGINE_VERSION
 
-AHEAD = 6
+AHEAD = 12
 """Measurements that may be under way between the two processes."""
 
 
@@ -47,7 +48,7 @@ def build(
     frame : object, optional
         The pandas or Arrow table where the spec's source is a frame.
     jobs : int
-        1: measure and fit take turns. 2 and more: they work at the same time.
+        1: measure and fit take turns. 2 and more: they work at the same time, and so many tables are fitted at once.
     progress : callable, optional
 
     Returns
@@ -63,7 +64,7 @@ def build(
     with writing(out):
         check_target(out)
     with open_rows(spec, frame, report) as opened:
-        order = fit_order(spec, opened, out)
+        order = fit_order(spec, opened, out, workers=jobs if jobs > 1 else 0)
         # Before anything is staged: too few entities end the build here.
         measured = measure_one_way(opened.ingested, opened.entities, opened.columns, opened.draws)
         pin_vintage(spec.key_path, spec.vintage, opened.state)  # before anything crosses the wall
@@ -92,6 +93,34 @@ def code_limits(column: Column) -> tuple[int, int] | None:
     return grid_code(column, low), grid_code(column, high)
 
 
+def universe_notes(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """What readers are told of the declared universes."""
+    return tuple(
+        f"Universe of {c.name}, declared: {c.universe}. Outside it every row is "
+        f"{'null' if c.universe.outside is None else c.universe.outside}"
+        f"{', inside it none is' if c.universe.complete else ''}: combinations against this are in no table."
+        for c in columns
+        if c.universe is not None
+    )
+
+
+def coded_universes(columns: tuple[Column, ...]) -> dict[str, CodedUniverse]:
+    """The declared universes, by the column that has one, with their limits as codes."""
+    by_name = {column.name: column for column in columns}
+    coded = {}
+    for column in columns:
+        universe = column.universe
+        if universe is None:
+            continue
+        decider = by_name[universe.column]
+        low, high = (
+            None if limit is None else grid_code(decider, limit)
+            for limit in (universe.low, universe.high)
+        )
+        coded[column.name] = CodedUniverse(declared=universe, low=low, high=high)
+    return coded
+
+
 def measurements(
     measured: Measured, column_sets: tuple[ColumnSet, ...], draws: StickyDraws
 ) -> Iterator[Measurement]:
@@ -100,7 +129,7 @@ def measurements(
     yield from measure_wider(measured, column_sets, draws)
 
 
-def fit_order(spec: ReleaseSpec, opened: Opened, out: Path) -> FitOrder:
+def fit_order(spec: ReleaseSpec, opened: Opened, out: Path, *, workers: int = 0) -> FitOrder:
     """What the fit process is told."""
     privacy = spec.privacy
     header = ReleaseHeader(
@@ -113,16 +142,18 @@ def fit_order(spec: ReleaseSpec, opened: Opened, out: Path) -> FitOrder:
         engine_version=ENGINE_VERSION,
         columns=tuple(sorted(opened.columns, key=lambda c: opened.source_order.index(c.name))),
         tables=spec.tables,
-        notes=spec.notes,
+        notes=(*spec.notes, *universe_notes(opened.columns)),
     )
     return FitOrder(
         header=header,
         release_path=out.absolute(),
         build_id=opened.fingerprint,
+        universes=coded_universes(opened.columns),
         limits={c.name: limits for c in opened.columns if (limits := code_limits(c)) is not None},
         sampling_key=opened.key.derive("sampling", spec.vintage),
         low_threshold=privacy.low_threshold,
         threshold_mean=privacy.threshold_mean,
         layer_sd=privacy.layer_sd,
         profile=privacy.profile,
+        workers=workers,
     )

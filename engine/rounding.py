@@ -1,84 +1,190 @@
 """Controlled rounding: fitted cells to whole numbers whose margins are the published ones.
 
-Cells come in lexicographic order, so those that share all columns but the last are neighbours (a fibre), and the
-first margin is the sum over a fibre. Each fibre is rounded by running sums from a keyed start: its total is exact and
-every run of neighbours is within 1. Then units are moved within fibres, which keeps the first margin, wherever this
-brings the other margins nearer to their targets. Seeded by the sampling key; whole-number decisions are made in
-fixed point. Cox 1987, doi:10.1080/01621459.1987.10478456.
+Cells that share all columns but one are a fibre, and fibres are neighbours' runs. Each fibre is rounded by running
+sums from a keyed start: its total is exact and every run of neighbours is within 1. Then units are moved within
+fibres, many at a time, wherever that lowers the penalty of the other margins. The penalty is convex: what cannot be
+met is spread out by ones. In a first phase every published count is asked for; in a second each may be off by one, so
+that none is off by more. A weak penalty keeps released boxes at their fitted rows. Seeded by the sampling key; what
+decides an integer is a whole number. Cox 1987, doi:10.1080/01621459.1987.10478456.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from engine.candidates import Letters, Margin, Narrower, sums_in
+from engine.candidates import Margin
 from engine.noise import siphash
-from engine.schema import FloatArray, Int64Array, UInt64Array
+from engine.schema import BoolArray, FloatArray, Int64Array
 
-MAX_ROUNDS = 60
-STARVED = 0.5
-"""A fibre that raking could not fill to this share of its target keeps only what it has."""
-_FIXED = 20
-"""Bits behind the point."""
+FIRST_ROUNDS, ALL_ROUNDS = 24, 90
+"""Rounds of moves in the first phase, and in both."""
+NARROWER, BOX, ONE_WAY_FIRST, ONE_WAY_LAST = 4, 1, 1, 8
+"""Weights of the penalties: narrower tables, boxes, the last column's one-way table in either phase.
+
+The last column's count of rows passes through many moves that undo each other: asked for in earnest from the start it
+would forbid most of them."""
+STEEP, WORST = 4, 4
+"""A sum's k-th unit off costs 1 + STEEP (k - 1); from the WORST on no more."""
+_EXACT, _BY_ONE, _EITHER = 0, 1, 2  # targets: this number; one off is free; this number or the next
+_REACH = 6  # sums further off than this count as so far off
+_WIDTH = 2 * _REACH + 2
+_FIXED = 20  # bits behind the point
+_PLACE, _LOT = (
+    32,
+    48,
+)  # a move's rank: cost above bit 49, ahead of its fit (1 bit), lot (16), place of the cell (32)
+_SLOTS = 8  # most moves that one sum takes in one round
 
 
-def controlled_rounding(x: FloatArray, margins: Sequence[Margin], key: bytes) -> Int64Array:
+def _penalties() -> tuple[Int64Array, Int64Array]:
+    """What it costs a sum off by -_REACH .. _REACH + 1 to lose, or to gain, a unit; by kind of target."""
+    off = np.arange(-_REACH - 1, _REACH + 3)
+    lost, gained = [], []
+    for kind in (_EXACT, _BY_ONE, _EITHER):
+        far = np.where(off > 0, off - (kind == _EITHER), -off)
+        units = 1 + STEEP * (np.minimum(np.arange(1, _REACH + 3), WORST) - 1)
+        units[0] = 0 if kind == _BY_ONE else 1
+        penalty = np.concatenate([[0], np.cumsum(units)])[far]
+        lost.append(penalty[:-2] - penalty[1:-1])
+        gained.append(penalty[2:] - penalty[1:-1])
+    return np.concatenate(lost) << (_LOT + 1), np.concatenate(gained) << (_LOT + 1)
+
+
+_LOST, _GAINED = _penalties()
+
+
+class _Sums:
+    """The sums of one margin while units move.
+
+    Parameters
+    ----------
+    of : ndarray of int64, shape (n_cells,)
+    target : ndarray of int64, shape (n_parts,)
+    kind : ndarray of int64, shape (n_parts,)
+    n : ndarray of int64, shape (n_cells,)
+    """
+
+    def __init__(self, of: Int64Array, target: Int64Array, kind: Int64Array, n: Int64Array) -> None:
+        self.of = of
+        self._target = target
+        self._kind = kind * _WIDTH
+        self._have = np.bincount(of, weights=n, minlength=len(target)).astype(np.int64)
+
+    def allow_one_off(self) -> None:
+        """From now on a sum may be off by one."""
+        self._kind[:] = _BY_ONE * _WIDTH
+
+    def costs(self, weight: int) -> tuple[Int64Array, Int64Array]:
+        """Cost of taking a unit out of each part and of putting one in, as the leading bits of a rank."""
+        off = np.minimum(np.maximum(self._have - self._target, -_REACH), _REACH + 1)
+        at = off + (_REACH + self._kind)
+        return _LOST[at] * weight, _GAINED[at] * weight
+
+    def slot(self, cells: Int64Array, sign: int, lot: Int64Array) -> Int64Array:
+        """The slot each move takes at its part, which has as many as it is off, at least one."""
+        part = self.of[cells]
+        slots = np.minimum(np.maximum(sign * (self._have - self._target)[part], 1), _SLOTS)
+        slot: Int64Array = part * _SLOTS + lot % slots
+        return slot
+
+    def move(self, source: Int64Array, target: Int64Array) -> None:
+        """Book one unit a move."""
+        np.subtract.at(self._have, self.of[source], 1)
+        np.add.at(self._have, self.of[target], 1)
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots."""
+        return _SLOTS * len(self._target)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Runs:
+    """Cells among which units may move: runs of neighbours, by the run of each cell and the first cell of each run."""
+
+    of: Int64Array
+    heads: Int64Array
+
+
+def controlled_rounding(
+    x: FloatArray,
+    fibres: Margin,
+    others: Sequence[Margin],
+    one_way: Margin,
+    boxes: Int64Array,
+    key: bytes,
+) -> Int64Array:
     """Round cells to whole numbers.
 
     Parameters
     ----------
     x : ndarray of float64, shape (n_cells,)
-        All >= 0, in lexicographic order of the cells.
-    margins : sequence of Margin
-        The first one's groups must be runs of neighbours (fibres).
+        All >= 0, the cells of each fibre next to each other.
+    fibres : Margin
+        The narrower table without the column in which neighbours differ; its sums are exact.
+    others : sequence of Margin
+        The other narrower tables; empty for tables of two columns.
+    one_way : Margin
+        Counts of the column in which neighbours differ.
+    boxes : ndarray of int64, shape (n_cells,)
+        Deepest released bucket of each cell.
     key : bytes
         Sampling key of the table.
 
     Returns
     -------
     ndarray of int64, shape (n_cells,)
-        All >= 0. Sums over fibres equal the first margin exactly, but for those that the other margins starve;
-        the other margins as nearly as the moves allow. See `place_leftovers`.
+        All >= 0. Sums over fibres are as asked for; all others as nearly as the moves allow.
     """
     if not len(x):
         return np.zeros(0, dtype=np.int64)
-    fibre = np.cumsum(np.diff(margins[0].of, prepend=-1) != 0) - 1
+    fibre = _numbered(fibres.of)
+    order = np.lexsort((boxes, fibre))
+    x, fibre, box = x[order], fibre[order], boxes[order]
     heads = np.flatnonzero(np.diff(fibre, prepend=-1))
-    n = _by_running_sums(x, margins[0], heads, key)
-    fixed = (x * (1 << _FIXED)).astype(np.int64)
-    others = margins[1:]
-    off = [np.bincount(m.of, weights=n, minlength=len(m.n)).astype(np.int64) - m.n for m in others]
-    priority = siphash(key, [np.arange(len(heads), dtype=np.uint64)])
-    for round_number in range(MAX_ROUNDS):
-        turned = priority * np.uint64(2 * round_number + 1)
-        source, target = _moves(n, fixed, others, off, fibre)
-        source, target = _within_reach(source, target, others, off, turned[fibre[source]])
-        if not len(source):
-            break
-        n[source] -= 1
-        n[target] += 1
-        for margin, o in zip(others, off, strict=True):
-            np.subtract.at(o, margin.of[source], 1)
-            np.add.at(o, margin.of[target], 1)
-    return n
+    name = fibres.of[order[heads]]
+    n = _by_running_sums(x, fibres.low[name], heads, name, key)
+    sums = [_Sums(m.of[order], *_target(m), n) for m in (*others, one_way)]
+    sums.append(_Sums(box, *_box_target(x, box), n))
+    run = np.cumsum((np.diff(fibre, prepend=-1) != 0) | (np.diff(box, prepend=-1) != 0)) - 1
+    runs = [_Runs(of=of, heads=np.flatnonzero(np.diff(of, prepend=-1))) for of in (fibre, run)]
+    lot = (siphash(key, [np.arange(len(x), dtype=np.uint64)]) >> np.uint64(48)).astype(np.int64)
+    _move_units(n, x, sums, runs, (lot << _PLACE) | np.arange(len(x)))
+    out = np.empty_like(n)
+    out[order] = n
+    return out
 
 
-def _by_running_sums(x: FloatArray, margin: Margin, heads: Int64Array, key: bytes) -> Int64Array:
+def _numbered(of: Int64Array) -> Int64Array:
+    """Runs of equal neighbours, numbered from 0."""
+    return np.cumsum(np.diff(of, prepend=-1) != 0) - 1
+
+
+def _target(margin: Margin) -> tuple[Int64Array, Int64Array]:
+    """Target of each sum, and whether one off is free."""
+    return (margin.low + margin.high) // 2, np.where(margin.high > margin.low, _BY_ONE, _EXACT)
+
+
+def _box_target(x: FloatArray, box: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Fitted rows of each box, rounded down; the next number is as good where they are not whole."""
+    fitted = np.bincount(box, weights=x)
+    whole = np.floor(fitted + 1e-6).astype(np.int64)
+    return whole, np.where(fitted - whole > 1e-5, _EITHER, _EXACT)
+
+
+def _by_running_sums(
+    x: FloatArray, target: Int64Array, heads: Int64Array, name: Int64Array, key: bytes
+) -> Int64Array:
     """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1)."""
-    of_fibre = margin.of[heads]
     sizes = np.diff(np.append(heads, len(x)))
-    have = np.bincount(np.repeat(np.arange(len(heads)), sizes), weights=x)
-    target = margin.n[of_fibre]
-    # Where the other margins starve a fibre, its rows are left over: forced into it they would break them.
-    starved = have < target * STARVED
-    target = np.where(starved, np.floor(have).astype(np.int64), target)
-    have = np.where(have > 0, have, 1.0)
-    scale = target / have
+    have = np.add.reduceat(x, heads)
+    scale = np.divide(target, have, out=np.zeros(len(have)), where=have > 0)
     running = np.cumsum(x)
     base = np.repeat(running[heads] - x[heads], sizes)
-    start = (siphash(key, [of_fibre.view(np.uint64)]) >> np.uint64(64 - _FIXED)).astype(np.int64)
+    start = (siphash(key, [name.view(np.uint64)]) >> np.uint64(64 - _FIXED)).astype(np.int64)
     inside = ((running - base) * np.repeat(scale, sizes) * (1 << _FIXED)).astype(np.int64)
     upto = (inside + np.repeat(start, sizes)) >> _FIXED
     upto = np.minimum(np.maximum(upto, 0), np.repeat(target, sizes))
@@ -90,151 +196,78 @@ def _by_running_sums(x: FloatArray, margin: Margin, heads: Int64Array, key: byte
     return out
 
 
-def _moves(
+def _move_units(
+    n: Int64Array, x: FloatArray, sums: list[_Sums], runs: list[_Runs], lots: Int64Array
+) -> None:
+    """Move units within fibres while that helps, in turns anywhere in a fibre and within one box of it.
+
+    Changes `n` in place. Moves inside a box leave it as it is, which the penalties of single parts cannot see.
+    """
+    several = len(sums) > 2
+    weights = [NARROWER] * len(sums)
+    weights[-2:] = [ONE_WAY_FIRST if several else NARROWER, BOX]
+    held = n > 0
+    first_phase, idle = several, 0
+    for number in range(ALL_ROUNDS):
+        if first_phase and (idle == 2 or number == FIRST_ROUNDS):
+            first_phase, idle = False, 0
+            weights[-2] = ONE_WAY_LAST
+            for narrower in sums[:-2]:
+                narrower.allow_one_off()
+        elif idle == 2:
+            break
+        inside = number % 2
+        turned = lots ^ ((number * 40503 & 0xFFFF) << _PLACE)  # other lots in every round
+        judged = list(zip(sums[: len(sums) - inside], weights, strict=False))
+        source, target = _best_moves(n, held, x, judged, runs[inside], turned)
+        n[source] -= 1
+        n[target] += 1
+        held[source], held[target] = n[source] > 0, True
+        for margin in sums:
+            margin.move(source, target)
+        idle = 0 if len(source) else idle + 1
+
+
+def _best_moves(
     n: Int64Array,
-    fixed: Int64Array,
-    others: Sequence[Margin],
-    off: list[Int64Array],
-    fibre: Int64Array,
+    held: BoolArray,
+    x: FloatArray,
+    judged: list[tuple[_Sums, int]],
+    runs: _Runs,
+    lots: Int64Array,
 ) -> tuple[Int64Array, Int64Array]:
-    """Pair, within each fibre, the cells best to take a unit from with those best to give one to.
-
-    A move counts by how much nearer it brings the margins; among equals it takes from the cell most above its
-    fitted value and gives to the one most below.
-    """
-    give, take = np.zeros(len(n), dtype=np.int64), np.zeros(len(n), dtype=np.int64)
-    for margin, o in zip(others, off, strict=True):
-        give += np.where(o > 0, -1, 1)[margin.of]
-        take += np.where(o < 0, -1, 1)[margin.of]
-    ahead = n * (1 << _FIXED) - fixed
-    some = len(others) > 1  # with one other margin only a strict gain on both sides helps
-    source = np.flatnonzero((n > 0) & (give <= 0 if some else give < 0))
-    target = np.flatnonzero(take <= 0 if some else take < 0)
-    source, target = _hopeful(source, target, give, take, fibre)
-    source = source[np.lexsort((-ahead[source], give[source], fibre[source]))]
-    target = target[np.lexsort((ahead[target], take[target], fibre[target]))]
-    source, target = _matched(source, target, fibre)
-    better = give[source] + take[target] < 0
-    return source[better], target[better]
+    """In each run the cell best to take a unit from and the one best to give it to, where that lowers the penalty."""
+    full = np.flatnonzero(held)
+    give, take = lots[full], lots.copy()
+    for margin, weight in judged:
+        lost, gained = margin.costs(weight)
+        give += lost.take(margin.of.take(full))
+        take += gained.take(margin.of)
+    ahead = (n[full] > x[full]).astype(np.int64) << _LOT  # among equals, back towards the fit
+    take[full] += ahead
+    give += (1 << _LOT) - ahead
+    run = runs.of[full]
+    first = np.flatnonzero(np.diff(run, prepend=-1))
+    source = np.minimum.reduceat(give, first)
+    target = np.minimum.reduceat(take, runs.heads)[run[first]]
+    better = (source >> (_LOT + 1)) + (target >> (_LOT + 1)) < 0
+    place = (1 << _PLACE) - 1
+    return _without_collisions(source[better] & place, target[better] & place, judged, lots)
 
 
-def _hopeful(
-    source: Int64Array, target: Int64Array, give: Int64Array, take: Int64Array, fibre: Int64Array
+def _without_collisions(
+    source: Int64Array, target: Int64Array, judged: list[tuple[_Sums, int]], lots: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Keep the cells of fibres in which some move brings the margins nearer."""
-    if not (len(source) and len(target)):
-        return source[:0], target[:0]
-    best = np.ones((2, int(fibre[-1]) + 1), dtype=np.int64)
-    for side, cells, cost in ((0, source, give), (1, target, take)):
-        for level in np.unique(cost[cells])[::-1]:  # the lowest is written last
-            best[side, fibre[cells[cost[cells] == level]]] = level
-    helped = (best <= 0).all(axis=0) & (best.sum(axis=0) < 0)
-    return source[helped[fibre[source]]], target[helped[fibre[target]]]
-
-
-def _matched(
-    source: Int64Array, target: Int64Array, fibre: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """Match the i-th source of each fibre with its i-th target."""
-    giving, taking = (fibre[cells] * len(fibre) + _rank(fibre[cells]) for cells in (source, target))
-    if not len(taking):
-        return source[:0], target
-    at = np.minimum(np.searchsorted(taking, giving), len(taking) - 1)
-    met = taking[at] == giving
-    return source[met], target[at[met]]
-
-
-def _rank(group: Int64Array) -> Int64Array:
-    """Number of each entry within its group; the groups are runs of neighbours."""
-    fresh = np.flatnonzero(np.diff(group, prepend=-1))
-    sizes = np.diff(np.append(fresh, len(group)))
-    return np.arange(len(group)) - np.repeat(fresh, sizes)
-
-
-def _within_reach(
-    source: Int64Array,
-    target: Int64Array,
-    others: Sequence[Margin],
-    off: list[Int64Array],
-    priority: UInt64Array,
-) -> tuple[Int64Array, Int64Array]:
-    """Keep as many moves at each margin entry as it is off, in a keyed order; one where it is not off."""
-    order = np.lexsort((source, priority))
-    source, target = source[order], target[order]
+    """Of the moves that want the same slot of a margin keep one."""
+    number = np.arange(len(source))
     keep = np.ones(len(source), dtype=bool)
-    for margin, o in zip(others, off, strict=True):
-        for cells, reach in ((source, o), (target, -o)):
-            entry = margin.of[cells]
-            by_entry = np.argsort(entry, kind="stable")
-            rank = np.empty(len(entry), dtype=np.int64)
-            rank[by_entry] = _rank(entry[by_entry])
-            keep &= rank < np.maximum(reach[entry], 1)
+    lot = lots[source] >> _PLACE
+    for margin, weight in judged:
+        if weight < NARROWER:
+            continue
+        taken = np.empty(margin.n_slots, dtype=np.int64)
+        for cells, sign in ((source, 1), (target, -1)):
+            slot = margin.slot(cells, sign, lot)
+            taken[slot] = number
+            keep &= taken[slot] == number
     return source[keep], target[keep]
-
-
-def place_leftovers(
-    letters: Letters, n: Int64Array, without: Sequence[Narrower]
-) -> tuple[Letters, Int64Array]:
-    """Place the rows of fibres that the candidates could not hold, so that no margin loses them.
-
-    Whole-number tables can rule each other out: a cell of the first margin whose every completion some other margin
-    holds at 0, or nearly. Its rows go where the second margin still lacks rows, which breaks a third margin by 1.
-    Tables of two columns have no third margin: theirs agree exactly afterwards.
-
-    Parameters
-    ----------
-    letters : ndarray of int32, shape (n_cells, n_columns)
-    n : ndarray of int64, shape (n_cells,)
-    without : sequence of Narrower
-        Entry j is the published table without column j.
-
-    Returns
-    -------
-    letters, n : as given, with cells added, in lexicographic order
-    """
-    k = letters.shape[1]
-    if k == 2:  # what one column's margin has too much of is taken out, and placed anew
-        n = _without_surplus(letters, n, without[0])
-    lacking = [_lacking(np.delete(letters, j, axis=1), n, without[j]) for j in (k - 1, k - 2)]
-    shared = np.concatenate([cells[:, : k - 2] for cells in lacking])
-    prefix = np.zeros(len(shared), dtype=np.int64)
-    if k > 2:
-        prefix = np.unique(shared, axis=0, return_inverse=True)[1].ravel()
-    first, second = prefix[: len(lacking[0])], prefix[len(lacking[0]) :]
-    big = len(prefix) + 1
-    _, left, right = np.intersect1d(
-        first * big + _rank(first),
-        second * big + _rank(second),
-        assume_unique=True,
-        return_indices=True,
-    )
-    if not len(left):
-        return letters, n
-    fresh = np.column_stack([lacking[0][left], lacking[1][right, k - 2]]).astype(np.int32)
-    every, group = np.unique(np.concatenate([letters, fresh]), axis=0, return_inverse=True)
-    rows = np.concatenate([n, np.ones(len(fresh), dtype=np.int64)])
-    placed = np.bincount(group.ravel(), weights=rows).astype(np.int64)
-    return every[placed > 0], placed[placed > 0]
-
-
-def _without_surplus(letters: Letters, n: Int64Array, table: Narrower) -> Int64Array:
-    """Take rows out of a two-column table where its second column has more than published."""
-    have = np.bincount(letters[:, 1], weights=n)
-    published = np.bincount(table.letters[:, 0], weights=table.n, minlength=len(have))
-    surplus = np.maximum(have - published[: len(have)], 0).astype(np.int64)
-    if not surplus.any():
-        return n
-    order = np.lexsort((n, letters[:, 1]))  # from the smallest cells of each letter first
-    letter = letters[order, 1]
-    before = np.cumsum(n[order]) - n[order]
-    heads = np.searchsorted(letter, letter)
-    taken = np.clip(surplus[letter] - (before - before[heads]), 0, n[order])
-    out = n.copy()
-    out[order] -= taken
-    return out
-
-
-def _lacking(letters: Letters, n: Int64Array, table: Narrower) -> Letters:
-    """Cells of a published table that a wider one falls short of, one entry a row, in lexicographic order."""
-    short = table.n - sums_in(table, letters, n)[0]
-    return np.repeat(table.letters, np.maximum(short, 0), axis=0)

@@ -17,6 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.universe import Universe
+
 ColumnSet = tuple[str, ...]
 """Sorted tuple of column names; names one table."""
 Int64Array = NDArray[np.int64]
@@ -89,6 +91,8 @@ class Column:
         For people.
     labels : tuple of (str, str)
         Labels of single values, as (value as text, label).
+    universe : Universe or None
+        For which rows the column has a value, where declared.
     """
 
     name: str
@@ -103,6 +107,7 @@ class Column:
     placeholder: str | None = None
     label: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    universe: Universe | None = None
 
     @property
     def is_ranked(self) -> bool:

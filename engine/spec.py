@@ -5,7 +5,8 @@ tells every mistake with its place. It reads the spec, workload files beside it 
 key file; never the data.
     [release]    title, name, vintage, key, mode, notes
     [source]     path, format, table, entities, identity, nulls
-    [columns.X]  kind, type, resolution, domain, public, detected, nulls, placeholder, label, labels
+    [columns.X]  kind, type, resolution, domain, public, detected, nulls, placeholder, label, labels,
+                 universe = {column, min, max | values, complete, outside}
     [privacy]    profile, low_threshold, threshold_mean, layer_sd
     [[tables]]   columns | all (of) | sql | file (max_width)
 """
@@ -220,6 +221,11 @@ def _assembled(
     if source is not None:
         check_names(source, names, problems)
     entities = source.entities if source else ()
+    problems.extend(
+        f"columns.{c.name}.universe: {c.universe.column} names entities and is never fitted"
+        for c in columns
+        if c.universe is not None and c.universe.column in entities
+    )
     context = TableContext(
         folder=folder,
         names=tuple(name for name in names if name not in entities),

@@ -7,24 +7,16 @@ detected counts as one.
 
 from __future__ import annotations
 
-import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from engine.schema import DEFAULT_PLACEHOLDER, RANKED_KINDS, Column, Resolution, ValueType
 from engine.spec_model import ColumnSection, checked
+from engine.spec_universe import with_universes
+from engine.spec_values import typed
 
 _MAX_DIGITS, _MAX_BITS = 18, 60
-_TYPES: dict[str, tuple[type, ...]] = {
-    "integer": (int,),
-    "real": (int, float),
-    "decimal": (int, float),
-    "boolean": (bool,),
-    "text": (str,),
-    "date": (datetime.date,),
-    "timestamp": (datetime.datetime,),
-}
 
 
 def columns_from(
@@ -51,7 +43,7 @@ def columns_from(
     if not isinstance(raw, dict) or not raw:
         problems.append("columns: declare each column in a section [columns.NAME]")
         return (), ()
-    columns = []
+    columns, universes = [], {}
     folded: dict[str, str] = {}
     for name, values in raw.items():
         twin = folded.setdefault(name.casefold(), name)
@@ -64,7 +56,9 @@ def columns_from(
         section = checked(ColumnSection, values, f"columns.{name}", problems)
         column = column_from(name, section, nulls, problems) if section else None
         columns += [column] if column else []
-    return tuple(raw), tuple(columns)
+        if section is not None and section.universe is not None:
+            universes[name] = section.universe
+    return tuple(raw), with_universes(universes, tuple(columns), problems)
 
 
 def column_from(
@@ -205,7 +199,7 @@ def _domain(
         return None, None
     if isinstance(section.domain, dict):
         return None, _bounds(section.domain, value_type, place, problems)
-    values = [_typed(value, value_type) for value in section.domain]
+    values = [typed(value, value_type) for value in section.domain]
     if None in values:
         problems.append(f'{place}: wants values of type "{value_type}" only')
         return None, None
@@ -226,43 +220,13 @@ def _bounds(
     if set(raw) != {"min", "max"}:
         problems.append(f"{place}: wants {{ min = ..., max = ... }}")
         return None
-    low, high = _typed(raw["min"], value_type), _typed(raw["max"], value_type)
+    low, high = typed(raw["min"], value_type), typed(raw["max"], value_type)
     if low is None or high is None:
         problems.append(f'{place}: wants values of type "{value_type}"')
         return None
     if low > high:
         problems.append(f"{place}: min is above max")
     return low, high
-
-
-def _typed(value: Any, value_type: ValueType) -> Any:
-    """The value in the type that `ingest` gives; None if it is of another."""
-    if isinstance(value, bool) != (value_type == "boolean"):
-        return None
-    if isinstance(value, str) and value_type in ("date", "timestamp"):
-        value = _moment(value, value_type)
-    if value_type == "date" and isinstance(value, datetime.datetime):
-        return None
-    if not isinstance(value, _TYPES[value_type]):
-        return None
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    if isinstance(value, int | float) and value_type in ("real", "decimal"):
-        number = float(value) + 0.0
-        return number if abs(number) < float("inf") else None
-    if isinstance(value, int) and abs(value) > 2**63 - 2:
-        return None
-    return value
-
-
-def _moment(text: str, value_type: ValueType) -> datetime.date | None:
-    """Read an ISO date or timestamp."""
-    try:
-        if value_type == "date":
-            return datetime.date.fromisoformat(text)
-        return datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _placeholder(

@@ -54,6 +54,17 @@ class SourceSection(_Section):
     nulls: list[str] = [""]
 
 
+class UniverseSection(_Section):
+    """`universe` of a column: for which rows it has a value."""
+
+    column: str
+    min: Scalar | None = None
+    max: Scalar | None = None
+    values: list[Scalar] | None = None
+    complete: bool = True
+    outside: Scalar | None = None
+
+
 class ColumnSection(_Section):
     """`[columns.X]`: how a column is encoded and what of it is public."""
 
@@ -67,6 +78,7 @@ class ColumnSection(_Section):
     placeholder: str | None = None
     label: str = ""
     labels: dict[str, str] = {}
+    universe: UniverseSection | None = None
 
 
 class PrivacySection(_Section):
@@ -140,6 +152,9 @@ def checked(
 
 def _sentence(detail: ErrorDetails, place: str, keys: tuple[str, ...]) -> str:
     """One mistake in our words."""
+    if detail["loc"][:1] == ("universe",) and len(detail["loc"]) > 1:
+        inner: ErrorDetails = {**detail, "loc": detail["loc"][1:]}
+        return _sentence(inner, f"{place}.universe", tuple(UniverseSection.model_fields))
     # Only names and positions make up a place: pydantic adds its own words for the arms of a union.
     path = detail["loc"][:1] if detail["loc"] and detail["loc"][0] in keys else detail["loc"]
     where = ".".join([place, *map(str, path)])

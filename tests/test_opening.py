@@ -224,6 +224,28 @@ def test_a_large_source_is_worked_on_in_an_encrypted_file(spec, tmp_path, monkey
     assert not list(Path(tmp_path).rglob("confidential*"))
 
 
+@pytest.mark.parametrize(("ending", "in_file"), [("csv", False), ("parquet", True)])
+def test_packed_files_count_as_what_they_hold(spec, tmp_path, monkeypatch, ending, in_file):
+    path = tmp_path / f"source.{ending}"
+    FRAME.to_csv(path, index=False) if ending == "csv" else FRAME.to_parquet(path)
+    monkeypatch.setattr("engine.opening.ON_DISK_BYTES", 2 * path.stat().st_size)
+    from_file = replace(spec, source=SourceSpec(path=str(path), format=ending))
+    with open_rows(from_file, None, silent):
+        assert bool(list(Path(tmp_path).rglob("confidential*"))) is in_file
+
+
+def test_many_rows_are_counted_by_more_threads(spec, monkeypatch):
+    def threads():
+        with open_rows(spec, FRAME, silent) as opened:
+            asked = "SELECT current_setting('threads')"
+            return opened.ingested.con.execute(asked).fetchall()[0][0]
+
+    assert threads() == 1
+    monkeypatch.setattr("engine.opening.MANY_ROWS", 120)
+    with duckdb.connect() as con:
+        assert threads() == con.execute("SELECT current_setting('threads')").fetchall()[0][0]
+
+
 def test_a_bad_key_is_refused_first(spec):
     spec.key_path.chmod(0o644)
     with pytest.raises(SpecError, match="read by others"):
