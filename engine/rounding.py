@@ -21,7 +21,7 @@ from engine.schema import BoolArray, FloatArray, Int64Array
 
 FIRST_ROUNDS, ALL_ROUNDS = 24, 90
 """Rounds of moves in the first phase, and in both."""
-NARROWER, BOX, ONE_WAY_FIRST, ONE_WAY_LAST = 4, 1, 1, 8
+NARROWER, BOX, ONE_WAY_FIRST, ONE_WAY_LAST = 4, 1, 1, 4
 """Weights of the penalties: narrower tables, boxes, the last column's one-way table in either phase.
 
 The last column's count of rows passes through many moves that undo each other: asked for in earnest from the start it
