@@ -68,6 +68,7 @@ def fit_alphabet(
     tree = _without_folded(tree, column)
     low, high = code_bounds(tree.kind[:, 0], tree.level[:, 0], tree.index[:, 0])
     room_low, room_high = _room(tree, low, high, code_limits)
+    room_low, room_high = _on_steps(room_low, room_high, column.step, is_leaf(tree))
     has_room = np.concatenate([[False], room_low <= room_high])
     fitted = fit_tree(
         tree,
@@ -80,7 +81,8 @@ def fit_alphabet(
     )
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
-    kinds, codes = _drawn(tree.kind[:, 0], room_low, room_high, np.where(single, 0, left[1:]), key)
+    rows = np.where(single, 0, left[1:])
+    kinds, codes = _drawn(tree.kind[:, 0], room_low, room_high, rows, column.step, key)
     kind = np.concatenate([tree.kind[single, 0], kinds])
     code = np.concatenate([low[single], codes])
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
@@ -194,10 +196,26 @@ def largest_remainder(owner: Int64Array, weight: FloatArray, whole: Int64Array) 
     return floor
 
 
+def _on_steps(
+    low: Int64Array, high: Int64Array, step: int, leaf: BoolArray
+) -> tuple[Int64Array, Int64Array]:
+    """Narrow ranges to their first and last multiple of the step; a leaf without one keeps its own range."""
+    if step == 1:
+        return low, high
+    first, last = -(-low // step) * step, high // step * step
+    kept = (first <= last) | ~leaf
+    return np.where(kept, first, low), np.where(kept, last, high)
+
+
 def _drawn(
-    kind: UInt8Array, low: Int64Array, high: Int64Array, rows: Int64Array, key: bytes
+    kind: UInt8Array,
+    low: Int64Array,
+    high: Int64Array,
+    rows: Int64Array,
+    step: int,
+    key: bytes,
 ) -> tuple[UInt8Array, Int64Array]:
-    """Draw a code for each row inside a range, uniform on low..high, fixed by the range and the row's number."""
+    """Draw a code for each row inside a range, uniform on low, low + step, .., fixed by range and row's number."""
     rows = np.where(low <= high, rows, 0)
     node = np.repeat(np.arange(len(rows)), rows)
     number = np.arange(len(node)) - np.repeat(np.cumsum(rows) - rows, rows)
@@ -212,10 +230,11 @@ def _drawn(
             number.astype(np.uint64),
         ],
     )
-    size = (high[node] - low[node]).view(np.uint64) + np.uint64(1)
+    stride = np.where((high - low) % step == 0, step, 1)[node]
+    size = (high[node] - low[node]).view(np.uint64) // stride.view(np.uint64) + np.uint64(1)
     # A range of one whole sign wraps the size to 2**63 at most, never to 0.
     offset = (bits % np.maximum(size, np.uint64(1))).view(np.int64)
-    return kind[node], low[node] + offset
+    return kind[node], low[node] + offset * stride
 
 
 def _merged(

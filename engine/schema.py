@@ -91,6 +91,8 @@ class Column:
         For people.
     labels : tuple of (str, str)
         Labels of single values, as (value as text, label).
+    step : int
+        Integer columns: values are multiples of it.
     universe : Universe or None
         For which rows the column has a value, where declared.
     """
@@ -107,6 +109,7 @@ class Column:
     placeholder: str | None = None
     label: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    step: int = 1
     universe: Universe | None = None
 
     @property

@@ -124,12 +124,12 @@ def lines(study: Study, by_key: Sequence[Mapping[str, float]]) -> list[Line]:
 
 
 def _line(row: Row, found: Sequence[float]) -> Line:
-    """One line; worst is the highest figure, or the lowest where figures are to be at least something."""
+    """One line; worst is the highest figure, or the lowest where higher ones are better."""
     if not found or not all(map(isfinite, found)):
         nan = float("nan")
         unmeasured = False if row.reach else None
         return Line(row=row, figures=(), median=nan, worst=nan, reached=unmeasured)
-    worst = min(found) if row.reach.startswith(">=") else max(found)
+    worst = min(found) if row.reach.startswith(">=") or row.better == "higher" else max(found)
     return Line(
         row=row,
         figures=tuple(found),

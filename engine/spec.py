@@ -5,7 +5,7 @@ tells every mistake with its place. It reads the spec, workload files beside it 
 key file; never the data.
     [release]    title, name, vintage, key, mode, notes
     [source]     path, format, table, entities, identity, nulls
-    [columns.X]  kind, type, resolution, domain, public, detected, nulls, placeholder, label, labels,
+    [columns.X]  kind, type, resolution, step, domain, public, detected, nulls, placeholder, label, labels,
                  universe = {column, min, max | values, complete, outside}
     [privacy]    profile, low_threshold, threshold_mean, layer_sd
     [[tables]]   columns | all (of) | sql | file (max_width)

@@ -92,6 +92,8 @@ def column_from(
                 f"{place}.public: {' and '.join(unconfirmed)} was detected in the data; "
                 'confirm it from outside the data, then take it off "detected"'
             )
+    if section.step < 1 or (section.step > 1 and section.kind != "integer"):
+        problems.append(f"{place}.step: wants a whole number from 1; only integer columns have one")
     placeholder = _placeholder(section, value_type, domain, own_nulls, place, problems)
     if domain is not None:
         unknown = [value for value in section.labels if value not in {as_text(v) for v in domain}]
@@ -111,6 +113,7 @@ def column_from(
         placeholder=placeholder,
         label=section.label,
         labels=tuple(section.labels.items()),
+        step=section.step,
     )
 
 

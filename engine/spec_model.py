@@ -71,6 +71,7 @@ class ColumnSection(_Section):
     kind: ColumnKind
     type: ValueType | None = None
     resolution: int | float | None = None
+    step: int = 1
     domain: list[Scalar] | dict[str, Scalar] | None = None
     public: bool = False
     detected: list[Literal["kind", "type", "resolution", "domain", "nulls"]] = []

@@ -27,6 +27,7 @@ _BOUNDS = (
 _HEAD = """\
 # A tablepack release. Review every line: what was detected in the data is marked "detected".
 # Then: tablepack key new {key} && tablepack plan {spec}
+# A column that is about some rows only, and null for all others, can say so: universe = {{ column = "age", min = 15 }}
 """
 
 

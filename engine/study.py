@@ -179,6 +179,8 @@ class Row(_Section):
         What is to be reached: "<= 0.3" or ">= 960"; empty: the figure is only stated.
     digits : int
         Digits after the point.
+    better : str
+        Where nothing is to be reached: whether "lower" or "higher" figures are better.
     """
 
     label: str
@@ -186,6 +188,7 @@ class Row(_Section):
     reference: str = ""
     reach: str = Field(default="", pattern=r"^((<=|>=) -?[0-9.]+)?$")
     digits: int = 2
+    better: Literal["lower", "higher"] = "lower"
 
 
 class Study(_Section):

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from fit_fixture import KEY, gaussian, integer_column, measured, text_column, top_for, tree_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.alphabet import fit_alphabet, is_leaf, share_out
+from engine.alphabet import _drawn, _on_steps, fit_alphabet, is_leaf, share_out
 from engine.ranges import code_bounds
 from engine.schema import (
     KIND_NEGATIVE,
@@ -298,3 +299,28 @@ def test_large_values_among_many_rare_ones_keep_their_counts():
         errors += [found.get(value, 0) - n for value, n in truth.items()]
     assert abs(np.mean(errors)) < 0.5
     assert np.sqrt(np.mean(np.square(errors))) < 2.0
+
+
+@pytest.mark.parametrize("step", [1, 10, 250])
+def test_rows_inside_ranges_are_multiples_of_the_step(step):
+    low = np.array([-64, 0, 128, 1024, 251, 512])
+    high = np.array([-33, 63, 255, 2047, 259, 767])
+    kind = np.full(6, KIND_NONNEGATIVE, dtype=np.uint8)
+    first, last = _on_steps(low, high, step, np.ones(6, dtype=bool))
+    assert ((first >= low) & (last <= high) & (first <= last)).all()
+    kinds, codes = _drawn(kind, first, last, np.full(6, 400), step, KEY)
+    assert len(kinds) == len(codes) == 2400
+    for j in range(6):
+        drawn = codes[400 * j : 400 * (j + 1)]
+        multiples = [code for code in range(low[j], high[j] + 1) if code % step == 0]
+        allowed = multiples or range(low[j], high[j] + 1)  # a range without a multiple keeps its values
+        assert set(drawn) <= set(allowed)
+        assert len(allowed) > 60 or set(drawn) == set(allowed)
+
+
+def test_what_is_left_of_a_range_holds_no_rows_where_it_holds_no_multiple():
+    first, last = _on_steps(
+        np.array([251, 240]), np.array([259, 259]), 10, np.array([False, False])
+    )
+    assert first[0] > last[0]
+    assert (first[1], last[1]) == (240, 250)
