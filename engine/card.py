@@ -7,7 +7,7 @@ the table and shown by `tablepack show`.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 from engine.schema import ColumnSet
 
@@ -42,8 +42,9 @@ class GeneratorCard:
         Largest difference between a margin of this table and the narrower published table.
     rake_cycles : int
     rake_error : float
-        Largest relative margin error when raking stopped.
+        Rows that the sums of a narrower table were off by when raking stopped, as a share of all rows.
     rake_converged : bool
+        That share was at most 1 %.
     cells_per_entity : float
         Independent released cells over the fitted number of rows: how much the table tells a person (r/n).
     scale : int
@@ -75,7 +76,8 @@ class GeneratorCard:
 
     def to_json(self) -> str:
         """The card as JSON with sorted keys."""
-        return json.dumps(asdict(self), sort_keys=True)
+        # All fields are plain: `asdict` would copy each of them first.
+        return json.dumps({f.name: getattr(self, f.name) for f in fields(self)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> GeneratorCard:
@@ -98,8 +100,12 @@ class GeneratorCard:
             else []
         )
         raking = (
-            f"{self.rake_cycles} raking cycles, largest relative margin error {self.rake_error:.1e}"
-            + ("" if self.rake_converged else " (NOT converged)")
+            f"{self.rake_cycles} raking cycles, then sums off by {self.rake_error:.2%} of the rows at most"
+            + (
+                ""
+                if self.rake_converged
+                else " (NOT converged: the narrower tables contradict each other)"
+            )
         )
         return [
             f"{self.rows:,} synthetic rows in {self.cells:,} distinct combinations of {', '.join(self.columns)}.",

@@ -64,6 +64,11 @@ class Carrier:
     sql_type: str
     expression: str
 
+    @property
+    def has_nulls(self) -> bool:
+        """Whether some letter stands for no value."""
+        return bool(self.is_null.any())
+
 
 def sql_type(column: Column) -> str:
     """Return the SQL type that a column has by its declaration alone."""

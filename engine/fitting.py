@@ -31,7 +31,7 @@ from engine.store import Staging
 from engine.tree import NOISE_LAYERS
 
 CONVERGED = 0.01
-"""Largest relative margin error of a raking called converged."""
+"""Largest share of rows that margins are off by in a raking called converged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -241,7 +241,7 @@ class SyntheticTable:
     rake_cycles : int
         Raking cycles run (0: nothing to rake to).
     rake_error : float
-        Largest relative margin error when raking stopped.
+        Rows that a margin's sums were off by when raking stopped, as a share of all rows.
     """
 
     columns: ColumnSet

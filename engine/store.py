@@ -35,7 +35,7 @@ from engine.manifest import (
 )
 from engine.schema import Alphabet, ColumnSet, ReleaseHeader, SyntheticTable, literal
 from engine.store_arrays import group_arrays, table_arrays
-from engine.store_catalog import insert_alphabet, ledger_sql, physical_name, write_release
+from engine.store_catalog import insert_alphabet, insert_table, physical_name, write_release
 from engine.store_schema import create_catalog
 from engine.store_target import (
     DATABASE,
@@ -53,9 +53,10 @@ from engine.store_target import (
 
 STORAGE = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"
 """Older DuckDB versions open it; small blocks, for a release is hundreds of small tables."""
-_WAL_LIMIT = (
-    "256MB"  # how much is kept in the log, and in memory, before DuckDB checkpoints by itself
-)
+_WAL_LIMIT = "256MB"
+"""What the log keeps, and memory with it, before DuckDB checkpoints by itself."""
+_SHORT_LIST = 256
+"""Released values of a column up to which its strings pack best as a dictionary."""
 
 
 class Staging:
@@ -133,7 +134,10 @@ class Staging:
         )
         con.execute(f"ATTACH {literal(str(self._folder / DATABASE))} AS {ATTACHED} ({STORAGE})")
         con.execute(f"USE {ATTACHED}")
-        con.execute(f"SET checkpoint_threshold = '{_WAL_LIMIT}'; SET pandas_analyze_sample = 0")
+        con.execute(
+            f"SET checkpoint_threshold = '{_WAL_LIMIT}'; SET pandas_analyze_sample = 0; "
+            "SET enable_optimizer = false"  # every statement is short, and planned for one run
+        )
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -169,16 +173,19 @@ class Staging:
         name = alphabet.column.name
         if name not in self._positions:
             raise InternalError(f"column {name!r} is not in the header of the release")
-        digest = alphabet_hash(alphabet)
+        con = self._connection
+        if self._alphabets.get(name) is alphabet:
+            return
+        carried, digest = carrier(alphabet), alphabet_hash(alphabet)
         stored = dict(self._execute("SELECT name, content_hash FROM catalog.columns"))
         if name not in stored:
-            with writing(self.path), self._transaction() as con:
-                place = self._positions[name]
-                insert_alphabet(con, alphabet, position=place, content_hash=digest)
+            place = self._positions[name]
+            with writing(self.path), self._transaction():
+                insert_alphabet(con, alphabet, carried, position=place, content_hash=digest)
         elif stored[name] != digest:
             raise InternalError(f"column {name!r} was stored with other released values")
         self._alphabets[name] = alphabet
-        self._carriers[name] = carrier(alphabet)
+        self._carriers[name] = carried
         self._lists[name] = values_hash(alphabet)
 
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
@@ -197,23 +204,18 @@ class Staging:
         missing = [c for c in columns if c not in self._alphabets]
         if missing:
             raise InternalError(f"table {columns}: no alphabet of {missing} was stored")
-        table_id = self._ids[columns]
         if columns in self._done:
             raise InternalError(f"table {columns} is stored already")
+        table_id = self._ids[columns]
         src, made = table_arrays(table, self._carriers)
-        grp, ranges = group_arrays(table.groups, table_id)
+        grp = group_arrays(table.groups, table_id)
         digest = content_hash(table, self._alphabets, lists=self._lists)
-        statements = (
-            f"CREATE TABLE tables.{physical_name(table_id)} AS SELECT {made} FROM src; "
-            f"INSERT INTO catalog.cell_ranges {ranges} FROM grp; "
-            + ledger_sql(table, card, table_id, digest)
-        )
-        with writing(self.path):
-            try:
-                self._connection.execute(f"BEGIN; {statements}; COMMIT")
-            except BaseException:
-                self._rollback()
-                raise
+        with writing(self.path), self._transaction() as con:
+            con.execute(
+                f"CREATE TABLE tables.{physical_name(table_id)} AS SELECT {made} FROM src; "
+                "INSERT INTO catalog.cell_ranges BY NAME FROM grp"
+            )
+            insert_table(con, table, card, table_id=table_id, content_hash=digest)
         _ = src, grp  # read by name in the statements
         self._done.add(columns)
 
@@ -253,12 +255,8 @@ class Staging:
         if missing:
             raise InternalError(f"{len(missing)} tables of the header were not stored")
         tables = dict(self._execute("SELECT name, content_hash FROM catalog.tables"))
-        columns = dict(
-            self._execute(
-                "SELECT name, content_hash FROM catalog.columns WHERE content_hash IS NOT NULL"
-            )
-        )
-        digest = release_hash(tables, columns)
+        listed = "SELECT name, content_hash FROM catalog.columns WHERE content_hash IS NOT NULL"
+        digest = release_hash(tables, dict(self._execute(listed)))
         with writing(self.path):
             if not self._execute("SELECT 1 FROM catalog.release"):  # a resume may find it closed
                 write_release(
@@ -268,12 +266,20 @@ class Staging:
                     content_hash=digest,
                     done=self._ids,
                 )
-            self._execute(f"CHECKPOINT {ATTACHED}")
+            self._pack()
             self._disconnect()
             record = self._record(digest, tables)
             self._publish(record)
         self.close()
         return record
+
+    def _pack(self) -> None:
+        """Bring what the log holds into the file, compressed."""
+        longest = max((len(a.values or ()) for a in self._alphabets.values()), default=0)
+        # The method that costs most to try; short lists pack better as dictionaries.
+        needless = "fsst" if longest <= _SHORT_LIST else ""
+        self._execute(f"SET disabled_compression_methods = '{needless}'")
+        self._execute(f"CHECKPOINT {ATTACHED}")
 
     def _record(self, digest: str, tables: dict[str, str]) -> ReleaseRecord:
         """Flush the staged file and describe it."""

@@ -1,7 +1,8 @@
-"""Fitted tables as the arrays that reach DuckDB, with the SELECT lists that type them.
+"""Fitted tables as the arrays that reach DuckDB, and the SELECT list that types them.
 
-Takes a `SyntheticTable`'s letters and cell groups; gives dicts of one-dimensional numpy arrays. No Python loop
-runs over rows. Invariant: rows stay in the table's order.
+Takes a `SyntheticTable`'s letters and cell groups; gives dicts of one-dimensional numpy arrays, masked where
+SQL has NULL: DuckDB reads a mask as it reads the numbers, where a CASE is planned anew for every table. No
+Python loop runs over rows. Invariant: rows stay in the table's order.
 """
 
 from __future__ import annotations
@@ -20,40 +21,33 @@ def table_arrays(
     table: SyntheticTable, carriers: Mapping[str, Carrier]
 ) -> tuple[dict[str, Any], str]:
     """Return the arrays of a table, by the names the SELECT list beside them uses."""
-    arrays: dict[str, Any] = {"n": table.n, "m": table.measured}
+    count, measured = count_names(table.columns)
+    arrays: dict[str, Any] = {}
     made = []
     for j, name in enumerate(table.columns):
         carried = carriers[name]
         letters = table.letters[:, j]
-        arrays[f"c{j}"] = carried.array[letters]
-        value = carried.expression.format(f"c{j}")
-        if carried.is_null.any() and carried.array.dtype != object:
-            arrays[f"z{j}"] = carried.is_null[letters]
-            value = f"CASE WHEN NOT z{j} THEN {value} END"
-        made.append(f"{value} AS {quoted(name)}")
-    count, measured = count_names(table.columns)
+        values = carried.array[letters]
+        if carried.has_nulls and values.dtype != object:
+            values = np.ma.MaskedArray(values, mask=carried.is_null[letters])
+        arrays[f"c{j}"] = values
+        made.append(f"{carried.expression.format(f'c{j}')} AS {quoted(name)}")
+    arrays |= {"n": table.n, "m": table.measured}
     made += [f"n AS {quoted(count)}", f"m AS {quoted(measured)}"]
     return arrays, ", ".join(made)
 
 
-def group_arrays(groups: CellGroups, table_id: int) -> tuple[dict[str, Any], str]:
-    """Return the arrays of a table's cell ranges, and the columns and SELECT list that store them."""
-    arrays: dict[str, Any] = {
-        "n": groups.n,
-        "sd": groups.noise_sd.astype(np.float32),
-        "m": groups.measured,
-    }
-    names, values = ["table_id"], [str(table_id)]
+def group_arrays(groups: CellGroups, table_id: int) -> dict[str, Any]:
+    """Return the arrays of a table's cell ranges, by the names of their columns in `catalog.cell_ranges`."""
+    arrays: dict[str, Any] = {"table_id": np.full(len(groups.n), table_id, dtype=np.int32)}
     for j in range(groups.kind.shape[1]):
-        kind = groups.kind[:, j]
-        arrays[f"l{j}"] = groups.low[:, j]
-        arrays[f"s{j}"] = groups.high[:, j] - groups.low[:, j]
-        low, span = f"l{j}", f"s{j}"
-        if ((kind == KIND_NULL) | (kind == KIND_OTHER)).any():
-            arrays[f"k{j}"] = kind
-            low = f"CASE WHEN k{j} NOT IN ({KIND_NULL}, {KIND_OTHER}) THEN l{j} END"
-            span = f"CASE k{j} WHEN {KIND_NULL} THEN 0 WHEN {KIND_OTHER} THEN -1 ELSE s{j} END"
-        names += [f"low_{j + 1}", f"span_{j + 1}"]
-        values += [low, span]
-    names += ["n", "noise_sd", "measured"]
-    return arrays, f"({', '.join(names)}) SELECT {', '.join(values)}, n, sd, m"
+        kind, low = groups.kind[:, j], groups.low[:, j]
+        span = groups.high[:, j] - low
+        other = kind == KIND_OTHER
+        blank = other | (kind == KIND_NULL)
+        if blank.any():
+            low = np.ma.MaskedArray(low, mask=blank)
+            span = np.where(blank, np.where(other, -1, 0), span)
+        arrays[f"low_{j + 1}"], arrays[f"span_{j + 1}"] = low, span
+    noise_sd = groups.noise_sd.astype(np.float32)
+    return arrays | {"n": groups.n, "noise_sd": noise_sd, "measured": groups.measured}

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 
 from engine.card import GeneratorCard
-from engine.decode import carrier, sql_type
+from engine.decode import Carrier, sql_type
 from engine.schema import (
     Alphabet,
     Column,
@@ -41,10 +41,14 @@ def physical_name(table_id: int) -> str:
 
 
 def insert_alphabet(
-    con: duckdb.DuckDBPyConnection, alphabet: Alphabet, *, position: int, content_hash: str
+    con: duckdb.DuckDBPyConnection,
+    alphabet: Alphabet,
+    carried: Carrier,
+    *,
+    position: int,
+    content_hash: str,
 ) -> None:
     """Write one column and its released values, in the running transaction."""
-    carried = carrier(alphabet)
     column = alphabet.column
     src = {
         "p": np.arange(len(alphabet), dtype=np.int32),
@@ -99,16 +103,32 @@ def _insert_column(
     con.execute(f"INSERT INTO catalog.columns VALUES ({', '.join('?' * len(row))})", row)
 
 
-def ledger_sql(table: SyntheticTable, card: GeneratorCard, table_id: int, content_hash: str) -> str:
-    """Return the statement that enters a table, with its card, in the catalogue."""
-    listed = ", ".join(literal(c) for c in table.columns)
-    return (
-        f"INSERT INTO catalog.tables VALUES ({table_id}, {literal(table_name(table.columns))}, "
-        f"[{listed}], {len(table.columns)}, '{physical_name(table_id)}', {table.n_rows}, "
-        f"{len(table.n)}, '{content_hash}', {card.cells_released}, {_double(card.noise_sd)}, "
-        f"{_double(card.suppressed_share)}, {card.rounding_gap}, "
-        f"{_double(card.cells_per_entity)}, {literal(card.to_json())})"
-    )
+def insert_table(
+    con: duckdb.DuckDBPyConnection,
+    table: SyntheticTable,
+    card: GeneratorCard,
+    *,
+    table_id: int,
+    content_hash: str,
+) -> None:
+    """Enter a table, with its card, in the catalogue, in the running transaction."""
+    row = [
+        table_id,
+        table_name(table.columns),
+        list(table.columns),
+        len(table.columns),
+        physical_name(table_id),
+        table.n_rows,
+        len(table.n),
+        content_hash,
+        card.cells_released,
+        card.noise_sd,
+        card.suppressed_share,
+        card.rounding_gap,
+        card.cells_per_entity,
+        card.to_json(),
+    ]
+    con.execute(f"INSERT INTO catalog.tables VALUES ({', '.join('?' * len(row))})", row)
 
 
 def write_release(
@@ -178,11 +198,6 @@ def count_names(columns: Iterable[str]) -> tuple[str, str]:
     """Return the names of the two added columns, count and measured, that no column of the table has."""
     names = tuple(columns)
     return unused_name("n", names), unused_name("measured", names)
-
-
-def _double(number: float) -> str:
-    """Return a number as a DOUBLE; also what SQL has no literal for."""
-    return f"CAST('{float(number)!r}' AS DOUBLE)"
 
 
 def unused_name(name: str, columns: Iterable[str]) -> str:

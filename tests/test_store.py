@@ -28,7 +28,7 @@ import engine.store
 from engine.card import GeneratorCard
 from engine.errors import InternalError, StoreError
 from engine.manifest import content_hash, manifest_path, read_manifest, verify_release
-from engine.schema import Column, ReleaseHeader, quoted
+from engine.schema import CellGroups, Column, ReleaseHeader, SyntheticTable, quoted
 from engine.store import Staging
 from engine.store_catalog import table_name
 from engine.store_target import staging_folder
@@ -218,11 +218,12 @@ def test_no_trace_of_what_was_not_put_or_was_rolled_back(tmp_path, monkeypatch):
         table = make_table(("AGE",))
         bad = dataclasses.replace(make_card(table), mode=canary)
 
-        def ledger(*args):
-            return real(*args) + "; SELECT error('stop')"
+        def insert(con, *args, **kwargs):
+            real(con, *args, **kwargs)
+            con.execute("SELECT error('stop')")
 
-        real = engine.store.ledger_sql
-        monkeypatch.setattr(engine.store, "ledger_sql", ledger)
+        real = engine.store.insert_table
+        monkeypatch.setattr(engine.store, "insert_table", insert)
         with pytest.raises(InternalError, match="staging failed") as failed:
             staging.put_table(table, bad)
         assert canary not in str(failed.value)
@@ -375,6 +376,75 @@ def test_log_left_after_the_checkpoint_is_our_bug(tmp_path, monkeypatch):
         with pytest.raises(InternalError, match="log is left"):
             staging.finish()
         monkeypatch.undo()
+
+
+def large_table() -> tuple[SyntheticTable, dict]:
+    """700 x 200 cells: more than DuckDB reads at once, or holds in one group of rows."""
+    columns = tuple(Column(name=f"c{i}", kind="integer", value_type="integer") for i in range(2))
+    letters = [(0, 0), *((1, code) for code in range(-9, 0))]
+    alphabets = {
+        c.name: make_alphabet(c, [*letters, *((2, code) for code in range(size - 10))])
+        for c, size in zip(columns, (700, 200), strict=True)
+    }
+    table = make_table(("c0", "c1"), alphabets)
+    cells = np.indices((700, 200)).reshape(2, -1).T.astype(np.int32)
+    pairs = list(zip(alphabets.values(), cells.T, strict=True))
+    kind = np.stack([a.kind[at] for a, at in pairs], axis=1)
+    code = np.stack([a.code[at] for a, at in pairs], axis=1)
+    kind[::5, 1], code[::5, 1] = 3, 0
+    n = 1 + np.arange(len(cells)) % 3
+    groups = CellGroups(
+        kind=kind, low=code, high=code + 7 * (kind == 2), n=n, measured=n > 1, noise_sd=n / 2
+    )
+    table = dataclasses.replace(table, letters=cells, n=n, measured=n > 1, groups=groups)
+    return table, alphabets
+
+
+def test_large_tables_keep_every_blank_and_range(tmp_path):
+    table, alphabets = large_table()
+    columns = tuple(a.column for a in alphabets.values())
+    header = dataclasses.replace(HEADER, columns=columns, tables=(table.columns,))
+    with Staging.open(tmp_path / "r.duckdb", header, build_id="b") as staging:
+        for alphabet in alphabets.values():
+            staging.put_alphabet(alphabet)
+        staging.put_table(table, make_card(table))
+        staging.finish()
+    with duckdb.connect(str(tmp_path / "r.duckdb"), read_only=True) as con:
+        stored = con.execute("SELECT * FROM tables.t_0001").fetchnumpy()
+        ranges = con.execute("SELECT * FROM catalog.cell_ranges").fetchnumpy()
+    for j, (name, alphabet) in enumerate(alphabets.items()):
+        letters, kind = table.letters[:, j], table.groups.kind[:, j]
+        blank, ranged = alphabet.kind[letters] == 0, np.isin(kind, (1, 2))
+        assert np.array_equal(np.ma.getmaskarray(stored[name]), blank)
+        assert np.array_equal(stored[name][~blank], alphabet.code[letters][~blank])
+        low, span = ranges[f"low_{j + 1}"], ranges[f"span_{j + 1}"]
+        assert np.array_equal(np.ma.getmaskarray(low), ~ranged)
+        assert np.array_equal(low[ranged], table.groups.low[ranged, j])
+        assert np.array_equal(span, np.select([kind == 2, kind == 3], [7, -1], 0))
+    assert np.array_equal(stored["n"], table.n)
+    assert np.array_equal(ranges["n"], table.n)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc on this system")
+def test_the_file_is_flushed_before_it_is_in_place(tmp_path, monkeypatch):
+    events = []
+
+    def noting(real, name):
+        def call(*args, **kwargs):
+            events.append(name(args[0]))
+            return real(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(
+        os, "fsync", noting(os.fsync, lambda fd: os.readlink(f"/proc/self/fd/{fd}"))
+    )
+    monkeypatch.setattr(Path, "replace", noting(Path.replace, str))
+    path = build_release(tmp_path / "r.duckdb")
+    staged = str(staging_folder(path) / "staging.duckdb")
+    first, last = events.index(staged), len(events) - 1 - events[::-1].index(staged)
+    assert first < last
+    assert str(staging_folder(path) / "manifest.part") in events[first:last]
 
 
 MANY = tuple(
