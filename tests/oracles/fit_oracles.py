@@ -4,7 +4,10 @@ from collections import defaultdict
 from itertools import product
 
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_matrix, hstack
 
+from engine.candidates import Margin
 from engine.schema import Measurement
 
 
@@ -32,7 +35,8 @@ def fitted_tree(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Masses and remainders by node (-1: the virtual root), node by node with dictionaries.
 
-    The estimates of one depth are shrunk for the noise of their sum; what children and remainder are off their parent
+    A node's own count and that of its children, where they are all of it, are weighed by their variance. The
+    estimates of one depth are shrunk for the noise of their sum; what children and remainder are off their parent
     is shared out by variance, and what then is left over in proportion.
     """
     counts = {-1: float(noisy_total)} | {i: float(max(n, floor)) for i, n in enumerate(tree.n)}
@@ -42,6 +46,12 @@ def fitted_tree(
     children: dict[int, list[int]] = defaultdict(list)
     for i, above in enumerate(tree.parent.tolist()):
         children[above].append(i)
+    for v in sorted(range(tree.n_nodes), key=lambda v: -depth[v]):
+        if children[v] and not has_room[v + 1] and layer_sd:  # its children are all of it
+            below = sum(noise[c] for c in children[v])
+            part = noise[v] / (noise[v] + below)
+            counts[v] = (1 - part) * counts[v] + part * sum(counts[c] for c in children[v])
+            noise[v] = below * part
     doubt = {v: noise[v] + sum(noise[c] for c in children[v]) for v in counts}
     remainder = dict.fromkeys(counts, 0.0)
     for level in sorted(set(depth.values())):
@@ -92,3 +102,39 @@ def dense_raked(
             factor[have > 0] = (wanted / np.where(have > 0, have, 1.0))[have > 0]
             x = x * factor
     return x
+
+
+def rounding_penalty(kind: int, off: int) -> int:
+    """What it costs a sum to be so many units off: 1, 5, 9 and then 13 for each further unit.
+
+    Of kind 1 the first unit is free; of kind 2 the next number is as good as the number asked for.
+    """
+    if kind == 2 and off > 0:
+        off -= 1
+    units = [1, 5, 9] + [13] * max(abs(off) - 3, 0)
+    if kind == 1:
+        units[0] = 0
+    return sum(units[: abs(off)])
+
+
+def smallest_gap(n_cells: int, exact: list[Margin], near: list[Margin]) -> int | None:
+    """The least that whole numbers can be off the sums of `near` where all sums of `exact` are met; None: they cannot.
+
+    By integer programming: the cells and, behind them, the gap, which is made as small as can be.
+    """
+
+    def rows(margin: Margin, gap: float) -> csr_matrix:
+        parts = len(margin.low)
+        own = csr_matrix(
+            (np.ones(n_cells), (margin.of, np.arange(n_cells))), shape=(parts, n_cells)
+        )
+        return hstack([own, csr_matrix(np.full((parts, 1), gap))]).tocsr()
+
+    limits = [LinearConstraint(rows(m, 0.0), m.low, m.high) for m in exact]
+    limits += [LinearConstraint(rows(m, -1.0), -np.inf, m.low) for m in near]
+    limits += [LinearConstraint(rows(m, 1.0), m.low, np.inf) for m in near]
+    cost = np.append(np.zeros(n_cells), 1.0)
+    found = milp(
+        cost, constraints=limits, integrality=np.ones(n_cells + 1), bounds=Bounds(0, np.inf)
+    )
+    return None if found.x is None else round(found.x[-1])
