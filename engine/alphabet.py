@@ -202,7 +202,7 @@ def _on_steps(
     """Narrow ranges to their first and last multiple of the step; a leaf without one keeps its own range."""
     if step == 1:
         return low, high
-    first, last = -(-low // step) * step, high // step * step
+    first, last = low + -low % step, high // step * step  # no sum leaves the 64 bits
     kept = (first <= last) | ~leaf
     return np.where(kept, first, low), np.where(kept, last, high)
 

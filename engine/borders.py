@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from engine.alphabet import largest_remainder
 from engine.candidates import Letters
+from engine.errors import SpecError
 from engine.schema import KIND_NULL, KIND_OTHER, Alphabet, BoolArray, FloatArray
 from engine.universe import CodedUniverse
 
 Marks = dict[tuple[Any, ...], NDArray[np.int8]]
 """By universe (its condition): the mark of each letter of a column."""
+TOLERATED, SURE = 0.01, 8.0
+"""A declaration is refused if it is off by more than this share of the rows and so many standard deviations."""
 Universes = dict[str, CodedUniverse]
 """By name of the column that has the universe."""
 
@@ -40,18 +43,18 @@ def marks_of(alphabet: Alphabet, universes: Universes) -> Marks:
     marks: Marks = {}
     for universe in universes.values():
         if universe.declared.column == name:
-            inside = _inside(alphabet, universe)
-            marks[universe.declared.condition] = np.where(inside, 1, -1).astype(np.int8)
+            marks[universe.declared.condition] = _sides(alphabet, universe)
     own = universes.get(name)
     if own is None:
         return marks
-    outside = _says_outside(alphabet, own)
+    outside, unknown = _says_outside(alphabet, own), _may_say_outside(alphabet, own)
     not_inside = -1 if own.declared.complete else 0
-    marks[own.declared.condition] = np.where(outside, not_inside, 1).astype(np.int8)
+    mark = np.where(unknown, 0, np.where(outside, not_inside, 1)).astype(np.int8)
+    marks[own.declared.condition] = mark
     above = universes.get(own.declared.column)
     while above is not None and above.declared.outside is None:
         # Whoever is inside has a value in the deciding column, so is inside that one's universe too.
-        marks[above.declared.condition] = np.where(outside, 0, 1).astype(np.int8)
+        marks[above.declared.condition] = np.maximum(mark, 0)
         above = universes.get(above.declared.column)
     return marks
 
@@ -84,7 +87,7 @@ def possible(letters: Letters, marks: tuple[Marks, ...]) -> BoolArray:
 def with_rows_outside(
     alphabet: Alphabet, universe: CodedUniverse, decider: Alphabet, variance: float
 ) -> Alphabet:
-    """Give a column that is null exactly outside its universe as many nulls as there are rows outside.
+    """Give a column as many nulls as there are rows outside its universe; at least, where it may be null inside.
 
     The other letters share the difference, each by its noise variance.
 
@@ -102,20 +105,34 @@ def with_rows_outside(
     -------
     Alphabet
         With the same total.
+
+    Raises
+    ------
+    SpecError
+        If the noisy counts contradict the declaration by far more than noise can.
     """
+    sides = _sides(decider, universe)
+    if (sides == 0).any() or _may_say_outside(alphabet, universe).any():
+        return alphabet  # unreleased values hide who is outside
+    alphabet = _with_letter_for_outside(alphabet, universe)
     says = _says_outside(alphabet, universe)
-    if not universe.declared.complete or not says.any() or says.all():
-        return alphabet
-    out_there = ~_inside(decider, universe)
-    wanted = int(decider.n[out_there].sum())
+    wanted, have = int(decider.n[sides < 0].sum()), int(alphabet.n[says].sum())
+    if not universe.declared.complete:
+        wanted = max(wanted, have)
     total = int(alphabet.n.sum())
-    if not 0 < wanted < total:
-        return alphabet  # whom it is about is all, or nobody: nothing to agree on
+    parts = _widest_cover(int(np.count_nonzero(sides < 0)))
+    doubt = parts * decider.noise_sd**2 + alphabet.noise_sd**2
+    if not says.any() or abs(wanted - have) > TOLERATED * total + SURE * doubt**0.5:
+        raise SpecError(
+            [
+                f"columns.{alphabet.column.name}.universe: the released counts contradict it: about {have:,} rows "
+                f"say that they are outside, but about {wanted:,} should"
+            ]
+        )
     n = alphabet.n.copy()
     n[says] = wanted
     n[~says] = _shared(alphabet.n[~says].astype(np.float64), total - wanted, variance)
     # The rows outside are a sum over the deciding column: its letters' errors add up.
-    parts = _widest_cover(int(np.count_nonzero(out_there)))
     squares = alphabet.noise_sd**2 * (len(n) - 1) + parts * decider.noise_sd**2
     kept = n > 0
     return replace(
@@ -125,6 +142,19 @@ def with_rows_outside(
         n=n[kept],
         measured=alphabet.measured[kept],
         noise_sd=max(alphabet.noise_sd, (squares / len(n)) ** 0.5),
+    )
+
+
+def _with_letter_for_outside(alphabet: Alphabet, universe: CodedUniverse) -> Alphabet:
+    """A column without nulls gets a letter for them: there may be rows outside all the same."""
+    if universe.declared.outside is not None or (alphabet.kind == KIND_NULL).any():
+        return alphabet
+    return replace(
+        alphabet,
+        kind=np.concatenate([np.array([KIND_NULL], dtype=np.uint8), alphabet.kind]),
+        code=np.concatenate([[0], alphabet.code]),
+        n=np.concatenate([[0], alphabet.n]),
+        measured=np.concatenate([[False], alphabet.measured]),
     )
 
 
@@ -143,18 +173,31 @@ def _shared(n: FloatArray, total: int, variance: float) -> NDArray[np.int64]:
     )
 
 
-def _inside(alphabet: Alphabet, universe: CodedUniverse) -> BoolArray:
-    """Letters of the deciding column that are inside."""
+def _sides(alphabet: Alphabet, universe: CodedUniverse) -> NDArray[np.int8]:
+    """Letters of the deciding column: 1 inside, -1 outside, 0 where unreleased values may be either."""
     inside = _is_value(alphabet)
     if universe.low is not None:
         inside &= alphabet.code >= universe.low
     if universe.high is not None:
         inside &= alphabet.code <= universe.high
-    if universe.declared.values is not None:
-        inside &= _is_one_of(alphabet, universe.declared.values)
-    elif alphabet.values is not None:
-        inside |= alphabet.kind == KIND_OTHER  # any value will do, an unreleased one too
-    return inside
+    values = universe.declared.values
+    if values is not None:
+        inside &= _is_one_of(alphabet, values)
+    out = np.where(inside, 1, -1).astype(np.int8)
+    folded = alphabet.kind == KIND_OTHER
+    if values is None:
+        out[folded] = 1  # any value will do, an unreleased one too
+    elif not set(values) <= set(alphabet.values or ()):
+        out[folded] = 0
+    return out
+
+
+def _may_say_outside(alphabet: Alphabet, universe: CodedUniverse) -> BoolArray:
+    """The placeholder of a column whose value for outside was not released."""
+    outside = universe.declared.outside
+    hidden = outside is not None and outside not in (alphabet.values or ())
+    folded: BoolArray = (alphabet.kind == KIND_OTHER) & hidden
+    return folded
 
 
 def _says_outside(alphabet: Alphabet, universe: CodedUniverse) -> BoolArray:

@@ -18,6 +18,7 @@ from engine.fit_workers import OUT_OF_MEMORY, FitWorkers
 from engine.fitting import FitOrder, Fitter
 from engine.pipes import (
     end_interpreter,
+    leave_quietly,
     pipe_of,
     read_message,
     start_interpreter,
@@ -121,7 +122,9 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
         ):
             answer(finished=sorted(staging.finished()))
             fitter = Fitter(order, staging, workers)
-            while (message := read_message(source)) is not None:
+            while True:
+                if (message := read_message(source)) is None:
+                    raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
                 more = isinstance(message, Measurement)
                 if more:
                     fitter.begin(message)
@@ -143,3 +146,4 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
 
 if __name__ == "__main__":
     serve(sys.stdin.buffer, sys.stdout.buffer)
+    leave_quietly()

@@ -7,6 +7,7 @@ Right of the wall: a worker is sent what the fit process has, and has nothing el
 from __future__ import annotations
 
 import queue
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from engine.errors import InternalError, StoreError, TablepackError, place_of
 from engine.locking import lock_table
 from engine.pipes import (
     end_interpreter,
+    leave_quietly,
     pipe_of,
     read_message,
     start_interpreter,
@@ -99,6 +101,8 @@ class FitWorkers:
             self._idle.put(child)
         if isinstance(answer, SyntheticTable):
             return answer
+        if answer is None and child.wait() == -signal.SIGKILL:
+            raise StoreError(OUT_OF_MEMORY)  # nobody else kills workers
         if answer is None:
             raise InternalError("a worker of the fit ended without an answer")
         name, message = answer
@@ -125,3 +129,4 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
 
 if __name__ == "__main__":
     serve(sys.stdin.buffer, sys.stdout.buffer)
+    leave_quietly()

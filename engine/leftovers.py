@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.borders import Marks, possible
 from engine.candidates import Letters, Narrower, lexicographic, position_in, sums_in
 from engine.schema import Int64Array
 
-PAIRINGS = 1 << 22
+PAIRINGS = 1 << 20
 """Most combinations of missing rows and short letters that are weighed; above it they are put together in order."""
 
 
@@ -55,6 +56,7 @@ def place_leftovers(
     without: Sequence[Narrower],
     last: int,
     one_way: Int64Array,
+    marks: tuple[Marks, ...] = (),
 ) -> tuple[Letters, Int64Array]:
     """Give rows that are missing in the table without column `last` the letters of it that are short of rows.
 
@@ -67,6 +69,8 @@ def place_leftovers(
     last : int
     one_way : ndarray of int64, shape (n_letters,)
         Published counts of column `last`; none may be exceeded.
+    marks : tuple of dict
+        Tables of two columns: of each column's letters in the declared universes.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def place_leftovers(
     have = np.bincount(letters[:, last], weights=n, minlength=len(one_way)).astype(np.int64)
     lacking = np.maximum(one_way - have, 0)
     if len(rows):
-        letter = _paired(rows, lacking, without, last)
+        letter = _paired(rows, lacking, without, last, marks)
         fresh = np.insert(rows[: len(letter)], last, letter, axis=1).astype(np.int32)
         letters = np.concatenate([letters, fresh])
         n = np.concatenate([n, np.ones(len(fresh), dtype=np.int64)])
@@ -90,15 +94,19 @@ def place_leftovers(
 
 
 def _paired(
-    rows: Letters, lacking: Int64Array, without: Sequence[Narrower], last: int
+    rows: Letters,
+    lacking: Int64Array,
+    without: Sequence[Narrower],
+    last: int,
+    marks: tuple[Marks, ...],
 ) -> Int64Array:
     """A letter for each row, none more often than it is lacking; first those that most narrower tables allow."""
     wanted = np.flatnonzero(lacking)
     left = lacking[wanted].copy()
     count = min(len(rows), int(left.sum()))
-    if rows.shape[1] == 1 or len(rows) * len(wanted) > PAIRINGS:
+    if len(rows) * len(wanted) > PAIRINGS:
         return np.repeat(wanted, left)[:count]
-    allowed = _allowed(rows, wanted, without, last)
+    allowed = _allowed(rows, wanted, without, last, marks)
     letter = np.full(count, -1, dtype=np.int64)
     open_rows = np.arange(count)
     while len(open_rows):  # each turn fills at least one letter, or all rows that are open
@@ -115,14 +123,18 @@ def _paired(
 
 
 def _allowed(
-    rows: Letters, wanted: Int64Array, without: Sequence[Narrower], last: int
+    rows: Letters,
+    wanted: Int64Array,
+    without: Sequence[Narrower],
+    last: int,
+    marks: tuple[Marks, ...],
 ) -> Int64Array:
-    """How many narrower tables hold each combination of row and letter, shape (n_rows, n_wanted)."""
+    """How many narrower tables (of two columns: universes) allow each row and letter, shape (n_rows, n_wanted)."""
     row, letter = (axis.ravel() for axis in np.indices((len(rows), len(wanted))))
     whole = np.insert(rows[row], last, wanted[letter], axis=1)
-    count = np.zeros(len(whole), dtype=np.int64)
+    count = possible(whole, marks).astype(np.int64)
     for j, table in enumerate(without):
-        if j != last:
+        if j != last and whole.shape[1] > 2:  # a single letter always stands in its table
             cells = np.delete(whole, j, axis=1)
             both = np.concatenate([table.letters, cells]).max(axis=0, initial=0)
             count += position_in(table, cells, tuple(int(size) + 1 for size in both)) >= 0

@@ -148,7 +148,7 @@ def lock_table(
         variance=np.where(places.released, noise, np.inf),
     )
     n = controlled_rounding(raked.x, fibres, others, one_ways[found.last], places.node, key)
-    letters, n = _whole(found, n, without, alphabets)
+    letters, n = _whole(found, n, without, alphabets, marks)
     places = place_candidates(tree, alphabets, letters)
     return SyntheticTable(
         columns=tree.columns,
@@ -192,13 +192,14 @@ def _whole(
     n: Int64Array,
     without: tuple[Narrower, ...],
     alphabets: tuple[Alphabet, ...],
+    marks: tuple[Marks, ...],
 ) -> tuple[Letters, Int64Array]:
     """The cells that hold rows, in lexicographic order, each letter as often as its column's table says."""
     held = np.flatnonzero(n)
     letters, n = found.letters[held], n[held]
     one_way = alphabets[found.last].n
     n = without_surplus(letters, n, found.last, one_way)
-    return place_leftovers(letters, n, without, found.last, one_way)
+    return place_leftovers(letters, n, without, found.last, one_way, marks)
 
 
 def find_candidates(

@@ -56,6 +56,14 @@ def end_interpreter(child: subprocess.Popen[bytes]) -> None:
         child.stdout.close()
 
 
+def leave_quietly() -> None:
+    """Let Python end without a word where nobody reads what it wrote."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def pipe_of(stream: Any) -> BinaryIO:
     """The pipe of a process that was started with one."""
     if stream is None:

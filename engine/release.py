@@ -72,8 +72,10 @@ def build(
             unfinished = tuple(t for t in order.header.tables if t not in fit.finished)
             todo = needed_tables(unfinished)
             done = 0
+            # At least what the fit process may hold back, or both would wait for each other.
+            ahead = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)
             for measurement in measurements(measured, todo, opened.draws):
-                done += len(fit.send(measurement, ahead=0 if jobs < 2 else AHEAD))
+                done += len(fit.send(measurement, ahead=ahead))
                 report("tables", done, len(todo) + len(opened.columns) + 1)
             fit.finish()
     report("done", 1, 1)
@@ -98,7 +100,7 @@ def universe_notes(columns: tuple[Column, ...]) -> tuple[str, ...]:
     return tuple(
         f"Universe of {c.name}, declared: {c.universe}. Outside it every row is "
         f"{'null' if c.universe.outside is None else c.universe.outside}"
-        f"{', inside it none is' if c.universe.complete else ''}: combinations against this are in no table."
+        f"{', inside it none is' if c.universe.complete else ''}; combinations against this are left out."
         for c in columns
         if c.universe is not None
     )

@@ -3,9 +3,9 @@
 Cells that share all columns but one are a fibre, and fibres are neighbours' runs. Each fibre is rounded by running
 sums from a keyed start: its total is exact and every run of neighbours is within 1. Then units are moved within
 fibres, many at a time, wherever that lowers the penalty of the other margins. The penalty is convex: what cannot be
-met is spread out by ones. In a first phase every published count is asked for; in a second each may be off by one, so
-that none is off by more. A weak penalty keeps released boxes at their fitted rows. Seeded by the sampling key; what
-decides an integer is a whole number. Cox 1987, doi:10.1080/01621459.1987.10478456.
+met is spread out by ones. In a first phase every published count is asked for; in a second each may be off by one, to
+clear what is off by more, as far as moves of single units do. A weak penalty keeps released boxes at their fitted rows.
+Seeded by the sampling key; what decides an integer is a whole number. Cox 1987, doi:10.1080/01621459.1987.10478456.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from engine.candidates import Margin
 from engine.noise import siphash
 from engine.schema import BoolArray, FloatArray, Int64Array
 
-FIRST_ROUNDS, ALL_ROUNDS = 24, 90
-"""Rounds of moves in the first phase, and in both."""
+FIRST_ROUNDS, ALL_ROUNDS = 24, 120
+"""Most rounds of moves in the first phase, and in both."""
 NARROWER, BOX, ONE_WAY_FIRST, ONE_WAY_LAST = 4, 1, 1, 4
 """Weights of the penalties: narrower tables, boxes, the last column's one-way table in either phase.
 
@@ -32,10 +32,8 @@ _EXACT, _BY_ONE, _EITHER = 0, 1, 2  # targets: this number; one off is free; thi
 _REACH = 6  # sums further off than this count as so far off
 _WIDTH = 2 * _REACH + 2
 _FIXED = 20  # bits behind the point
-_PLACE, _LOT = (
-    32,
-    48,
-)  # a move's rank: cost above bit 49, ahead of its fit (1 bit), lot (16), place of the cell (32)
+# A move's rank, from the lowest bit: place of the cell (32 bits), lot (16), ahead of its fit (1), cost.
+_PLACE, _LOT = 32, 48
 _SLOTS = 8  # most moves that one sum takes in one round
 
 
@@ -181,7 +179,7 @@ def _by_running_sums(
     """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1)."""
     sizes = np.diff(np.append(heads, len(x)))
     have = np.add.reduceat(x, heads)
-    scale = np.divide(target, have, out=np.zeros(len(have)), where=have > 0)
+    scale = np.divide(target, have, out=np.zeros(len(have)), where=have > 1e-200)
     running = np.cumsum(x)
     base = np.repeat(running[heads] - x[heads], sizes)
     start = (siphash(key, [name.view(np.uint64)]) >> np.uint64(64 - _FIXED)).astype(np.int64)

@@ -17,6 +17,7 @@ from engine.spec_universe import with_universes
 from engine.spec_values import typed
 
 _MAX_DIGITS, _MAX_BITS = 18, 60
+MOST_STEP = 10**15
 
 
 def columns_from(
@@ -92,7 +93,7 @@ def column_from(
                 f"{place}.public: {' and '.join(unconfirmed)} was detected in the data; "
                 'confirm it from outside the data, then take it off "detected"'
             )
-    if section.step < 1 or (section.step > 1 and section.kind != "integer"):
+    if not 1 <= section.step <= MOST_STEP or (section.step > 1 and section.kind != "integer"):
         problems.append(f"{place}.step: wants a whole number from 1; only integer columns have one")
     placeholder = _placeholder(section, value_type, domain, own_nulls, place, problems)
     if domain is not None:

@@ -6,9 +6,10 @@ A column whose universe another column decides is fitted after that one; so they
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
-from engine.schema import RANKED_KINDS, Column
+from engine.schema import RANKED_KINDS, Column, Resolution
 from engine.spec_model import UniverseSection
 from engine.spec_values import typed
 from engine.universe import Universe
@@ -82,8 +83,16 @@ def _universe(
         problems.append(f'{place}: {decider.name} has a list of values; say "values", not min, max')
     if not ranked and section.values is not None:
         problems.append(f'{place}: {decider.name} has no list of values; say "min", "max"')
+    if section.values is not None and ranked and not decider.public:
+        problems.append(
+            f"{place}.values: {decider.name} is not public, so none of its values is named"
+        )
     if section.outside is not None and column.kind not in RANKED_KINDS:
         problems.append(f"{place}.outside: only a column with a list of values has one")
+    elif section.outside is not None and not column.public:
+        problems.append(
+            f"{place}.outside: {column.name} is not public, so none of its values is named"
+        )
     universe = Universe(
         column=decider.name,
         low=_value(section.min, decider, f"{place}.min", problems),
@@ -96,7 +105,27 @@ def _universe(
     )
     if universe.outside is not None and universe.outside not in (column.domain or ()):
         problems.append(f"{place}.outside: {universe.outside!r} is not in the domain")
-    return universe if len(problems) == before else None
+    if universe.values is not None:
+        _check_values(universe.values, decider, f"{place}.values", problems)
+    if len(problems) > before:
+        return None
+    if universe.low is not None and universe.high is not None and universe.low > universe.high:
+        problems.append(f"{place}: min is above max")
+        return None
+    return universe
+
+
+def _check_values(
+    values: tuple[Any, ...], decider: Column, place: str, problems: list[str]
+) -> None:
+    """Values are some of those that the deciding column can have."""
+    if not values:
+        problems.append(f"{place}: names no value")
+    problems.extend(
+        f"{place}: {value!r} is not in the domain of {decider.name}"
+        for value in values
+        if value is not None and value not in (decider.domain or ())
+    )
 
 
 def _value(value: Any, column: Column, place: str, problems: list[str]) -> Any:
@@ -106,7 +135,14 @@ def _value(value: Any, column: Column, place: str, problems: list[str]) -> Any:
     fitting = typed(value, column.value_type)
     if fitting is None:
         problems.append(f'{place}: wants a value of type "{column.value_type}"')
+    elif column.resolution is not None and not _is_on_grid(fitting, column.resolution):
+        problems.append(f"{place}: lies between the steps of {column.name}'s resolution")
     return fitting
+
+
+def _is_on_grid(value: float, step: Resolution) -> bool:
+    """Whether a number is a multiple of the step."""
+    return (Fraction(str(value)) / Fraction(step.base) ** step.exponent).denominator == 1
 
 
 def _goes_round(name: str, universes: dict[str, Universe]) -> bool:

@@ -1,11 +1,11 @@
 """Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
 
 Sees measurements only. Where a node's released children are all of it, its count and their sum are weighed against
-each other. Where they are not, the difference estimates the mass of its unreleased ones; the estimates of one depth are
-brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so that noise does not pass for people. Then
-released children and remainder are brought to the parent's fitted count, each giving way by its variance, so that a
-range has one value and the error of wide ranges does not grow with the leaves in it. The remainder is blind: it comes
-from noisy counts alone, never from rows left over.
+each other. Where they are not, the difference estimates the mass of its unreleased ones; the estimates of one depth
+are brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so that noise does not pass for
+people. Then released children and remainder are brought to the parent's fitted count, each giving way by its
+variance, so that a range has one value and the error of wide ranges does not grow with the leaves in it. The remainder
+is blind: it comes from noisy counts alone, never from rows left over.
 DESIGN section 5, where they are scaled in proportion: that made large leaves carry their neighbours' noise.
 
 Order of operations is fixed (bincount and cumsum add in sequence), so every machine gets the same bits.

@@ -38,7 +38,8 @@ class Universe:
     @property
     def condition(self) -> tuple[Any, ...]:
         """What it takes to be inside: equal for columns that share a universe."""
-        return self.column, self.low, self.high, self.values
+        values = None if self.values is None else frozenset(self.values)
+        return self.column, self.low, self.high, values
 
     def __str__(self) -> str:
         """In words, as code books have it."""

@@ -257,3 +257,21 @@ def test_other_settings_under_the_same_vintage_are_refused(pinned, old, new, wha
     done = tablepack("build", spec, "-o", "other.duckdb", cwd=folder)
     assert done.returncode == 3
     assert what in done.stderr
+
+
+def test_many_jobs_give_the_same_release_and_do_not_wait_for_each_other(tmp_path):
+    """More tables under way than measurements were let ahead: once both sides waited for ever."""
+    rng = np.random.default_rng(12)
+    names = [f"c{i:02}" for i in range(14)]
+    pd.DataFrame({name: rng.integers(0, 150, 6000) for name in names}).to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    columns = {name: {"kind": "integer"} for name in names}
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[:i]]
+    write_spec(tmp_path, "rows.csv", columns, pairs, entities=())
+    hashes = []
+    for jobs in (1, 12):
+        done = process("build", "release.toml", "-o", f"{jobs}.duckdb", "--jobs", jobs, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        hashes.append(table_hashes(tmp_path / f"{jobs}.duckdb"))
+    assert hashes[0] == hashes[1]

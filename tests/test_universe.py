@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -79,6 +80,35 @@ def release(folder):
     return build(folder, UNIVERSES)
 
 
+@pytest.mark.parametrize("vintage", range(6))
+def test_nothing_contradicts_it_whatever_the_noise(folder, vintage):
+    spec = folder / f"v{vintage}.toml"
+    write_spec(
+        folder,
+        "people.csv",
+        columns_with(UNIVERSES),
+        [("age", "job"), ("home", "kind")],
+        entities=(),
+        name=spec.name,
+        vintage=str(vintage),
+    )
+    done = tablepack("build", spec.name, "-o", f"v{vintage}.duckdb", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    path = folder / f"v{vintage}.duckdb"
+    assert not any(age < 15 and job for age, job in counts(path, "age", "job"))
+    assert not any((h == "none") != (k == "hostel") for h, k in counts(path, "home", "kind"))
+
+
+def test_a_universe_that_the_data_contradict_is_refused(folder):
+    wrong = {"job": {"column": "kind", "values": ["hostel"]}}
+    write_spec(
+        folder, "people.csv", columns_with(wrong), [("job", "kind")], entities=(), name="w.toml"
+    )
+    done = tablepack("build", "w.toml", "-o", "w.duckdb", cwd=folder)
+    assert done.returncode == 2
+    assert "columns.job.universe: the released counts contradict it" in done.stderr
+
+
 @pytest.mark.parametrize("with_one", [True, False])
 def test_nothing_contradicts_a_declared_universe(folder, release, with_one):
     path = release if with_one else build(folder, {}, name="without")
@@ -146,13 +176,26 @@ def test_the_release_says_so(release):
         ("job", {"column": "kind", "min": "a"}, 'kind has a list of values; say "values"'),
         ("job", {"column": "age", "outside": "boss"}, "outside: 'boss' is not in the domain"),
         ("age", {"column": "job", "outside": 3}, "only a column with a list of values has one"),
+        ("job", {"column": "kind", "values": ["privat"]}, "'privat' is not in the domain of kind"),
+        ("job", {"column": "kind", "values": []}, "values: names no value"),
+        ("job", {"column": "age", "min": 40, "max": 12}, "min is above max"),
+        ("job", {"column": "pay", "min": 12}, "min: lies between the steps of pay's resolution"),
+        ("job", {"column": "town", "values": ["York"]}, "town is not public"),
+        ("town", {"column": "age", "outside": "York"}, "town is not public"),
         ("job", {"column": "age", "from": 15}, "from"),
         ("job", {"min": 15}, "column"),
     ],
 )
 def test_what_does_not_fit_is_said(tmp_path, name, universe, words):
     people(tmp_path, 50)
-    spec = write_spec(tmp_path, "people.csv", columns_with({name: universe}), TABLES, entities=())
+    more = {
+        "pay": {"kind": "real", "resolution": 10},
+        "town": {"kind": "category", "domain": ["York"]},
+    }
+    columns = columns_with({name: universe}) | more
+    if name in more:
+        columns[name] = more[name] | {"universe": universe}
+    spec = write_spec(tmp_path, "people.csv", columns, TABLES, entities=())
     with pytest.raises(SpecError) as told:
         engine.plan(spec)
     assert f"columns.{name}.universe" in str(told.value)
@@ -243,9 +286,47 @@ def test_rows_outside_by_hand():
     assert abs(int(fitted.n[1]) - 37) in (3, 4)
     assert fitted.noise_sd >= B.noise_sd
     partly = CodedUniverse(declared=Universe(column="a", low=15, complete=False), low=15)
-    assert with_rows_outside(B, partly, A, 2.0) is B
-    nobody = CodedUniverse(declared=Universe(column="a", low=100), low=100)
-    assert with_rows_outside(B, nobody, A, 2.0) is B
+    assert with_rows_outside(B, partly, A, 2.0).n[0] == 32  # at least as many as there are outside
+    few = CodedUniverse(declared=Universe(column="a", low=14, complete=False), low=14)
+    assert with_rows_outside(B, few, A, 2.0).n[0] == 25
+
+
+def test_a_column_without_nulls_gets_a_letter_for_them():
+    kinds = [KIND_NONNEGATIVE] * 2
+    no_nulls = letters("b", kinds, [1, 2], [50, 52])
+    child = CodedUniverse(declared=Universe(column="a", low=4), low=4)
+    fitted = with_rows_outside(no_nulls, child, A, 2.0)
+    assert fitted.kind.tolist() == [KIND_NULL, *kinds]
+    assert fitted.n[0] == 12
+    assert fitted.n.sum() == 102
+    everybody = CodedUniverse(declared=Universe(column="a"))
+    few_null = letters("b", [KIND_NULL, *kinds], [0, 1, 2], [4, 50, 48])
+    no_outside = letters("a", kinds, [3, 40], [50, 52])
+    assert with_rows_outside(few_null, everybody, no_outside, 2.0).kind.tolist() == kinds
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_declaration_that_the_counts_contradict_is_refused(complete):
+    nobody = CodedUniverse(declared=Universe(column="a", low=100, complete=complete), low=100)
+    with pytest.raises(SpecError, match="the released counts contradict it"):
+        with_rows_outside(B, nobody, A, 2.0)
+    hidden = CodedUniverse(declared=Universe(column="a", low=15, outside=7), low=15)
+    with pytest.raises(SpecError, match="contradict"):  # nothing says outside, yet 32 rows are
+        with_rows_outside(replace(C, kind=np.full(3, KIND_NONNEGATIVE)), hidden, A, 2.0)
+
+
+def test_unreleased_values_may_be_on_either_side():
+    rare = CodedUniverse(declared=Universe(column="c", values=(9, 11)))
+    assert marks_of(C, {"b": rare})[rare.declared.condition].tolist() == [-1, 1, 0]
+    assert with_rows_outside(B, rare, C, 2.0) is B
+    said = CodedUniverse(declared=Universe(column="a", low=15, outside=11), low=15)
+    assert marks_of(C, {"c": said})[said.declared.condition].tolist() == [1, 1, 0]
+    assert with_rows_outside(C, said, A, 2.0) is C
+
+
+def test_the_order_of_values_makes_no_other_universe():
+    one, two = (Universe(column="c", values=v) for v in ((7, 9), (9, 7)))
+    assert one.condition == two.condition
 
 
 def test_universes_in_words():
