@@ -8,6 +8,7 @@ their parent: the pipe closes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import Any, BinaryIO
@@ -65,7 +66,8 @@ class FitProcess:
         ----------
         measurement : Measurement
         ahead : int
-            How many measurements may be under way at once; 0 waits for the answer.
+            How many measurements may be under way at once, at least twice the workers, which hold back as many
+            answers; 0 waits for the answer.
 
         Returns
         -------
@@ -112,6 +114,10 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
         answers.write(json.dumps(what).encode() + b"\n")
         answers.flush()
 
+    def failed(kind: str, message: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the parent may be gone: nobody to answer
+            answer(error=kind, message=message)
+
     try:
         order = read_message(source)
         if not isinstance(order, FitOrder):
@@ -135,13 +141,13 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
                     answer(release=str(order.release_path))
                     return
     except TablepackError as error:
-        answer(error=type(error).__name__, message=str(error))
+        failed(type(error).__name__, str(error))
     except MemoryError:
-        answer(error="StoreError", message=OUT_OF_MEMORY)
+        failed("StoreError", OUT_OF_MEMORY)
     except BrokenPipeError:
         pass  # the parent is gone: nobody to answer
     except Exception as error:  # noqa: BLE001  # told by its kind and place, as the command line does
-        answer(error="InternalError", message=f"{type(error).__name__} in {place_of(error)}")
+        failed("InternalError", f"{type(error).__name__} in {place_of(error)}")
 
 
 if __name__ == "__main__":

@@ -125,6 +125,8 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
             write_message(answers, answer)
         except BrokenPipeError:
             return  # the fit process is gone: nobody to answer
+        except MemoryError:  # the table was made, but not packed
+            write_message(answers, (StoreError.__name__, OUT_OF_MEMORY))
 
 
 if __name__ == "__main__":

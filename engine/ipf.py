@@ -1,9 +1,9 @@
 """Iterative proportional fitting over a list of cells (dense arrays are a list too).
 
 Takes a positive start and margins, each a partition of the cells with bounds for its sums; gives the cells raked to the
-margins: the distribution nearest to the start (in relative entropy) that meets them, where one exists. Deming and
-Stephan 1940, doi:10.1214/aoms/1177731829. Stops on the largest margin error, and says so when it could not get
-below the tolerance: it never loops on.
+margins, near the start (nearest in relative entropy where each sum has one right value). Deming and Stephan 1940,
+doi:10.1214/aoms/1177731829. Stops on the largest margin error, and says so when it could not get below the tolerance:
+it never loops on.
 
 Cells that were measured are sure to their noise variance, however large they are; in plain raking a margin that is
 off by a tenth would take a tenth of each. Here what a margin is off is shared out by variance: a filled cell counts

@@ -124,7 +124,7 @@ def controlled_rounding(
     fibres : Margin
         The narrower table without the column in which neighbours differ; its sums are exact.
     others : sequence of Margin
-        The other narrower tables; empty for tables of two columns.
+        The other narrower tables, bounds 0 or +-1 about the published counts; none for tables of two columns.
     one_way : Margin
         Counts of the column in which neighbours differ.
     boxes : ndarray of int64, shape (n_cells,)

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from engine.alphabet import fit_alphabet
+from engine.candidates import Candidates, Margin, Narrower, exactly, join_candidates
 from engine.locking import lock_table, one_way_table, sub_tables
 from engine.ranges import levels_at, split_codes
 from engine.schema import (
     KIND_NULL,
     KIND_OTHER,
+    NULL_CODE,
     Alphabet,
     Column,
     ColumnSet,
@@ -200,6 +203,20 @@ class Fits:
         return dict(Counter(zip(*listed, strict=True)))
 
 
+def random_data(seed: int, n: int) -> dict[str, np.ndarray]:
+    """Four columns of 4, 7, 3 and 5 values: two independent, one that follows from A, one with nulls."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 4, n)
+    b = np.minimum(a + rng.integers(0, 6, n) ** 2 // 4, 8) - 2
+    d = np.where(rng.random(n) < 0.3, NULL_CODE, rng.integers(0, 5, n) * 3)
+    return {"A": a, "B": b, "C": a // 2 * 5, "D": d}
+
+
+def noisy(seed: int, n: int = 150, **settings) -> Fits:
+    options = {"threshold": 4, "noise": gaussian(seed), "floor": 3, "layer_sd": 1} | settings
+    return Fits(random_data(seed, n), **options)
+
+
 def as_counts(table: SyntheticTable, alphabets: list[Alphabet]) -> dict[tuple, int]:
     spelled = [
         [None if k == KIND_NULL else int(c) for k, c in zip(a.kind, a.code, strict=True)]
@@ -222,3 +239,49 @@ def margin(counts: dict[tuple, int], kept: tuple[int, ...]) -> dict[tuple, int]:
 def margins(counts: dict[tuple, int], k: int) -> list[dict[tuple, int]]:
     """All margins of one column less, in the order of `sub_tables`."""
     return [margin(counts, kept) for kept in combinations(range(k), k - 1)]
+
+
+def narrower_of(table: np.ndarray) -> list[Narrower]:
+    """Margins of a dense table of whole numbers; entry j without axis j. Counts of 3 and more are measured."""
+    out = []
+    for j in range(table.ndim):
+        sums = table.sum(axis=j)
+        letters = np.argwhere(sums > 0).astype(np.int32)
+        n = sums[tuple(letters.T)].astype(np.int64)
+        out.append(Narrower(letters=letters, n=n, measured=n >= 3))
+    return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locking:
+    """Candidates of a dense table and the margins it is locked to, all of which it meets."""
+
+    found: Candidates
+    without: list[Narrower]
+    fibres: Margin
+    others: tuple[Margin, ...]
+    one_way: Margin
+
+
+def locking_of(table: np.ndarray, last: int) -> Locking:
+    """What `lock_table` would make of a table with all its narrower tables measured."""
+    without = narrower_of(table)
+    found = join_candidates(without, table.shape, last)
+    margins = [exactly(at, narrow.n) for at, narrow in zip(found.at, without, strict=True)]
+    counts = table.sum(axis=tuple(j for j in range(table.ndim) if j != last)).astype(np.int64)
+    return Locking(
+        found=found,
+        without=without,
+        fibres=margins[last],
+        others=tuple(m for j, m in enumerate(margins) if j != last and table.ndim > 2),
+        one_way=exactly(found.letters[:, last].astype(np.int64), counts),
+    )
+
+
+def distances(n: np.ndarray, margins) -> list[int]:
+    """Largest distance of a sum from its bounds, for each margin."""
+    out = []
+    for m in margins:
+        have = np.bincount(m.of, weights=n, minlength=len(m.low)).astype(np.int64)
+        out.append(int(np.abs(have - np.clip(have, m.low, m.high)).max(initial=0)))
+    return out

@@ -313,7 +313,9 @@ def test_rows_inside_ranges_are_multiples_of_the_step(step):
     for j in range(6):
         drawn = codes[400 * j : 400 * (j + 1)]
         multiples = [code for code in range(low[j], high[j] + 1) if code % step == 0]
-        allowed = multiples or range(low[j], high[j] + 1)  # a range without a multiple keeps its values
+        allowed = multiples or range(
+            low[j], high[j] + 1
+        )  # a range without a multiple keeps its values
         assert set(drawn) <= set(allowed)
         assert len(allowed) > 60 or set(drawn) == set(allowed)
 

@@ -170,7 +170,7 @@ def test_an_internal_error_of_the_fit_process_is_not_quoted(built, tmp_path):
         "    import engine.fitting\n"
         "    def broken(self, measurement):\n"
         f"        raise ValueError('{CANARY}')\n"
-        "    engine.fitting.Fitter.take = broken\n"
+        "    engine.fitting.Fitter.begin = broken\n"
     )
     path = f"{tmp_path}{os.pathsep}{environment()['PYTHONPATH']}"
     done = process("build", "release.toml", "-o", "f.duckdb", cwd=built, PYTHONPATH=path)
@@ -397,7 +397,8 @@ def test_a_resume_builds_only_what_is_missing(tmp_path, census, scratch, monkeyp
     real = FitProcess.send
     with monkeypatch.context() as patch:
         patch.setattr(FitProcess, "send", interrupted)
-        assert tablepack("build", spec, "-o", "r.duckdb", cwd=tmp_path).returncode == 130
+        words = ("build", spec, "-o", "r.duckdb", "--jobs", 1)
+        assert tablepack(*words, cwd=tmp_path).returncode == 130
     assert left_over(scratch) == []
     resumed = []
     monkeypatch.setattr(

@@ -271,7 +271,9 @@ def test_many_jobs_give_the_same_release_and_do_not_wait_for_each_other(tmp_path
     write_spec(tmp_path, "rows.csv", columns, pairs, entities=())
     hashes = []
     for jobs in (1, 12):
-        done = process("build", "release.toml", "-o", f"{jobs}.duckdb", "--jobs", jobs, cwd=tmp_path)
+        done = process(
+            "build", "release.toml", "-o", f"{jobs}.duckdb", "--jobs", jobs, cwd=tmp_path
+        )
         assert done.returncode == 0, done.stderr
         hashes.append(table_hashes(tmp_path / f"{jobs}.duckdb"))
     assert hashes[0] == hashes[1]

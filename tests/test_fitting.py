@@ -4,7 +4,9 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import Future
 from itertools import combinations
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from fit_fixture import KEY, Fits, integer_column, measured, text_column, top_fo
 
 from engine.errors import InternalError, StoreError
 from engine.fit_process import FitProcess
-from engine.fitting import FitOrder, Fitter, needed_tables
+from engine.fitting import FitOrder, Fitted, Fitter, needed_tables
+from engine.locking import lock_table
 from engine.schema import ReleaseHeader
+from engine.universe import CodedUniverse, Universe
 
 CANARY = "canary-7f3a9c"
 ROOT = Path(__file__).parents[1]
@@ -47,7 +51,13 @@ class Shelf:
 
 
 def order_of(
-    tables, path=Path("nowhere.duckdb"), *, names="ABCD", limits=None, columns=None
+    tables,
+    path=Path("nowhere.duckdb"),
+    *,
+    names="ABCD",
+    limits=None,
+    columns=None,
+    **settings,
 ) -> FitOrder:
     return FitOrder(
         header=ReleaseHeader(
@@ -68,6 +78,7 @@ def order_of(
         threshold_mean=5,
         layer_sd=1,
         profile="standard",
+        **settings,
     )
 
 
@@ -240,6 +251,131 @@ def test_sampling_keys_differ_by_column_set():
         fitter.take(measured((name,), wide, (top_for(wide),), threshold=50))
     drawn = [set(shelf.alphabets[name].code.tolist()) for name in "AB"]
     assert len(drawn[0] & drawn[1]) <= 3
+
+
+# Under way.
+
+
+class Later:
+    """Workers that are done when the test says so."""
+
+    def __init__(self):
+        self.jobs: list[tuple[dict, Future]] = []
+
+    def lock(self, **job) -> Future:
+        self.jobs.append((job, Future()))
+        return self.jobs[-1][1]
+
+    def done(self, number: int) -> None:
+        job, future = self.jobs[number]
+        future.set_result(lock_table(**job))
+
+
+def under_way(tables, sets) -> tuple[Fitter, Shelf, Later]:
+    """A fitter that has settled all one-way tables and begun some others."""
+    shelf, workers = Shelf(), Later()
+    fitter = Fitter(order_of(tables), shelf, workers)
+    fitter.begin(total_measured(50))
+    for name in "ABCD":
+        fitter.begin(TREES[name,])
+    fitter.settle(0)
+    for columns in sets:
+        fitter.begin(TREES[columns])
+    return fitter, shelf, workers
+
+
+def test_what_is_told_of_measurements():
+    fitter = Fitter(order_of([("A",)]), Shelf())
+    fitter.begin(total_measured(50))
+    fitter.begin(TREES["A",])
+    assert fitter.settle(9) == [Fitted(columns=()), Fitted(columns=("A",), cells=4, gap=0)]
+    assert fitter.settle(0) == []
+
+
+def test_tables_are_stored_in_the_order_in_which_they_came():
+    pairs = [("A", "B"), ("A", "C"), ("C", "D")]
+    fitter, shelf, workers = under_way(pairs, pairs)
+    workers.done(2)
+    workers.done(1)
+    assert fitter.settle(3) == []  # the first is still under way, and so many may be
+    assert list(shelf.tables) == []
+    workers.done(0)
+    assert [f.columns for f in fitter.settle(3)] == pairs
+    assert list(shelf.tables) == pairs
+
+
+def test_settling_waits_for_no_more_than_it_must():
+    pairs = [("A", "B"), ("A", "C"), ("C", "D")]
+    fitter, shelf, workers = under_way(pairs, pairs)
+    workers.done(0)
+    assert [f.columns for f in fitter.settle(2)] == pairs[:1]
+    waiter = threading.Timer(0.05, workers.done, (1,))
+    waiter.start()
+    assert [f.columns for f in fitter.settle(1)] == pairs[1:2]
+    assert list(shelf.tables) == pairs[:2]
+    waiter.join()
+
+
+def test_a_table_waits_for_the_narrower_ones_it_is_locked_to_and_no_others():
+    pairs = [("A", "B"), ("A", "C"), ("B", "C"), ("C", "D")]
+    fitter, shelf, workers = under_way([*pairs, ("A", "B", "C")], pairs)
+    waiters = [threading.Timer(0.02 * i, workers.done, (i,)) for i in range(3)]
+    for waiter in waiters:
+        waiter.start()
+    fitter.begin(TREES["A", "B", "C"])  # C, D is not done yet
+    assert list(shelf.tables) == pairs[:3]
+    for i in (3, 4):
+        workers.done(i)
+    assert [f.columns for f in fitter.settle(0)] == [*pairs, ("A", "B", "C")]
+    alone = fitted([("A", "B", "C")]).tables["A", "B", "C"]
+    assert (shelf.tables["A", "B", "C"].letters == alone.letters).all()
+    assert (shelf.tables["A", "B", "C"].n == alone.n).all()
+
+
+def test_a_missing_narrower_table_is_not_waited_for():
+    """What is under way is settled; then it is known that the table came too early."""
+    fitter, _, workers = under_way([("A", "B", "C")], [("A", "B"), ("A", "C")])
+    for i in range(2):
+        workers.done(i)
+    with pytest.raises(InternalError, match="before the narrower"):
+        fitter.begin(TREES["A", "B", "C"])
+
+
+def test_the_error_of_a_table_under_way_is_raised():
+    fitter, shelf, workers = under_way([("A", "B"), ("A", "C")], [("A", "B"), ("A", "C")])
+    workers.jobs[0][1].set_exception(StoreError("told"))
+    workers.done(1)
+    with pytest.raises(StoreError, match="told"):
+        fitter.settle(0)
+    assert list(shelf.tables) == []
+
+
+def test_memory_follows_what_is_still_needed_with_tables_under_way_too():
+    pairs = [("A", "B"), ("A", "C"), ("B", "C"), ("C", "D")]
+    fitter, _, workers = under_way([("A", "B", "C"), ("C", "D")], pairs)
+    for i in range(4):
+        workers.done(i)
+    fitter.begin(TREES["A", "B", "C"])
+    held = {c for c in fitter._tables if len(c) > 1}
+    assert held == set(pairs[:3])
+    workers.done(4)
+    fitter.settle(0)
+    assert {c for c in fitter._tables if len(c) > 1} == set()
+
+
+def test_a_column_comes_after_the_one_that_decides_its_universe():
+    universe = CodedUniverse(declared=Universe(column="A"))
+    fitter = Fitter(order_of([("A",), ("B",)], universes={"B": universe}), Shelf())
+    fitter.take(total_measured(50))
+    with pytest.raises(InternalError, match="before the one that decides its universe"):
+        fitter.take(TREES["B",])
+    fitter.take(TREES["A",])
+    assert fitter.take(TREES["B",]).n_rows == 50
+
+
+def test_total_comes_first_for_wider_tables_too():
+    with pytest.raises(InternalError, match="total"):
+        Fitter(order_of([("A", "B")]), Shelf()).begin(TREES["A", "B"])
 
 
 # The process boundary.

@@ -306,14 +306,14 @@ def test_what_crosses_the_wall_holds_no_secret(planted, monkeypatch):
     """Every message to the fit process, byte for byte."""
     import pickle
 
-    from engine import fit_process
+    from engine import pipes
     from engine.api import read
     from engine.keys import MasterKey
     from engine.release import build
 
     sent, real = [], pickle.dumps
     monkeypatch.setattr(
-        fit_process.pickle,
+        pipes.pickle,
         "dumps",
         lambda what, protocol: sent.append(real(what, protocol)) or sent[-1],
     )

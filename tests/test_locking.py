@@ -4,34 +4,20 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from fit_fixture import Fits, gaussian, margin, margins
+from fit_fixture import Fits, distances, gaussian, margin, margins, noisy, random_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.fit_oracles import smallest_gap
 
-from engine import locking, places
-from engine.candidates import Candidates, Margin
-from engine.locking import prior_weights, spread, sub_tables
-from engine.places import UNRELEASED_CAP, Places, place_candidates
-from engine.ranges import code_bounds
-from engine.schema import KIND_NEGATIVE, KIND_NULL, NULL_CODE
+from engine import locking
+from engine.candidates import Candidates, Narrower, exactly, join_candidates, sampled_pairs
+from engine.locking import lock_margins, prior_weights, spread, sub_tables
+from engine.places import UNRELEASED_CAP, Places
+from engine.schema import KIND_NULL, NULL_CODE
 from engine.tree import FittedTree
 
 NAMES = ("A", "B", "C", "D")
 EVERY_SET = [cs for k in (1, 2, 3, 4) for cs in combinations(NAMES, k)]
-
-
-def random_data(seed: int, n: int) -> dict[str, np.ndarray]:
-    """Four columns of 4, 7, 3 and 5 values: two independent, one that follows from A, one with nulls."""
-    rng = np.random.default_rng(seed)
-    a = rng.integers(0, 4, n)
-    b = np.minimum(a + rng.integers(0, 6, n) ** 2 // 4, 8) - 2
-    d = np.where(rng.random(n) < 0.3, NULL_CODE, rng.integers(0, 5, n) * 3)
-    return {"A": a, "B": b, "C": a // 2 * 5, "D": d}
-
-
-def noisy(seed: int, n: int = 150, **settings) -> Fits:
-    options = {"threshold": 4, "noise": gaussian(seed), "floor": 3, "layer_sd": 1} | settings
-    return Fits(random_data(seed, n), **options)
 
 
 DATA = st.integers(1, 60).flatmap(
@@ -62,35 +48,136 @@ def test_noise_off_returns_large_data_too():
         assert fits.counts(*columns) == fits.truth(*columns), columns
 
 
+class Seen:
+    """What `lock_table` hands to the last steps, table by table."""
+
+    def __init__(self, patch):
+        self.leftovers = 0
+        self.real_place, self.real_round = locking.place_leftovers, locking.controlled_rounding
+        patch.setattr(locking, "place_leftovers", self.place)
+        patch.setattr(locking, "controlled_rounding", self.round)
+
+    def place(self, letters, n, without, last, *rest):
+        self.last = last
+        self.leftovers = int(without[last].n.sum() - n.sum())
+        return self.real_place(letters, n, without, last, *rest)
+
+    def round(self, x, fibres, others, one_way, boxes, key):
+        self.n = self.real_round(x, fibres, others, one_way, boxes, key)
+        self.x, self.boxes = x, boxes
+        self.margins = fibres, others, one_way
+        return self.n
+
+
+def differences(fits: Fits, columns) -> dict[tuple, list[int]]:
+    """Between a table summed over all columns but some and the narrower table of these, cell by cell."""
+    have, out = fits.counts(*columns), {}
+    for size in range(1, len(columns)):
+        for sub in combinations(columns, size):
+            got = margin(have, tuple(columns.index(c) for c in sub))
+            wanted = fits.counts(*sub)
+            out[sub] = [got.get(c, 0) - wanted.get(c, 0) for c in got.keys() | wanted.keys()]
+    return out
+
+
+def check_table(fits: Fits, columns, seen: Seen) -> None:
+    """All that holds of every table of two and more columns, whatever it is locked to."""
+    table = fits.table(*columns)
+    off = differences(fits, columns)
+    for name in columns:
+        assert not any(off[name,]), (columns, name)
+    narrower = [off[sub] for sub in sub_tables(columns)]
+    assert table.gap == max(abs(d) for one in narrower for d in one)
+    if len(columns) == 2:
+        assert table.gap == 0
+    elif seen.leftovers == 0:
+        assert not any(narrower[len(columns) - 1 - seen.last])  # the fibres
+    cells = [tuple(c) for c in table.letters.tolist()]
+    assert cells == sorted(set(cells))
+    assert (table.n > 0).all()
+
+
 @given(st.integers(0, 10**6), st.integers(5, 200))
 @settings(max_examples=40, deadline=None)
 def test_margins_of_noisy_suppressed_tables(seed, n):
-    fits = noisy(seed, n)
-    for columns in EVERY_SET:
-        table = fits.table(*columns)
-        if any(not len(fits.alphabets[c]) for c in columns):
-            assert table.n_rows == 0
-            continue
-        assert table.n_rows == n
-        assert (table.n > 0).all()
-        if len(columns) == 1:
-            continue
-        have = margins(fits.counts(*columns), len(columns))
-        gaps = []
-        for sub, got in zip(sub_tables(columns), have, strict=True):
-            wanted = fits.counts(*sub)
-            gaps += [abs(got.get(c, 0) - wanted.get(c, 0)) for c in got.keys() | wanted.keys()]
-        assert table.gap == max(gaps)
-        if len(columns) == 2:
-            assert table.gap == 0
-        cells = [tuple(c) for c in table.letters.tolist()]
-        assert cells == sorted(set(cells))
+    with pytest.MonkeyPatch.context() as patch:
+        seen, fits = Seen(patch), noisy(seed, n)
+        for columns in EVERY_SET:
+            table = fits.table(*columns)
+            if any(not len(fits.alphabets[c]) for c in columns):
+                assert table.n_rows == 0
+                continue
+            assert table.n_rows == n
+            if len(columns) > 1:
+                check_table(fits, columns, seen)
+
+
+def contradictory(seed: int, n: int) -> Fits:
+    """Tables of two columns that no data have together: of each pair the second column is of other rows."""
+    rng = np.random.default_rng(seed)
+    data = random_data(seed, n)
+    settings = {"threshold": 4, "noise": gaussian(seed), "floor": 3, "layer_sd": 1}
+    fits = Fits(data, **settings)
+    for pair in combinations(data, 2):
+        mixed = dict(data)
+        mixed[pair[1]] = np.sort(data[pair[1]])[:: rng.choice([-1, 1])]
+        mixed[pair[0]] = np.sort(data[pair[0]])
+        other = Fits(mixed, **settings)
+        fits.tables[pair] = other.table(*pair)
+        fits.alphabets |= {name: other.alphabets[name] for name in pair}
+        fits.tables |= {(name,): other.table(name) for name in pair}
+    return fits
+
+
+@given(st.integers(0, 10**6), st.integers(20, 200))
+@settings(max_examples=25, deadline=None)
+def test_margins_of_tables_that_contradict_each_other(seed, n):
+    """The gap may be anything; every one-way count is exact all the same, and no row is lost."""
+    with pytest.MonkeyPatch.context() as patch:
+        seen, fits = Seen(patch), contradictory(seed, n)
+        for columns in EVERY_SET:
+            if len(columns) > 2 and all(len(fits.alphabets[c]) for c in columns):
+                assert fits.table(*columns).n_rows == n
+                check_table(fits, columns, seen)
+
+
+def test_contradictory_tables_do_contradict():
+    gaps = [contradictory(seed, 150).table("A", "B", "D").gap for seed in range(8)]
+    assert max(gaps) > 5
 
 
 def test_gap_of_three_columns_is_mostly_one_at_most():
-    gaps = [noisy(seed, 400).table("A", "B", "D").gap for seed in range(20)]
-    assert np.mean(np.array(gaps) <= 1) >= 0.8
+    gaps = [noisy(seed, 400).table("A", "B", "D").gap for seed in range(40)]
+    assert np.mean(np.array(gaps) <= 1) >= 0.95
     assert max(gaps) <= 3
+
+
+def test_a_larger_gap_than_one_is_not_to_be_had_smaller(monkeypatch):
+    """By integer programming over the same candidates, fibres and one-way counts exact.
+
+    Small tables that are mostly filled in: their two-column tables rule each other out in every third case.
+    """
+    avoidable, larger, tables = 0, 0, 0
+    for seed in range(30):
+        seen, fits = Seen(monkeypatch), noisy(seed, 150 if seed % 2 else 400)
+        for columns in combinations(NAMES, 3):
+            if any(not len(fits.table(c).n) for c in columns):
+                continue
+            for pair in combinations(columns, 2):
+                fits.table(*pair)
+            fits.table(*columns)
+            tables += 1
+            fibres, others, one_way = seen.margins
+            wanted = [exactly(m.of, (m.low + m.high) // 2) for m in others]
+            reached = max(distances(seen.n, wanted))
+            if reached > 1:
+                larger += 1
+                best = smallest_gap(len(seen.n), [fibres, one_way], wanted)
+                avoidable += best is not None and best < reached
+        monkeypatch.undo()
+    assert tables > 100
+    assert larger > 10  # else nothing was tried
+    assert avoidable <= 0.04 * tables
 
 
 def test_other_tables_and_their_order_change_nothing():
@@ -161,15 +248,15 @@ def test_columns_known_as_released_and_wider_table_wholly_suppressed():
 @given(st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
 def test_pairs_ruled_out_below_stay_ruled_out_but_for_leftovers(seed):
-    fits = noisy(seed, 200)
-    wide = fits.counts("A", "B", "D")
-    ruled_out = 0
-    for kept, sub in (((0, 1), ("A", "B")), ((0, 2), ("A", "D")), ((1, 2), ("B", "D"))):
-        narrow = fits.counts(*sub)
-        ruled_out += sum(n for c, n in margin(wide, kept).items() if c not in narrow)
-    assert ruled_out <= fits.table("A", "B", "D").gap * 20
-    if fits.table("A", "B", "D").gap == 0:
-        assert ruled_out == 0
+    """A row left over is in the table that fibres run along; of the other two narrower ones it may break both."""
+    with pytest.MonkeyPatch.context() as patch:
+        seen, fits = Seen(patch), noisy(seed, 200)
+        wide = fits.counts("A", "B", "D")
+        ruled_out = 0
+        for kept, sub in (((0, 1), ("A", "B")), ((0, 2), ("A", "D")), ((1, 2), ("B", "D"))):
+            narrow = fits.counts(*sub)
+            ruled_out += sum(n for c, n in margin(wide, kept).items() if c not in narrow)
+        assert ruled_out <= 2 * seen.leftovers
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -200,93 +287,94 @@ def test_sampled_support_of_long_alphabets(monkeypatch):
     assert far < 0.05 * 3000
 
 
-@given(st.integers(0, 10**6), st.integers(5, 150))
-@settings(max_examples=25, deadline=None)
-def test_cell_groups_add_up_and_hold_their_cells(seed, n):
-    fits = noisy(seed, n)
-    for columns in (("B",), ("A", "D"), ("A", "B", "D")):
-        table = fits.table(*columns)
-        tree = fits.measurement(columns)
-        groups = table.groups
-        assert groups.n.sum() == table.n_rows
-        assert groups.n[groups.measured].sum() == table.n[table.measured].sum()
-        assert (groups.n > 0).all()
-        single = (groups.low == groups.high).all(axis=1)
-        assert single[groups.measured].all()
-        assert groups.noise_sd == pytest.approx(np.full(len(groups.n), 2**0.5))
-        released = {
-            tuple(map(tuple, np.column_stack([k, c]).tolist()))
-            for k, c in zip(
-                tree.kind, code_bounds(tree.kind, tree.level, tree.index)[0], strict=True
-            )
-        }
-        for g in np.flatnonzero(groups.measured):
-            assert (
-                tuple(zip(groups.kind[g].tolist(), groups.low[g].tolist(), strict=True)) in released
-            )
+@pytest.mark.parametrize("most", [1 << 21, 200])
+def test_sampled_pairs_are_limited_in_number(most, monkeypatch):
+    """Fewer draws in every box, at least one; counts are met from the pairs that every letter has anyway."""
+    drawn = []
 
+    def sampled(a, b, boxes, bits):
+        drawn.append((boxes[:, 4], len(bits)))
+        return sampled_pairs(a, b, boxes, bits)
 
-def test_cell_groups_by_hand():
-    # 0 and 1 pass with 6 rows, 6..7 as a range with 3; of 4..7 that leaves 2 rows, in 4..5.
-    fits = Fits({"A": np.repeat([0, 1, 4, 6, 7], [6, 6, 2, 1, 2])}, threshold=3, floor=3)
-    groups = fits.table("A").groups
-    assert groups.n.tolist() == [2, 3, 6, 6]
-    assert groups.measured.tolist() == [False, False, True, True]
-    assert groups.low[:, 0].tolist() == [4, 6, 0, 1]
-    assert groups.high[:, 0].tolist() == [7, 7, 0, 1]
-    assert groups.noise_sd.tolist() == [0, 0, 0, 0]
-
-
-def test_rows_outside_every_released_bucket_have_a_group_of_their_own():
-    # Each value passes in A and in B, the pair of nulls does not, and no top bucket holds it.
-    a = np.array([0] * 12 + [NULL_CODE] * 6)
-    b = np.array([0] * 8 + [NULL_CODE] * 4 + [0] * 4 + [NULL_CODE] * 2)
-    fits = Fits({"A": a, "B": b}, threshold=3)
-    groups = fits.table("A", "B").groups
-    outside = (groups.low > groups.high).all(axis=1)
-    assert groups.n[outside].tolist() == [2]
-    assert (groups.kind[outside] == KIND_NEGATIVE).all()
-    assert fits.counts("A", "B") == fits.truth("A", "B")
-
-
-@given(DATA, st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
-def test_places_equal_brute_force(data, threshold):
-    fits = Fits(data, threshold=threshold)
-    columns = ("A", "B", "C")
-    alphabets = tuple(fits.alphabets[c] for c in columns if fits.table(c) is not None)
-    tree = fits.measurement(columns)
-    sizes = [len(a) for a in alphabets]
-    letters = np.indices(sizes).reshape(3, -1).T.astype(np.int32)
-    places = place_candidates(tree, alphabets, letters)
-    low, high = code_bounds(tree.kind, tree.level, tree.index)
-    for row, letter in enumerate(letters):
-        kind = [a.kind[i] for a, i in zip(alphabets, letter, strict=True)]
-        code = [a.code[i] for a, i in zip(alphabets, letter, strict=True)]
-        holds = (tree.kind == kind).all(axis=1) & ((low <= code) & (code <= high)).all(axis=1)
-        deepest = np.flatnonzero(holds)[-1] + 1 if holds.any() else 0
-        assert places.node[row] == deepest
-        single = bool(deepest) and bool((tree.level[deepest - 1] == 0).all())
-        assert places.released[row] == single
+    monkeypatch.setattr(locking, "PAIR_LIMIT", 0)
+    monkeypatch.setattr(locking, "MOST_DRAWS", most)
+    monkeypatch.setattr(locking, "sampled_pairs", sampled)
+    fits = noisy(2, 400)
+    table = fits.table("A", "B")
+    (wanted, bits), boxes = drawn[0], fits.measurement(("A", "B")).n_nodes + 1
+    assert wanted.sum() == bits
+    assert (wanted >= 1).all()
+    assert bits > 400 if most > 200 else bits <= 200 + boxes
+    assert (table.n_rows, table.gap) == (400, 0)
 
 
 def test_prior_weights_by_hand():
     fits = Fits({"A": [0, 0, 1, 1, 1], "B": [0, 1, 0, 1, 1], "C": [2, 2, 2, 3, 3]})
     fits.table("A", "B", "C")
     alphabets = tuple(fits.alphabets[c] for c in "ABC")
+    without = tuple(narrower_to(fits.table(c)) for c in "BA")
     pair = Candidates(
-        letters=np.array([[1, 0]], dtype=np.int32),
-        margins=(
-            Margin(of=np.array([1]), n=alphabets[0].n),
-            Margin(of=np.array([0]), n=alphabets[1].n),
-        ),
+        letters=np.array([[1, 0]], dtype=np.int32), at=(np.array([0]), np.array([1])), last=1
     )
-    assert prior_weights(pair, alphabets[:2]).tolist() == [3 * 2]
+    assert prior_weights(pair, without, alphabets[:2]).tolist() == [3 * 2]
     triple = Candidates(
         letters=np.array([[1, 1, 1]], dtype=np.int32),
-        margins=tuple(Margin(of=np.array([0]), n=np.array([n])) for n in (2, 5, 7)),
+        at=tuple(np.array([0]) for _ in "ABC"),
+        last=0,
     )
-    assert prior_weights(triple, alphabets).tolist() == [2 * 5 * 7 / (3 * 3 * 2)]
+    nothing = np.zeros((1, 2), dtype=np.int32)
+    without = tuple(
+        Narrower(letters=nothing, n=np.array([n]), measured=np.array([True])) for n in (2, 5, 7)
+    )
+    assert prior_weights(triple, without, alphabets) == pytest.approx([2 * 5 * 7 / (3 * 3 * 2)])
+
+
+def narrower_to(table) -> Narrower:
+    return Narrower(letters=table.letters, n=table.n, measured=table.measured)
+
+
+def test_what_a_table_is_locked_to():
+    """Fibres and one-way counts exactly; of the other narrower tables the measured cells, the filled ones to one."""
+    fits = noisy(4, 80)
+    columns = ("A", "B", "D")
+    narrow = [fits.table(*sub) for sub in sub_tables(columns)]
+    alphabets = tuple(fits.alphabets[c] for c in columns)
+    without = tuple(narrower_to(t) for t in reversed(narrow))
+    for last in range(3):
+        found = join_candidates(without, tuple(len(a) for a in alphabets), last)
+        fibres, others, one_ways = lock_margins(found, without, alphabets)
+        assert fibres.low.tolist() == fibres.high.tolist() == without[last].n.tolist()
+        assert fibres.of is found.at[last]
+        rest = [j for j in range(3) if j != last]
+        assert len(others) == 2
+        for j, other in zip(rest, others, strict=True):
+            n, is_measured = without[j].n, without[j].measured
+            assert 0 < is_measured.sum() < len(n)
+            slack = np.where(is_measured, 0, 1)
+            assert (n - other.low).tolist() == (other.high - n).tolist() == slack.tolist()
+            assert other.of is found.at[j]
+        for j in range(3):
+            assert one_ways[j].low.tolist() == one_ways[j].high.tolist() == alphabets[j].n.tolist()
+            assert one_ways[j].of.tolist() == found.letters[:, j].tolist()
+    pair = tuple(narrower_to(fits.table(c)) for c in "BA")
+    found = join_candidates(pair, tuple(len(a) for a in alphabets[:2]), 1)
+    assert lock_margins(found, pair, alphabets[:2])[1] == ()
+
+
+def test_fibres_run_along_the_column_without_which_most_is_measured():
+    a = np.repeat([0, 1, 2, 3], 100)
+    data = {
+        "A": a,
+        "B": a % 2,
+        "C": np.arange(400) % 200,
+    }  # of what has C in it nothing is measured
+    with pytest.MonkeyPatch.context() as patch:
+        seen = Seen(patch)
+        Fits(data, threshold=4, floor=3).table("A", "B", "C")
+        assert seen.last == 2
+        data = {"A": data["C"], "B": data["B"], "C": a}
+        Fits(data, threshold=4, floor=3).table("A", "B", "C")
+        assert seen.last == 0
 
 
 def places_of(node, released):
@@ -328,25 +416,23 @@ def test_null_is_one_letter():
     assert np.count_nonzero(fits.alphabets["D"].kind == KIND_NULL) == 1
 
 
-def test_a_released_cell_is_as_near_as_its_margins_let_it():
-    off = []
-    for seed in range(25):
-        fits = noisy(seed, 800)
-        have, truth = fits.counts("A", "B"), fits.truth("A", "B")
-        table = fits.table("A", "B")
+@pytest.mark.parametrize(
+    ("columns", "sd", "within_one"),
+    [(("A", "B"), 1.5, 0.95), (("A", "B", "D"), 1.7, 0.95), (("A", "B", "C", "D"), 1.7, 0.7)],
+)
+def test_a_released_cell_is_as_near_as_its_margins_let_it(columns, sd, within_one, monkeypatch):
+    """To what was measured: noise of sd 1.4 and what rounding adds. To the fit: nearly all within one row."""
+    off, rounding = [], []
+    for seed in range(20):
+        seen, fits = Seen(monkeypatch), noisy(seed, 800)
+        have, truth = fits.counts(*columns), fits.truth(*columns)
+        table, tree = fits.table(*columns), fits.measurement(columns)
         listed = list(have)
         off += [have[listed[i]] - truth.get(listed[i], 0) for i in np.flatnonzero(table.measured)]
+        is_released = np.concatenate([[False], (tree.level == 0).all(axis=1)])[seen.boxes]
+        rounding += (seen.n - seen.x)[is_released].tolist()
+        monkeypatch.undo()
     assert abs(np.mean(off)) < 0.25
-    assert np.std(off) < 2.2
-
-
-def test_places_are_found_where_combinations_are_too_many_for_one_number(monkeypatch):
-    fits, columns = Fits(random_data(3, 400)), ("A", "B", "C")
-    table, tree = fits.table(*columns), fits.measurement(columns)
-    alphabets = tuple(fits.alphabets[name] for name in columns)
-    plain = place_candidates(tree, alphabets, table.letters)
-    monkeypatch.setattr(places, "KEY_LIMIT", 4)
-    numbered = place_candidates(tree, alphabets, table.letters)
-    assert (plain.node > 0).any()
-    np.testing.assert_array_equal(plain.node, numbered.node)
-    np.testing.assert_array_equal(plain.released, numbered.released)
+    assert np.std(off) < sd
+    assert np.mean(np.abs(rounding) < 1) >= within_one
+    assert np.max(np.abs(rounding)) <= 4

@@ -209,7 +209,9 @@ def test_the_stated_error_is_the_error():
 
 def test_a_count_and_the_sum_of_its_children_are_weighed_by_variance():
     """Own variance 2 against 2 + 2: a third of the way; the children then share what they are off."""
-    tree = measured(("A",), [(0,)] * 40 + [(1,)] * 20 + [(2,)] * 30 + [(3,)] * 10, (2,), threshold=3)
+    tree = measured(
+        ("A",), [(0,)] * 40 + [(1,)] * 20 + [(2,)] * 30 + [(3,)] * 10, (2,), threshold=3
+    )
     n = tree.n.copy()
     level = tree.level[:, 0]
     n[level == 1] = [66, 40]  # the first half 6 too many
@@ -220,4 +222,6 @@ def test_a_count_and_the_sum_of_its_children_are_weighed_by_variance():
     assert halves == pytest.approx([62.0, 38.0])
     assert fitted.mass[1:][level == 0] == pytest.approx([41.0, 21.0, 29.0, 9.0])
     alone = fit(noisy, 100, 100.0, [True] * (tree.n_nodes + 1), layer_sd=1)
-    assert alone.mass[1:][level == 1] != pytest.approx([62.0, 38.0])  # with room nothing is known of the sum
+    assert alone.mass[1:][level == 1] != pytest.approx(
+        [62.0, 38.0]
+    )  # with room nothing is known of the sum
