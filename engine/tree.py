@@ -21,6 +21,9 @@ from engine.schema import BoolArray, FloatArray, Int64Array, Measurement
 
 NOISE_LAYERS = 2
 """Layers of noise on each bucket: one keyed by its label, one by its entity set."""
+WIDE = 3
+"""Level from which a range's count is weighed against the sum of its parts: ranges of 8 codes. Below it that would
+make single values surer than their noise is meant to leave them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +85,8 @@ def fit_tree(
     n_children = np.bincount(parent, minlength=len(counts))
     depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
     noise = ((tree.scale * float(layer_sd)) ** 2 * NOISE_LAYERS)[np.maximum(depth - 1, 0)]
-    counts, noise = _combined_up(parent, depth, counts, noise, (n_children > 0) & ~has_room)
+    wide = np.concatenate([[False], (tree.level >= WIDE).any(axis=1)])
+    counts, noise = _combined_up(parent, depth, counts, noise, wide & (n_children > 0) & ~has_room)
     of_children = np.bincount(parent, weights=counts[1:], minlength=len(counts))
     raw = np.concatenate([[noisy_total], tree.n]).astype(np.float64) - of_children
     variance = noise + np.bincount(parent, weights=noise[1:], minlength=len(counts))

@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix, hstack
 
 from engine.candidates import Margin
 from engine.schema import Measurement
+from engine.tree import WIDE
 
 
 def projected(x: list[float], total: float) -> list[float]:
@@ -47,7 +48,10 @@ def fitted_tree(
     for i, above in enumerate(tree.parent.tolist()):
         children[above].append(i)
     for v in sorted(range(tree.n_nodes), key=lambda v: -depth[v]):
-        if children[v] and not has_room[v + 1] and layer_sd:  # its children are all of it
+        is_wide = max(tree.level[v]) >= WIDE
+        if (
+            is_wide and children[v] and not has_room[v + 1] and layer_sd
+        ):  # its children are all of it
             below = sum(noise[c] for c in children[v])
             part = noise[v] / (noise[v] + below)
             counts[v] = (1 - part) * counts[v] + part * sum(counts[c] for c in children[v])
