@@ -77,12 +77,19 @@ def accepted_now(path: Path) -> tuple[ReleaseRecord, ...]:
     return tuple(r for r in known if (r.size, r.sha256) == (size, digest))
 
 
+def _holds_strange_files(folder: Path) -> bool:
+    """Whether a folder holds files but not our lock; looked at once, for another build may just be making it."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return bool(names) and _LOCK not in names
+
+
 def lock_folder(folder: Path) -> int:
     """Make the staging folder and hold its lock; the descriptor frees it when closed."""
     while True:
-        if folder.is_symlink() or (
-            folder.is_dir() and not (folder / _LOCK).exists() and any(folder.iterdir())
-        ):
+        if folder.is_symlink() or _holds_strange_files(folder):
             raise StoreError(f"{folder}: exists and is not a staging folder; move it away")
         folder.mkdir(mode=0o700, exist_ok=True)
         folder.chmod(0o700)
