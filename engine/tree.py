@@ -1,11 +1,10 @@
 """Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
 
-Sees measurements only. Where a node's released children are all of it, its count and their sum are weighed against
-each other. Where they are not, the difference estimates the mass of its unreleased ones; the estimates of one depth
-are brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so that noise does not pass for
-people. Then released children and remainder are brought to the parent's fitted count, each giving way by its
-variance, so that a range has one value and the error of wide ranges does not grow with the leaves in it. The remainder
-is blind: it comes from noisy counts alone, never from rows left over.
+Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
+ones; the estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so
+that noise does not pass for people. Then released children and remainder are brought to the parent's
+fitted count, each giving way by its variance, so that a range has one value and the error of wide ranges does not
+grow with the leaves in it. The remainder is blind: it comes from noisy counts alone, never from rows left over.
 DESIGN section 5, where they are scaled in proportion: that made large leaves carry their neighbours' noise.
 
 Order of operations is fixed (bincount and cumsum add in sequence), so every machine gets the same bits.
@@ -21,9 +20,6 @@ from engine.schema import BoolArray, FloatArray, Int64Array, Measurement
 
 NOISE_LAYERS = 2
 """Layers of noise on each bucket: one keyed by its label, one by its entity set."""
-WIDE = 3
-"""Level from which a range's count is weighed against the sum of its parts: ranges of 8 codes. Below it that would
-make single values surer than their noise is meant to leave them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,13 +78,11 @@ def fit_tree(
     """
     parent = tree.parent + 1
     counts = np.concatenate([[noisy_total], np.maximum(tree.n, floor)]).astype(np.float64)
+    of_children = np.bincount(parent, weights=counts[1:], minlength=len(counts))
     n_children = np.bincount(parent, minlength=len(counts))
+    raw = np.concatenate([[noisy_total], tree.n]).astype(np.float64) - of_children
     depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
     noise = ((tree.scale * float(layer_sd)) ** 2 * NOISE_LAYERS)[np.maximum(depth - 1, 0)]
-    wide = np.concatenate([[False], (tree.level >= WIDE).any(axis=1)])
-    counts, noise = _combined_up(parent, depth, counts, noise, wide & (n_children > 0) & ~has_room)
-    of_children = np.bincount(parent, weights=counts[1:], minlength=len(counts))
-    raw = np.concatenate([[noisy_total], tree.n]).astype(np.float64) - of_children
     variance = noise + np.bincount(parent, weights=noise[1:], minlength=len(counts))
     remainder = _remainders(raw, variance, depth, has_room, n_children)
     if most is not None:
@@ -97,29 +91,6 @@ def fit_tree(
     return _shared_down(
         parent, depth, counts=counts, remainder=remainder, variance=variance, own=noise, total=total
     )
-
-
-def _combined_up(
-    parent: Int64Array, depth: Int64Array, counts: FloatArray, noise: FloatArray, whole: BoolArray
-) -> tuple[FloatArray, FloatArray]:
-    """Weigh a node's own count with the sum of its children's, where they are all of it, from the leaves up.
-
-    Each by the inverse of its variance: Hay et al. 2010, doi:10.14778/1920841.1920970. The total is left as it is.
-    """
-    counts, noise = counts.copy(), noise.copy()
-    for level in range(int(depth.max(initial=0)) - 1, 0, -1):
-        here = np.flatnonzero((depth == level) & whole)
-        if not len(here):
-            continue
-        below = np.flatnonzero(depth == level + 1)
-        above = parent[below - 1]
-        sums = np.bincount(above, weights=counts[below], minlength=len(counts))[here]
-        error = np.bincount(above, weights=noise[below], minlength=len(counts))[here]
-        own = noise[here]
-        part = np.divide(own, own + error, out=np.zeros(len(here)), where=own + error > 0)
-        counts[here] += (sums - counts[here]) * part
-        noise[here] = error * part
-    return counts, noise
 
 
 def _shared_down(

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.fit_oracles import fitted_tree, projected
 
-import engine.tree
 from engine.schema import KIND_NONNEGATIVE, KIND_NULL
 from engine.tree import fit_tree, positive_with_sum
 
@@ -206,28 +205,3 @@ def test_the_stated_error_is_the_error():
         errors.append(fitted.mass[1:] - tree.n)
     assert np.std(errors, axis=0) == pytest.approx(np.sqrt(fitted.variance[1:]), rel=0.06)
     assert np.abs(np.mean(errors, axis=0)).max() < 0.15
-
-
-def test_a_count_and_the_sum_of_its_children_are_weighed_by_variance(monkeypatch):
-    """Own variance 2 against 2 + 2: a third of the way; the children then share what they are off."""
-    tree = measured(
-        ("A",), [(0,)] * 40 + [(1,)] * 20 + [(2,)] * 30 + [(3,)] * 10, (2,), threshold=3
-    )
-    n = tree.n.copy()
-    level = tree.level[:, 0]
-    n[level == 1] = [66, 40]  # the first half 6 too many
-    noisy = replace(tree, n=n)
-    narrow = fit(noisy, 100, 100.0, [False] * (tree.n_nodes + 1), layer_sd=1)
-    assert narrow.mass[1:][level == 1] == pytest.approx(
-        [63.0, 37.0]
-    )  # ranges below 8 codes are left alone
-    monkeypatch.setattr(engine.tree, "WIDE", 1)
-    fitted = fit(noisy, 100, 100.0, [False] * (tree.n_nodes + 1), layer_sd=1)
-    halves = fitted.mass[1:][level == 1]
-    # 66 and 60 weigh 2 : 1, so 64; 40 stays; with 104 for 100 both give way alike.
-    assert halves == pytest.approx([62.0, 38.0])
-    assert fitted.mass[1:][level == 0] == pytest.approx([41.0, 21.0, 29.0, 9.0])
-    alone = fit(noisy, 100, 100.0, [True] * (tree.n_nodes + 1), layer_sd=1)
-    assert alone.mass[1:][level == 1] != pytest.approx(
-        [62.0, 38.0]
-    )  # with room nothing is known of the sum

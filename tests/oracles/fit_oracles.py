@@ -9,7 +9,6 @@ from scipy.sparse import csr_matrix, hstack
 
 from engine.candidates import Margin
 from engine.schema import Measurement
-from engine.tree import WIDE
 
 
 def projected(x: list[float], total: float) -> list[float]:
@@ -36,8 +35,7 @@ def fitted_tree(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Masses and remainders by node (-1: the virtual root), node by node with dictionaries.
 
-    A node's own count and that of its children, where they are all of it, are weighed by their variance. The
-    estimates of one depth are shrunk for the noise of their sum; what children and remainder are off their parent
+    The estimates of one depth are shrunk for the noise of their sum; what children and remainder are off their parent
     is shared out by variance, and what then is left over in proportion.
     """
     counts = {-1: float(noisy_total)} | {i: float(max(n, floor)) for i, n in enumerate(tree.n)}
@@ -47,15 +45,6 @@ def fitted_tree(
     children: dict[int, list[int]] = defaultdict(list)
     for i, above in enumerate(tree.parent.tolist()):
         children[above].append(i)
-    for v in sorted(range(tree.n_nodes), key=lambda v: -depth[v]):
-        is_wide = max(tree.level[v]) >= WIDE
-        if (
-            is_wide and children[v] and not has_room[v + 1] and layer_sd
-        ):  # its children are all of it
-            below = sum(noise[c] for c in children[v])
-            part = noise[v] / (noise[v] + below)
-            counts[v] = (1 - part) * counts[v] + part * sum(counts[c] for c in children[v])
-            noise[v] = below * part
     doubt = {v: noise[v] + sum(noise[c] for c in children[v]) for v in counts}
     remainder = dict.fromkeys(counts, 0.0)
     for level in sorted(set(depth.values())):
