@@ -19,7 +19,7 @@ from engine.candidates import Margin
 from engine.noise import siphash
 from engine.schema import BoolArray, FloatArray, Int64Array
 
-FIRST_ROUNDS, ALL_ROUNDS = 24, 120
+FIRST_ROUNDS, ALL_ROUNDS = 24, 90
 """Most rounds of moves in the first phase, and in both."""
 NARROWER, BOX, ONE_WAY_FIRST, ONE_WAY_LAST = 4, 1, 1, 4
 """Weights of the penalties: narrower tables, boxes, the last column's one-way table in either phase.
