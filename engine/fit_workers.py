@@ -13,7 +13,6 @@ import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 from engine import errors
@@ -55,12 +54,7 @@ class FitWorkers:
     def __enter__(self) -> FitWorkers:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             for child in self._children:
                 child.kill()  # nobody waits for what it is at

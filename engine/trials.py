@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from engine.card import GeneratorCard
-from engine.cells import AdditiveEntities, Cells, CellSource
+from engine.cells import ArrayCells, Cells, CellSource, EntityColumn
 from engine.draws import Draws, StickyDraws
 from engine.errors import PrivacyError
 from engine.fitting import FitOrder, Fitter, needed_tables
@@ -35,7 +35,6 @@ from engine.schema import (
     Measurement,
     ReleaseHeader,
     SyntheticTable,
-    UInt64Array,
 )
 from engine.spec import ReleaseSpec
 from engine.store import Staging
@@ -66,37 +65,6 @@ class Trial:
     tables: dict[ColumnSet, SyntheticTable]
     cards: dict[ColumnSet, GeneratorCard]
     alphabets: dict[str, Alphabet]
-
-
-class ArrayCells:
-    """Counts cells of columns held in memory; each row is one person.
-
-    Parameters
-    ----------
-    codes : mapping of str to ndarray of int64, each of shape (n_rows,)
-    tokens : ndarray of uint64, shape (n_rows, 2)
-    """
-
-    def __init__(self, codes: Mapping[str, Int64Array], tokens: UInt64Array) -> None:
-        self._codes = dict(codes)
-        self._tokens = tokens
-
-    def cells(self, columns: ColumnSet) -> Cells:
-        """Distinct combinations, their rows and the sums of their token lanes."""
-        n = len(self._tokens)
-        key = np.zeros(n, dtype=np.int64)
-        for name in columns:
-            distinct, place = np.unique(self._codes[name], return_inverse=True)
-            key = np.unique(key * len(distinct) + place, return_inverse=True)[1]
-        heads, n_rows = np.unique(key, return_index=True, return_counts=True)[1:]
-        lanes = np.zeros((len(heads), 2), dtype=np.uint64)
-        np.add.at(lanes, key, self._tokens)
-        codes = np.zeros((len(heads), len(columns)), dtype=np.int64)
-        for j, name in enumerate(columns):
-            codes[:, j] = self._codes[name][heads]
-        return Cells(
-            columns=columns, codes=codes, n_rows=n_rows, entities=(AdditiveEntities(lanes=lanes),)
-        )
 
 
 class _Kept:
@@ -169,7 +137,9 @@ def trial_of_rows(
     names = tuple(sorted(codes))
     key = key_of(number)
     draws = draws or StickyDraws(key, VINTAGE, PROFILES["standard"])
-    measured = _one_way(_Kept(ArrayCells(codes, tokens)), names, draws)
+    person = EntityColumn(number=0, tokens=None)
+    source = ArrayCells(dict(codes), n_rows, ((person, tokens),))
+    measured = _one_way(_Kept(source), names, draws)
     header = ReleaseHeader(
         title="trial",
         logical_name="data",
