@@ -13,11 +13,14 @@ from math import isfinite
 
 import numpy as np
 
+from engine.score import Score
 from engine.study import Row, Study
-from engine.utility import Comparison, Score
-from engine.utility_counts import inconsistencies, k_marginals, univariate
-from engine.utility_margins import averaging, margin_gaps, one_way_from_wider, range_errors
-from engine.utility_models import correlations, propensity, regression
+from engine.utility.comparison import Comparison
+from engine.utility.correlations import correlations
+from engine.utility.counts import inconsistencies, k_marginals, univariate
+from engine.utility.margins import averaging, margin_gaps, one_way_from_wider, range_errors
+from engine.utility.propensity import propensity
+from engine.utility.regression import regression
 
 Report = Callable[[str, int, int], None]
 """Called with a measure, and how much of how much of it is done."""

@@ -21,12 +21,12 @@ from engine.scorecard import HEADINGS, figures, lines, markdown, score_all
 from engine.simulation.rules import CENSUS_RULES
 from engine.spec import ReleaseSpec
 from engine.study import Study, read_study
-from engine.utility import compare
-from engine.utility_reading import read_rows, read_tables, released_types
+from engine.utility.comparison import compare
+from engine.utility.reading import read_rows, read_tables, released_types
 
 RELEASES = Path("releases")
-SHARED = {"nist": Path("../shared/nist"), "sd2011": Path("../shared/synthpop")}
-NEEDED = {"nist": ["national2019.csv", "workload.json", "rules.json"], "sd2011": ["SD2011.csv"]}
+SHARED = {"nist-acs": Path("../shared/nist"), "sd2011": Path("../shared/synthpop")}
+NEEDED = {"nist-acs": ["national2019.csv", "workload.json", "rules.json"], "sd2011": ["SD2011.csv"]}
 CENSUS_PEOPLE = 27_253  # as many as in the NIST excerpt
 SEED = 2021
 CLONES = (1, 4, 16, 64)
@@ -164,7 +164,7 @@ def main() -> None:
     """Build, score, print, write."""
     told = arguments()
     data = data_folder(told.study, told.data)
-    study = read_study(RELEASES / f"{told.study}.study.toml", rules_in=data)
+    study = read_study(RELEASES / f"{told.study}.study.toml", beside=[data])
     whole = cloning() if any(row.measure.startswith("cloning.") for row in study.rows) else {}
     by_key = [
         {**measured(told.study, study, data, number), **whole} for number in range(1, told.keys + 1)

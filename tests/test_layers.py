@@ -56,8 +56,10 @@ ZONES = {
     "release": ("planner", "release"),
     "observers": (  # may see both sides; only the top imports them
         *("trials", "attacks", "claims", "cloning"),
-        *("study", "utility", "utility_reading", "utility_counts", "utility_models"),
-        *("utility_margins", "scorecard"),
+        *("study_sections", "study_risks", "study", "score"),
+        *("utility", "utility.comparison", "utility.sampling", "utility.reading", "utility.counts"),
+        *("utility.correlations", "utility.regression", "utility.propensity", "utility.margins"),
+        *("risk", "risk.people", "report", "scorecard"),
     ),
     "queries": (
         *("queries.columns", "queries.router", "queries.result", "queries.session"),

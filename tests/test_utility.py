@@ -16,7 +16,8 @@ from release_fixture import build_release
 from engine.errors import InternalError, SpecError, StoreError
 from engine.schema import column_set
 from engine.scorecard import HEADINGS, figures, lines, markdown, score_all
-from engine.study import (
+from engine.study import Row, Study, read_study
+from engine.study_sections import (
     Binning,
     Correlations,
     Inconsistencies,
@@ -25,17 +26,16 @@ from engine.study import (
     Ranges,
     Regression,
     RegressionGroup,
-    Row,
     Rule,
-    Study,
     Univariate,
-    read_study,
 )
-from engine.utility import Distinct, compare, covering, distinct
-from engine.utility_counts import inconsistencies, k_marginals, univariate
-from engine.utility_margins import averaging, margin_gaps, one_way_from_wider, range_errors
-from engine.utility_models import correlations, propensity, regression, tau_b
-from engine.utility_reading import read_rows, read_tables, released_types
+from engine.utility.comparison import Distinct, compare, covering, distinct
+from engine.utility.correlations import correlations, tau_b
+from engine.utility.counts import inconsistencies, k_marginals, univariate
+from engine.utility.margins import averaging, margin_gaps, one_way_from_wider, range_errors
+from engine.utility.propensity import propensity
+from engine.utility.reading import read_rows, read_tables, released_types
+from engine.utility.regression import regression
 
 RNG_SEED = 5
 BARE = Study(title="", spec="", folder="")
@@ -405,7 +405,7 @@ def test_unknown_keys_of_a_study_are_refused(tmp_path):
 def test_every_row_of_a_study_is_a_figure_that_exists(path, tmp_path):
     pytest.importorskip("sklearn.tree")
     (tmp_path / "rules.json").write_text("[]")
-    study = read_study(path, rules_in=tmp_path)
+    study = read_study(path, beside=[tmp_path])
     assert (path.parent / study.spec).exists()
     told = Study(
         title="",
@@ -434,7 +434,7 @@ def test_every_row_of_a_study_is_a_figure_that_exists(path, tmp_path):
 
 def test_studies_name_columns_of_their_specs():
     for path in STUDIES:
-        study = read_study(path, rules_in=NIST) if (NIST / "rules.json").exists() else None
+        study = read_study(path, beside=[NIST]) if (NIST / "rules.json").exists() else None
         if study is None:
             pytest.skip("the rules are not beside the checkout (../shared/nist)")
         spec = (path.parent / study.spec).read_text()
@@ -513,7 +513,7 @@ nist = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def peers():
-    study = read_study(ROOT / "releases" / "nist.study.toml", rules_in=NIST)
+    study = read_study(ROOT / "releases" / "nist-acs.study.toml", beside=[NIST])
     head = pd.read_csv(NIST / "national2019.csv", nrows=1).columns
     types = {name: "VARCHAR" if name == "PUMA" else "DOUBLE" for name in head}
     original = read_rows(NIST / "national2019.csv", types, nulls=("N",))

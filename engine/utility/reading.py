@@ -1,7 +1,7 @@
 """Reading for scores: all tables of a release, and the rows that they were made from.
 
 Takes the path of a release, or of a CSV or Parquet file with the types of its columns; gives frames for
-`engine.utility.compare`. Rows of the original are CONFIDENTIAL.
+`engine.utility.comparison.compare`. Rows of the original are CONFIDENTIAL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pandas as pd
 import engine.manifest
 from engine.errors import StoreError
 from engine.schema import ColumnSet, column_set, literal, quoted
-from engine.utility import Distinct
+from engine.utility.comparison import Distinct
 
 
 def read_tables(path: Path) -> dict[ColumnSet, Distinct]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from engine.errors import InternalError
 from engine.schema import ColumnSet, column_set
-from engine.study import Binning, Study
+from engine.study import Study
+from engine.study_sections import Binning
 
 Codes = NDArray[np.int32]
 Numbers = NDArray[np.int64]
@@ -96,30 +97,15 @@ class Comparison:
         Values of each column in their order, without the blank.
     groupings : dict of str to Grouping
         Of the columns that the study bins.
+    control : Coded, optional
+        People of the same population whom the tables were not made from.
     """
 
     original: Coded
     tables: Mapping[ColumnSet, Coded]
     values: Mapping[str, NDArray[np.generic]]
     groupings: Mapping[str, Grouping]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Score:
-    """What a measure found.
-
-    Attributes
-    ----------
-    measure : str
-    values : dict of str to float
-        Figures by name.
-    breakdown : DataFrame
-        What they are made of.
-    """
-
-    measure: str
-    values: Mapping[str, float]
-    breakdown: pd.DataFrame
+    control: Coded | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -145,7 +131,11 @@ def distinct(frame: pd.DataFrame) -> Distinct:
 
 
 def compare(
-    original: pd.DataFrame, tables: Mapping[ColumnSet, Distinct], study: Study
+    original: pd.DataFrame,
+    tables: Mapping[ColumnSet, Distinct],
+    study: Study,
+    *,
+    control: pd.DataFrame | None = None,
 ) -> Comparison:
     """Lay synthetic tables beside the original.
 
@@ -155,6 +145,8 @@ def compare(
         One row a record.
     tables : dict of ColumnSet to Distinct
     study : Study
+    control : DataFrame, optional
+        People of the same population whom the tables were not made from.
 
     Raises
     ------
@@ -165,7 +157,12 @@ def compare(
     if strange := {c for columns in tables for c in columns} - set(names):
         raise InternalError(f"the original lacks {', '.join(sorted(strange))}")
     held = {c: [t.frame[c] for columns, t in tables.items() if c in columns] for c in names}
-    values = {c: _values([original[c], *held[c]], study.order.get(c, [])) for c in names if held[c]}
+    known = {c: [] if control is None or c not in control else [control[c]] for c in names}
+    values = {
+        c: _values([original[c], *known[c], *held[c]], study.order.get(c, []))
+        for c in names
+        if held[c]
+    }
     index = {c: pd.Index(v) for c, v in values.items()}
     coded = _coded(distinct(original[list(values)]), index)
     groupings = {
@@ -177,7 +174,13 @@ def compare(
         tables={columns: _coded(tables[columns], index) for columns in order},
         values=values,
         groupings=groupings,
+        control=None if control is None else _control(control, index),
     )
+
+
+def _control(control: pd.DataFrame, index: Mapping[str, pd.Index]) -> Coded:
+    """People of the same population, as codes; columns that they lack are left out."""
+    return _coded(distinct(control[[c for c in index if c in control]]), index)
 
 
 def _plain(column: pd.Series) -> pd.Series:

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.study import Inconsistencies, Marginals, Rule, Univariate
-from engine.utility import Coded, Comparison, Counts, Score, counts, covering
+from engine.score import Score
+from engine.study_sections import Inconsistencies, Marginals, Rule, Univariate
+from engine.utility.comparison import Coded, Comparison, Counts, counts, covering
 
 _ROW = "_row"
 

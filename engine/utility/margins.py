@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.study import Ranges, Univariate
-from engine.utility import Coded, Comparison, Numbers, Score, counts, covering
-from engine.utility_counts import one_way
+from engine.score import Score
+from engine.study_sections import Ranges, Univariate
+from engine.utility.comparison import Coded, Comparison, Numbers, counts, covering
+from engine.utility.counts import one_way
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,169 @@
+"""What evaluations find: scores of utility measures, and risks, each an attack with its baseline and control.
+
+Nouns only. Invariant: a figure that could not be computed is absent from `values` or NaN there, and `why_not` says why;
+never a silent zero. Both kinds are CONFIDENTIAL: breakdowns hold counts of the original.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pandas as pd
+
+WHOLE = ""
+"""Key in `why_not` for a measure as a whole."""
+
+
+def _empty() -> pd.DataFrame:
+    return pd.DataFrame()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """What a figure says: every module of measures and attacks lists its own as `FIGURES`.
+
+    Attributes
+    ----------
+    name : str
+        `measure.value` or `attack.value`.
+    title : str
+        A few words, for tables.
+    words : str
+        One sentence for a reader who does not know the measure.
+    better : str
+        "lower", "higher", or "neither": it is context, not a score.
+    low, high : float
+        Bounds of what it can be.
+    perfect : float or None
+        What a copy of the original scores (utility), or a release that tells nothing (risk).
+    columns : str
+        How many columns it looks at together: "1", "2", "3", "all", or "" where that says nothing.
+    digits : int
+        Digits after the point that are shown.
+    good, poor : float or None
+        At `good` or better the verdict is good, beyond `poor` it is poor; None: only stated.
+    source : str
+        Who says so: paper and section, for the definition and for the thresholds.
+    is_headline : bool
+        It is in the summary.
+    """
+
+    name: str
+    title: str
+    words: str
+    better: Literal["lower", "higher", "neither"]
+    low: float = 0.0
+    high: float = math.inf
+    perfect: float | None = None
+    columns: str = ""
+    digits: int = 3
+    good: float | None = None
+    poor: float | None = None
+    source: str = ""
+    is_headline: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Score:
+    """What a measure found.
+
+    Attributes
+    ----------
+    measure : str
+    values : dict of str to float
+        Figures by name; their direction, bounds and words are in `engine.figures`.
+    breakdown : DataFrame
+        What they are made of.
+    more : dict of str to DataFrame
+        Further tables, for pictures.
+    why_not : dict of str to str
+        Figure -> why it was not computed; `WHOLE`: none of them was.
+    notes : tuple of str
+        What a reader must know: rows left out, columns that are constant, samples taken.
+    """
+
+    measure: str
+    values: Mapping[str, float]
+    breakdown: pd.DataFrame = field(default_factory=_empty)
+    more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    why_not: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rate:
+    """A share of attempts with its 95 % interval (Wilson 1927, doi:10.1080/01621459.1927.10502953).
+
+    Attributes
+    ----------
+    value, low, high : float
+    n : int
+        Attempts.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Risk:
+    """What an attack achieved.
+
+    Attributes
+    ----------
+    attack : str
+    words : str
+        The attack, told: what the attacker holds, wants and does.
+    rate : Rate or None
+        How often it is right about people of the data.
+    baseline : Rate or None
+        How often one is right who guesses without the release.
+    control : Rate or None
+        How often the same attack is right about people whom the release is not made from.
+    values : dict of str to float
+        All figures by name.
+    breakdown : DataFrame
+    more : dict of str to DataFrame
+    why_not : dict of str to str
+    notes : tuple of str
+    """
+
+    attack: str
+    words: str
+    rate: Rate | None = None
+    baseline: Rate | None = None
+    control: Rate | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    breakdown: pd.DataFrame = field(default_factory=_empty)
+    more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    why_not: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def not_computed(measure: str, why: str) -> Score:
+    """Return a score that says why there is none."""
+    return Score(measure=measure, values={}, why_not={WHOLE: why})
+
+
+def wilson(hits: float, n: int, *, z: float = 1.959963984540054) -> Rate | None:
+    """Share of attempts that hit, with its Wilson score interval; None where there was no attempt.
+
+    Parameters
+    ----------
+    hits : float
+        0 to `n`; may be a sum of probabilities.
+    n : int
+    z : float
+        Quantile of the normal distribution; by default for 95 %.
+    """
+    if n <= 0:
+        return None
+    share = hits / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Rate(value=share, low=max(middle - half, 0.0), high=min(middle + half, 1.0), n=n)
