@@ -11,7 +11,8 @@ The main path, each step a module:
     store      one DuckDB file that explains itself              engine.store
     query      SQL over the released tables                      queries.session
 
-`engine.build(spec_or_frame, ...)` runs it all and gives a `Release`. Importing this package loads nothing: public
+`engine.build(spec_or_frame, ...)` runs it all and gives a `Release`; `engine.evaluate(release, data=...)` holds it
+against the data. Importing this package loads nothing: public
 names are resolved when they are first used.
 """
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.api import build, new_key, open, plan
+    from engine.api_evaluate import evaluate
     from engine.errors import (
         BudgetError,
         DamagedRelease,
@@ -47,18 +49,21 @@ __all__ = [
     "StoreError",
     "TablepackError",
     "build",
+    "evaluate",
     "new_key",
     "open",
     "plan",
 ]
-_API = frozenset({"build", "new_key", "open", "plan"})
+_HOMES = {name: "engine.api" for name in ("build", "new_key", "open", "plan")} | {
+    "evaluate": "engine.api_evaluate"
+}
 
 
 def __getattr__(name: str) -> Any:
     """Resolve a public name when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
-    return getattr(import_module("engine.api" if name in _API else "engine.errors"), name)
+    return getattr(import_module(_HOMES.get(name, "engine.errors")), name)
 
 
 def __dir__() -> list[str]:

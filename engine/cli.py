@@ -16,6 +16,7 @@ import typer
 
 from engine import api, doctor, keys
 from engine import detect as detection
+from engine.cli_evaluate import EXAMPLE, evaluate_command
 from engine.console import notes, out, print_answer, print_table, progress_bar
 from engine.errors import SpecError, StoreError
 from engine.exits import run_and_exit
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 key_app = typer.Typer(help="Make keys.", no_args_is_help=True)
 app.add_typer(key_app, name="key")
+app.command("evaluate", epilog=EXAMPLE)(evaluate_command)
 
 SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
 ReleasePath = Annotated[Path, typer.Argument(help="Release file.", metavar="RELEASE")]

@@ -74,10 +74,11 @@ class Result:
 
     def why_not(self) -> dict[str, str]:
         """Return why a figure, or a measure as a whole, was not computed."""
+        found: dict[str, Score | Risk] = {**self.scores, **self.risks}
         return {
             f"{name}.{figure}".rstrip("."): why
-            for name, found in {**self.scores, **self.risks}.items()
-            for figure, why in found.why_not.items()
+            for name, one in found.items()
+            for figure, why in one.why_not.items()
         }
 
 
@@ -101,6 +102,8 @@ class Evaluation:
         What columns are called.
     value_labels : dict of str to dict
         Column -> value as text -> what it is called.
+    notes : tuple of str
+        What a reader must know: how the study was chosen, what of the original was left out.
     seed : int
     version : str
         Of tablepack.
@@ -114,6 +117,7 @@ class Evaluation:
     n_rows: int
     labels: Mapping[str, str] = field(default_factory=dict)
     value_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     seed: int = 0
     version: str = ""
 

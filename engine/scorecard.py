@@ -1,29 +1,18 @@
-"""All measures of a study on one release, and the table that says what was reached over several keys.
+"""The table that says what was reached over several keys.
 
-Takes a `Comparison` and a study; gives figures by name, `measure.value`. Figures of several keys become lines with
-median and worst. Invariant: a figure that was not measured is said to be so, never counted as reached.
+Takes a study and the figures of several keys' releases by name, `measure.value`; gives lines with median and worst.
+Invariant: a figure that was not measured is said to be so, never counted as reached.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-import numpy as np
-
-from engine.score import Score
 from engine.study import Row, Study
-from engine.utility.comparison import Comparison
-from engine.utility.correlations import correlations
-from engine.utility.counts import inconsistencies, k_marginals, univariate
-from engine.utility.margins import averaging, margin_gaps, one_way_from_wider, range_errors
-from engine.utility.propensity import propensity
-from engine.utility.regression import regression
 
-Report = Callable[[str, int, int], None]
-"""Called with a measure, and how much of how much of it is done."""
 HEADINGS = ("measure", "reference", "reach", "median", "worst", "reached")
 
 
@@ -57,59 +46,6 @@ class Line:
         ]
         answer = {True: "yes", False: "no", None: ""}[self.reached]
         return (row.label, row.reference, row.reach, *shown, answer)
-
-
-def score_all(
-    comparison: Comparison,
-    study: Study,
-    rng: np.random.Generator,
-    *,
-    report: Report | None = None,
-) -> dict[str, Score]:
-    """Measure all that a study declares.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    study : Study
-    rng : numpy Generator
-        Draws the random ranges.
-    report : callable, optional
-
-    Returns
-    -------
-    dict of str to Score
-        By name of the measure.
-
-    Raises
-    ------
-    StoreError, SpecError
-        A package is missing; a rule is wrong SQL.
-    """
-    found = [
-        univariate(comparison, study.univariate) if study.univariate else None,
-        correlations(comparison, study.correlations) if study.correlations else None,
-        k_marginals(comparison, study.marginals) if study.marginals else None,
-        regression(comparison, study.regression) if study.regression else None,
-        inconsistencies(comparison, study.inconsistencies) if study.inconsistencies else None,
-        margin_gaps(comparison),
-        one_way_from_wider(comparison, study.univariate) if study.univariate else None,
-        averaging(comparison),
-        range_errors(comparison, study.ranges, rng) if study.ranges else None,
-    ]
-    if study.propensity:
-        told = (lambda done, n: report("propensity", done, n)) if report else None
-        found.append(propensity(comparison, study.propensity, report=told))
-    return {score.measure: score for score in found if score is not None}
-
-
-def figures(scores: Mapping[str, Score]) -> dict[str, float]:
-    """Return the figures of several measures under the names `measure.value`."""
-    return {
-        f"{name}.{value}": figure
-        for name, score in scores.items()
-        for value, figure in score.values.items()
-    }
 
 
 def lines(study: Study, by_key: Sequence[Mapping[str, float]]) -> list[Line]:

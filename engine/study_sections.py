@@ -100,7 +100,7 @@ class Marginals(Section):
     leave_out: tuple[str, ...] = ()
     unbinned: tuple[str, ...] = ()
     most: int = Field(default=2_000, ge=1)
-    shares: tuple[float, ...] = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90)
+    shares: tuple[float, ...] = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 
 class Propensity(Section):

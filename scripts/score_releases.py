@@ -16,8 +16,10 @@ import pandas as pd
 
 from engine.api import read
 from engine.errors import TablepackError
+from engine.evaluation import named
+from engine.measures import score_all
 from engine.schema import literal, quoted
-from engine.scorecard import HEADINGS, figures, lines, markdown, score_all
+from engine.scorecard import HEADINGS, lines, markdown
 from engine.simulation.rules import CENSUS_RULES
 from engine.spec import ReleaseSpec
 from engine.study import Study, read_study
@@ -118,19 +120,19 @@ def score(study: Study, spec: ReleaseSpec, release: Path, what: str) -> dict[str
     types = released_types(release)
     original = read_rows(Path(spec.source.path or ""), types, nulls=null_spellings(spec))
     comparison = compare(original, read_tables(release), study)
-    scores = score_all(comparison, study, np.random.default_rng(SEED), report=show_progress)
+    scores = score_all(comparison, study, seed=SEED, report=show_progress)
     print(f"{what} scored in {time.perf_counter() - start:.1f} s")
     folder = release.parent / "scores"
     folder.mkdir(exist_ok=True)
     for name, found in scores.items():
         found.breakdown.to_csv(folder / f"{name}.csv", index=False)
-    return figures(scores)
+    return named(scores)
 
 
 def show_progress(measure: str, done: int, n: int) -> None:
     """Say on a terminal's line how far it is."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{measure} {done} of {n}" + ("\r\033[K" if done == n else ""))
+        sys.stderr.write(f"\r{measure} {done} of {n}" + ("\r\033[K" if done + 1 == n else ""))
 
 
 def measured(name: str, study: Study, data: Path, number: int) -> dict[str, float]:

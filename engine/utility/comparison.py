@@ -184,22 +184,41 @@ def _control(control: pd.DataFrame, index: Mapping[str, pd.Index]) -> Coded:
 
 
 def _plain(column: pd.Series) -> pd.Series:
-    """A column as numbers (truth values too), times, or texts."""
+    """A column as numbers (truth values too), times, or texts; categoricals of texts stay such."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        is_text = pd.api.types.infer_dtype(column.cat.categories) in ("string", "empty")
+        return column if is_text else _plain(column.astype("object").infer_objects())
     if pd.api.types.is_datetime64_any_dtype(column):
         return column.astype("datetime64[us]")
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
         return column.astype("float64")
-    filled = column.dropna()
-    if len(filled) and filled.map(lambda v: isinstance(v, bool)).all():
+    if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         return column.map({True: 1.0, False: 0.0}).astype("float64")
     return column.astype("object")
 
 
+def _used(column: pd.Series) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    """Categories of a categorical that are used, and each row's place among them, -1 where it is blank."""
+    codes = column.cat.codes.to_numpy(np.int64)
+    is_used = np.bincount(codes + 1, minlength=len(column.cat.categories) + 1)[1:] > 0
+    place = np.append(np.cumsum(is_used) - 1, -1)
+    return column.cat.categories.to_numpy(object)[is_used], place[codes]
+
+
+def _distinct_values(column: pd.Series) -> pd.Series:
+    """Distinct values of a plain column, without the blank."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return pd.Series(_used(column)[0])
+    return pd.Series(pd.unique(column.dropna()))
+
+
 def _values(columns: list[pd.Series], order: list[str]) -> NDArray[np.generic]:
     """All values of a column in their order."""
-    filled = pd.concat([_plain(c).dropna() for c in columns if c.notna().any()] or [columns[0]])
+    plain = [_plain(c) for c in columns]
+    used = [v for c in plain if len(v := _distinct_values(c))]
+    filled = pd.concat(used) if used else plain[0].dropna()
     found = pd.unique(filled)
-    if filled.dtype != object:
+    if pd.api.types.is_numeric_dtype(filled) or pd.api.types.is_datetime64_any_dtype(filled):
         return np.sort(np.asarray(found))
     place = {text: i for i, text in enumerate(order)}
     ordered = sorted(found, key=lambda v: (place.get(v, len(place)), str(v)))
@@ -210,7 +229,12 @@ def _coded(table: Distinct, index: Mapping[str, pd.Index]) -> Coded:
     """A table as codes."""
     codes = {}
     for name in table.frame.columns:
-        found = index[name].get_indexer(pd.Index(_plain(table.frame[name])))
+        plain = _plain(table.frame[name])
+        if isinstance(plain.dtype, pd.CategoricalDtype):
+            used, place = _used(plain)
+            found = np.append(index[name].get_indexer(pd.Index(used, dtype=object)), -1)[place]
+        else:
+            found = index[name].get_indexer(pd.Index(plain))
         codes[name] = np.where(found < 0, len(index[name]), found).astype(np.int32)
     return Coded(columns=column_set(list(codes)), codes=codes, n=table.n, measured=table.measured)
 

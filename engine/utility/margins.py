@@ -5,17 +5,24 @@ Takes a `Comparison`; gives a `Score`. Where margins are locked, a count has one
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.score import Score
+from engine.schema import ColumnSet
+from engine.score import Score, not_computed
 from engine.study_sections import Ranges, Univariate
 from engine.utility.comparison import Coded, Comparison, Numbers, counts, covering
 from engine.utility.counts import one_way
+from engine.utility.margin_figures import FIGURES as FIGURES
+from engine.utility.words import finite, labels, lacking
 
+MOST_RANGES = 20_000
+"""Ranges of one length, at most; shorter ones are left out."""
+_LARGEST_NUMBER = 2.0**52
 Floats = NDArray[np.float64]
 
 
@@ -25,28 +32,37 @@ def margin_gaps(comparison: Comparison) -> Score:
     Returns
     -------
     Score
-        Largest gap in rows: `up_to_2` (of tables of one and two columns), `above_2`, `above_2_on_1`, `above_2_on_2`
-        (by width of the narrower); `share_equal_above_2` of the pairs of tables; broken down by pair.
+        See `FIGURES`; broken down by pair of tables.
     """
     rows = []
     for columns, table in comparison.tables.items():
-        for width in range(1, len(columns)):
-            for fewer in combinations(columns, width):
-                if (narrow := comparison.tables.get(fewer)) is not None:
-                    found = counts(comparison, table, narrow, fewer)
-                    gap = int(np.abs(found.left - found.right).max(initial=0))
-                    rows.append((", ".join(columns), ", ".join(fewer), len(columns), width, gap))
+        for fewer in _narrower(comparison, columns):
+            found = counts(comparison, table, comparison.tables[fewer], fewer)
+            gap = int(np.abs(found.left - found.right).max(initial=0))
+            rows.append((", ".join(columns), ", ".join(fewer), len(columns), len(fewer), gap))
+    if not rows:
+        return not_computed("margins", "no table has the columns of a narrower one and more")
     whole = pd.DataFrame(rows, columns=["table", "narrower", "width", "narrower_width", "gap"])
     above = whole[whole["width"] > 2]
-    values = {
+    figures = {
         "up_to_2": _largest(whole[whole["width"] <= 2]),
         "above_2": _largest(above),
         "above_2_on_1": _largest(above[above["narrower_width"] == 1]),
         "above_2_on_2": _largest(above[above["narrower_width"] == 2]),
-        "share_equal_above_2": float((above["gap"] == 0).mean()),
-        "share_within_1_above_2": float((above["gap"] <= 1).mean()),
+        "share_equal_above_2": float((above["gap"] == 0).mean()) if len(above) else np.nan,
+        "share_within_1_above_2": float((above["gap"] <= 1).mean()) if len(above) else np.nan,
     }
-    return Score(measure="margins", values=values, breakdown=whole)
+    values, why_not = finite(figures, "there is no pair of tables of these widths")
+    return Score(measure="margins", values=values, breakdown=whole, why_not=why_not)
+
+
+def _narrower(comparison: Comparison, columns: ColumnSet) -> list[ColumnSet]:
+    """Tables of some of the columns of a table, but not all; by width, then in the table's order."""
+    if 1 << len(columns) <= len(comparison.tables):
+        subsets = [c for width in range(1, len(columns)) for c in combinations(columns, width)]
+        return [c for c in subsets if c in comparison.tables]
+    own = set(columns)
+    return [c for c in comparison.tables if c and len(c) < len(own) and own.issuperset(c)]
 
 
 def _largest(rows: pd.DataFrame) -> float:
@@ -57,35 +73,54 @@ def _largest(rows: pd.DataFrame) -> float:
 def one_way_from_wider(comparison: Comparison, told: Univariate, *, width: int = 3) -> Score:
     """Error of the counts of one column when they are read from wider tables; counts as in `univariate`.
 
+    Parameters
+    ----------
+    comparison : Comparison
+    told : Univariate
+    width : int
+        Of the wider tables.
+
     Returns
     -------
     Score
-        `rmse` over all tables of `width` columns, their columns and values; `rmse_of_1`: the same counts read from
-        the one-column tables; broken down by table and column.
+        See `FIGURES`; broken down by table and column.
     """
+    name = "one_way_from_wider"
+    if not comparison.original.total:
+        return not_computed(name, "the original has no rows")
     rows, alone = [], []
+    few = {c: _of_column(comparison, c) for c in comparison.values if c not in told.leave_out}
     for columns, table in comparison.tables.items():
-        if len(columns) != width:
-            continue
-        for column in columns:
+        for column in columns if len(columns) == width and table.total else ():
             own = covering(comparison, [column])
-            if column in told.leave_out or own is None:
+            if column not in few or own is None:
                 continue
             squares = []
             for source in (table, own):
-                found = one_way(comparison, source, column, is_known=column in told.known)
+                found = one_way(few[column], source, column, is_known=column in told.known)
                 squares.append(((found.right - found.left) ** 2).astype(np.float64))
             rows.append((", ".join(columns), column, len(squares[0]), squares[0].sum()))
             alone.append(squares[1])
     whole = pd.DataFrame(rows, columns=["table", "column", "n", "squares"])
-    n = whole["n"].sum()
+    whole = whole[whole["n"] > 0].reset_index(drop=True)
+    if not len(whole):
+        return not_computed(name, f"no table has {width} columns of which one is counted")
+    n = int(whole["n"].sum())
     values = {
-        "rmse": float(np.sqrt(whole["squares"].sum() / n)) if n else float("nan"),
-        "rmse_of_1": float(np.sqrt(np.concatenate(alone).mean())) if alone else float("nan"),
+        "rmse": float(np.sqrt(whole["squares"].sum() / n)),
+        "rmse_of_1": float(np.sqrt(np.concatenate(alone).mean())),
         "n": float(n),
     }
     whole["rmse"] = np.sqrt(whole.pop("squares") / whole["n"])
-    return Score(measure="one_way_from_wider", values=values, breakdown=whole)
+    return Score(measure=name, values=values, breakdown=whole)
+
+
+def _of_column(comparison: Comparison, column: str) -> Comparison:
+    """The comparison with the original counted by one column: it is counted against many tables."""
+    size = len(comparison.values[column]) + 1
+    n = _by_code(comparison.original, column, size)
+    codes = {column: np.arange(size, dtype=np.int32)}
+    return replace(comparison, original=Coded(columns=(column,), codes=codes, n=n))
 
 
 def averaging(comparison: Comparison) -> Score:
@@ -96,36 +131,15 @@ def averaging(comparison: Comparison) -> Score:
     Returns
     -------
     Score
-        `rmse_alone` (from the one-column table), `rmse_all` (mean over all tables), `ratio` = all over alone,
-        `sd_alone`, `exact_alone`, `exact_all` (shares of counts hit exactly, the mean rounded), `n`; broken down by
-        column and value.
+        See `FIGURES`; broken down by column and value.
     """
-    parts = []
-    for columns, table in comparison.tables.items():
-        if len(columns) != 1:
-            continue
-        (column,) = columns
-        size = len(comparison.values[column]) + 1
-        truth = _by_code(comparison.original, column, size)
-        shown = [_by_code(t, column, size) for c, t in comparison.tables.items() if column in c]
-        is_measured = np.ones(len(table.n), np.bool_) if table.measured is None else table.measured
-        code = table.codes[column][is_measured]
-        parts.append(
-            pd.DataFrame(
-                {
-                    "column": column,
-                    "code": code,
-                    "tables": len(shown),
-                    "original": truth[code],
-                    "alone": _by_code(table, column, size)[code],
-                    "all": np.mean(shown, axis=0)[code],
-                }
-            )
-        )
-    whole = pd.concat(parts, ignore_index=True)
+    parts = [_averaged(comparison, c[0], t) for c, t in comparison.tables.items() if len(c) == 1]
+    whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if not len(whole):
+        return not_computed("averaging", "no table of one column shows a value")
     alone, together = whole["alone"] - whole["original"], whole["all"] - whole["original"]
     rmse = [float(np.sqrt((error**2).mean())) for error in (alone, together)]
-    values = {
+    figures = {
         "rmse_alone": rmse[0],
         "rmse_all": rmse[1],
         "ratio": rmse[1] / rmse[0] if rmse[0] else float("nan"),
@@ -134,7 +148,33 @@ def averaging(comparison: Comparison) -> Score:
         "exact_all": float((together.round() == 0).mean()),
         "n": float(len(whole)),
     }
-    return Score(measure="averaging", values=values, breakdown=whole)
+    why = {
+        "ratio": "the tables of one column are exact",
+        "sd_alone": "there is one count only",
+    }
+    values, why_not = finite(figures, why)
+    return Score(measure="averaging", values=values, breakdown=whole, why_not=why_not)
+
+
+def _averaged(comparison: Comparison, column: str, table: Coded) -> pd.DataFrame:
+    """Counts of one column: true, from its own table, and the mean over all tables."""
+    size = len(comparison.values[column]) + 1
+    truth = _by_code(comparison.original, column, size)
+    shown = [_by_code(t, column, size) for c, t in comparison.tables.items() if column in c]
+    is_measured = np.ones(len(table.n), np.bool_) if table.measured is None else table.measured
+    code = table.codes[column][is_measured]
+    names = labels(comparison, column)
+    return pd.DataFrame(
+        {
+            "column": column,
+            "code": code,
+            "label": [names[c] for c in code.tolist()],
+            "tables": len(shown),
+            "original": truth[code],
+            "alone": _by_code(table, column, size)[code],
+            "all": np.mean(shown, axis=0)[code],
+        }
+    )
 
 
 def _by_code(table: Coded, column: str, size: int) -> Numbers:
@@ -158,46 +198,74 @@ def range_errors(comparison: Comparison, told: Ranges, rng: np.random.Generator)
     Returns
     -------
     Score
-        `sd` (root mean square of the error) over all tables and ranges, `sd_of_1` from the one-column table, `largest`;
-        broken down by table and length of the range.
+        See `FIGURES`; broken down by table and length of the range.
     """
+    if (why := _no_ranges(comparison, told)) is not None:
+        return not_computed("ranges", why)
     numbers = comparison.values[told.column].astype(np.float64)
-    low, high = _chosen(numbers, told.random, rng)
+    low, high, notes = _chosen(numbers, told.random, rng)
     at = [np.searchsorted(numbers, bound, side="left") for bound in (low, high)]
     size = len(numbers) + 1
     truth = _in_ranges(comparison.original, told.column, size, at)
     parts = []
     for columns, table in comparison.tables.items():
-        if told.column in columns:
+        if told.column in columns and table.total:
             off = _in_ranges(table, told.column, size, at) - truth
             own = pd.DataFrame({"width": len(columns), "length": high - low, "error": off})
             parts.append(own.assign(table=", ".join(columns)))
     whole = pd.concat(parts, ignore_index=True)
     error = whole["error"].astype("float64")
     one = error[whole["width"] == 1]
-    values = {
+    figures = {
         "sd": float(np.sqrt((error**2).mean())),
         "sd_of_1": float(np.sqrt((one**2).mean())) if len(one) else float("nan"),
         "largest": float(error.abs().max()),
         "n": float(len(whole)),
     }
+    values, why_not = finite(figures, "the column has no table of its own")
     squares = whole.assign(sd=error**2).groupby(["width", "table", "length"])["sd"].mean()
-    return Score(measure="ranges", values=values, breakdown=(squares**0.5).reset_index())
+    return Score(
+        measure="ranges",
+        values=values,
+        breakdown=(squares**0.5).reset_index(),
+        why_not=why_not,
+        notes=notes,
+    )
 
 
-def _chosen(numbers: Floats, n_random: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
-    """Bounds (low, high) of the ranges: low is in, high is not."""
+def _no_ranges(comparison: Comparison, told: Ranges) -> str | None:
+    """Why a column has no ranges, or None."""
+    if (why := lacking(comparison, [told.column])) is not None:
+        return why
+    numbers = comparison.values[told.column]
+    if not np.issubdtype(numbers.dtype, np.floating):
+        return "the column whose ranges are counted holds no numbers"
+    if not len(numbers) or not np.isfinite(numbers).all():
+        return "the column whose ranges are counted is blank, or not finite"
+    if np.abs(numbers.astype(np.float64)).max() >= _LARGEST_NUMBER:
+        return "the column whose ranges are counted holds numbers too large for whole ranges"
+    return None
+
+
+def _chosen(
+    numbers: Floats, n_random: int, rng: np.random.Generator
+) -> tuple[Numbers, Numbers, tuple[str, ...]]:
+    """Bounds (low, high) of the ranges, low is in, high is not; and which lengths are left out."""
     first, last = int(np.floor(numbers.min())), int(np.floor(numbers.max())) + 1
-    pairs = set()
+    pairs: set[tuple[int, int]] = set()
+    left_out = 0
     for level in range((last - min(first, 0)).bit_length()):
         length = 1 << level
-        pairs |= {
-            (k * length, (k + 1) * length) for k in range(first // length, -(-last // length))
-        }
+        low, high = first // length, -(-last // length)
+        if high - low > MOST_RANGES:
+            left_out = length
+        else:
+            pairs |= {(k * length, (k + 1) * length) for k in range(low, high)}
     ends = np.sort(rng.integers(first, last + 1, size=(n_random, 2)), axis=1)
     pairs |= {(int(a), int(b)) for a, b in ends if a < b}
     bounds = np.array(sorted(pairs))
-    return bounds[:, 0], bounds[:, 1]
+    notes = (f"ranges of a length up to {left_out:,} are too many, and left out",)
+    return bounds[:, 0], bounds[:, 1], notes if left_out else ()
 
 
 def _in_ranges(table: Coded, column: str, size: int, at: list[Numbers]) -> Numbers:

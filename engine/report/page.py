@@ -1,0 +1,273 @@
+"""The report as one HTML page: nothing is fetched, nothing runs but a box that filters long tables.
+
+Takes an `Evaluation`; gives HTML. Names and values are hostile text: the template escapes all of it. The page's own
+policy forbids every request. Invariant: the same evaluation gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from engine.errors import StoreError
+from engine.evaluation import Evaluation, Result
+from engine.report.document import is_publishable, rounded
+from engine.report.drawing import drawn_alike
+from engine.report.grids import Grid, cell, every_table, grid, shown, worst_first
+from engine.report.improvement import improvements
+from engine.report.naming import names_of
+from engine.report.picture import Group, Picture
+from engine.report.pictures import groups_of, improvement_picture
+from engine.report.verdicts import NO_SECTION, Catalogue, Line, Verdict, lines
+from engine.score import Rate, Risk, Score
+
+VERDICTS: tuple[Verdict, ...] = ("good", "fair", "poor", "only stated", "not computed")
+MOST_LISTED = 2_000
+"""Tables of a release that are listed."""
+MOST_OF_A_KIND = 3
+"""Pictures of one kind where several subjects are shown."""
+MEASURES = {
+    "univariate": "Counts of single columns",
+    "correlations": "Correlations of pairs",
+    "marginals": "k-marginals",
+    "propensity": "Propensity: a tree on every table",
+    "regression": "Regression by group",
+    "components": "Principal components",
+    "inconsistencies": "Records that cannot be",
+    "tables": "pMSE and S_pMSE of tables",
+    "models": "Propensity: models on the widest table",
+    "distributions": "Distribution functions",
+    "estimates": "Estimates and their intervals",
+    "learning": "Learners",
+    "gaps": "Group gaps",
+    "density_rmse": "RMSE of densities",
+    "margins": "Agreement between tables",
+    "one_way_from_wider": "Counts read from wider tables",
+    "averaging": "What averaging over tables gains",
+    "ranges": "Ranges",
+    "uniques": "Uniques",
+    "apparent_match": "Apparent match",
+    "attribution": "Attribution by keys",
+    "identification": "Identification",
+    "linkage": "Record linkage",
+    "inference": "Inference",
+}
+"""Titles of measures and attacks; others are shown by their names."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """One measure, or attack, as the page shows it.
+
+    Attributes
+    ----------
+    title, words : str
+    lines : tuple of Line
+    rates : tuple of (str, str)
+        Which rate, and it with its interval.
+    notes : tuple of str
+    breakdown : Grid or None
+    is_risk : bool
+    """
+
+    title: str
+    words: str
+    lines: tuple[Line, ...]
+    rates: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    breakdown: Grid | None
+    is_risk: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One subject as the page shows it.
+
+    Attributes
+    ----------
+    place : str
+        Anchor.
+    result : Result
+    headlines : tuple of Line
+    undeclared : tuple of str
+        Titles of headline figures that the study does not declare.
+    tally : tuple of (verdict, int)
+    groups : tuple of Group
+    tables : Grid
+    measures : tuple of Measured
+    """
+
+    place: str
+    result: Result
+    headlines: tuple[Line, ...]
+    undeclared: tuple[str, ...]
+    tally: tuple[tuple[Verdict, int], ...]
+    groups: tuple[Group, ...]
+    tables: Grid
+    measures: tuple[Measured, ...]
+
+
+def page(
+    evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
+) -> str:
+    """Return the report.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    publishable : bool
+        A short one of rounded scores, without anything of the original.
+    catalogue : dict of str to Figure, optional
+        As for `engine.report.verdicts.lines`.
+
+    Raises
+    ------
+    StoreError
+        A package is missing.
+    """
+    told = lines(evaluation, catalogue)
+    by_subject = {
+        r.subject.name: [line for line in told if line.subject == r.subject.name]
+        for r in evaluation.results
+    }
+    if publishable:
+        return _rendered(
+            "publishable.html.j2", evaluation, parts=_public_parts(evaluation, by_subject)
+        )
+    found = improvements(told)
+    with drawn_alike():
+        versus = improvement_picture(found) if len(evaluation.results) > 1 else None
+        parts = [
+            _part(i, result, by_subject[result.subject.name], evaluation)
+            for i, result in enumerate(evaluation.results)
+        ]
+    side_by_side = _side_by_side(by_subject) if len(parts) > 1 else []
+    return _rendered(
+        "report.html.j2", evaluation, parts=parts, versus=versus, side_by_side=side_by_side
+    )
+
+
+def _side_by_side(by_subject: Mapping[str, Sequence[Line]]) -> list[tuple[Line, ...]]:
+    """Lines of all subjects for every headline figure that any of them has."""
+    headlines = [[one for one in told if one.figure.is_headline] for told in by_subject.values()]
+    rows = zip(*headlines, strict=True)  # headline figures have a line in every subject
+    return [row for row in rows if any(line.value is not None for line in row)]
+
+
+def _part(number: int, result: Result, told: Sequence[Line], evaluation: Evaluation) -> Part:
+    """One subject."""
+    headlines = [line for line in told if line.figure.is_headline]
+    most = MOST_OF_A_KIND if len(evaluation.results) > 1 else None
+    declared = tuple(line for line in headlines if line.why != NO_SECTION)
+    tally = Counter(line.verdict for line in declared)
+    return Part(
+        place=f"s{number + 1}",
+        result=result,
+        headlines=declared,
+        undeclared=tuple(line.title for line in headlines if line.why == NO_SECTION),
+        tally=tuple((v, tally[v]) for v in VERDICTS if tally[v]),
+        groups=tuple(groups_of(result, names_of(evaluation), most=most)),
+        tables=grid(every_table(result), most=MOST_LISTED),
+        measures=tuple(_measures(result, told)),
+    )
+
+
+def _measures(result: Result, told: Sequence[Line]) -> list[Measured]:
+    """Every measure and attack that ran."""
+    found: Mapping[str, Score | Risk] = {**result.scores, **result.risks}
+    return [
+        Measured(
+            title=MEASURES.get(name, name.replace("_", " ")),
+            words=getattr(one, "words", ""),
+            lines=tuple(line for line in told if line.measure == name),
+            rates=_rates(one),
+            notes=one.notes,
+            breakdown=grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
+            is_risk=name in result.risks,
+        )
+        for name, one in found.items()
+    ]
+
+
+def _rates(one: Score | Risk) -> tuple[tuple[str, str], ...]:
+    """Rates of an attack in words."""
+    if not isinstance(one, Risk):
+        return ()
+    told = (
+        ("right about people of the data", one.rate),
+        ("right by guessing, without the release", one.baseline),
+        ("right about strangers, whom it was not made from", one.control),
+    )
+    return tuple((words, rate_text(rate)) for words, rate in told)
+
+
+def rate_text(rate: Rate | None) -> str:
+    """Return a rate with its interval: "12.0 % (11.2 to 12.9 %, of 5,000)"."""
+    if rate is None:
+        return "not computed"
+    low, high = (f"{100 * end:.1f}" for end in (rate.low, rate.high))
+    return f"{100 * rate.value:.1f} % ({low} to {high} %, of {rate.n:,})"
+
+
+def _public_parts(
+    evaluation: Evaluation, by_subject: Mapping[str, Sequence[Line]]
+) -> list[dict[str, Any]]:
+    """What may be published of each subject."""
+    return [
+        {
+            "name": result.subject.name,
+            "kind": result.subject.kind,
+            "hash": result.subject.content_hash,
+            "rows": [
+                (line, cell(rounded(line.value)), cell(rounded(line.scale)))
+                for line in by_subject[result.subject.name]
+                if is_publishable(line)
+            ],
+        }
+        for result in evaluation.results
+    ]
+
+
+def _rendered(template: str, evaluation: Evaluation, **told: object) -> str:
+    """Fill a template of this package."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError:
+        raise StoreError("reports need Jinja: pip install 'tablepack[evaluate]'") from None
+    environment = Environment(
+        loader=PackageLoader("engine.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {"shown": shown, "cell": cell, "grid": grid}
+    script = _packaged("filter.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+    def drawn(picture: Picture) -> Markup:
+        # Written by `svg_of`, which escapes every text in it.
+        return Markup(picture.svg)  # noqa: S704
+
+    environment.filters["drawn"] = drawn
+    return environment.get_template(template).render(
+        evaluation=evaluation,
+        notes=evaluation.notes,
+        style=Markup(_packaged("report.css")),  # noqa: S704
+        script=Markup(script),  # noqa: S704
+        digest=digest,
+        sample=f"{100 * evaluation.share:g} %",
+        **told,
+    )
+
+
+def _packaged(name: str) -> str:
+    """A text file of this package."""
+    return resources.files("engine.report").joinpath(name).read_text("utf-8")

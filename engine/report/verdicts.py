@@ -1,0 +1,199 @@
+"""What a figure is worth, in words: its value beside thresholds and beside a sample of the original.
+
+Takes an `Evaluation` and the catalogue of figures; gives a `Line` a figure and subject. Invariant: a figure that is
+absent, or not a number, is "not computed" with a reason, never good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+from engine.evaluation import Evaluation, Result
+from engine.score import WHOLE, Figure, Risk, Score
+
+Catalogue = Mapping[str, Figure]
+Verdict = Literal["good", "fair", "poor", "only stated", "not computed"]
+DIRECTION = {
+    "lower": "lower is better",
+    "higher": "higher is better",
+    "neither": "context, neither is better",
+}
+NO_SECTION = "the study does not declare it"
+NO_REASON = "the measure gave no figure and no reason"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One figure of one subject.
+
+    Attributes
+    ----------
+    subject : str
+    figure : Figure
+    is_risk : bool
+        It belongs to an attack.
+    value : float or None
+        None: not computed.
+    scale : float or None
+        The same figure of a sample of the original.
+    reach : str
+        What the study wants it to reach: "<= 0.3"; empty: the catalogue's thresholds count.
+    verdict : str
+    why : str
+        Why it was not computed, else empty.
+    """
+
+    subject: str
+    figure: Figure
+    is_risk: bool
+    value: float | None
+    scale: float | None
+    reach: str
+    verdict: Verdict
+    why: str
+
+    @property
+    def measure(self) -> str:
+        """Name of the measure, or attack."""
+        return self.figure.name.partition(".")[0]
+
+    @property
+    def title(self) -> str:
+        """What the figure is called, with a capital letter unless it begins with a symbol."""
+        first, *rest = self.figure.title.split(" ")
+        is_word = first.isalpha() and first.islower()
+        return " ".join([first.capitalize() if is_word else first, *rest])
+
+    @property
+    def direction(self) -> str:
+        """Which direction is good, in words."""
+        return DIRECTION[self.figure.better]
+
+    @property
+    def threshold(self) -> str:
+        """What is good and what is poor, in words."""
+        if self.reach:
+            return f"{_sign(self.reach)} (the study)"
+        below, above = ("≤", ">") if self.figure.better == "lower" else ("≥", "<")
+        told = [] if self.figure.good is None else [f"good {below} {self.figure.good:g}"]
+        told += [] if self.figure.poor is None else [f"poor {above} {self.figure.poor:g}"]
+        return ", ".join(told) if self.figure.better != "neither" else ""
+
+
+def _sign(reach: str) -> str:
+    """A threshold with typographic signs."""
+    return reach.replace("<=", "≤").replace(">=", "≥")
+
+
+def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Line]:
+    """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    catalogue : dict of str to Figure, optional
+        By default that of all measures and attacks; a figure that it lacks is only stated.
+    """
+    known = catalogue if catalogue is not None else _whole_catalogue()
+    reaches = {row.measure: row.reach for row in reversed(evaluation.study.rows) if row.reach}
+    return [line for result in evaluation.results for line in _of_result(result, known, reaches)]
+
+
+def _whole_catalogue() -> Catalogue:
+    """The figures of all measures and attacks; they are loaded for it."""
+    from engine.figures import FIGURES
+
+    return FIGURES
+
+
+def _of_result(result: Result, catalogue: Catalogue, reaches: Mapping[str, str]) -> list[Line]:
+    """Lines of one subject."""
+    found: dict[str, Score | Risk] = {**result.scores, **result.risks}
+    names = [name for name, figure in catalogue.items() if _is_told(figure, found)]
+    known = set(names)
+    extra = [
+        f"{measure}.{value}"
+        for measure, one in found.items()
+        for value in (*one.values, *one.why_not)
+        if value != WHOLE and f"{measure}.{value}" not in known
+    ]
+    return [
+        _line(result, catalogue.get(name) or _unknown(name), reaches.get(name, ""))
+        for name in (*names, *dict.fromkeys(extra))
+    ]
+
+
+def _is_told(figure: Figure, found: Mapping[str, Score | Risk]) -> bool:
+    """Whether a figure of the catalogue has a line: its measure ran, or it is a headline."""
+    return figure.is_headline or figure.name.partition(".")[0] in found
+
+
+def _unknown(name: str) -> Figure:
+    """What stands for a figure that the catalogue lacks."""
+    title = name.partition(".")[2].replace("_", " ")
+    return Figure(name=name, title=title, words="", better="neither")
+
+
+def _line(result: Result, figure: Figure, reach: str) -> Line:
+    """One line."""
+    measure, _, value = figure.name.partition(".")
+    one: Score | Risk | None = result.scores.get(measure) or result.risks.get(measure)
+    shown = one.values.get(value) if one is not None else None
+    if shown is not None and not isfinite(shown):
+        shown = None
+    sampled = result.scale[measure].values.get(value) if measure in result.scale else None
+    return Line(
+        subject=result.subject.name,
+        figure=figure,
+        is_risk=measure in result.risks,
+        value=shown,
+        scale=sampled if sampled is not None and isfinite(sampled) else None,
+        reach=reach,
+        verdict=verdict(figure, shown, reach),
+        why="" if shown is not None else _why(one, value),
+    )
+
+
+def _why(one: Score | Risk | None, value: str) -> str:
+    """Why there is no figure."""
+    if one is None:
+        return NO_SECTION
+    return one.why_not.get(value) or one.why_not.get(WHOLE) or NO_REASON
+
+
+def verdict(figure: Figure, value: float | None, reach: str = "") -> Verdict:
+    """Return what a figure is worth.
+
+    What a study wants reached counts for good in the place of the catalogue's threshold; a figure that misses it is
+    fair if the catalogue has a threshold for poor and it is not beyond that one, else poor.
+
+    Parameters
+    ----------
+    figure : Figure
+    value : float or None
+    reach : str
+        "<= 0.3" or ">= 960"; empty: thresholds of the figure.
+    """
+    if value is None or not isfinite(value):
+        return "not computed"
+    is_beyond = figure.poor is not None and _is_worse(figure, value, figure.poor)
+    if reach:
+        sign, _, bound = reach.partition(" ")
+        reached = value <= float(bound) if sign == "<=" else value >= float(bound)
+        short: Verdict = "poor" if figure.poor is None or is_beyond else "fair"
+        return "good" if reached else short
+    if figure.better == "neither" or (figure.good is None and figure.poor is None):
+        return "only stated"
+    if is_beyond:
+        return "poor"
+    if figure.good is not None and not _is_worse(figure, value, figure.good):
+        return "good"
+    return "fair"
+
+
+def _is_worse(figure: Figure, value: float, threshold: float) -> bool:
+    """Whether a value lies on the bad side of a threshold."""
+    return value > threshold if figure.better == "lower" else value < threshold

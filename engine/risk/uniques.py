@@ -1,0 +1,315 @@
+"""Unique records that a release repeats: replicated uniques of keys, and whole records that are in both.
+
+Takes a `Comparison` and what attackers know; gives a `Risk`. Definitions: replicated uniques as in synthpop 1.9
+(Raab, Nowok, Dibben, arXiv:2406.16826: UiO, UiS, UiOiS, repU); unique exact matches as in NIST's SDNIST.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from engine.risk.matching import KeySet, groups, key_sets, shown_of, totals, unseen, usable
+from engine.risk.people import strangers, widest
+from engine.score import WHOLE, Figure, Rate, Risk, wilson
+from engine.study_risks import Risks
+from engine.utility.comparison import Coded, Comparison, covering
+
+NAME = "uniques"
+WORDS = (
+    "The attacker knows the quasi-identifiers of a person who is the only one with them, and finds a released record "
+    "that is the only one with them, too. He concludes that the person is in the data and that this record is theirs. "
+    "The rate is the share of all people for whom both are so."
+)
+_OF_KEYS = ("replicated", "replicated_of_synthetic", "in_original", "found_uniques")
+_OF_RECORDS = ("exact_matches", "exact_match", "exact_replicated")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    """Uniques of one set of columns, as counts.
+
+    Attributes
+    ----------
+    n_original, n_synthetic : int
+        Rows.
+    unique_original, unique_synthetic : int
+        Records that are unique in their table.
+    replicated : int
+        Unique in both.
+    in_original : int
+        Unique in the synthetic table and present in the original.
+    found : int
+        Unique in the original and present in the synthetic table.
+    """
+
+    n_original: int
+    n_synthetic: int
+    unique_original: int
+    unique_synthetic: int
+    replicated: int
+    in_original: int
+    found: int
+
+
+def uniques(comparison: Comparison, told: Risks, rng: np.random.Generator) -> Risk:
+    """Count unique records that the release repeats, on the known columns and on all columns of the widest table.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    told : Risks
+        Its quasi-identifiers, and every set in `keys`.
+    rng : numpy Generator
+        Splits the original for the control.
+
+    Returns
+    -------
+    Risk
+        `FIGURES`; broken down by set of columns. Where no table has all quasi-identifiers, the figures are those of the
+        worst table among those with most of them, and the notes say so.
+    """
+    table = widest(comparison)
+    if table is None or not table.total or not comparison.original.total:
+        why = "the original, or every table, has no rows"
+        return Risk(attack=NAME, words=WORDS, why_not={WHOLE: why})
+    rows, notes, worst = _of_keys(comparison, told)
+    values, why_not = _key_figures(worst)
+    found = _counted(comparison, table, table.columns)
+    is_whole = len(table.columns) == len(comparison.values)
+    rows.append(("whole records" if is_whole else "widest table", table.columns, table, found))
+    values, why_not, notes = _with_records(comparison, table, found, values, why_not, notes)
+    rate = None if worst is None else wilson(worst[1].replicated, worst[1].n_original)
+    control, said = (None, []) if worst is None else _control(comparison, worst[0], rng)
+    return Risk(
+        attack=NAME,
+        words=WORDS,
+        rate=rate,
+        control=control,
+        values=values,
+        breakdown=_breakdown(rows),
+        why_not=why_not,
+        notes=(*notes, *said),
+    )
+
+
+_Row = tuple[str, KeySet, Coded, _Found]
+
+
+def _of_keys(
+    comparison: Comparison, told: Risks
+) -> tuple[list[_Row], list[str], tuple[KeySet, _Found] | None]:
+    """Uniques of every set of known columns; the worst of the quasi-identifiers' own sets."""
+    rows: list[_Row] = []
+    notes: list[str] = []
+    worst: tuple[KeySet, _Found] | None = None
+    for i, keys in enumerate(key_sets(told)):
+        shown = shown_of(comparison, keys)
+        sets = usable(comparison, shown)
+        notes += unseen(keys, shown) if i == 0 else []
+        if i and (sets != [keys]):
+            notes.append(f"no table has {', '.join(keys)} together: not looked at")
+            continue
+        if i == 0 and sets and sets != [shown]:
+            n = len(sets[0])
+            notes.append(
+                f"no table has all {len(shown)} quasi-identifiers: attacked through those with {n}, the worst counts"
+            )
+        for chosen in sets:
+            table = covering(comparison, chosen)
+            if table is None or not table.total:
+                continue
+            found = _counted(comparison, table, chosen)
+            rows.append(("quasi-identifiers" if i == 0 else "further keys", chosen, table, found))
+            if i == 0 and (worst is None or found.replicated > worst[1].replicated):
+                worst = chosen, found
+    return rows, notes, worst
+
+
+def _counted(comparison: Comparison, table: Coded, columns: KeySet) -> _Found:
+    """Count the uniques of some columns of one table."""
+    group = groups(comparison, comparison.original, table, columns)
+    original = totals(group.left, comparison.original.n, group.size)
+    synthetic = totals(group.right, table.n, group.size)
+    once_original, once_synthetic = original == 1, synthetic == 1
+    return _Found(
+        n_original=comparison.original.total,
+        n_synthetic=table.total,
+        unique_original=int(once_original.sum()),
+        unique_synthetic=int(once_synthetic.sum()),
+        replicated=int((once_original & once_synthetic).sum()),
+        in_original=int((once_synthetic & (original > 0)).sum()),
+        found=int((once_original & (synthetic > 0)).sum()),
+    )
+
+
+def _key_figures(
+    worst: tuple[KeySet, _Found] | None,
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Figures of the quasi-identifiers, or why there are none."""
+    if worst is None:
+        why = "no table shows any of the quasi-identifiers, or those that do are empty"
+        return {}, dict.fromkeys((*_OF_KEYS, "unique_original", "unique_synthetic"), why)
+    found = worst[1]
+    return {
+        "replicated": 100 * found.replicated / found.n_original,
+        "replicated_of_synthetic": 100 * found.replicated / found.n_synthetic,
+        "in_original": 100 * found.in_original / found.n_synthetic,
+        "found_uniques": 100 * found.found / found.n_original,
+        "unique_original": 100 * found.unique_original / found.n_original,
+        "unique_synthetic": 100 * found.unique_synthetic / found.n_synthetic,
+    }, {}
+
+
+def _with_records(
+    comparison: Comparison,
+    table: Coded,
+    found: _Found,
+    values: dict[str, float],
+    why_not: dict[str, str],
+    notes: list[str],
+) -> tuple[dict[str, float], dict[str, str], list[str]]:
+    """Add the figures of whole records, where a table has all released columns."""
+    n, every = len(table.columns), len(comparison.values)
+    if n < every:
+        why = f"no table has all {every} released columns (the widest has {n}): whole records are nowhere"
+        return values, {**why_not, **dict.fromkeys(_OF_RECORDS, why)}, notes
+    exact = {
+        "exact_matches": float(found.found),
+        "exact_match": 100 * found.found / found.n_original,
+        "exact_replicated": 100 * found.replicated / found.n_original,
+    }
+    return {**values, **exact}, why_not, [*notes, f"whole records: the {n} columns that both have"]
+
+
+def _control(
+    comparison: Comparison, keys: KeySet, rng: np.random.Generator
+) -> tuple[Rate | None, list[str]]:
+    """The same of people whom the tables are not made from; who they are, in words."""
+    others, who = strangers(comparison, rng)
+    table = covering(others, keys)
+    if table is None or not others.original.total or shown_of(others, keys) != keys:
+        return None, ["no control: the control rows lack some of the columns, or are none"]
+    found = _counted(others, table, keys)
+    return wilson(found.replicated, found.n_original), [f"control: {who}"]
+
+
+def _breakdown(rows: list[_Row]) -> pd.DataFrame:
+    """One row a set of columns."""
+    listed: list[dict[str, Any]] = []
+    for what, columns, table, found in rows:
+        listed.append(
+            {
+                "what": what,
+                "columns": ", ".join(columns),
+                "table": ", ".join(table.columns),
+                "unique in original": found.unique_original,
+                "unique in synthetic": found.unique_synthetic,
+                "unique in both": found.replicated,
+                "unique in synthetic, in original": found.in_original,
+                "unique in original, in synthetic": found.found,
+                "replicated % of original": 100 * found.replicated / found.n_original,
+                "replicated % of synthetic": 100 * found.replicated / max(found.n_synthetic, 1),
+            }
+        )
+    return pd.DataFrame(listed)
+
+
+_SYNTHPOP = "synthpop 1.9, disclosure(); Raab, Nowok, Dibben, arXiv:2406.16826"
+_SDNIST = "NIST SDNIST 2, unique exact matches; Francis, arXiv:2403.08463, Table 3"
+FIGURES = (
+    Figure(
+        name=f"{NAME}.replicated",
+        title="replicated uniques, % of the original",
+        words="Share of people unique on the quasi-identifiers whose combination is also unique in the release.",
+        better="lower",
+        high=100,
+        perfect=0,
+        digits=2,
+        good=0.5,
+        poor=5,
+        source=f"{_SYNTHPOP} (repU, % of the original's rows); <= 0.5 good, > 5 poor: this project's own gates",
+        is_headline=True,
+    ),
+    Figure(
+        name=f"{NAME}.replicated_of_synthetic",
+        title="replicated uniques, % of the synthetic rows",
+        words="The same count held against the number of synthetic rows, as synthpop did before September 2025.",
+        better="lower",
+        high=100,
+        perfect=0,
+        digits=2,
+        source=_SYNTHPOP,
+    ),
+    Figure(
+        name=f"{NAME}.in_original",
+        title="unique synthetic rows that are in the original, %",
+        words="Share of synthetic rows that are unique on the quasi-identifiers and match at least one person.",
+        better="lower",
+        high=100,
+        digits=2,
+        source=_SYNTHPOP,
+    ),
+    Figure(
+        name=f"{NAME}.found_uniques",
+        title="unique people whose keys are in the release, %",
+        words="Share of people who are unique on the quasi-identifiers and whose combination the release shows.",
+        better="lower",
+        high=100,
+        digits=2,
+        source=f"{_SYNTHPOP} (UiOiS)",
+    ),
+    Figure(
+        name=f"{NAME}.unique_original",
+        title="unique people, %",
+        words="Share of people whom the quasi-identifiers single out in the original: what there is to find.",
+        better="neither",
+        high=100,
+        digits=2,
+        source=f"{_SYNTHPOP} (UiO)",
+    ),
+    Figure(
+        name=f"{NAME}.unique_synthetic",
+        title="unique synthetic rows, %",
+        words="Share of synthetic rows that the quasi-identifiers single out.",
+        better="neither",
+        high=100,
+        digits=2,
+        source=f"{_SYNTHPOP} (UiS)",
+    ),
+    Figure(
+        name=f"{NAME}.exact_matches",
+        title="unique exact matches",
+        words="People who are unique on all columns and whose whole record is in the release.",
+        better="lower",
+        perfect=0,
+        columns="all",
+        digits=0,
+        source=_SDNIST,
+    ),
+    Figure(
+        name=f"{NAME}.exact_match",
+        title="unique exact matches, % of the original",
+        words="Share of people who are unique on all columns and whose whole record is in the release.",
+        better="lower",
+        high=100,
+        perfect=0,
+        columns="all",
+        digits=2,
+        source=_SDNIST,
+    ),
+    Figure(
+        name=f"{NAME}.exact_replicated",
+        title="whole records unique in both, % of the original",
+        words="Share of people whose whole record is unique in the original and unique in the release.",
+        better="lower",
+        high=100,
+        perfect=0,
+        columns="all",
+        digits=2,
+        source=_SYNTHPOP,
+    ),
+)

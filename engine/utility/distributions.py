@@ -1,0 +1,124 @@
+"""How near the distributions of single ordered columns are: empirical distribution functions, U_m and U_a.
+
+Takes a `Comparison` and a section of a study; gives a `Score`. Definition: Woo et al., "Global measures of data utility
+for microdata masked for disclosure limitation", doi:10.29012/jpc.v1i1.568, section 3.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.score import Figure, Score, not_computed
+from engine.study_sections import Distributions
+from engine.utility.comparison import Coded, Comparison, covering
+
+Floats = NDArray[np.float64]
+NAME = "distributions"
+_BREAKDOWN = ["column", "u_m", "u_a", "blanks_original", "blanks_synthetic"]
+
+
+def distributions(comparison: Comparison, told: Distributions) -> Score:
+    """Compare the distribution functions of ordered columns, each from the smallest table that has it.
+
+    Blanks have no place in an order: they are left out of both functions, and their shares are in the breakdown.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    told : Distributions
+        Texts may be named; they are ordered as the study says.
+
+    Returns
+    -------
+    Score
+        `median_u_m`, `largest_u_m`, `median_u_a`, `largest_u_a`, `n`; broken down by column.
+    """
+    ordered = [c for c, v in comparison.values.items() if v.dtype != object]
+    rows, notes = [], []
+    for column in dict.fromkeys(told.columns or ordered):
+        table = None if column not in comparison.values else covering(comparison, [column])
+        if table is None:
+            notes.append(f"{column}: no table has it")
+            continue
+        size = len(comparison.values[column]) + 1
+        original, synthetic = (
+            _counted(side, column, size) for side in (comparison.original, table)
+        )
+        if not original[:-1].sum() or not synthetic[:-1].sum():
+            notes.append(f"{column}: one side has no value of it")
+            continue
+        blanks = (float(n[-1] / n.sum()) for n in (original, synthetic))
+        rows.append((column, *apart(original[:-1], synthetic[:-1]), *blanks))
+    if not rows:
+        why = "no ordered column has values on both sides" + "".join(f"; {n}" for n in notes)
+        return not_computed(NAME, why)
+    whole = pd.DataFrame(rows, columns=_BREAKDOWN)
+    values = {
+        "median_u_m": float(whole["u_m"].median()),
+        "largest_u_m": float(whole["u_m"].max()),
+        "median_u_a": float(whole["u_a"].median()),
+        "largest_u_a": float(whole["u_a"].max()),
+        "n": float(len(whole)),
+    }
+    return Score(measure=NAME, values=values, breakdown=whole, notes=tuple(notes))
+
+
+def apart(original: Floats, synthetic: Floats) -> tuple[float, float]:
+    """Return U_m and U_a: the largest, and the mean squared, difference of two distribution functions.
+
+    Parameters
+    ----------
+    original, synthetic : ndarray of float64, shape (n_values,)
+        Records of each value, in their order; each has at least one.
+
+    Notes
+    -----
+    The mean is over the records of both sides, as in the paper. U_m is the statistic of Kolmogorov and Smirnov.
+    """
+    difference = np.cumsum(original) / original.sum() - np.cumsum(synthetic) / synthetic.sum()
+    both = original + synthetic
+    largest = float(np.abs(difference).max())
+    return largest, float((both * difference**2).sum() / both.sum())
+
+
+def _counted(side: Coded, column: str, size: int) -> Floats:
+    """Records of each value, and last of the blank."""
+    return np.bincount(side.codes[column], side.n.astype(np.float64), size).astype(np.float64)
+
+
+_WOO = "Woo et al. 2009, doi:10.29012/jpc.v1i1.568, section 3.3"
+_U_M = "largest difference of the two distribution functions of a column"
+_U_A = "mean squared difference of the two distribution functions of a column, over all records"
+
+
+def _figure(name: str, title: str, words: str, digits: int, is_headline: bool = False) -> Figure:
+    return Figure(
+        name=f"{NAME}.{name}",
+        title=title,
+        words=words,
+        better="lower",
+        high=1.0,
+        perfect=0.0,
+        columns="1",
+        digits=digits,
+        source=_WOO,
+        is_headline=is_headline,
+    )
+
+
+FIGURES: tuple[Figure, ...] = (
+    _figure("median_u_m", "U_m, median", f"Median over the columns of the {_U_M}.", 4),
+    _figure("largest_u_m", "U_m, largest", f"Largest over the columns of the {_U_M}.", 4, True),
+    _figure("median_u_a", "U_a, median", f"Median over the columns of the {_U_A}.", 6),
+    _figure("largest_u_a", "U_a, largest", f"Largest over the columns of the {_U_A}.", 6),
+    Figure(
+        name=f"{NAME}.n",
+        title="ordered columns compared",
+        words="How many columns the distribution functions are of.",
+        better="neither",
+        columns="1",
+        digits=0,
+    ),
+)

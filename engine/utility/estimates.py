@@ -1,0 +1,333 @@
+"""What an analyst concludes: estimates and their intervals from synthetic tables, against those from the original.
+
+Takes comparisons (one for each of m synthetic sets of the same original) and estimates of a study; gives a `Score`.
+Definitions: combining rules of Reiter, "Inference for partially synthetic, public use microdata sets", Survey
+Methodology 29 (2003), 181-188; overlap of intervals: Drechsler and Reiter 2009 (1) and Snoke et al. 2018 (2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.errors import StoreError
+from engine.score import Figure, Score, not_computed
+from engine.study_sections import Estimate
+from engine.utility.comparison import Coded, Comparison, covering
+
+Floats = NDArray[np.float64]
+NAME = "estimates"
+_LEVEL = 0.975
+_NORMAL = 1.959963984540054
+_DAY = 86_400_000_000
+"""Microseconds."""
+_ROUNDING = 1e-12
+_BREAKDOWN = [
+    *("name", "kind", "original", "se_original", "low_original", "high_original"),
+    *("synthetic", "se_synthetic", "df", "low_synthetic", "high_synthetic"),
+    *("overlap", "overlap_signed", "difference", "covers"),
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Combined:
+    """What m synthetic sets say together.
+
+    Attributes
+    ----------
+    q : float
+        Mean of the estimates.
+    between : float
+        Variance of the estimates, b_m; 0 where there is one.
+    within : float
+        Mean of their variances, v_bar.
+    variance : float
+        T_p = b_m / m + v_bar.
+    df : float
+        (m - 1) (1 + v_bar / (b_m / m))^2; infinite, so the normal distribution, where m = 1 or b_m = 0.
+    low, high : float
+        95 % interval.
+    """
+
+    q: float
+    between: float
+    within: float
+    variance: float
+    df: float
+    low: float
+    high: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval."""
+        return self.low, self.high
+
+
+class _NotEstimable(Exception):
+    """Why an estimate cannot be had; never leaves this module."""
+
+
+def estimates(comparisons: Sequence[Comparison], told: Sequence[Estimate]) -> Score:
+    """Compare declared estimates from m synthetic sets with those from the original.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+        One for each synthetic set, all of one original; each estimate is read from the smallest table that has its
+        columns.
+    told : sequence of Estimate
+
+    Returns
+    -------
+    Score
+        `mean_overlap` (definition 1), `lowest_overlap` (definition 2), `median_difference`, `share_covering`, `n`,
+        `missing`; broken down by estimate.
+
+    Raises
+    ------
+    StoreError
+        scipy is not installed.
+
+    Notes
+    -----
+    Rules for partially synthetic data, which hold as well for complete synthesis without a new sample (Raab, Nowok
+    and Dibben 2017, doi:10.29012/jpc.v7i3.407). Estimates that cannot be had are counted in `missing`, with the reason.
+    """
+    if not comparisons or not told:
+        return not_computed(NAME, "there is no synthetic table" if told else "none is declared")
+    rows, notes = [], []
+    for estimate in told:
+        try:
+            rows.append(_row(comparisons, estimate))
+        except _NotEstimable as reason:
+            notes.append(f"{estimate.name}: {reason}")
+    if not rows:
+        return not_computed(NAME, "none could be had: " + "; ".join(notes))
+    whole = pd.DataFrame(rows, columns=_BREAKDOWN)
+    values = {
+        "mean_overlap": float(whole["overlap"].mean()),
+        "lowest_overlap": float(whole["overlap_signed"].min()),
+        "median_difference": float(whole["difference"].median()),
+        "share_covering": float(whole["covers"].mean()),
+        "n": float(len(whole)),
+        "missing": float(len(notes)),
+    }
+    return Score(measure=NAME, values=values, breakdown=whole, notes=tuple(notes))
+
+
+def combine(q: Sequence[float], v: Sequence[float]) -> Combined:
+    """Combine the estimates of m synthetic sets.
+
+    Parameters
+    ----------
+    q, v : sequence of float, of length m >= 1
+        Estimates and their variances.
+
+    Raises
+    ------
+    StoreError
+        scipy is not installed.
+    """
+    m, mean, within = len(q), float(np.mean(q)), float(np.mean(v))
+    between = float(np.var(q, ddof=1)) if m > 1 else 0.0
+    variance = between / m + within
+    df, quantile = float("inf"), _NORMAL
+    if between > 0:
+        df = (m - 1) * (1 + within / (between / m)) ** 2
+        quantile = _t_quantile(df)
+    half = quantile * variance**0.5
+    return Combined(
+        q=mean,
+        between=between,
+        within=within,
+        variance=variance,
+        df=df,
+        low=mean - half,
+        high=mean + half,
+    )
+
+
+def overlaps(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    """Return how much two intervals overlap, by both definitions: 1 if they are the same.
+
+    Parameters
+    ----------
+    first, second : tuple of float
+        Low and high ends; each is longer than 0.
+
+    Returns
+    -------
+    overlap : float
+        Mean of the shares of both that are common; 0 where they are disjoint (Drechsler and Reiter 2009, section 4).
+    overlap_signed : float
+        The same with the gap as a negative length where they are disjoint (Snoke et al. 2018, section 4).
+    """
+    common = min(first[1], second[1]) - max(first[0], second[0])
+    signed = (common / (first[1] - first[0]) + common / (second[1] - second[0])) / 2
+    return max(signed, 0.0), signed
+
+
+def _t_quantile(df: float) -> float:
+    try:
+        from scipy.special import stdtrit
+    except ImportError:
+        raise StoreError("estimates need scipy: pip install 'tablepack[evaluate]'") from None
+    # Beyond that many degrees it is the normal quantile, and the series is not made for more.
+    return float(stdtrit(df, _LEVEL)) if df < 1e9 else _NORMAL
+
+
+_LARGEST = 1e100
+"""Values beyond are infinite when squared and summed."""
+
+
+def _row(comparisons: Sequence[Comparison], told: Estimate) -> tuple[object, ...]:
+    """One row of the breakdown."""
+    _check(comparisons, told)
+    q, v = _estimate(comparisons[0], comparisons[0].original, told)
+    found = [_synthetic(comparison, told) for comparison in comparisons]
+    truth, shown = combine([q], [v]), combine([f[0] for f in found], [f[1] for f in found])
+    if min(c.variance for c in (truth, shown)) <= (_ROUNDING * q) ** 2:
+        raise _NotEstimable("it does not vary, so that it has no interval")
+    overlap, signed = overlaps(truth.interval, shown.interval)
+    error = truth.variance**0.5
+    return (
+        *(told.name, told.kind, q, error, *truth.interval),
+        *(shown.q, shown.variance**0.5, shown.df, *shown.interval),
+        *(overlap, signed, abs(shown.q - q) / error, shown.low <= q <= shown.high),
+    )
+
+
+def _check(comparisons: Sequence[Comparison], told: Estimate) -> None:
+    """Refuse what is declared wrong, or is of texts."""
+    if told.kind == "slope" and told.on is None:
+        raise _NotEstimable("a slope needs `on`")
+    if told.kind == "share" and told.value is None:
+        raise _NotEstimable("a share needs `value`")
+    numbers = [] if told.kind == "share" else [c for c in (told.column, told.on) if c]
+    for comparison in comparisons:
+        for column in numbers:
+            if column in comparison.values and comparison.values[column].dtype == object:
+                raise _NotEstimable(f"{column} is no number")
+
+
+def _synthetic(comparison: Comparison, told: Estimate) -> tuple[float, float]:
+    """Estimate and variance from the smallest table that has the columns."""
+    table = covering(comparison, {told.column, *([told.on] if told.on else []), *told.where})
+    if table is None:
+        raise _NotEstimable("no table has its columns")
+    return _estimate(comparison, table, told)
+
+
+def _estimate(comparison: Comparison, table: Coded, told: Estimate) -> tuple[float, float]:
+    """Estimate and variance from one table."""
+    if absent := sorted(
+        {told.column, *([told.on] if told.on else []), *told.where} - set(table.columns)
+    ):
+        raise _NotEstimable(f"no table has {', '.join(absent)}")
+    kept = np.ones(len(table.n), np.bool_)
+    for name, allowed in told.where.items():
+        kept &= _among(comparison, table, name, allowed)
+    if told.kind == "share" and told.value is not None:
+        y = _among(comparison, table, told.column, [told.value]).astype(np.float64)
+        return _mean(y[kept], table.n[kept].astype(np.float64))
+    y = _numbers(comparison, table, told.column)
+    kept &= ~np.isnan(y)
+    if told.on is None or told.kind == "mean":
+        return _mean(y[kept], table.n[kept].astype(np.float64))
+    x = _numbers(comparison, table, told.on)
+    kept &= ~np.isnan(x)
+    return _slope(x[kept], y[kept], table.n[kept].astype(np.float64))
+
+
+def _among(
+    comparison: Comparison, table: Coded, name: str, allowed: Sequence[float | str]
+) -> NDArray[np.bool_]:
+    """Rows with one of some values; a blank is none of them."""
+    wanted = set(allowed)
+    is_allowed = np.array([v in wanted for v in comparison.values[name].tolist()], np.bool_)
+    return np.asarray(np.append(is_allowed, False)[table.codes[name]])
+
+
+def _numbers(comparison: Comparison, table: Coded, name: str) -> Floats:
+    """Values of a column, times in days since 1970; a blank is NaN."""
+    values = comparison.values[name]
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[us]").astype(np.int64) / _DAY
+    numbers = np.append(values.astype(np.float64), np.nan)[table.codes[name]]
+    if np.nanmax(np.abs(numbers), initial=0.0) > _LARGEST:
+        raise _NotEstimable(f"a value of {name} is too large to be squared")
+    return numbers
+
+
+def _mean(y: Floats, n: Floats) -> tuple[float, float]:
+    """Mean and its variance, s^2 / n."""
+    total = float(n.sum())
+    if total < 2:
+        raise _NotEstimable("fewer than 2 records on one side")
+    mean = float(n @ y) / total if y.min() < y.max() else float(y[0])
+    return mean, float(n @ (y - mean) ** 2) / (total - 1) / total
+
+
+def _slope(x: Floats, y: Floats, n: Floats) -> tuple[float, float]:
+    """Slope by least squares and its classical variance."""
+    total = float(n.sum())
+    if total < 3:
+        raise _NotEstimable("fewer than 3 records on one side")
+    if x.min() == x.max():
+        raise _NotEstimable("it is a slope on a column that is constant on one side")
+    x, y = x - n @ x / total, y - n @ y / total
+    spread = float(n @ x**2)
+    slope = float(n @ (x * y)) / spread
+    return slope, float(n @ (y - slope * x) ** 2) / (total - 2) / spread
+
+
+def _figure(name: str, title: str, words: str, **bounds: float) -> Figure:
+    is_lower = name in ("median_difference", "missing")
+    return Figure(
+        name=f"{NAME}.{name}",
+        title=title,
+        words=words,
+        better="lower" if is_lower else "higher",
+        low=bounds.get("low", 0.0),
+        high=bounds.get("high", np.inf),
+        perfect=0.0 if is_lower else 1.0,
+        digits=int(bounds.get("digits", 3)),
+        source="Reiter 2003; Drechsler and Reiter 2009; Snoke et al. 2018, doi:10.1111/rssa.12358, section 4",
+        is_headline=name == "mean_overlap",
+    )
+
+
+FIGURES: tuple[Figure, ...] = (
+    _figure(
+        *("mean_overlap", "overlap of 95 % intervals, mean"),
+        "How much of the interval of an estimate the original and the synthetic tables share; 0 where disjoint.",
+        high=1.0,
+    ),
+    _figure(
+        *("lowest_overlap", "overlap of 95 % intervals, lowest"),
+        "The worst of the estimates; negative where the intervals are disjoint, the more the farther apart.",
+        low=-np.inf,
+        high=1.0,
+    ),
+    _figure(
+        *("median_difference", "difference in standard errors, median"),
+        "By how many standard errors of the original an estimate from the synthetic tables is off.",
+    ),
+    _figure(
+        *("share_covering", "intervals that hold the original's estimate"),
+        "Share of the estimates whose synthetic interval holds what the original says.",
+        high=1.0,
+    ),
+    _figure("missing", "estimates that could not be had", "See the notes for reasons.", digits=0),
+    Figure(
+        name=f"{NAME}.n",
+        title="estimates compared",
+        words="How many estimates the figures are over.",
+        better="neither",
+        digits=0,
+    ),
+)

@@ -1,0 +1,346 @@
+"""What synthetic rows are worth to a learner: trained on them, tested on real ones, beside one trained on real ones.
+
+Takes a `Comparison`, tasks of a study and a generator; gives a `Score`. Train on synthetic, test on real (TSTR) is
+Esteban, Hyland and Raetsch, "Real-valued (medical) time series generation with recurrent conditional GANs",
+arXiv:1706.02633; with logistic regression, random forest and the agreement of permutation importances it is
+applications 2 and 3 of Houssiau et al., "A Framework for Auditable Synthetic Data Generation", arXiv:2211.11540.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from engine.score import WHOLE, Figure, Score
+from engine.study_sections import Learning
+from engine.utility.comparison import Coded, Comparison, Numbers
+from engine.utility.learners import (
+    FEW,
+    LEARNERS,
+    Predict,
+    Sample,
+    agreement,
+    importances,
+    marks,
+    sample_of,
+    train,
+)
+from engine.utility.sampling import rows_of
+
+FEWEST = 10
+"""An original of fewer rows is not split."""
+MOST_CLASSES = 20
+"""Of a text: the commonest; others are one class together."""
+_SIDES = ("synthetic", "original")
+_LISTED = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Task:
+    """A task, ready: classes by code, and the rows to train and to test on."""
+
+    name: str
+    table: Coded
+    features: tuple[str, ...]
+    n_classes: int
+    training: dict[str, Sample]
+    tested: Sample
+
+
+def learning(comparison: Comparison, told: Sequence[Learning], rng: np.random.Generator) -> Score:
+    """Hold learners trained on synthetic rows against such trained on real ones, on the same real rows held out.
+
+    Each task reads the table with its target and most of its features, of several the narrowest; where none is named,
+    the widest table with the target, of several the one with most distinct rows. Rows held out are drawn from the
+    original, so a release made from it has seen them; a ratio above 1 can be a sign of copied rows.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    told : sequence of Learning
+    rng : numpy Generator
+        Draws the rows that are tested on, samples, forests and shuffles.
+
+    Returns
+    -------
+    Score
+        See `FIGURES`; means over the tasks. Broken down by task, learner and what it was trained on; `importances` by
+        task and column.
+
+    Raises
+    ------
+    StoreError
+        scikit-learn is not installed.
+    """
+    marked: list[dict[str, object]] = []
+    weights: list[pd.DataFrame] = []
+    whys: list[str] = []
+    notes: list[str] = []
+    for number, one in enumerate(told, 1):
+        task = _task(comparison, one, number, rng, notes)
+        if isinstance(task, str):
+            whys.append(task)
+            continue
+        seed = int(rng.integers(2**31))
+        models = _models(comparison, task, one.trees, seed)
+        marked += [_marked(task, *key, predict) for key, predict in models.items()]
+        found = {s: importances(models["forest", s], task.tested, seed) for s in _SIDES}
+        weights.append(pd.DataFrame({"task": task.name, "column": task.features, **found}))
+    if not marked:
+        return Score(
+            measure="learning",
+            values={},
+            why_not={WHOLE: "; ".join(whys) or "the study declares no task"},
+            notes=tuple(notes),
+        )
+    whole = pd.DataFrame(marked)
+    more = {"importances": pd.concat(weights, ignore_index=True)}
+    values, why_not = _figures(whole, more["importances"])
+    return Score(
+        measure="learning",
+        values=values,
+        breakdown=whole,
+        more=more,
+        why_not=why_not,
+        notes=(*notes, *(f"left out: {why}" for why in whys)),
+    )
+
+
+def _task(
+    comparison: Comparison, told: Learning, number: int, rng: np.random.Generator, notes: list[str]
+) -> _Task | str:
+    """A task, or why it cannot be done; what a reader must know goes to the notes."""
+    name = f"predicting {told.target}"
+    table = _table(comparison, told)
+    if table is None:
+        return f"{name}: no table has it with any of the features"
+    wanted = told.features or tuple(comparison.values)
+    features = tuple(c for c in wanted if c in table.columns and c != told.target)
+    original = comparison.original
+    if len(original.n) < FEWEST:
+        return f"{name}: the original has fewer than {FEWEST} rows"
+    if not table.total:
+        return f"{name}: the table has no rows"
+    class_of, kind = _classes(comparison, told.target)
+    if len(np.unique(class_of[original.codes[told.target]])) < 2:
+        return f"{name}: the original has one value only"
+    if kind:
+        notes.append(f"{name}: {kind}")
+    if absent := [c for c in told.features if c not in features]:
+        notes.append(
+            f"{name}: no table has it and the other features together with {', '.join(absent)}"
+        )
+    order = rng.permutation(len(original.n))
+    n_tested = int(np.clip(round(told.test_share * len(order)), 1, len(order) - 1))
+    parts = {
+        "tested": rows_of(original, np.sort(order[:n_tested])),
+        "original": rows_of(original, np.sort(order[n_tested:])),
+        "synthetic": table,
+    }
+    samples = {
+        part: sample_of(
+            {c: rows.codes[c] for c in features},
+            class_of[rows.codes[told.target]],
+            rows.n,
+            told.rows,
+            rng,
+        )
+        for part, rows in parts.items()
+    }
+    missing = np.setdiff1d(samples["original"].classes, samples["synthetic"].classes)
+    if len(missing):
+        notes.append(f"{name}: {len(missing)} of its classes are in no synthetic row")
+    return _Task(
+        name=f"{number}: {told.target} from {_listed(features)}",
+        table=table,
+        features=features,
+        n_classes=int(class_of.max()) + 1,
+        training={side: samples[side] for side in _SIDES},
+        tested=samples["tested"],
+    )
+
+
+def _listed(features: tuple[str, ...]) -> str:
+    """Columns in words."""
+    return ", ".join(features) if len(features) <= _LISTED else f"{len(features)} columns"
+
+
+def _table(comparison: Comparison, told: Learning) -> Coded | None:
+    """The table that a task reads."""
+    wanted = set(told.features or comparison.values) - {told.target}
+    fitting = [
+        t for c, t in comparison.tables.items() if told.target in c and wanted.intersection(c)
+    ]
+
+    def rank(table: Coded) -> tuple[int, int, int]:
+        n_rows = len(table.n) if not told.features else -len(table.n)
+        return len(wanted.intersection(table.columns)), -len(table.columns), n_rows
+
+    return max(fitting, key=rank, default=None)
+
+
+def _classes(comparison: Comparison, target: str) -> tuple[Numbers, str]:
+    """Class of each code, shape (n_values + 1,), the blank's last; and in words what was put together."""
+    values, code = comparison.values[target], comparison.original.codes[target]
+    if len(values) <= FEW:
+        return np.arange(len(values) + 1), ""
+    filled = np.sort(code[code < len(values)])
+    if values.dtype == object:
+        size = np.bincount(filled, minlength=len(values))
+        own = np.argsort(-size, kind="stable")[:MOST_CLASSES]
+        class_of = np.full(len(values) + 1, MOST_CLASSES)
+        class_of[own] = np.arange(len(own))
+        class_of[-1] = MOST_CLASSES + 1
+        return class_of, f"values but the {MOST_CLASSES} commonest are one class"
+    if not len(filled):
+        return np.zeros(len(values) + 1, np.int64), ""
+    middle = int(filled[(len(filled) - 1) // 2])
+    middle -= int(middle == filled[-1])  # so that both classes have rows
+    class_of = (np.arange(len(values) + 1) > middle).astype(np.int64)
+    class_of[-1] = 2
+    return class_of, "above the original's median or not, as it has many values"
+
+
+def _models(
+    comparison: Comparison, task: _Task, trees: int, seed: int
+) -> dict[tuple[str, str], Predict]:
+    """Models by learner and what they are trained on."""
+    return {
+        (learner, side): train(
+            learner,
+            comparison.values,
+            task.training[side],
+            task.n_classes,
+            trees=trees,
+            seed=seed,
+        )
+        for learner in LEARNERS
+        for side in _SIDES
+    }
+
+
+def _marked(task: _Task, learner: str, side: str, predict: Predict) -> dict[str, object]:
+    """One row of the breakdown."""
+    trained, tested = task.training[side], task.tested
+    size = np.bincount(task.training["original"].classes, task.training["original"].n)
+    guessed = tested.classes == size.argmax()
+    return {
+        "task": task.name,
+        "table": ", ".join(task.table.columns),
+        "learner": learner,
+        "trained_on": side,
+        "rows": int(trained.n.sum()),
+        "rows_tested": int(tested.n.sum()),
+        **marks(predict(tested.codes), tested),
+        "guess": float(tested.n[guessed].sum() / tested.n.sum()),
+    }
+
+
+def _figures(whole: pd.DataFrame, weights: pd.DataFrame) -> tuple[dict[str, float], dict[str, str]]:
+    """Means over the tasks, and why some are absent."""
+    values, why_not = {"n": float(whole["task"].nunique())}, {}
+    sides = {s: whole[whole["trained_on"] == s].reset_index(drop=True) for s in _SIDES}
+    found: dict[str, tuple[pd.Series, str]] = {}
+    for learner in LEARNERS:
+        ours, real = (sides[s][sides[s]["learner"] == learner] for s in _SIDES)
+        ratio = ours["accuracy"] / real["accuracy"].where(real["accuracy"] > 0)
+        found[f"{learner}_ratio"] = ratio, "a learner trained on the original is never right"
+        for mark, short in (("balanced_accuracy", "balanced_loss"), ("auc", "auc_loss")):
+            lost = real[mark] - ours[mark]
+            found[f"{learner}_{short}"] = lost, "rows held out are all of one class"
+    best = sides["original"].groupby("task")[["accuracy", "guess"]].max()
+    ratio = best["guess"] / best["accuracy"].where(best["accuracy"] > 0)
+    found["guess_ratio"] = ratio, "a learner trained on the original is never right"
+    each = [rows[[*_SIDES]].to_numpy(np.float64) for _, rows in weights.groupby("task")]
+    found["importance_agreement"] = (
+        pd.Series([agreement(*w.T) for w in each], dtype="float64"),
+        "fewer than 3 features, or a forest to which none of them matters",
+    )
+    for name, (figures, why) in found.items():
+        if figures.notna().any():
+            values[name] = float(figures.mean())
+        else:
+            why_not[name] = why
+    return values, why_not
+
+
+_HOW = "mean over the tasks of the study"
+_FROM = "TSTR: Esteban et al. 2017 (arXiv:1706.02633); applications 2 and 3 of Houssiau et al. 2022 (arXiv:2211.11540)"
+
+
+def _of_learner(learner: str, words: str) -> tuple[Figure, ...]:
+    """Figures of one learner."""
+    return (
+        Figure(
+            name=f"learning.{learner}_ratio",
+            title=f"Accuracy of a {words}, kept",
+            words=f"Accuracy on real rows of a {words} trained on synthetic rows, over that of one trained on real "
+            f"rows; {_HOW}. 1: as good; see also what guessing gets.",
+            better="higher",
+            perfect=1.0,
+            columns="all",
+            source=_FROM,
+            is_headline=learner == "forest",
+        ),
+        Figure(
+            name=f"learning.{learner}_balanced_loss",
+            title=f"Balanced accuracy of a {words}, lost",
+            words=f"What a {words} loses of the mean share of each class that it finds in real rows, when it is "
+            f"trained on synthetic rows instead of real ones; {_HOW}.",
+            better="lower",
+            low=-1.0,
+            high=1.0,
+            perfect=0.0,
+            columns="all",
+            source=_FROM,
+        ),
+        Figure(
+            name=f"learning.{learner}_auc_loss",
+            title=f"AUC of a {words}, lost",
+            words=f"What a {words} loses of the area under the ROC curve (mean of each class against the rest) on "
+            f"real rows, when it is trained on synthetic rows instead of real ones; {_HOW}. Guessing has an area of "
+            "0.5.",
+            better="lower",
+            low=-1.0,
+            high=1.0,
+            perfect=0.0,
+            columns="all",
+            source=_FROM,
+        ),
+    )
+
+
+FIGURES: tuple[Figure, ...] = (
+    *_of_learner("logistic", "logistic regression"),
+    *_of_learner("forest", "random forest"),
+    Figure(
+        name="learning.importance_agreement",
+        title="Agreement on which columns matter",
+        words="Spearman's correlation of the permutation importances of the columns, on real rows, between a random "
+        f"forest trained on synthetic rows and one trained on real rows; {_HOW}. 1: the same order.",
+        better="higher",
+        low=-1.0,
+        high=1.0,
+        perfect=1.0,
+        columns="all",
+        source="Houssiau et al. 2022 (arXiv:2211.11540), application 3, there by the Jaro similarity of the order",
+    ),
+    Figure(
+        name="learning.guess_ratio",
+        title="Accuracy that guessing keeps",
+        words="Accuracy on real rows of always guessing the commonest class, over that of the better learner trained "
+        f"on real rows; {_HOW}: the ratios above are to be read from here.",
+        better="neither",
+        columns="all",
+    ),
+    Figure(
+        name="learning.n",
+        title="Tasks learned",
+        words="Number of tasks that could be learned and tested.",
+        better="neither",
+        digits=0,
+    ),
+)

@@ -1,0 +1,223 @@
+"""Records that cannot be: how many synthetic records break a declared rule.
+
+Takes a `Comparison` and a section of a study; gives a `Score`. Definition: the inconsistencies of SDNIST and of P.
+Francis, arXiv:2403.08463, section 4.8. Invariant: a rule that could not be run is named, never counted as kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import duckdb
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.errors import SpecError
+from engine.schema import ColumnSet
+from engine.score import Figure, Score, not_computed
+from engine.study_sections import Inconsistencies, Rule
+from engine.utility.comparison import Coded, Comparison, covering
+from engine.utility.words import lacking, listed
+
+NAME = "inconsistencies"
+_ROW = "_row"
+_SOURCE = "Francis 2024, arXiv:2403.08463, section 4.8"
+Flags = NDArray[np.bool_]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Placed:
+    """Rules by group and table, and why others are not run."""
+
+    rules: dict[tuple[str, ColumnSet], list[Rule]] = field(default_factory=dict)
+    without: dict[str, str] = field(default_factory=dict)
+    excepted: list[str] = field(default_factory=list)
+
+
+def inconsistencies(comparison: Comparison, told: Inconsistencies) -> Score:
+    """Count synthetic records that break a rule, each rule on the smallest table that has its columns.
+
+    A record of a table counts once for each group of rules.
+
+    Returns
+    -------
+    Score
+        See `FIGURES`; broken down by rule.
+
+    Raises
+    ------
+    SpecError
+        A rule is wrong SQL for the original's own values.
+    """
+    placed = _placed(comparison, told)
+    rows, by_width, strange = [], dict.fromkeys(("1", "2", "3", "more"), 0), []
+    for (group, columns), rules in placed.rules.items():
+        table = comparison.tables[columns]
+        hits = {r.name: _breaking(comparison, table, r, told.blank) for r in rules}
+        strange += [name for name, hit in hits.items() if hit is None]
+        found = {name: hit for name, hit in hits.items() if hit is not None}
+        if found:
+            width = str(len(columns)) if len(columns) <= 3 else "more"
+            by_width[width] += int(table.n[np.any(list(found.values()), axis=0)].sum())
+        rows += [
+            (group, name, ", ".join(columns), int(table.n[hit].sum()))
+            for name, hit in found.items()
+        ]
+    if not rows:
+        return not_computed(NAME, _why_none(told, placed))
+    values = {
+        "records": float(sum(by_width.values())),
+        **{f"records_of_{width}": float(n) for width, n in by_width.items()},
+        "rules": float(len(rows)),
+        "rules_without_table": float(len(placed.without)),
+        "rules_not_computed": float(len(strange)),
+    }
+    whole = pd.DataFrame(rows, columns=["group", "rule", "table", "records"])
+    return Score(measure=NAME, values=values, breakdown=whole, notes=_notes(placed, strange))
+
+
+def _placed(comparison: Comparison, told: Inconsistencies) -> _Placed:
+    """Find each rule its table."""
+    out = _Placed()
+    for rule in told.rules:
+        table = covering(comparison, rule.columns)
+        why = lacking(comparison, rule.columns)
+        if table is None or why is not None:
+            out.without[rule.name] = why or "no table has its columns"
+        elif set(told.unless.get(rule.name, ())) & set(table.columns):
+            out.excepted.append(rule.name)
+        else:
+            out.rules.setdefault((rule.group, table.columns), []).append(rule)
+    return out
+
+
+def _why_none(told: Inconsistencies, placed: _Placed) -> str:
+    """Why no rule was run."""
+    if not told.rules:
+        return "the study declares no rules"
+    if placed.rules:
+        return "the synthetic values are of other types than every rule expects"
+    if placed.without:
+        return f"no rule has a table: {next(iter(placed.without.values()))}"
+    return "every rule is excepted for the tables at hand"
+
+
+def _notes(placed: _Placed, strange: list[str]) -> tuple[str, ...]:
+    """Which rules were not run, and why."""
+    notes = []
+    if placed.without:
+        notes.append(f"rules without a table of their columns: {listed(list(placed.without))}")
+    if placed.excepted:
+        notes.append(f"rules that the study excepts for their table: {listed(placed.excepted)}")
+    if strange:
+        notes.append(
+            f"not computed, as synthetic values are of other types than expected: {listed(strange)}"
+        )
+    return tuple(notes)
+
+
+def _breaking(comparison: Comparison, table: Coded, rule: Rule, blank: str | None) -> Flags | None:
+    """Which distinct rows of a table break a rule; None where their values are not what the rule expects."""
+    try:
+        return _run(comparison, table, rule, blank)
+    except (duckdb.Error, pd.errors.OutOfBoundsDatetime):
+        pass
+    try:
+        _run(comparison, comparison.original, rule, blank)
+    except duckdb.Error:
+        raise SpecError(f"rule {rule.name}: is wrong SQL for its columns") from None
+    return None
+
+
+def _run(comparison: Comparison, table: Coded, rule: Rule, blank: str | None) -> Flags:
+    """Which distinct rows of a table break a rule."""
+    columns = list(dict.fromkeys(rule.columns))
+    read = {c: _decoded(comparison, table, c, blank) for c in columns}
+    hit = np.zeros(len(table.n), np.bool_)
+    with duckdb.connect() as con:
+        con.register("decoded", pd.DataFrame({**read, _ROW: np.arange(len(table.n))}))
+        # In WHERE, unlike in FILTER, DuckDB does not look behind an AND that is settled.
+        found = con.execute(f"SELECT {_ROW} FROM decoded WHERE {rule.violated}").fetchnumpy()
+        hit[found[_ROW]] = True
+    return hit
+
+
+def _decoded(comparison: Comparison, table: Coded, column: str, blank: str | None) -> pd.Series:
+    """A column's values again, with their types; as texts where blanks are spelled and the original has any."""
+    values, codes = comparison.values[column], table.codes[column]
+    has_blanks = bool((comparison.original.codes[column] == len(values)).any())
+    is_number = np.issubdtype(values.dtype, np.floating)
+    if blank is not None and has_blanks:
+        texts = [f"{v:.15g}" if is_number else str(v) for v in values]
+        return pd.Series(np.array([*texts, blank], dtype=object)[codes])
+    if values.dtype == object:
+        return _as_is(values, codes)
+    if is_number:
+        whole = pd.Series(np.append(values, np.nan)).convert_dtypes()
+        return whole.take(codes).reset_index(drop=True)
+    return pd.Series(np.append(values, np.array(["NaT"], dtype=values.dtype))[codes])
+
+
+def _as_is(values: NDArray[np.generic], codes: NDArray[np.int32]) -> pd.Series:
+    """A column of objects: as numbers where this side has only such (the other has texts too), else as texts."""
+    own = [values[code] for code in np.unique(codes) if code < len(values)]
+    if own and all(isinstance(v, int | float) for v in own):
+        numbers = [float(v) if isinstance(v, int | float) else np.nan for v in values]
+        whole = pd.Series([*numbers, np.nan]).convert_dtypes()
+        return whole.take(codes).reset_index(drop=True)
+    texts = np.array([*(str(v) for v in values), None], dtype=object)
+    return pd.Series(texts[codes], dtype=object)
+
+
+def _of_width(width: str) -> Figure:
+    """The figure of tables of one width."""
+    said = f"{width} columns" if width != "1" else "one column"
+    said = "more than 3 columns" if width == "more" else said
+    return Figure(
+        name=f"{NAME}.records_of_{width}",
+        title=f"impossible records, tables of {said}",
+        words=f"Those of the impossible records that were found in tables of {said}.",
+        better="lower",
+        perfect=0,
+        digits=0,
+        source=_SOURCE,
+    )
+
+
+FIGURES: tuple[Figure, ...] = (
+    Figure(
+        name=f"{NAME}.records",
+        title="impossible records",
+        words="Synthetic records that cannot be, such as a child with a doctorate: records that break a declared rule, "
+        "each counted once for every group of rules.",
+        better="lower",
+        perfect=0,
+        columns="2",
+        digits=0,
+        source=_SOURCE,
+        is_headline=True,
+    ),
+    *(_of_width(width) for width in ("1", "2", "3", "more")),
+    Figure(
+        name=f"{NAME}.rules",
+        title="rules tested",
+        words="How many of the declared rules could be tested.",
+        better="neither",
+        digits=0,
+    ),
+    Figure(
+        name=f"{NAME}.rules_without_table",
+        title="rules without a table",
+        words="Declared rules that could not be tested, as no table has all of their columns.",
+        better="neither",
+        digits=0,
+    ),
+    Figure(
+        name=f"{NAME}.rules_not_computed",
+        title="rules that do not fit the values",
+        words="Declared rules that could not be tested, as synthetic values are of other types than true ones.",
+        better="neither",
+        digits=0,
+    ),
+)

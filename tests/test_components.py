@@ -1,0 +1,152 @@
+"""Principal components: by hand, against numpy, scipy and scikit-learn, and on odd input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from utility_fixture import (
+    BARE,
+    assert_in_catalogue,
+    collapsed,
+    marginal_tables,
+    one_table,
+    people,
+    replace_bins,
+    side_by_side,
+    table,
+)
+
+from engine.schema import column_set
+from engine.study_sections import Binning, Components
+from engine.utility.comparison import compare, distinct
+from engine.utility.components import FIGURES, components, ks_distance
+
+RNG = np.random.default_rng
+
+
+def plain(frame: pd.DataFrame, blank: float = -1) -> np.ndarray:
+    """Numbers of people, columns by name."""
+    return (
+        frame.assign(sex=(frame["sex"] == "m") * 1.0).fillna(blank)[sorted(frame)].to_numpy(float)
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ks_is_scipys(seed):
+    scipy_stats = pytest.importorskip("scipy.stats")
+    rng = RNG(seed)
+    first, second = rng.integers(0, 9, 40 + seed) / 3, rng.integers(0, 8, 25) / 3
+    n = rng.integers(0, 4, 40 + seed), rng.integers(0, 3, 25)
+    expected = scipy_stats.ks_2samp(np.repeat(first, n[0]), np.repeat(second, n[1])).statistic
+    assert ks_distance(first, second, *n) == pytest.approx(expected, abs=1e-12)
+
+
+def test_ks_by_hand():
+    one = np.ones(2, np.int64)
+    assert ks_distance(np.array([0.0, 1]), np.array([1.0, 2]), one, one) == 0.5
+    assert ks_distance(np.array([0.0, 1]), np.array([5.0, 6]), one, one) == 1
+    assert ks_distance(np.array([0.0, 1]), np.array([1.0, 0]), one, 3 * one) == 0
+
+
+@pytest.mark.parametrize("n", [1, 3, 4])
+def test_components_are_scikit_learns(n):
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    scipy_stats = pytest.importorskip("scipy.stats")
+    frame, other = people(300, 1), people(220, 2)
+    score = components(one_table(frame, other), Components(n=n, blank=-7))
+    left, right = plain(frame, -7), plain(other, -7)
+    mean, deviation = left.mean(axis=0), left.std(axis=0)
+    model = decomposition.PCA(n_components=n, svd_solver="full").fit((left - mean) / deviation)
+    rows = [np.round((x - mean) / deviation @ model.components_.T, 9) for x in (left, right)]
+    expected = [
+        scipy_stats.ks_2samp(a, b).statistic for a, b in zip(rows[0].T, rows[1].T, strict=True)
+    ]
+    assert score.breakdown["ks"].tolist() == pytest.approx(expected, abs=1e-12)
+    assert score.breakdown["explained"].tolist() == pytest.approx(model.explained_variance_ratio_)
+    assert score.values["mean_ks"] == pytest.approx(np.mean(expected))
+    assert_in_catalogue(score, FIGURES)
+
+
+def test_blanks_groups_and_columns_are_as_told():
+    frame = pd.DataFrame({"a": [1.0, 2, 3, np.nan], "b": [1.0, 5, 9, 9], "c": ["x", "y", "x", "y"]})
+    study = replace_bins(b=Binning(edges=(0, 4, 10)))
+    other = frame.assign(b=[2.0, 6, 7, 8])
+    told = Components(n=2, binned=("b",), blanks={"a": 50}, leave_out=("c",))
+    score = components(one_table(frame, other, study), told)
+    assert score.values["mean_ks"] == 0, "other values of the same groups"
+    assert score.values["columns"] == 2
+    assert components(one_table(frame, other), told).values["mean_ks"] > 0
+    marked = components(one_table(frame, other), told.model_copy(update={"highlight": "a"}))
+    points = marked.more["points"]
+    assert points.groupby("side")["highlight"].sum().to_dict() == {"original": 1, "synthetic": 1}
+
+
+def test_points_are_a_sample_of_both_sides_on_all_components():
+    frame, other = people(2_500, 1), people(600, 2)
+    score = components(one_table(frame, other), Components(n=3))
+    points = score.more["points"]
+    assert points["side"].value_counts().to_dict() == {"original": 2_000, "synthetic": 600}
+    assert list(points.columns) == ["c1", "c2", "c3", "side", "highlight"]
+    own = points.loc[points["side"] == "original", ["c1", "c2", "c3"]]
+    assert own.min().min() >= 0
+    assert own.max().max() <= 1
+    assert score.more["loadings"].groupby("component")["loading"].agg(
+        lambda x: (x**2).sum()
+    ).tolist() == (pytest.approx([1, 1, 1]))
+
+
+def test_the_widest_table_counts_and_a_narrow_one_is_said_to_be():
+    frame = people(200)
+    frame = frame.assign(**{f"c{i}": RNG(i).integers(0, 5, 200) for i in range(4)})
+    tables = marginal_tables(frame, ["age"], ["age", "sex"], *([f"c{i}"] for i in range(4)))
+    score = components(compare(frame, tables, BARE), Components())
+    assert score.values["columns"] == 2
+    assert len(score.breakdown) == 2
+    assert score.notes == ("components of 2 of 6 columns, as no table is wider: age, sex",)
+
+
+def test_perfect_of_itself_and_bad_of_other_people():
+    frame = people(300)
+    assert components(one_table(frame, frame), Components()).values["largest_ks"] == 0
+    other = frame.assign(age=frame["age"] + 60, income=0)
+    assert components(one_table(frame, other), Components()).values["mean_ks"] > 0.2
+
+
+def test_constant_columns_are_in_no_component():
+    frame = people(100).assign(same=1, never=None, endless=np.inf)
+    score = components(one_table(frame, frame), Components(n=9))
+    assert len(score.breakdown) == 4
+    assert "endless, never, same" in score.notes[0]
+    assert set(score.more["loadings"]["column"]) == {"age", "education", "income", "sex"}
+
+
+ODD = {
+    "empty": one_table({"a": [1, 2], "b": ["x", None]}, {"a": [], "b": []}),
+    "blank": one_table({"a": [None] * 3, "b": [None] * 3}, {"a": [None], "b": [None]}),
+    "constant": one_table({"a": [1, 1], "b": [2, 2]}, {"a": [1], "b": [2]}),
+    "one row": one_table({"a": [1], "b": ["x"]}, {"a": [5], "b": ["y"]}),
+    "one column": one_table({"a": [1, 2], "b": ["x", "y"]}, {"b": ["x"]}),
+    "no original": one_table({"a": [], "b": []}, {"a": [1], "b": [1]}),
+    "endless": one_table({"a": [1, 2, 3], "b": [1, 3, 2]}, {"a": [1, np.inf], "b": [3, 1e308]}),
+    "far": one_table({"a": [1, 2, 3], "b": [1, 3, 2]}, {"a": [1, 1e308], "b": [3, -1e308]}),
+    "no numbers": side_by_side({"a": [1, 2], "b": [1, 2]}, table([0, 0], a=[1, 2], b=[1, 2])),
+    "no table": side_by_side({"a": [1, 2]}),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_input_gives_figures_or_reasons(name):
+    score = components(ODD[name], Components())
+    assert_in_catalogue(score, FIGURES)
+    assert bool(score.values) == (name in ("far", "endless"))
+
+
+def test_repeated_rows_are_rows_with_numbers():
+    frame, other = people(200, 1), people(150, 2)
+    columns = column_set(list(other))
+    first, second = (
+        components(compare(frame, {columns: t}, BARE), Components()).values
+        for t in (distinct(other), collapsed(other))
+    )
+    assert first == pytest.approx(second)

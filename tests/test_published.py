@@ -1,0 +1,214 @@
+"""The published figures of archived files, each a single wide table; other cuts of them are scored by the same code.
+
+The published values are those of `published_scores.csv` beside the data; where a figure is not met to the last digit,
+the test says why.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from pipeline_fixture import ROOT
+from utility_fixture import assert_in_catalogue
+
+from engine.schema import column_set
+from engine.study import read_study
+from engine.study_sections import Binning, Components
+from engine.utility import (
+    components,
+    correlations,
+    counts,
+    marginals,
+    propensity,
+    regression,
+    rules,
+)
+from engine.utility.comparison import compare, distinct
+from engine.utility.reading import read_rows
+
+NIST = ROOT.parent / "shared" / "nist"
+PEERS = ("aindo", "cart", "mwem_pgm", "sample40")
+# The density in its bins, all columns, weights and industry codes too: so the published figures are met.
+COMPONENTS = Components(
+    n=5, binned=("DENSITY",), blanks={"PINCP": 9_999_999, "POVPIP": 999}, highlight="MSP"
+)
+pytestmark = [
+    pytest.mark.nist,
+    pytest.mark.skipif(
+        not (NIST / "peers").exists(),
+        reason="the NIST excerpt is not beside the checkout (../shared/nist)",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def study():
+    return read_study(ROOT / "releases" / "nist-acs.study.toml", beside=[NIST])
+
+
+@pytest.fixture(scope="module")
+def types():
+    head = pd.read_csv(NIST / "national2019.csv", nrows=1).columns
+    return {name: "VARCHAR" if name == "PUMA" else "DOUBLE" for name in head}
+
+
+@pytest.fixture(scope="module")
+def original(types):
+    return read_rows(NIST / "national2019.csv", types, nulls=("N",))
+
+
+@pytest.fixture(scope="module")
+def rows(types):
+    return {name: read_rows(NIST / "peers" / f"{name}.csv", types, nulls=("N",)) for name in PEERS}
+
+
+@pytest.fixture(scope="module")
+def peers(study, original, rows):
+    return {name: of(original, frame, study) for name, frame in rows.items()}
+
+
+@pytest.fixture(scope="module")
+def published():
+    return pd.read_csv(NIST / "published_scores.csv", index_col=0)
+
+
+def of(original: pd.DataFrame, frame: pd.DataFrame, study):
+    return compare(original, {column_set(list(frame)): distinct(frame)}, study)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_published_figures_are_met_to_the_digits_given(peers, study, published, name):
+    told, comparison = published.loc[name], peers[name]
+    one = counts.univariate(comparison, study.univariate).values
+    assert one["n"] == told["univariate_n"]
+    assert round(one["median_composite_error"], 3) == told["univariate_median_composite_error"]
+    assert one["largest_absolute_error"] == told["univariate_max_abs_error"]
+    two = correlations.correlations(comparison, study.correlations).values
+    assert two["n"] == told["kendall_n_pairs"]
+    assert round(two["median_difference"], 5) == told["kendall_median_abs_diff"]
+    four = regression.regression(comparison, study.regression).values
+    assert round(four["median_error"], 2) == told["regression_median_slope_error"]
+    assert round(four["largest_error"], 2) == told["regression_max_slope_error"]
+    broken = rules.inconsistencies(comparison, study.inconsistencies).values
+    assert broken["records"] == told["inconsistent_records"]
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_published_pmse_is_met_to_the_digits_given(peers, study, published, name):
+    """Cart's tree has a tie: taken one way it is 0.00230, the other way 0.00231, as published; the larger counts."""
+    pytest.importorskip("sklearn.tree")
+    pmse = propensity.propensity(peers[name], study.propensity).values["pmse"]
+    assert round(pmse, 5) == published.loc[name, "pmse"]
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_published_components_are_met(peers, published, name):
+    """The public tool lets scikit-learn choose its solver, which then drew at random: run again it gives 0.0055 to
+    0.0060 for sample40 and 0.0455 to 0.0462 for mwem_pgm. The exact figures are 0.0054 and 0.0459; the others' are met.
+    """
+    mean_ks = components.components(peers[name], COMPONENTS).values["mean_ks"]
+    told = published.loc[name, "pca_mean_ks"]
+    assert round(mean_ks, 4) == pytest.approx(told, abs=0.000101)
+    if name in ("aindo", "cart"):
+        assert round(mean_ks, 4) == told
+
+
+def test_published_3_marginals_are_met(peers, rows, original, study, published):
+    """Whole numbers, cut. Two archived reports have age ranked, one not; Aindo's is of an older tool, which left
+    age unbinned and kept 501 apart in the poverty ratio: 903 published, 902.8 found; and 916 for the newer one.
+    """
+    told = study.marginals.model_copy(update={"shares": ()})
+    score = {name: marginals.k_marginals(c, told).values for name, c in peers.items()}
+    wanted = published["three_marginal_score"]
+    for name in ("cart", "mwem_pgm"):
+        assert int(score[name]["score"]) == wanted[name]
+    assert int(score["sample40"]["score_unbinned"]) == wanted["sample40"]
+    assert int(score["aindo"]["score"]) == 916
+    bins = {**study.bins, "POVPIP": Binning(ranks=20, apart=(501,))}
+    older = study.model_copy(update={"bins": bins})
+    found = marginals.k_marginals(of(original, rows["aindo"], older), told).values
+    assert found["score_unbinned"] == pytest.approx(wanted["aindo"], abs=0.3)
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_published_sampling_equivalents_are_met(peers, study, published, seed):
+    for name, comparison in peers.items():
+        rng = np.random.default_rng(seed)
+        found = marginals.k_marginals(comparison, study.marginals, rng).values
+        for figure in ("sampling_equivalent", "sampling_equivalent_unbinned"):
+            assert found[figure] == published.loc[name, "sampling_equivalent_pct"], (name, figure)
+
+
+def test_the_paper_scales_the_counts_of_a_sample(peers, study):
+    """Table 4 of the paper has 2.5 for the 40 % sample: its counts times 2.5; the others are as large as the data."""
+    found = {
+        name: counts.univariate(comparison, study.univariate).values
+        for name, comparison in peers.items()
+    }
+    assert round(found["sample40"]["scaled_median_composite_error"], 1) == 2.5
+    for name in ("aindo", "cart"):
+        one = found[name]
+        assert one["scaled_median_composite_error"] == one["median_composite_error"]
+
+
+def measured(comparison, study) -> list:
+    """Every measure with its catalogue."""
+    few = study.marginals.model_copy(update={"shares": (10, 50)})
+    return [
+        (counts.univariate(comparison, study.univariate), counts.FIGURES),
+        (correlations.correlations(comparison, study.correlations), correlations.FIGURES),
+        (marginals.k_marginals(comparison, few), marginals.FIGURES),
+        (regression.regression(comparison, study.regression), regression.FIGURES),
+        (rules.inconsistencies(comparison, study.inconsistencies), rules.FIGURES),
+        (components.components(comparison, COMPONENTS), components.FIGURES),
+        (propensity.propensity(comparison, study.propensity), propensity.FIGURES),
+    ]
+
+
+TEN = ["AGEP", "DENSITY", "EDU", "INDP_CAT", "MSP", "OWN_RENT", "PINCP", "PUMA", "RAC1P", "SEX"]
+SEVENTEEN = [*TEN, "DEAR", "DEYE", "DPHY", "DREM", "HISP", "HOUSING_TYPE", "PINCP_DECILE"]
+
+
+@pytest.mark.parametrize("columns", [TEN, SEVENTEEN, ["INDP", "PWGTP"], ["AGEP"]], ids=len)
+def test_files_of_other_columns_are_scored_by_what_they_have(original, rows, study, columns):
+    pytest.importorskip("sklearn.tree")
+    frame = rows["sample40"][columns].head(3_000)
+    for score, catalogue in measured(of(original, frame, study), study):
+        assert_in_catalogue(score, catalogue)
+    if len(columns) == 17:
+        two = correlations.correlations(of(original, frame, study), study.correlations)
+        n_ordered = len(set(columns) & set(study.correlations.columns))
+        assert two.values["n"] == n_ordered * (n_ordered + 1) / 2
+
+
+def test_values_outside_the_schema_and_fractions_are_scored(original, rows, study):
+    pytest.importorskip("sklearn.tree")
+    frame = rows["cart"].head(2_000).copy()
+    frame["AGEP"] = frame["AGEP"] + 0.25
+    frame["PINCP"] = frame["PINCP"] * -1e6
+    frame.loc[frame.index[:40], "PUMA"] = "99-99999"
+    frame.loc[frame.index[::2], "SEX"] = 7
+    frame["DVET"] = np.nan
+    comparison = of(original, frame, study)
+    for score, catalogue in measured(comparison, study):
+        assert_in_catalogue(score, catalogue)
+        assert score.values, score.measure
+    constant = correlations.correlations(comparison, study.correlations)
+    assert any("DVET" in note for note in constant.notes)
+
+
+def test_the_original_scores_itself_without_fault(original, study):
+    columns = ["AGEP", "EDU", "PUMA", "HISP", "SEX", "PINCP_DECILE", "RAC1P", "DENSITY"]
+    itself = of(original, original[columns], study)
+    scores = {score.measure: score.values for score, _ in measured(itself, study)}
+    assert scores["inconsistencies"]["records"] == 0
+    assert scores["marginals"]["score"] == 1000
+    assert scores["univariate"]["largest_absolute_error"] == 0
+    assert scores["components"]["largest_ks"] == 0
+    assert scores["regression"]["largest_error"] == 0
+    assert scores["correlations"]["cramers_v_largest"] == 0
+    assert scores["propensity"]["pmse"] == pytest.approx(0, abs=1e-12)
+    assert len(json.loads((NIST / "rules.json").read_text())) == len(study.inconsistencies.rules)
