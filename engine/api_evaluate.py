@@ -16,7 +16,7 @@ import pandas as pd
 
 from engine.detect import detect_source
 from engine.errors import SpecError
-from engine.evaluate import Settings, evaluate_all, names_of
+from engine.evaluating import Settings, evaluate_all, names_of
 from engine.evaluation import Evaluation, Subject
 from engine.opening import Progress, silent
 from engine.presets import named_study, of_spec

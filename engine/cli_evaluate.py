@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 
 from engine.api_evaluate import evaluate
-from engine.console import notes, print_table, progress_bar
+from engine.console import notes, out, print_table, progress_bar
 from engine.evaluation import Evaluation
 from engine.report.files import as_json
+from engine.report.summary import KEY, blocks, reasons, sentence
 from engine.report.verdicts import Line, lines
 
 EXAMPLE = "Example: `tablepack evaluate census.duckdb --data people.csv -o report.html`"
@@ -79,48 +80,36 @@ def evaluate_command(
     if as_json_:
         sys.stdout.write(as_json(found, publishable=publishable))
     else:
-        _print_summary(found, told)
+        _print_summary(found, told, publishable=publishable)
     kind = "publishable: rounded scores only" if publishable else "CONFIDENTIAL, mode 0600"
     notes().print(f"wrote {output} and {output.with_suffix('.json')} ({kind})", soft_wrap=True)
     _end(told, strict=strict)
 
 
-def _print_summary(found: Evaluation, told: list[Line]) -> None:
-    """Headline figures of all subjects, one column a subject."""
+def _print_summary(found: Evaluation, told: list[Line], *, publishable: bool) -> None:
+    """Headline figures of all subjects, and what they come to."""
     names = [result.subject.name for result in found.results]
-    by_figure: dict[str, dict[str, Line]] = {}
-    for line in told:
-        if line.figure.is_headline:
-            by_figure.setdefault(line.figure.name, {})[line.subject] = line
-    one = len(names) == 1
-    rows = []
-    for lines_of in by_figure.values():
-        first = next(iter(lines_of.values()))
-        shown = [_cell(lines_of.get(name), with_verdict=not one) for name in names]
-        more = [_number(first.scale, first), first.threshold, first.verdict] if one else []
-        rows.append((first.title, *shown, first.direction, *more))
+    rows = found.n_rows if publishable else None
     sample = f"{found.share:.0%} sample"
-    heads = [*names, "", *([sample, "threshold", "verdict"] if one else [])]
-    print_table("", ("figure", *heads), rows)
+    screen = out()
+    for block in blocks(told, names, sample=sample, width=screen.width, rows_published=rows):
+        screen.print(f"{block.title}", markup=False, style="bold")
+        print_table("", block.heads, block.rows)
+        screen.print()
+    screen.print(KEY, markup=False)
+    for name in names:
+        mine = [line for line in told if line.subject == name]
+        before = f"{name}: " if len(names) > 1 else ""
+        for is_risk in (False, True):
+            words = sentence(mine, is_risk=is_risk, rows_published=rows)
+            screen.print(f"{before}{words}", markup=False)
+        for why in reasons(mine):
+            screen.print(f"{before}{why}", markup=False)
     for result in found.results:
         for note in result.subject.notes:
             notes().print(f"{result.subject.name}: {note}", soft_wrap=True, markup=False)
     for note in found.notes:
         notes().print(f"note: {note}", soft_wrap=True, markup=False)
-
-
-def _cell(line: Line | None, *, with_verdict: bool) -> str:
-    """A figure in the summary."""
-    if line is None or line.value is None:
-        return "not computed"
-    return (
-        f"{_number(line.value, line)} {line.verdict}" if with_verdict else _number(line.value, line)
-    )
-
-
-def _number(value: float | None, line: Line) -> str:
-    """A number with the digits of its figure."""
-    return "" if value is None else f"{value:,.{line.figure.digits}f}"
 
 
 def _end(told: list[Line], *, strict: bool) -> None:

@@ -26,6 +26,7 @@ STAGES = {
     "planning": "measuring tables",
     "people": "simulating people",
     "exporting": "exporting tables",
+    "writing the report": "drawing and writing the report",
     "done": "done",
 }
 

@@ -83,6 +83,9 @@ class Score:
         Figure -> why it was not computed; `WHOLE`: none of them was.
     notes : tuple of str
         What a reader must know: rows left out, columns that are constant, samples taken.
+    over : int
+        How many columns of one table its figures over "all" columns read; 0: it has none such. Those of subjects that
+        differ in it say little when held against each other.
     """
 
     measure: str
@@ -91,6 +94,7 @@ class Score:
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     why_not: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    over: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,4 +170,5 @@ def wilson(hits: float, n: int, *, z: float = 1.959963984540054) -> Rate | None:
     share = hits / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Rate(value=share, low=max(middle - half, 0.0), high=min(middle + half, 1.0), n=n)
+    low, high = max(middle - half, 0.0), min(middle + half, 1.0)
+    return Rate(value=share, low=min(low, share), high=max(high, share), n=n)  # rounding of 0 and 1

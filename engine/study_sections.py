@@ -27,7 +27,8 @@ class Binning(Section):
     apart : tuple of float
         Values that are no part of the ranking and a group each.
     edges : tuple of float
-        Groups (edges[i], edges[i + 1]]; what lies outside belongs to none and is left out.
+        Groups (edges[i], edges[i + 1]]; what is above the last edge is in the last group, what is not above the first
+        belongs to none and is left out.
     """
 
     ranks: int | None = None

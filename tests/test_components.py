@@ -96,14 +96,19 @@ def test_points_are_a_sample_of_both_sides_on_all_components():
     ).tolist() == (pytest.approx([1, 1, 1]))
 
 
-def test_the_widest_table_counts_and_a_narrow_one_is_said_to_be():
-    frame = people(200)
-    frame = frame.assign(**{f"c{i}": RNG(i).integers(0, 5, 200) for i in range(4)})
-    tables = marginal_tables(frame, ["age"], ["age", "sex"], *([f"c{i}"] for i in range(4)))
-    score = components(compare(frame, tables, BARE), Components())
-    assert score.values["columns"] == 2
-    assert len(score.breakdown) == 2
-    assert score.notes == ("components of 2 of 6 columns, as no table is wider: age, sex",)
+def test_the_widest_table_counts_unless_it_has_fewer_than_half_of_the_columns():
+    frame = people(200).assign(c=RNG(0).integers(0, 5, 200), d=RNG(1).integers(0, 5, 200))
+    wide = marginal_tables(frame, ["age"], ["age", "income", "sex"], ["c"], ["d"], ["education"])
+    score = components(compare(frame, wide, BARE), Components())
+    assert score.values["columns"] == score.over == len(score.breakdown) == 3
+    assert score.notes == ("components of 3 of 6 columns, as no table is wider",)
+    narrow = {c: t for c, t in wide.items() if len(c) == 1} | marginal_tables(frame, ["age", "sex"])
+    narrow |= marginal_tables(frame, ["income"])
+    score = components(compare(frame, narrow, BARE), Components())
+    assert not score.values
+    assert "2 of the 6 columns" in score.why_not[""]
+    few = components(compare(frame, narrow, BARE), Components(leave_out=("c", "d")))
+    assert few.values["columns"] == 2, "half of the columns that are looked at"
 
 
 def test_perfect_of_itself_and_bad_of_other_people():

@@ -132,6 +132,35 @@ def test_distances_are_those_of_pandas_for_every_group():
         assert by_group["score"][sex] == pytest.approx(1000 * (1 - np.mean(own)))
 
 
+def test_of_very_many_rows_fewer_combinations_are_drawn(monkeypatch):
+    frame = pd.DataFrame(RNG(3).integers(0, 4, (60, 7)), columns=list("abcdefg"))
+    got = one_table(frame, frame)
+    assert k_marginals(got, NO_SHARES).values["n"] == 21
+    monkeypatch.setattr("engine.utility.marginals.MOST_ROWS", 10 * 120)
+    monkeypatch.setattr("engine.utility.marginals._FEWEST", 4)
+    score = k_marginals(got, NO_SHARES)
+    assert score.values == {"score": 1000, "score_unbinned": 1000, "n": 10}
+    assert score.notes == ("10 of 21 combinations were drawn at random",)
+
+
+def test_a_grouping_column_that_no_table_has_is_left_out():
+    frame, other = people(300, 1)[["age", "education"]], people(200, 2)[["age", "education"]]
+    grouped = one_table(people(300, 1), other)
+    told = Marginals(width=2, group=("sex",), shares=(50,))
+    score = k_marginals(grouped, told, np.random.default_rng(1))
+    alone = k_marginals(
+        one_table(frame, other), told.model_copy(update={"group": ()}), np.random.default_rng(1)
+    )
+    assert score.values == alone.values
+    densities = [
+        f.groupby(["age", "education"], dropna=False).size() / len(f) for f in (frame, other)
+    ]
+    off = densities[0].subtract(densities[1], fill_value=0).abs().sum()
+    assert score.values["score"] == pytest.approx(500 * (2 - off))
+    assert "no table has the grouping column sex" in score.notes[-1]
+    assert_in_catalogue(score, OF_MARGINALS)
+
+
 @pytest.mark.parametrize("percent", [5, 20, 60])
 def test_a_sample_is_equivalent_to_a_sample_of_its_size(percent):
     frame = pd.DataFrame({f"c{i}": RNG(i).integers(0, 30, 4_000) for i in range(6)})
@@ -144,7 +173,8 @@ def test_a_sample_is_equivalent_to_a_sample_of_its_size(percent):
     curve = score.more["shares"]
     assert curve["share"].tolist() == list(told.shares)
     assert (curve["score"].diff().dropna() > 0).all(), "larger samples score higher"
-    assert (curve["score_unbinned"] < curve["score"]).all()
+    assert (curve["score_unbinned"] < curve["score"])[:-1].all()
+    assert curve.iloc[-1, 1:].tolist() == [1000, 1000], "the last one is all of the original"
     assert_in_catalogue(score, OF_MARGINALS)
 
 

@@ -189,7 +189,7 @@ def test_each_estimate_is_read_from_the_smallest_table():
         (Estimate(name="e", kind="mean", column="tenth"), "does not vary"),
         (Estimate(name="e", kind="slope", column="third", on="b"), "does not vary"),
         (Estimate(name="e", kind="slope", column="a", on="tenth"), "constant"),
-        (Estimate(name="e", kind="mean", column="endless"), "is infinite"),
+        (Estimate(name="e", kind="mean", column="endless"), "too large to be squared"),
         (Estimate(name="e", kind="mean", column="blank"), "fewer than 2 records"),
         (Estimate(name="e", kind="mean", column="a", where={"t": ["q"]}), "fewer than 2 records"),
         (Estimate(name="e", kind="slope", column="a", on="blank"), "fewer than 3 records"),
@@ -225,3 +225,20 @@ def test_without_scipy_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     with pytest.raises(StoreError, match="pip install"):
         combine([1, 2], [1, 1])
+
+
+def test_values_are_found_by_number_text_or_time():
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, 2, 5, 4, 9, 3],
+            "t": ["1", "2", "1", "2", "1", "x"],
+            "d": pd.to_datetime(["2020-01-01", "2020-01-02"] * 3),
+        }
+    )
+    told = [
+        Estimate(name="text", kind="mean", column="a", where={"t": [1]}),
+        Estimate(name="number", kind="share", column="a", value="5"),
+        Estimate(name="time", kind="mean", column="a", where={"d": ["2020-01-01"]}),
+    ]
+    found = score([against(frame, frame)], *told).breakdown.set_index("name")["original"]
+    assert found.to_dict() == pytest.approx({"text": 5, "number": 1 / 6, "time": 5})

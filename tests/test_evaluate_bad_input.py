@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.api_evaluate import evaluate
 from engine.errors import DataError, TablepackError
-from engine.evaluate import Settings, evaluate_all
+from engine.evaluating import Settings, evaluate_all
 from engine.evaluation import Result
 from engine.figures import FIGURES
 from engine.study import Study

@@ -273,3 +273,9 @@ def test_a_column_of_texts_is_learned_as_dummies_and_a_new_value_is_none_of_them
     assert guess[0, 0] > 0.8
     assert guess[1, 1] > 0.8
     assert (guess[:, 2] == 0).all(), "a class without rows is never guessed"
+
+
+def test_numbers_too_large_to_square_are_learned_from():
+    frame = people().assign(age=lambda f: f["age"] * 1e300)
+    other = frame.assign(age=frame["age"].where(frame["age"] < 5e301, np.inf))
+    assert learned(frame, other).values["n"] == 1

@@ -184,6 +184,21 @@ def test_files_of_other_columns_are_scored_by_what_they_have(original, rows, stu
         assert two.values["n"] == n_ordered * (n_ordered + 1) / 2
 
 
+def test_files_without_areas_are_scored_as_published(original, study):
+    """The archived files of ten columns (PRAM, sdcMicro's k-anonymity, Sarus) have no PUMA: 77 counts, 55 figures of
+    Kendall, 3-marginals that are of two columns. PRAM's published score, 986, is that of a 40 % sample.
+    """
+    ten = ["AGEP", "DEYE", "DVET", "EDU", "HOUSING_TYPE", "MSP", "OWN_RENT", "PINCP_DECILE"]
+    frame = original.sample(frac=0.4, random_state=1)[[*ten, "RAC1P", "SEX"]]
+    got = of(original, frame, study)
+    assert counts.univariate(got, study.univariate).values["n"] == 77
+    assert correlations.correlations(got, study.correlations).values["n"] == 55
+    three = marginals.k_marginals(got, study.marginals)
+    assert three.values["score"] == pytest.approx(986, abs=1)
+    assert three.values["sampling_equivalent"] == 40
+    assert any("PUMA" in note for note in three.notes)
+
+
 def test_values_outside_the_schema_and_fractions_are_scored(original, rows, study):
     pytest.importorskip("sklearn.tree")
     frame = rows["cart"].head(2_000).copy()

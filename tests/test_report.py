@@ -115,7 +115,7 @@ def test_lines_say_value_scale_and_why_not():
         "<= 0.1",
         "poor",
     )
-    assert first.threshold == "≤ 0.1 (the study)"
+    assert first.threshold == "≤ 0.1 (wanted by the study)"
     assert first.direction == "lower is better"
     assert (told[SECOND].verdict, told[SECOND].why) == ("not computed", NO_SECTION)
     assert told["components.mean_ks"].why == "the widest table has one column"

@@ -237,7 +237,8 @@ def test_links_are_found_through_errors_and_m_is_found():
     assert found.values["correct_all"] > 0.9
     assert found.rate.value > 0.95
     assert found.control is None
-    assert "stranger" in found.why_not["excess_over_control"]
+    assert any("blind draw" in note for note in found.notes)
+    assert found.values["excess_over_control"] > 0.5
     by_column = found.breakdown.set_index("column")
     assert by_column["m"].to_dict() == pytest.approx(truth.mean().to_dict(), abs=0.03)
     by_chance = {"a": 1 / 36, "b": 1 / 27, "c": 1 / 45, "d": 1 / 21}

@@ -98,6 +98,15 @@ def test_edges_group_as_pandas_cut_does():
     assert grouping.group[got.tables["a",].codes["a"]] == 1, "above the last edge: the last group"
 
 
+def test_bins_of_texts_are_refused_and_no_value_is_told():
+    study = replace_bins(a=Binning(ranks=4))
+    with pytest.raises(SpecError, match="bins a, which holds texts") as told:
+        side_by_side({"a": ["secret", "x"]}, table([1], a=["x"]), study=study)
+    assert "secret" not in str(told.value)
+    blank = side_by_side({"a": [None, None]}, table([1], a=["x"]), study=study)
+    assert blank.groupings["a"].group.tolist() == [0, 1], "nothing to rank: one by one"
+
+
 def test_ranks_are_equal_shares_of_the_original_ties_together():
     values = [*range(1, 9), 9, 9, 9, 9, 501, None]
     study = replace_bins(a=Binning(ranks=4, apart=(501,)))

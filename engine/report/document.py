@@ -7,17 +7,21 @@ their place; a publishable document holds rounded figures only: no count, no bre
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import ceil, isfinite, log10
 from typing import Any
 
 from engine.evaluation import Evaluation, Result
 from engine.report.improvement import Improvement, improvements
 from engine.report.verdicts import Catalogue, Line, lines
-from engine.score import Rate, Risk, Score
+from engine.score import Figure, Rate, Risk, Score
 
 FORMAT = 1
 SIGNIFICANT = 2
 """Digits of a publishable figure."""
+LEAST_PEOPLE = 10
+"""A publishable share is no finer than so many people of the original."""
+MOST_DIGITS_OF_COUNTS = 1
+"""Figures without an upper bound that are shown with so few digits are counts, or expected ones."""
 
 
 def document(
@@ -44,7 +48,11 @@ def document(
     if publishable:
         return head | {
             "subjects": [
-                _public_subject(r, [line for line in told if line.subject == r.subject.name])
+                _public_subject(
+                    r,
+                    [line for line in told if line.subject == r.subject.name],
+                    evaluation.n_rows,
+                )
                 for r in evaluation.results
             ]
         }
@@ -134,7 +142,7 @@ def _improvement(one: Improvement) -> dict[str, Any]:
         "figure": one.other.figure.name,
         "first": one.first.subject,
         "other": one.other.subject,
-        "factor": finite(one.factor),
+        "factor": None if one.why_not else finite(one.factor),
         "words": one.text,
     }
 
@@ -147,16 +155,34 @@ def finite(value: float | None) -> float | None:
 def is_publishable(line: Line) -> bool:
     """Whether a figure may be published, rounded: it is a score, no count of rows and no context."""
     figure = line.figure
-    is_count = figure.digits == 0 and not isfinite(figure.high)
+    is_count = figure.digits <= MOST_DIGITS_OF_COUNTS and not isfinite(figure.high)
     return line.value is not None and figure.better != "neither" and not is_count
 
 
 def rounded(value: float | None) -> float | None:
     """Return a number with two significant digits."""
-    return None if value is None else float(f"{value:.{SIGNIFICANT}g}")
+    return None if value is None else float(f"{value:.{SIGNIFICANT}g}") + 0.0  # no minus nought
 
 
-def _public_subject(result: Result, told: Sequence[Line]) -> dict[str, Any]:
+def published(figure: Figure, value: float | None, n_rows: int) -> float | None:
+    """Return a figure as it may be published: two significant digits, and no share that a count can be told from.
+
+    Parameters
+    ----------
+    figure : Figure
+        Shares are known by their upper bound, 1 or 100: they are rounded to the power of ten that is worth ten people
+        at least.
+    value : float or None
+    n_rows : int
+        Rows of the original.
+    """
+    if value is None or figure.high not in (1, 100):
+        return rounded(value)
+    finest = min(LEAST_PEOPLE / max(n_rows, 1), 1.0) * figure.high
+    return rounded(round(value, -ceil(log10(finest) - 1e-9)))
+
+
+def _public_subject(result: Result, told: Sequence[Line], n_rows: int) -> dict[str, Any]:
     """Rounded scores of a subject."""
     return {
         "name": result.subject.name,
@@ -165,8 +191,8 @@ def _public_subject(result: Result, told: Sequence[Line]) -> dict[str, Any]:
         "figures": [
             _meaning(line)
             | {
-                "value": rounded(line.value),
-                "scale": rounded(line.scale),
+                "value": published(line.figure, line.value, n_rows),
+                "scale": published(line.figure, line.scale, n_rows),
                 "verdict": line.verdict,
             }
             for line in told

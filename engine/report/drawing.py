@@ -63,6 +63,7 @@ def _settings() -> Any:
         "figure.dpi": 72,
         "font.size": 11,
         "axes.labelsize": 11,
+        "axes.labelpad": 6,
         "xtick.labelsize": 10.5,
         "ytick.labelsize": 10.5,
         "legend.fontsize": 10.5,

@@ -63,10 +63,10 @@ class Grid:
 
 
 def grid(frame: pd.DataFrame, *, most: int = MOST_ROWS, as_is: bool = False) -> Grid:
-    """Return a frame as texts, at most so many rows; its columns' names as they are, or as words."""
+    """Return a frame as texts, at most so many rows; its columns' names as words, or (factors) as they are."""
     shown = frame.iloc[:most]
     columns = [_texts(shown.iloc[:, i]) for i in range(shown.shape[1])]
-    is_number = [_is_number(shown.iloc[:, i]) for i in range(shown.shape[1])]
+    is_number = [_is_number(shown.iloc[:, i]) or (as_is and i > 1) for i in range(shown.shape[1])]
     return Grid(
         heads=tuple(plain(c) if as_is else _head(plain(c)) for c in shown.columns),
         is_number=tuple(is_number),

@@ -1,7 +1,8 @@
 """How many times nearer to perfect the first subject is than each other one: improvement factors.
 
 P. Francis, "A Comparison of SynDiffix Multi-table versus Single-table Synthetic Data", arXiv:2403.08463, section 4,
-equation 1. Takes lines of figures; gives factors. Invariant: a factor is never between -1 and 1, and never NaN.
+equation 1. Takes lines of figures; gives factors. Invariant: a factor is never between -1 and 1 (but 0
+where a reason stands in its place), and never NaN. What lies beyond perfect on the good side counts as perfect.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isinf
 
-from engine.report.verdicts import Line
+from engine.report.verdicts import Line, towards
+
+MOST_APART = 1.5
+"""Figures of whole tables are compared if one table has at most so many times the columns of the other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,11 +26,15 @@ class Improvement:
     first, other : Line
     factor : float
         At least 1: the first is so many times nearer to perfect; at most -1: the other is; infinite: one is perfect.
+        0 where `why_not` says why there is none.
+    why_not : str
+        Why the two cannot be compared; else empty.
     """
 
     first: Line
     other: Line
     factor: float
+    why_not: str = ""
 
     @property
     def place(self) -> float:
@@ -36,6 +44,8 @@ class Improvement:
     @property
     def text(self) -> str:
         """The factor in words."""
+        if self.why_not:
+            return f"not comparable: {self.why_not}"
         if self.factor == 1:
             return "equal"
         if isinf(self.factor):
@@ -60,6 +70,8 @@ def factor(perfect: float, first: float, other: float) -> float:
 def improvements(told: Sequence[Line]) -> list[Improvement]:
     """Hold every other subject against the first, in all figures that have a perfect value and that both have.
 
+    Figures of tables that differ much in their number of columns have a reason in the place of a factor.
+
     Parameters
     ----------
     told : sequence of Line
@@ -75,16 +87,31 @@ def improvements(told: Sequence[Line]) -> list[Improvement]:
     name = told[0].subject
     first = {line.figure.name: line for line in told if line.subject == name}
     found = [
-        Improvement(first=mine, other=line, factor=factor(perfect, mine.value, line.value))
+        one
         for line in told
         if line.subject != name
         and (mine := first.get(line.figure.name)) is not None
-        and (perfect := line.figure.perfect) is not None
-        and mine.value is not None
-        and line.value is not None
-        and line.figure.better != "neither"
+        and (one := _held_against(mine, line)) is not None
     ]
     return sorted(found, key=lambda one: (one.other.is_risk, width(one.other.figure.columns)))
+
+
+def _held_against(mine: Line, other: Line) -> Improvement | None:
+    """One figure of two subjects; None where one lacks it, or nothing is perfect."""
+    figure = other.figure
+    if mine.value is None or other.value is None or figure.perfect is None:
+        return None
+    if figure.better == "neither":
+        return None
+    if (
+        mine.over
+        and other.over
+        and max(mine.over, other.over) > MOST_APART * min(mine.over, other.over)
+    ):
+        why_not = f"{mine.over} columns against {other.over}"
+        return Improvement(first=mine, other=other, factor=0.0, why_not=why_not)
+    values = (towards(figure, value) for value in (mine.value, other.value))
+    return Improvement(first=mine, other=other, factor=factor(figure.perfect, *values))
 
 
 def width(columns: str) -> float:

@@ -24,10 +24,13 @@ class Names:
     labels : dict of str to str
     value_labels : dict of str to dict
         Column -> value as text -> label.
+    slope : tuple of (str, str)
+        Columns of the study's regression, x and y; empty where it has none.
     """
 
     labels: Mapping[str, str]
     value_labels: Mapping[str, Mapping[str, str]]
+    slope: tuple[str, str] = ("", "")
 
     def column(self, name: str) -> str:
         """Return what a column is called: its name, and its label where it has another."""
@@ -43,7 +46,12 @@ class Names:
 
 def names_of(evaluation: Evaluation) -> Names:
     """Return the labels of an evaluation."""
-    return Names(labels=evaluation.labels, value_labels=evaluation.value_labels)
+    line = evaluation.study.regression
+    return Names(
+        labels=evaluation.labels,
+        value_labels=evaluation.value_labels,
+        slope=("", "") if line is None else (line.x, line.y),
+    )
 
 
 def value_text(value: object) -> str:

@@ -10,19 +10,20 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
 from engine.errors import StoreError
 from engine.evaluation import Evaluation, Result
-from engine.report.document import is_publishable, rounded
+from engine.report.document import is_publishable, published
 from engine.report.drawing import drawn_alike
 from engine.report.grids import Grid, cell, every_table, grid, shown, worst_first
 from engine.report.improvement import improvements
 from engine.report.naming import names_of
 from engine.report.picture import Group, Picture
 from engine.report.pictures import groups_of, improvement_picture
+from engine.report.summary import sentence
 from engine.report.verdicts import NO_SECTION, Catalogue, Line, Verdict, lines
 from engine.score import Rate, Risk, Score
 
@@ -31,6 +32,7 @@ MOST_LISTED = 2_000
 """Tables of a release that are listed."""
 MOST_OF_A_KIND = 3
 """Pictures of one kind where several subjects are shown."""
+NO_RATE = "not computed"
 MEASURES = {
     "univariate": "Counts of single columns",
     "correlations": "Correlations of pairs",
@@ -96,6 +98,10 @@ class Part:
     headlines : tuple of Line
     undeclared : tuple of str
         Titles of headline figures that the study does not declare.
+    sentences : tuple of str
+        What utility and risk come to.
+    attacks : tuple of Measured
+        Attacks, with their headline figures only.
     tally : tuple of (verdict, int)
     groups : tuple of Group
     tables : Grid
@@ -106,6 +112,8 @@ class Part:
     result: Result
     headlines: tuple[Line, ...]
     undeclared: tuple[str, ...]
+    sentences: tuple[str, str]
+    attacks: tuple[Measured, ...]
     tally: tuple[tuple[Verdict, int], ...]
     groups: tuple[Group, ...]
     tables: Grid
@@ -165,15 +173,28 @@ def _part(number: int, result: Result, told: Sequence[Line], evaluation: Evaluat
     most = MOST_OF_A_KIND if len(evaluation.results) > 1 else None
     declared = tuple(line for line in headlines if line.why != NO_SECTION)
     tally = Counter(line.verdict for line in declared)
+    measures = _measures(result, told)
     return Part(
         place=f"s{number + 1}",
         result=result,
         headlines=declared,
         undeclared=tuple(line.title for line in headlines if line.why == NO_SECTION),
+        sentences=(sentence(told, is_risk=False), sentence(told, is_risk=True)),
+        attacks=tuple(_with_headlines(one) for one in measures if one.is_risk),
         tally=tuple((v, tally[v]) for v in VERDICTS if tally[v]),
         groups=tuple(groups_of(result, names_of(evaluation), most=most)),
         tables=grid(every_table(result), most=MOST_LISTED),
-        measures=tuple(_measures(result, told)),
+        measures=tuple(measures),
+    )
+
+
+def _with_headlines(one: Measured) -> Measured:
+    """An attack as the summary shows it: headline figures, and what its control is."""
+    return replace(
+        one,
+        rates=tuple(rate for rate in one.rates if rate[1] != NO_RATE),
+        lines=tuple(line for line in one.lines if line.figure.is_headline),
+        notes=tuple(note for note in one.notes if note.startswith("control:")),
     )
 
 
@@ -196,12 +217,12 @@ def _measures(result: Result, told: Sequence[Line]) -> list[Measured]:
 
 def _rates(one: Score | Risk) -> tuple[tuple[str, str], ...]:
     """Rates of an attack in words."""
-    if not isinstance(one, Risk):
+    if not isinstance(one, Risk) or not (one.rate or one.baseline or one.control):
         return ()
     told = (
         ("right about people of the data", one.rate),
-        ("right by guessing, without the release", one.baseline),
-        ("right about strangers, whom it was not made from", one.control),
+        ("right by guessing", one.baseline),
+        ("right about strangers", one.control),
     )
     return tuple((words, rate_text(rate)) for words, rate in told)
 
@@ -209,22 +230,33 @@ def _rates(one: Score | Risk) -> tuple[tuple[str, str], ...]:
 def rate_text(rate: Rate | None) -> str:
     """Return a rate with its interval: "12.0 % (11.2 to 12.9 %, of 5,000)"."""
     if rate is None:
-        return "not computed"
-    low, high = (f"{100 * end:.1f}" for end in (rate.low, rate.high))
-    return f"{100 * rate.value:.1f} % ({low} to {high} %, of {rate.n:,})"
+        return NO_RATE
+    share, low, high = (_percent(v) for v in (rate.value, rate.low, rate.high))
+    return f"{share} % ({low} to {high} %, of {rate.n:,})"
+
+
+def _percent(share: float) -> str:
+    """A share in percent; small ones keep two digits."""
+    percent = 100 * share
+    return f"{percent:.1f}" if percent >= 1 or percent < 1e-9 else f"{percent:.2g}"
 
 
 def _public_parts(
     evaluation: Evaluation, by_subject: Mapping[str, Sequence[Line]]
 ) -> list[dict[str, Any]]:
     """What may be published of each subject."""
+    rows = evaluation.n_rows
     return [
         {
             "name": result.subject.name,
             "kind": result.subject.kind,
             "hash": result.subject.content_hash,
+            "sentences": [
+                sentence(by_subject[result.subject.name], is_risk=is_risk, rows_published=rows)
+                for is_risk in (False, True)
+            ],
             "rows": [
-                (line, cell(rounded(line.value)), cell(rounded(line.scale)))
+                (line, *(cell(published(line.figure, v, rows)) for v in (line.value, line.scale)))
                 for line in by_subject[result.subject.name]
                 if is_publishable(line)
             ],
@@ -264,6 +296,7 @@ def _rendered(template: str, evaluation: Evaluation, **told: object) -> str:
         script=Markup(script),  # noqa: S704
         digest=digest,
         sample=f"{100 * evaluation.share:g} %",
+        study=evaluation.study.title,
         **told,
     )
 

@@ -147,8 +147,7 @@ def _why(result: Result, measure: str) -> str:
 def improvement_picture(found: Sequence[Improvement]) -> Picture:
     """Draw improvement factors: one row a headline figure by number of columns, one mark a subject, on a log scale."""
     title = "Improvement factors of the first"
-    shown = [one for one in found if one.other.figure.is_headline and not one.other.is_risk]
-    shown = shown or [one for one in found if not one.other.is_risk]
+    shown = _drawn(found)
     if not shown:
         return Picture(title=title, why_not="no two subjects have a figure in common")
     rows = list(dict.fromkeys(one.other.figure.name for one in shown))
@@ -170,6 +169,7 @@ def improvement_picture(found: Sequence[Improvement]) -> Picture:
             color=INK[COLOURS[k % len(COLOURS)]],
             markersize=8,
             alpha=0.85,
+            clip_on=False,
         )
     for i, label in enumerate(labels):
         axes.text(0, i - 0.26, label, transform=axes.get_yaxis_transform(), va="center")
@@ -180,7 +180,7 @@ def improvement_picture(found: Sequence[Improvement]) -> Picture:
     axes.set_xlabel("times nearer to perfect (log scale)")
     _key(sheet, others)
     words = (
-        "Right of the dashed line the first is nearer to perfect, left of it the other one. Rows by number of "
+        "Right of the line at 1 the first is nearer to perfect, left of it the other one. Rows by number of "
         "columns looked at, which stands before each. Marks at the ends: one of the two is perfect."
     )
     return Picture(
@@ -190,6 +190,16 @@ def improvement_picture(found: Sequence[Improvement]) -> Picture:
         table=improvement_table(found),
         is_wide=True,
     )
+
+
+def _drawn(found: Sequence[Improvement]) -> list[Improvement]:
+    """Factors of headline figures of utility; one figure a measure and number of columns: others say the same again."""
+    usable = [one for one in found if not one.other.is_risk and not one.why_not]
+    shown = [one for one in usable if one.other.figure.is_headline] or usable
+    firsts: dict[tuple[str, str], str] = {}
+    for one in shown:
+        firsts.setdefault((one.other.measure, one.other.figure.columns), one.other.figure.name)
+    return [one for one in shown if one.other.figure.name in firsts.values()]
 
 
 def _row_label(title: str, columns: str) -> str:
@@ -261,7 +271,7 @@ def improvement_table(found: Sequence[Improvement]) -> pd.DataFrame:
     if not found:
         return pd.DataFrame()
     rows: dict[str, dict[str, str]] = {}
-    for one in found:
+    for one in sorted(found, key=lambda one: not one.other.figure.is_headline):
         figure = one.other.figure
         row = rows.setdefault(figure.name, {"figure": one.other.title, "columns": figure.columns})
         row[one.other.subject] = one.text

@@ -88,13 +88,14 @@ def _rows(table: pd.DataFrame) -> Any:
 
 def _silhouette(table: pd.DataFrame) -> Any:
     """The original as an area, the synthetic as a line over it: for columns of many values, in their order."""
-    sheet, (axes,) = canvas(220, left=48, top=30, bottom=50)
+    sheet, (axes,) = canvas(220, left=58, top=30, bottom=50)
     edges = np.arange(len(table) + 1) - 0.5
     axes.stairs(table["original"], edges, fill=True, color=INK["original"], alpha=0.55, linewidth=0)
     axes.stairs(table["synthetic"], edges, color=INK["synthetic"], linewidth=1.4, baseline=None)
     axes.set_ylim(bottom=0)
     axes.set_xlim(edges[0], edges[-1])
     axes.grid(axis="y")
+    axes.set_ylabel("rows")
     compact_axis(axes.yaxis)
     at = [0, len(table) - 1]
     end_ticks(axes, at, [short(table["value"].iloc[i], 22) for i in at])
@@ -127,7 +128,7 @@ def _function(comparison: Comparison, names: Names, column: str) -> Picture | No
         shares.append(np.cumsum(n) / n.sum())
     told = pd.DataFrame({"value": values, "original": shares[0], "synthetic": shares[1]})
     gap = float(np.abs(shares[0] - shares[1]).max())
-    sheet, (axes,) = canvas(220, left=40, top=30)
+    sheet, (axes,) = canvas(220, left=52, top=30)
     thin = _thinned(told)
     for name, width in (("original", 3.4), ("synthetic", 1.5)):
         axes.step(
@@ -145,7 +146,8 @@ def _function(comparison: Comparison, names: Names, column: str) -> Picture | No
     else:
         ends = [values[0], values[len(values) // 2], values[-1]]
         end_ticks(axes, ends, [short(value_text(v), 12) for v in ends])
-    axes.set_xlabel("rows up to this value, as a share")
+    axes.set_xlabel(short(column))
+    axes.set_ylabel("share of rows up to it")
     legend(sheet, (("original", "original", "-"), ("synthetic", "synthetic", "-")))
     title = f"{names.column(column)}: distribution"
     return Picture(

@@ -67,6 +67,7 @@ def attack_rates(result: Result, names: Names) -> list[Picture]:
         )
     axes.set_xlim(-0.02, 1.02)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    axes.set_xlabel("share of attempts that are right")
     legend(
         sheet,
         (("on the data", "more", "o"), ("guessing", "quiet", "D"), ("on strangers", "less", "s")),
@@ -123,7 +124,7 @@ def precision_by_share(result: Result, names: Names) -> list[Picture]:
         sides = [s for s in LOOKS if frame is not None and s in frame.columns]
         if frame is None or frame.empty or "share" not in frame.columns or not sides:
             continue
-        sheet, (axes,) = canvas(210, left=46, top=30)
+        sheet, (axes,) = canvas(210, left=60, top=30)
         for side in sides:
             axes.plot(
                 numbers(frame["share"]),
@@ -141,6 +142,7 @@ def precision_by_share(result: Result, names: Names) -> list[Picture]:
         axes.minorticks_off()
         axes.grid(axis="y")
         axes.set_xlabel("share of people whom the attacker is surest of")
+        axes.set_ylabel("right")
         legend(sheet, [(CURVES[s], LOOKS[s], "-") for s in sides])
         title = f"{name.replace('_', ' ').capitalize()}: right when sure"
         words = "How often the attacker is right who answers only for those it is surest of."

@@ -148,7 +148,7 @@ def sampling_equivalent(result: Result, names: Names) -> list[Picture]:
     score = result.scores.get("marginals")
     frame = needed(further(score, "shares"), [])
     share, by = either(frame, "share", "percent"), either(frame, "score", "value")
-    sheet, (axes,) = canvas(210, left=46, top=14)
+    sheet, (axes,) = canvas(210, left=56, top=14)
     axes.plot(frame[share], frame[by], color=INK["original"], marker="o", markersize=5, linewidth=2)
     own = None if score is None else score.values.get("score")
     if own is not None and np.isfinite(own):
@@ -166,6 +166,7 @@ def sampling_equivalent(result: Result, names: Names) -> list[Picture]:
     axes.grid(axis="y")
     compact_axis(axes.yaxis)
     axes.set_xlabel("sample of the original, %")
+    axes.set_ylabel("k-marginal score")
     title = "Which sample of the original is as good?"
     words = "k-marginal score of samples of the original (dots), and of this one (line); 1000 is perfect."
     return [Picture(title=title, words=words, svg=svg_of(sheet, title), table=frame)]
@@ -231,7 +232,6 @@ def plainly(name: object) -> str:
 
 def regression_lines(result: Result, names: Names) -> Iterable[Picture]:
     """Lines of least squares, a picture a group, all on one scale."""
-    del names
     ends = [f"{side}_{end}" for side in ("original", "synthetic") for end in ("low", "high")]
     frame = needed(
         further(result.scores.get("regression"), "lines"), ["group", "x_low", "x_high", *ends]
@@ -244,14 +244,16 @@ def regression_lines(result: Result, names: Names) -> Iterable[Picture]:
     room = 0.06 * (high - low) or 1.0
     slopes = breakdown(result, "regression")
     return (
-        _line(line, (low - room, high + room), _slopes(slopes, line["group"]))
+        _line(line, (low - room, high + room), _slopes(slopes, line["group"]), names.slope)
         for line in kept.iloc[:MOST_LINES].to_dict("records")
     )
 
 
-def _line(line: dict[Any, Any], limits: tuple[float, float], words: str) -> Picture:
+def _line(
+    line: dict[Any, Any], limits: tuple[float, float], words: str, slope: tuple[str, str]
+) -> Picture:
     """The two lines of a group."""
-    sheet, (axes,) = canvas(180, left=44, top=28, bottom=28)
+    sheet, (axes,) = canvas(196, left=54, top=28, bottom=40)
     for side, width in (("original", 4.0), ("synthetic", 1.8)):
         heights = [line[f"{side}_low"], line[f"{side}_high"]]
         axes.plot(
@@ -263,6 +265,8 @@ def _line(line: dict[Any, Any], limits: tuple[float, float], words: str) -> Pict
             solid_capstyle="round",
         )
     axes.set_ylim(*limits)
+    axes.set_xlabel(short(slope[0]))
+    axes.set_ylabel(short(slope[1], 18))
     axes.grid(axis="y")
     compact_axis(axes.xaxis)
     compact_axis(axes.yaxis)

@@ -13,6 +13,7 @@ import pandas as pd
 from engine.evaluation import Result
 from engine.report.drawing import (
     INK,
+    LONGEST,
     WIDTH,
     canvas,
     compact,
@@ -87,28 +88,38 @@ def _stacked(n: int) -> tuple[Any, list[Any]]:
 
 def group_gaps(result: Result, names: Names) -> list[Picture]:
     """Gap of two groups in each cell, original and synthetic; a picture a declared gap."""
-    del names
     frame = needed(breakdown(result, "gaps"), ["original", "synthetic"])
     is_full = np.isfinite(frame[["original", "synthetic"]].to_numpy(float)).all(axis=1)
     kept = frame.loc[is_full]
     if kept.empty:
         raise NothingToDraw("no cell has members of both groups")
     by, cell = either(kept, "gap", "group"), either(kept, "cell", "by")
-    return [_gap(str(name), own, cell) for name, own in kept.groupby(by, sort=False)]
+    return [_gap(str(name), own, cell, names) for name, own in kept.groupby(by, sort=False)]
 
 
-def _gap(name: str, frame: pd.DataFrame, cell: str) -> Picture:
+def _gap(name: str, frame: pd.DataFrame, cell: str, names: Names) -> Picture:
     """One declared gap: the cells that are furthest off, in the order of the original's gap."""
     off = np.abs(numbers(frame["synthetic"]) - numbers(frame["original"]))
     worst = frame.iloc[np.argsort(-off, kind="stable")[:MOST_ROWS]]
     worst = worst.iloc[np.argsort(-numbers(worst["original"]), kind="stable")]
     title = f"Gap: {name}"
     sheet = dumbbells(
-        [short(c) for c in worst[cell]], worst, "difference of the two groups' shares"
+        [_cell_label(name, str(c), names) for c in worst[cell]],
+        worst,
+        "difference of the two groups' shares",
     )
     more = f" The {len(worst)} furthest off of {len(frame):,}." if len(worst) < len(frame) else ""
     words = "Each row is a cell; where the dots lie on each other, the gap is told right." + more
     return Picture(title=title, words=words, svg=svg_of(sheet, title), table=frame)
+
+
+def _cell_label(gap: str, cell: str, names: Names) -> str:
+    """What a cell of a gap ("sex by job, age") is called: its values with their labels, as long as they fit."""
+    columns, values = gap.partition(" by ")[2].split(", "), cell.split(" · ")
+    if len(columns) != len(values):
+        return short(cell)
+    told = [names.value(column, value) for column, value in zip(columns, values, strict=True)]
+    return " · ".join(short(text, LONGEST // len(told)) for text in told)
 
 
 def dumbbells(labels: list[str], frame: pd.DataFrame, axis: str) -> Any:

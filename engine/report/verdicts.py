@@ -21,6 +21,7 @@ DIRECTION = {
     "higher": "higher is better",
     "neither": "context, neither is better",
 }
+JUDGED = ("good", "fair", "poor")
 NO_SECTION = "the study does not declare it"
 NO_REASON = "the measure gave no figure and no reason"
 
@@ -44,6 +45,8 @@ class Line:
     verdict : str
     why : str
         Why it was not computed, else empty.
+    over : int
+        Columns of the table that a measure of whole tables read; 0 says nothing.
     """
 
     subject: str
@@ -54,6 +57,7 @@ class Line:
     reach: str
     verdict: Verdict
     why: str
+    over: int = 0
 
     @property
     def measure(self) -> str:
@@ -76,11 +80,32 @@ class Line:
     def threshold(self) -> str:
         """What is good and what is poor, in words."""
         if self.reach:
-            return f"{_sign(self.reach)} (the study)"
+            return f"{_sign(self.reach)} (wanted by the study)"
         below, above = ("≤", ">") if self.figure.better == "lower" else ("≥", "<")
         told = [] if self.figure.good is None else [f"good {below} {self.figure.good:g}"]
         told += [] if self.figure.poor is None else [f"poor {above} {self.figure.poor:g}"]
         return ", ".join(told) if self.figure.better != "neither" else ""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is a threshold, and a value beside it."""
+        return self.verdict in JUDGED
+
+    @property
+    def is_nearer(self) -> bool | None:
+        """Whether it is nearer to perfect than a sample of the original; None where one of them is not there."""
+        perfect = self.figure.perfect
+        if self.value is None or self.scale is None or perfect is None:
+            return None
+        own, sampled = (towards(self.figure, v) for v in (self.value, self.scale))
+        return abs(own - perfect) < abs(sampled - perfect)
+
+
+def towards(figure: Figure, value: float) -> float:
+    """Return a value, or perfect where it lies beyond that on the good side: nothing is nearer than perfect."""
+    if figure.perfect is None or figure.better == "neither":
+        return value
+    return (max if figure.better == "lower" else min)(value, figure.perfect)
 
 
 def _sign(reach: str) -> str:
@@ -154,6 +179,7 @@ def _line(result: Result, figure: Figure, reach: str) -> Line:
         reach=reach,
         verdict=verdict(figure, shown, reach),
         why="" if shown is not None else _why(one, value),
+        over=one.over if isinstance(one, Score) else 0,
     )
 
 

@@ -13,15 +13,17 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import StoreError
+from engine.risk.apparent_figures import FIGURES as FIGURES
+from engine.risk.apparent_figures import LARGEST_GAIN, NAME
 from engine.risk.baseline import model_baselines
 from engine.risk.matching import KeySet, groups, shown_of, targets_of, totals, unseen
-from engine.risk.people import strangers
+from engine.risk.people import alike, excess
+from engine.risk.precision import FEWEST
 from engine.schema import ColumnSet
-from engine.score import WHOLE, Figure, Rate, Risk, wilson
+from engine.score import WHOLE, Rate, Risk, wilson
 from engine.study_risks import Risks
 from engine.utility.comparison import Coded, Comparison, Numbers, covering
 
-NAME = "apparent_match"
 WORDS = (
     "The attacker knows the quasi-identifiers of a person who is the only one with them, finds a released record that "
     "is the only one with them, too, and takes its other values for the person's. The rate is the share of values that "
@@ -68,7 +70,11 @@ def apparent_match(
         improvement(p, b) for p, b in zip(found["precision"], found["baseline"], strict=True)
     ]
     values, why_not, about = _figures(found, why_none)
-    control, who = _control(comparison, known, tuple(found["target"]), rng)
+    control, largest, who = _control(comparison, known, found, rng)
+    if largest is None:
+        why_not[LARGEST_GAIN] = who
+    else:
+        values[LARGEST_GAIN] = largest
     return Risk(
         attack=NAME,
         words=WORDS,
@@ -78,7 +84,13 @@ def apparent_match(
         values=values,
         breakdown=found,
         why_not=why_not,
-        notes=(*notes, *said, *about, who),
+        notes=(
+            *notes,
+            *said,
+            *about,
+            "the intervals take values of several columns of a person as independent, which they are not",
+            who,
+        ),
     )
 
 
@@ -224,80 +236,43 @@ def _guessing(found: pd.DataFrame) -> Rate | None:
 
 
 def _control(
-    comparison: Comparison, known: KeySet, targets: KeySet, rng: np.random.Generator
-) -> tuple[Rate | None, str]:
-    """The same attack on people whom the tables are not made from, and who they are."""
-    others, who = strangers(comparison, rng)
-    if shown_of(others, known) != known:
-        return None, "no control: the control rows lack some of the quasi-identifiers"
-    rate = _pooled(attacked(others, known, shown_of(others, targets)))
-    return rate, f"control: {who}" if rate else f"no match among {who}: no control"
+    comparison: Comparison, known: KeySet, found: pd.DataFrame, rng: np.random.Generator
+) -> tuple[Rate | None, float | None, str]:
+    """The same attack on strangers, the largest gain above it, and who they are, or why there is none."""
+    both = alike(comparison, rng)
+    if shown_of(both.strangers, known) != known:
+        return None, None, "no control: the control rows lack some of the quasi-identifiers"
+    mine, others = (
+        attacked(side, known, shown_of(side, found["target"])).set_index("target")
+        for side in (both.members, both.strangers)
+    )
+    rate = _pooled(others)
+    said = f"control: {both.who}" if rate else f"no match among {both.who}: no control"
+    every = found.set_index("target")
+    gains = [_gain(target, every, mine, others) for target in every.index]
+    told = [gain for gain in gains if gain is not None]
+    if told:
+        return rate, max(told), said
+    if not found["matches"].sum():
+        return rate, None, "no match: nothing inferred"
+    return rate, None, f"nothing to hold it against, or nothing to gain; {said}"
 
 
-_SOURCE = (
-    "Francis, arXiv:2403.08463, section 4.1 and Table 3; NIST SDNIST, apparent match distribution"
-)
-FIGURES = (
-    Figure(
-        name=f"{NAME}.median_pi",
-        title="precision improvement, median target",
-        words="How much better the attacker is than a model that never saw the person: 0 no better, 1 always right.",
-        better="lower",
-        low=-np.inf,
-        high=1,
-        perfect=0,
-        good=0,
-        poor=0.5,
-        source=f"{_SOURCE}; <= 0 tells nothing, < 0.5 counts as anonymous",
-        is_headline=True,
-    ),
-    Figure(
-        name=f"{NAME}.largest_pi",
-        title="precision improvement, worst target",
-        words="The same for the column about which the attacker learns most.",
-        better="lower",
-        low=-np.inf,
-        high=1,
-        perfect=0,
-        good=0,
-        poor=0.5,
-        source=f"{_SOURCE}; <= 0 tells nothing, < 0.5 counts as anonymous",
-        is_headline=True,
-    ),
-    Figure(
-        name=f"{NAME}.mean_pi",
-        title="precision improvement, mean",
-        words="Mean over the targets, 0 for one that all know; the published table prints it under the heading med PI.",
-        better="lower",
-        low=-np.inf,
-        high=1,
-        perfect=0,
-        good=0,
-        poor=0.5,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.precision_median",
-        title="share of inferred values that are right, median target",
-        words="Precision of the attack before anything is held against it.",
-        better="lower",
-        high=1,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.matches",
-        title="unique matches",
-        words="People who alone have their quasi-identifiers, as one released record does; median over the targets.",
-        better="neither",
-        digits=0,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.coverage",
-        title="coverage",
-        words="Share of people about whom the attack says anything.",
-        better="neither",
-        high=1,
-        source=_SOURCE,
-    ),
-)
+def _gain(
+    target: str, every: pd.DataFrame, mine: pd.DataFrame, others: pd.DataFrame
+) -> float | None:
+    """Gain above strangers, or, where these are few, of all people above the baseline; 0 if chance explains it."""
+    own, held = (_rate_of(side, target) for side in (mine, others))
+    if own is None or held is None or held.n < FEWEST:
+        own, known = _rate_of(every, target), float(every["baseline"][target])
+        held = None if np.isnan(known) else Rate(value=known, low=0.0, high=known, n=0)
+    if own is None or held is None or held.value >= 1:
+        return None
+    return excess(own, held) / (1 - held.value)
+
+
+def _rate_of(found: pd.DataFrame, target: str) -> Rate | None:
+    """Share of one target's values that are right; None where there is no match."""
+    if target not in found.index:
+        return None
+    return wilson(int(found["right"][target]), int(found["matches"][target]))

@@ -8,100 +8,34 @@ not grouped.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from engine.risk.attributed import Attribution, attributed
 from engine.risk.attribution_figures import FIGURES as FIGURES
 from engine.risk.attribution_figures import NAME
 from engine.risk.matching import (
-    Groups,
     KeySet,
     groups,
     key_sets,
     shown_of,
     targets_of,
-    totals,
     unseen,
     usable,
 )
-from engine.risk.people import strangers
+from engine.risk.people import against, alike, excess
 from engine.score import WHOLE, Rate, Risk, wilson
 from engine.study_risks import Risks
-from engine.utility.comparison import Coded, Codes, Comparison, Numbers, covering, n_codes
-
-Flags = NDArray[np.bool_]
+from engine.utility.comparison import Coded, Comparison, covering
 
 WORDS = (
     "The attacker knows some columns of a person, looks at all released records with these values, and where they all "
     "say the same about another column, takes that for the person's. The rate is how often that is right (TCAP); the "
     "baseline, how often a guess by the target's own distribution is."
 )
-THRESH_1WAY = (50, 0.90)
-"""synthpop: a target's value is checked if more people than this are disclosed and it makes up more than this share."""
-THRESH_2WAY = (4, 0.80)
-"""synthpop: a disclosed cell of more people is checked where one key's value alone gives the target with this share."""
-DENOM_LIM = 5
-"""synthpop: cells of more disclosed people are rather what everybody knows of such people."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attribution:
-    """One target, attacked through one set of known columns.
-
-    Attributes
-    ----------
-    is_main : bool
-        Through the quasi-identifiers, or what a table has of them.
-    keys, target, table : str
-    n : int
-        People.
-    matched : float
-        Share of people whose known columns the table shows.
-    baseline : float
-        CAP of a guess by the target's own distribution.
-    cap_original : float
-        CAP of the original itself.
-    cap : float
-        Mean over the people matched; 0 where none is.
-    dcap : float
-        Mean over all people; unmatched ones count 0.
-    disclosed : int
-        People whose group of released records has one value only.
-    right : int
-        Those for whom it is the right one.
-    disco, dorig : float
-        `right` by people; the same of the original itself.
-    disco_small : float
-        DiSCO without cells of more than 5 people.
-    largest_cell : int
-        People in the largest cell that is disclosed rightly.
-    one_way : bool
-        One value makes up nearly all that is disclosed.
-    two_way : int
-        Pairs of a target's and a key's value that nearly go together anyway.
-    """
-
-    is_main: bool
-    keys: str
-    target: str
-    table: str
-    n: int
-    matched: float
-    baseline: float
-    cap_original: float
-    cap: float
-    dcap: float
-    disclosed: int
-    right: int
-    disco: float
-    dorig: float
-    disco_small: float
-    largest_cell: int
-    one_way: bool
-    two_way: int
+_EXCESS, _TCAP_GAIN = "excess_over_control", "tcap_gain"
 
 
 def attribution(comparison: Comparison, told: Risks, rng: np.random.Generator) -> Risk:
@@ -130,7 +64,9 @@ def attribution(comparison: Comparison, told: Risks, rng: np.random.Generator) -
         why = f"no table shows a quasi-identifier together with a target that varies: {'; '.join(notes)}"
         return Risk(attack=NAME, words=WORDS, why_not={WHOLE: why.rstrip(": ")})
     values, why_not = _figures(found)
-    control, who = _control(comparison, told, rng)
+    gains, control, said = _control(comparison, told, rng)
+    values |= gains
+    why_not |= {k: said[-1] for k in (_EXCESS, _TCAP_GAIN) if k not in values}
     claims = _claims(main)
     guessed = 0.0 if claims is None else values["tcap_baseline"] * claims.n
     return Risk(
@@ -142,7 +78,11 @@ def attribution(comparison: Comparison, told: Risks, rng: np.random.Generator) -
         values=values,
         breakdown=pd.DataFrame([asdict(a) for a in found]),
         why_not=why_not,
-        notes=(*notes, who),
+        notes=(
+            *notes,
+            "the interval takes claims about several columns of a person as independent, which they are not",
+            *said,
+        ),
     )
 
 
@@ -202,87 +142,7 @@ def _one_table(
 ) -> list[Attribution]:
     """Attack some targets through one table."""
     group = groups(comparison, comparison.original, table, keys)
-    return [_attributed(comparison, table, keys, name, group, is_main) for name in names]
-
-
-def _attributed(
-    comparison: Comparison, table: Coded, keys: KeySet, name: str, group: Groups, is_main: bool
-) -> Attribution:
-    """All measures of one target in one table."""
-    people = comparison.original
-    n_values = n_codes(comparison, name)
-    cell = _cells(group, people.codes[name], table.codes[name], n_values)
-    in_group = totals(group.left, people.n, group.size)[group.left]
-    in_cell = totals(cell.left, people.n, cell.size)[cell.left]
-    shown = totals(group.right, table.n, group.size)[group.left]
-    agreeing = totals(cell.right, table.n, cell.size)[cell.left]
-    n, weight = people.total, people.n.astype(np.float64)
-    share = np.divide(agreeing, shown, out=np.zeros(len(shown)), where=shown > 0)
-    alone = _of_one_value(group.right, cell.right, table.n, group.size)[group.left]
-    right = alone & (agreeing > 0)
-    matched = float(weight[shown > 0].sum())
-    sizes = np.where(right, in_cell, 0)
-    checks = _checks(people, keys, people.codes[name], right, sizes)
-    return Attribution(
-        is_main=is_main,
-        keys=", ".join(keys),
-        target=name,
-        table=", ".join(table.columns),
-        n=n,
-        matched=matched / n,
-        baseline=float(((np.bincount(people.codes[name], weight) / n) ** 2).sum()),
-        cap_original=float((weight * in_cell / in_group).sum()) / n,
-        cap=float((weight * share).sum()) / max(matched, 1.0),
-        dcap=float((weight * share).sum()) / n,
-        disclosed=int(weight[alone].sum()),
-        right=int(weight[right].sum()),
-        disco=float(weight[right].sum()) / n,
-        dorig=float(weight[in_cell == in_group].sum()) / n,
-        disco_small=float(weight[right & (sizes <= DENOM_LIM)].sum()) / n,
-        largest_cell=int(sizes.max(initial=0)),
-        one_way=checks[0],
-        two_way=checks[1],
-    )
-
-
-def _cells(group: Groups, left: Codes, right: Codes, n: int) -> Groups:
-    """Groups of rows that agree in the keys and in the target."""
-    key = np.concatenate([group.left * n + left, group.right * n + right])
-    number, distinct = pd.factorize(key)
-    whole = np.asarray(number, np.int64)
-    cut = len(group.left)
-    return Groups(left=whole[:cut], right=whole[cut:], size=len(distinct))
-
-
-def _of_one_value(group: Numbers, cell: Numbers, n: Numbers, size: int) -> Flags:
-    """Which groups have rows, all with one value of the target: shape (size,)."""
-    there = n > 0
-    first = np.full(size, -1, np.int64)
-    first[group[there]] = cell[there]
-    alone = first >= 0
-    alone[group[there & (first[group] != cell)]] = False
-    return alone
-
-
-def _checks(
-    people: Coded, keys: KeySet, target: Codes, right: Flags, sizes: Numbers
-) -> tuple[bool, int]:
-    """Checks, by synthpop, of what is disclosed rightly: one value of the target; pairs with one value of a key."""
-    weight = people.n.astype(np.float64)
-    by_value = np.bincount(target[right], weight[right])
-    top = float(by_value.max(initial=0))
-    one_way = bool(top > THRESH_1WAY[0] and top > THRESH_1WAY[1] * by_value.sum())
-    large = right & (sizes > THRESH_2WAY[0])
-    if not large.any():
-        return one_way, 0
-    n, pairs = int(target.max()) + 1, 0
-    for name in keys:
-        code = people.codes[name].astype(np.int64)
-        together = np.unique(code[large] * n + target[large])
-        of_pair = np.bincount(code * n + target, weight)
-        of_key = np.bincount(code, weight)
-        pairs += int((of_pair[together] > THRESH_2WAY[1] * of_key[together // n]).sum())
-    return one_way, pairs
+    return [attributed(comparison, table, keys, name, group, is_main) for name in names]
 
 
 def _claims(found: list[Attribution]) -> Rate | None:
@@ -290,13 +150,18 @@ def _claims(found: list[Attribution]) -> Rate | None:
     return wilson(sum(a.right for a in found), sum(a.disclosed for a in found))
 
 
+def _worst(main: list[Attribution]) -> list[Attribution]:
+    """The table of each target that tells most of it."""
+    return [
+        max((a for a in main if a.target == target), key=lambda a: a.dcap)
+        for target in dict.fromkeys(a.target for a in main)
+    ]
+
+
 def _figures(found: list[Attribution]) -> tuple[dict[str, float], dict[str, str]]:
     """Means over the targets of the quasi-identifiers, the worst table of each, and why some are missing."""
     main = [a for a in found if a.is_main]
-    worst = {
-        target: max((a for a in main if a.target == target), key=lambda a: a.dcap)
-        for target in dict.fromkeys(a.target for a in main)
-    }.values()
+    worst = _worst(main)
     values = {
         name: float(np.mean([getattr(a, name) for a in worst]))
         for name in ("matched", "baseline", "cap_original", "dcap", "disco", "dorig", "disco_small")
@@ -321,12 +186,54 @@ def _figures(found: list[Attribution]) -> tuple[dict[str, float], dict[str, str]
 
 def _control(
     comparison: Comparison, told: Risks, rng: np.random.Generator
-) -> tuple[Rate | None, str]:
-    """The same attack on people whom the tables are not made from, and who they are."""
-    others, who = strangers(comparison, rng)
+) -> tuple[dict[str, float], Rate | None, tuple[str, ...]]:
+    """Gains above the same attack on people whom the tables are not made from, its rate, and notes."""
+    both = alike(comparison, rng)
     known = shown_of(comparison, told.quasi_identifiers)
-    if not others.original.total or shown_of(others, known) != known:
-        return None, "no control: the control rows lack some of the quasi-identifiers, or are none"
-    found, _ = _one_set(others, told, known, is_main=True)
-    rate = _claims(found)
-    return rate, f"control: {who}" if rate else f"no claim about {who}: no control"
+    empty = not both.members.original.total or not both.strangers.original.total
+    if empty or shown_of(both.strangers, known) != known:
+        return (
+            {},
+            None,
+            ("no control: the control rows lack some of the quasi-identifiers, or are none",),
+        )
+    mine, others = _alike_targets(both.members, both.strangers, told, known)
+    of_people, of_strangers = _disclosed(mine), _disclosed(others)
+    if of_people is None or of_strangers is None:
+        return (
+            {},
+            None,
+            (
+                "no control: the control rows, or a part of the original, show no target that varies",
+            ),
+        )
+    gains = {_EXCESS: excess(of_people, of_strangers)}
+    said = [f"control: {both.who}", f"DiSCO {against(of_people, of_strangers)}"]
+    claims, control = _claims(mine), _claims(others)
+    if claims is None or control is None:
+        return gains, control, (*said, f"no claim about {both.who}: no control of TCAP")
+    if control.value < 1:
+        gains[_TCAP_GAIN] = excess(claims, control) / (1 - control.value)
+        return gains, control, tuple(said)
+    return (
+        gains,
+        control,
+        (*said, "claims about strangers are always right: TCAP has nothing to gain"),
+    )
+
+
+def _alike_targets(
+    members: Comparison, strangers: Comparison, told: Risks, known: KeySet
+) -> tuple[list[Attribution], list[Attribution]]:
+    """Attack both sides; only targets that both could be attacked for."""
+    mine, others = (_one_set(side, told, known, is_main=True)[0] for side in (members, strangers))
+    common = {a.target for a in mine} & {a.target for a in others}
+    return [a for a in mine if a.target in common], [a for a in others if a.target in common]
+
+
+def _disclosed(found: list[Attribution]) -> Rate | None:
+    """DiSCO, mean over the targets; as sure as if it were about one of them, as people are the same in all."""
+    worst = _worst(found)
+    if not worst:
+        return None
+    return wilson(float(np.mean([a.right for a in worst])), worst[0].n)

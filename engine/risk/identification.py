@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.risk.people import strangers
+from engine.risk.people import NO_STRANGER, against, alike, excess
 from engine.risk.records import holding, lacking, row_ids
-from engine.score import WHOLE, Figure, Risk, wilson
+from engine.score import WHOLE, Figure, Rate, Risk, wilson
 from engine.study_risks import Risks
 from engine.utility.comparison import Coded, Comparison
 
@@ -29,6 +29,7 @@ _OWN = (
     "own record: a synthetic record that equals the person's in all columns of the table, as no row was made from a "
     "known person",
 )
+_EXCESS = "excess_over_control"
 _STEPS = (0, 1, 2, 5, 10)
 
 
@@ -70,26 +71,27 @@ def identification(comparison: Comparison, told: Risks, rng: np.random.Generator
         return Risk(attack=_NAME, words=_WORDS, why_not={WHOLE: _why(comparison, table)})
     aligned = is_aligned(comparison, told)
     found = _matches(comparison, table, told, aligned=aligned)
-    others, who = strangers(comparison, rng)
-    control, why_not = None, {}
-    if aligned:
-        why_not["excess_over_control"] = "a stranger has no row of their own in the synthetic table"
-    elif reason := lacking(others.original, others.tables[table.columns]):
-        why_not["excess_over_control"] = reason
-    else:
-        found_of_others = _matches(others, others.tables[table.columns], told, aligned=False)
-        control = wilson(found_of_others.true_unique, len(found_of_others.c))
     values = _values(found)
-    if control is not None:
-        values["excess_over_control"] = values["true_match_rate"] - control.value
+    rate, blind = (
+        wilson(hits, len(found.c)) for hits in (found.true_unique, found.blind * len(found.c))
+    )
+    if aligned:
+        control, more, said = None, _excess_over_blind(rate, blind), NO_STRANGER
+    else:
+        control, more, said = _control(comparison, table, told, rng)
+    why_not = {}
+    if more is None:
+        why_not[_EXCESS] = said
+    else:
+        values[_EXCESS] = more
     if "false_match_rate" not in values:
         why_not["false_match_rate"] = "nobody is matched by a single record"
     known = ", ".join(c for c in table.columns if c in told.quasi_identifiers)
     return Risk(
         attack=_NAME,
         words=_WORDS,
-        rate=wilson(found.true_unique, len(found.c)),
-        baseline=wilson(found.blind * len(found.c), len(found.c)),
+        rate=rate,
+        baseline=blind,
         control=control,
         values=values,
         breakdown=_by_number(found),
@@ -98,10 +100,34 @@ def identification(comparison: Comparison, told: Risks, rng: np.random.Generator
             f"table: {', '.join(table.columns)}; known: {known}",
             _OWN[0] if aligned else _OWN[1],
             "baseline: any record of the table",
-            *(() if control is None else (f"control: {who}",)),
+            *(() if more is None else (said,)),
             *_not_aligned(told, aligned=aligned),
         ),
     )
+
+
+def _control(
+    comparison: Comparison, table: Coded, told: Risks, rng: np.random.Generator
+) -> tuple[Rate | None, float | None, str]:
+    """The same attack on strangers, the excess above it, and who they are, or why there are none."""
+    both = alike(comparison, rng)
+    rates = []
+    for side in (both.members, both.strangers):
+        same = side.tables[table.columns]
+        if reason := lacking(side.original, same):
+            return None, None, reason
+        found = _matches(side, same, told, aligned=False)
+        rates.append(wilson(found.true_unique, len(found.c)))
+    mine, control = rates
+    if mine is None or control is None:
+        return None, None, "there are too few rows for a control"
+    said = f"control: {both.who}; {against(mine, control)}"
+    return control, excess(mine, control), said
+
+
+def _excess_over_blind(rate: Rate | None, blind: Rate | None) -> float | None:
+    """Excess above a blind draw, where strangers cannot be had."""
+    return None if rate is None or blind is None else excess(rate, blind)
 
 
 def is_aligned(comparison: Comparison, told: Risks) -> bool:
@@ -213,7 +239,6 @@ FIGURES: tuple[Figure, ...] = (
         columns="all",
         digits=4,
         source=_SOURCE,
-        is_headline=True,
     ),
     Figure(
         name=f"{_NAME}.false_match_rate",
@@ -247,7 +272,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         name=f"{_NAME}.excess_over_control",
         title="True match rate above that of strangers",
-        words="What the attack gains on people of the data beyond what it gains on people outside.",
+        words="True match rate, less that of people outside the data (where rows correspond: that of a blind draw).",
         better="lower",
         low=-1,
         high=1,
@@ -256,6 +281,7 @@ FIGURES: tuple[Figure, ...] = (
         digits=4,
         good=0.02,
         poor=0.1,
-        source="control: arXiv:2403.06595; thresholds: 2 points as for linkage, 10 points as anonymeter's",
+        source="control: arXiv:2403.06595; good: 2 points, poor: 10 points, this project's own",
+        is_headline=True,
     ),
 )

@@ -1,7 +1,7 @@
 """Inference: what does a release tell about a person's unknown columns, given the known ones?
 
 Takes a `Comparison`, what an attacker knows, and a generator; gives a `Risk`. Classification-based attribute risk: Choi
-et al., "Generating multi-label discrete patient records", MLHC 2017 (arXiv:1703.06490, section 4.4), with a random
+et al., "Generating multi-label discrete patient records", MLHC 2017 (arXiv:1703.06490), with a random
 forest. What people outside the data have in common with those inside is no leak (Francis and Wagner, arXiv:2403.06595),
 so that the same attack with exact rows of other people is the baseline.
 """

@@ -1,8 +1,7 @@
 """Record linkage: which synthetic record is likeliest to be a person's, though not all that is known agrees?
 
 Takes a `Comparison`, what an attacker knows, and a generator; gives a `Risk`. Fellegi and Sunter's model with weights
-by EM (see `engine.risk.em`) on pairs that DuckDB counts (see `engine.risk.pairs`). Held against
-strangers, whom such links fit by chance, too (arXiv:2403.06595).
+by EM (`engine.risk.em`) on pairs that DuckDB counts (`engine.risk.pairs`). Held against strangers (arXiv:2403.06595).
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from engine.risk.pairs import (
     levels_of,
     nearness,
 )
-from engine.risk.people import strangers
+from engine.risk.people import NO_STRANGER, against, alike, excess
 from engine.risk.precision import Claims, best, by_share
 from engine.risk.records import holding, lacking
-from engine.score import WHOLE, Risk, wilson
+from engine.score import WHOLE, Rate, Risk, wilson
 from engine.study_risks import Risks
 from engine.utility.comparison import Coded, Comparison, Numbers
 from engine.utility.sampling import positions, rows_of
@@ -43,6 +42,7 @@ _WORDS = (
     "the synthetic record that most likely is theirs: columns that seldom agree by chance count most. Links are "
     "claimed from that probability on that serves the attacker best."
 )
+_EXCESS = "excess_over_control"
 _MOST_PAIRS = 2_500_000
 
 
@@ -58,6 +58,16 @@ class _Links:
     sides: Sides
     blocks: list[tuple[str, ...]]
     n_pairs: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Others:
+    """How often the attack is right about people of the data and about strangers, under like conditions."""
+
+    mine: Rate
+    rate: Rate
+    claims: Claims
+    said: str
 
 
 def linkage(comparison: Comparison, told: Risks, rng: np.random.Generator) -> Risk:
@@ -84,43 +94,56 @@ def linkage(comparison: Comparison, told: Risks, rng: np.random.Generator) -> Ri
         return Risk(attack=_NAME, words=_WORDS, why_not={WHOLE: why})
     aligned = is_aligned(comparison, told)
     links = _linked(comparison, table, told, rng, aligned=aligned)
-    others, who = strangers(comparison, rng)
-    control, why_not, found_of_others = None, {}, None
-    if aligned:
-        why_not["excess_over_control"] = "a stranger has no row of their own in the synthetic table"
-    elif why := lacking(others.original, others.tables[table.columns]):
-        why_not["excess_over_control"] = why
-    else:
-        target = others.tables[table.columns]
-        found_of_others = _linked(others, target, told, rng, aligned=False)
-        control = best(found_of_others.claims)
     rate = best(links.claims)
     if rate is None:
         none = "no person has a record that agrees in the block"
         return Risk(attack=_NAME, words=_WORDS, why_not={WHOLE: none})
     values = _values(links)
-    if control is not None:
-        values["excess_over_control"] = rate[0].value - control[0].value
-    elif not why_not:
-        why_not["excess_over_control"] = "no stranger has a record that agrees in the block"
     drawn = links.claims.confidence >= _threshold(links.claims, rate[0].n)
-    blind = links.blind[drawn]
-    compared = {} if found_of_others is None else {"control": found_of_others.claims}
+    blind = wilson(float(links.blind[drawn].sum()), int(drawn.sum()))
+    others = None if aligned else _control(comparison, table, told, rng, links)
+    why_not: dict[str, str] = {}
+    said: tuple[str, ...] = ()
+    if isinstance(others, str):
+        why_not[_EXCESS] = others
+    elif others is not None:
+        values[_EXCESS], said = excess(others.mine, others.rate), (others.said,)
+    elif blind is not None:
+        values[_EXCESS], said = excess(rate[0], blind), (NO_STRANGER,)
+    curves = {"attack": links.claims}
+    if isinstance(others, _Others):
+        curves["control"] = others.claims
     return Risk(
         attack=_NAME,
         words=_WORDS,
         rate=rate[0],
-        baseline=wilson(float(blind.sum()), len(blind)),
-        control=None if control is None else control[0],
+        baseline=blind,
+        control=others.rate if isinstance(others, _Others) else None,
         values=values | {"correct": rate[0].value, "prediction_rate": rate[1]},
         breakdown=_by_column(links),
-        more={"by_share": by_share({"attack": links.claims, **compared})},
+        more={"by_share": by_share(curves)},
         why_not=why_not,
-        notes=(
-            *_notes(links, aligned=aligned),
-            *(() if control is None else (f"control: {who}",)),
-        ),
+        notes=(*_notes(links, aligned=aligned), *said),
     )
+
+
+def _control(
+    comparison: Comparison, table: Coded, told: Risks, rng: np.random.Generator, links: _Links
+) -> _Others | str:
+    """The same attack on strangers, and on people of the data who are as many; or why there is none."""
+    both = alike(comparison, rng)
+    mine, theirs = both.members.tables[table.columns], both.strangers.tables[table.columns]
+    if why := lacking(both.strangers.original, theirs) or lacking(both.members.original, mine):
+        return why
+    # With control rows the attack itself is alike: how many people there are is nothing to it.
+    if mine is not table:
+        links = _linked(both.members, mine, told, rng, aligned=False)
+    others = _linked(both.strangers, theirs, told, rng, aligned=False).claims
+    own, found = best(links.claims), best(others)
+    if own is None or found is None:
+        return "no person, or no stranger, has a record that agrees in the block"
+    said = f"control: {both.who}; {against(own[0], found[0])}"
+    return _Others(mine=own[0], rate=found[0], claims=others, said=said)
 
 
 def _chosen(comparison: Comparison, told: Risks) -> tuple[Coded | None, str]:
@@ -135,10 +158,8 @@ def _chosen(comparison: Comparison, told: Risks) -> tuple[Coded | None, str]:
         return None, "the synthetic table has no rows"
     compared = [c for c in wanted if c in table.codes]
     if missing := [c for c in told.linkage.block if c not in compared]:
-        return (
-            None,
-            f"the columns of the block are not compared ones of the table: {', '.join(missing)}",
-        )
+        listed = ", ".join(missing)
+        return None, f"the columns of the block are not compared ones of the table: {listed}"
     if len(compared) <= len(told.linkage.block) or len(compared) < 2:
         return None, "no table has two compared columns, one of them outside the block"
     if len(compared) > MOST_COMPARED:
@@ -325,4 +346,5 @@ def _notes(links: _Links, *, aligned: bool) -> tuple[str, ...]:
         f"compared: {', '.join(sides.compared)}; pairs agree in {passes}{never}",
         right,
         "baseline: any record of the person's block, for the same people",
+        "the threshold is chosen after the fact, for the attacker's best; the interval is of the links then claimed",
     )

@@ -29,7 +29,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         name=f"{_NAME}.excess_over_control",
         title="Right links above those of strangers",
-        words="Share of right links less that of people whom the release was not made from: what being in it costs.",
+        words="Share of right links, less that of people outside the data, or, where rows correspond, of a blind draw.",
         better="lower",
         low=-1,
         high=1,
@@ -37,7 +37,7 @@ FIGURES: tuple[Figure, ...] = (
         columns="all",
         good=0.02,
         poor=0.1,
-        source="arXiv:2403.06595; good: 2 points, poor: 10 points as anonymeter's risk",
+        source="control: arXiv:2403.06595; good: 2 points, poor: 10 points, this project's own",
         is_headline=True,
     ),
     Figure(

@@ -6,6 +6,7 @@ Takes a `Comparison` and what attackers know; gives a `Risk`. Definitions: repli
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from engine.risk.matching import KeySet, groups, key_sets, shown_of, totals, unseen, usable
-from engine.risk.people import strangers, widest
+from engine.risk.people import against, alike, excess, widest
 from engine.score import WHOLE, Figure, Rate, Risk, wilson
 from engine.study_risks import Risks
 from engine.utility.comparison import Coded, Comparison, covering
@@ -25,6 +26,7 @@ WORDS = (
     "The rate is the share of all people for whom both are so."
 )
 _OF_KEYS = ("replicated", "replicated_of_synthetic", "in_original", "found_uniques")
+_EXCESS = "excess_over_control"
 _OF_RECORDS = ("exact_matches", "exact_match", "exact_replicated")
 
 
@@ -83,7 +85,13 @@ def uniques(comparison: Comparison, told: Risks, rng: np.random.Generator) -> Ri
     rows.append(("whole records" if is_whole else "widest table", table.columns, table, found))
     values, why_not, notes = _with_records(comparison, table, found, values, why_not, notes)
     rate = None if worst is None else wilson(worst[1].replicated, worst[1].n_original)
-    control, said = (None, []) if worst is None else _control(comparison, worst[0], rng)
+    control, more, said = None, math.nan, ["no table shows any of the quasi-identifiers"]
+    if worst is not None:
+        control, more, said = _control(comparison, worst[0], rng)
+    if math.isnan(more):
+        why_not = {**why_not, _EXCESS: said[0]}
+    else:
+        values = {**values, _EXCESS: more}
     return Risk(
         attack=NAME,
         words=WORDS,
@@ -92,7 +100,7 @@ def uniques(comparison: Comparison, told: Risks, rng: np.random.Generator) -> Ri
         values=values,
         breakdown=_breakdown(rows),
         why_not=why_not,
-        notes=(*notes, *said),
+        notes=(*notes, *(() if worst is None else said)),
     )
 
 
@@ -187,14 +195,21 @@ def _with_records(
 
 def _control(
     comparison: Comparison, keys: KeySet, rng: np.random.Generator
-) -> tuple[Rate | None, list[str]]:
-    """The same of people whom the tables are not made from; who they are, in words."""
-    others, who = strangers(comparison, rng)
-    table = covering(others, keys)
-    if table is None or not others.original.total or shown_of(others, keys) != keys:
-        return None, ["no control: the control rows lack some of the columns, or are none"]
-    found = _counted(others, table, keys)
-    return wilson(found.replicated, found.n_original), [f"control: {who}"]
+) -> tuple[Rate | None, float, list[str]]:
+    """The same of people whom the tables are not made from, the excess above it in points, and notes."""
+    both = alike(comparison, rng)
+    rates = []
+    for side in (both.members, both.strangers):
+        table = covering(side, keys)
+        if table is None or not side.original.total or shown_of(side, keys) != keys:
+            why = "no control: the control rows lack some of the columns, or are none"
+            return None, math.nan, [why]
+        found = _counted(side, table, keys)
+        rates.append(wilson(found.replicated, found.n_original))
+    mine, control = rates
+    if mine is None or control is None:
+        return None, math.nan, ["no control: there are too few rows"]
+    return control, 100 * excess(mine, control), [f"control: {both.who}", against(mine, control)]
 
 
 def _breakdown(rows: list[_Row]) -> pd.DataFrame:
@@ -229,9 +244,20 @@ FIGURES = (
         high=100,
         perfect=0,
         digits=2,
+        source=f"{_SYNTHPOP} (repU, % of the original's rows)",
+    ),
+    Figure(
+        name=f"{NAME}.{_EXCESS}",
+        title="replicated uniques above those of strangers, points",
+        words="Replicated uniques, less those that a table of other people has by chance; what chance explains is 0.",
+        better="lower",
+        low=-100,
+        high=100,
+        perfect=0,
+        digits=2,
         good=0.5,
         poor=5,
-        source=f"{_SYNTHPOP} (repU, % of the original's rows); <= 0.5 good, > 5 poor: this project's own gates",
+        source="control: arXiv:2403.06595; good: half a point, poor: 5 points, this project's own",
         is_headline=True,
     ),
     Figure(

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.errors import InternalError
+from engine.errors import InternalError, SpecError
 from engine.schema import ColumnSet, column_set
 from engine.study import Study
 from engine.study_sections import Binning
@@ -152,6 +152,8 @@ def compare(
     ------
     InternalError
         A table has a column that the original lacks.
+    SpecError
+        The study bins a column of texts.
     """
     names = list(original.columns)
     if strange := {c for columns in tables for c in columns} - set(names):
@@ -166,7 +168,7 @@ def compare(
     index = {c: pd.Index(v) for c, v in values.items()}
     coded = _coded(distinct(original[list(values)]), index)
     groupings = {
-        c: _grouping(b, values[c], coded.codes[c]) for c, b in study.bins.items() if c in values
+        c: _grouping(c, b, values[c], coded.codes[c]) for c, b in study.bins.items() if c in values
     }
     order = sorted(tables, key=lambda columns: (len(columns), columns))
     return Comparison(
@@ -239,8 +241,12 @@ def _coded(table: Distinct, index: Mapping[str, pd.Index]) -> Coded:
     return Coded(columns=column_set(list(codes)), codes=codes, n=table.n, measured=table.measured)
 
 
-def _grouping(told: Binning, values: NDArray[np.generic], original: Codes) -> Grouping:
+def _grouping(name: str, told: Binning, values: NDArray[np.generic], original: Codes) -> Grouping:
     """Groups of a column of numbers; blanks are one of their own, the last."""
+    if values.dtype == object and (original < len(values)).any():
+        raise SpecError(f"the study bins {name}, which holds texts: numbers and times are binned")
+    if values.dtype == object:  # the original is all blank: what others have is counted one by one
+        return Grouping(group=np.arange(len(values) + 1), n_groups=len(values) + 1)
     numbers = values.astype(np.float64)
     if told.edges:
         edges = np.array(told.edges)

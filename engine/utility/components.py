@@ -42,6 +42,7 @@ class _Axes:
 def components(comparison: Comparison, told: Components) -> Score:
     """Mean Kolmogorov-Smirnov distance of the principal components of the table with most columns.
 
+    Not computed where that has fewer than half of the columns that tables show: it is a measure of all together.
     Blanks are the numbers that the study says, texts their place in the column's order, times are days.
 
     Returns
@@ -59,6 +60,10 @@ def components(comparison: Comparison, told: Components) -> Score:
         return not_computed(NAME, why)
     table = _widest(comparison, told)
     columns = tuple(c for c in table.columns if c not in told.leave_out)
+    n_all = len([c for c in comparison.original.columns if c not in told.leave_out])
+    if 2 * len(columns) < n_all:
+        why = f"the widest table has {len(columns)} of the {n_all} columns that tables show: fewer than half"
+        return not_computed(NAME, why)
     axes = _axes(comparison, columns, told)
     if axes is None:
         why = "the widest table has fewer than 2 columns that vary in the original"
@@ -82,8 +87,14 @@ def components(comparison: Comparison, told: Components) -> Score:
     }
     points = _points(comparison, (comparison.original, table), sides, told)
     more = {"components": whole, "loadings": _loadings(axes), "points": points}
-    notes = _notes(comparison, told, columns, axes)
-    return Score(measure=NAME, values=values, breakdown=whole, more=more, notes=notes)
+    return Score(
+        measure=NAME,
+        values=values,
+        breakdown=whole,
+        more=more,
+        notes=_notes(columns, axes, n_all),
+        over=len(columns),
+    )
 
 
 def ks_distance(first: Floats, second: Floats, n_first: Numbers, n_second: Numbers) -> float:
@@ -216,16 +227,11 @@ def _evenly(n: Numbers, most: int) -> Numbers:
     return np.searchsorted(np.cumsum(n), wanted, side="right")
 
 
-def _notes(
-    comparison: Comparison, told: Components, columns: ColumnSet, axes: _Axes
-) -> tuple[str, ...]:
+def _notes(columns: ColumnSet, axes: _Axes, n_all: int) -> tuple[str, ...]:
     """What a reader must know of the columns."""
     notes = []
-    all_columns = [c for c in comparison.original.columns if c not in told.leave_out]
-    if 2 * len(columns) < len(all_columns):
-        notes.append(
-            f"components of {len(columns)} of {len(all_columns)} columns, as no table is wider: {listed(columns)}"
-        )
+    if len(columns) < n_all:
+        notes.append(f"components of {len(columns)} of {n_all} columns, as no table is wider")
     constant = [c for c in columns if c not in axes.columns]
     if constant:
         notes.append(

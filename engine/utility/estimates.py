@@ -18,6 +18,7 @@ from engine.errors import StoreError
 from engine.score import Figure, Score, not_computed
 from engine.study_sections import Estimate
 from engine.utility.comparison import Coded, Comparison, covering
+from engine.utility.words import matching
 
 Floats = NDArray[np.float64]
 NAME = "estimates"
@@ -230,9 +231,10 @@ def _estimate(comparison: Comparison, table: Coded, told: Estimate) -> tuple[flo
         raise _NotEstimable(f"no table has {', '.join(absent)}")
     kept = np.ones(len(table.n), np.bool_)
     for name, allowed in told.where.items():
-        kept &= _among(comparison, table, name, allowed)
+        kept &= matching(comparison.values[name], allowed)[table.codes[name]]
     if told.kind == "share" and told.value is not None:
-        y = _among(comparison, table, told.column, [told.value]).astype(np.float64)
+        is_value = matching(comparison.values[told.column], [told.value])
+        y = is_value[table.codes[told.column]].astype(np.float64)
         return _mean(y[kept], table.n[kept].astype(np.float64))
     y = _numbers(comparison, table, told.column)
     kept &= ~np.isnan(y)
@@ -241,15 +243,6 @@ def _estimate(comparison: Comparison, table: Coded, told: Estimate) -> tuple[flo
     x = _numbers(comparison, table, told.on)
     kept &= ~np.isnan(x)
     return _slope(x[kept], y[kept], table.n[kept].astype(np.float64))
-
-
-def _among(
-    comparison: Comparison, table: Coded, name: str, allowed: Sequence[float | str]
-) -> NDArray[np.bool_]:
-    """Rows with one of some values; a blank is none of them."""
-    wanted = set(allowed)
-    is_allowed = np.array([v in wanted for v in comparison.values[name].tolist()], np.bool_)
-    return np.asarray(np.append(is_allowed, False)[table.codes[name]])
 
 
 def _numbers(comparison: Comparison, table: Coded, name: str) -> Floats:

@@ -30,6 +30,8 @@ LEARNERS = ("logistic", "forest")
 LEAF = 5
 """Fewest rows in a leaf of the forest: smaller ones give no useful probabilities."""
 _TESTED, _REPEATS = 2_000, 3
+_LARGEST = 1e100
+"""Numbers beyond are infinite when squared and summed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -165,7 +167,7 @@ def _feature(name: str, values: NDArray[np.generic], sample: Sample) -> _Feature
         levels = np.sort(commonest[size[commonest] > 0]).astype(np.int32)
         only = levels if len(levels) > 1 else levels[:0]
         return _Feature(name=name, levels=only, numbers=None, mean=0.0, spread=1.0)
-    numbers = values.astype(np.float64)
+    numbers = np.clip(values.astype(np.float64), -_LARGEST, _LARGEST)
     n = size[:-1]
     mean = float(np.average(numbers, weights=n)) if n.any() else 0.0
     spread = float(np.sqrt(np.average((numbers - mean) ** 2, weights=n))) if n.any() else 0.0

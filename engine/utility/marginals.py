@@ -31,6 +31,9 @@ from engine.utility.words import finite, labels, lacking, listed, nothing_to_com
 NAME = "marginals"
 MOST_OF_CURVE = 300
 """Combinations that the sampling equivalent looks at, at most."""
+MOST_ROWS = 400_000_000
+"""Rows that all combinations together read, about, at most: of larger tables fewer combinations are drawn."""
+_FEWEST = 100
 _LISTED = 500_000
 _SOURCE = "SDNIST; Francis 2024, arXiv:2403.08463, section 4.4"
 Floats = NDArray[np.float64]
@@ -51,6 +54,8 @@ def k_marginals(
 ) -> Score:
     """How near the densities of combinations of columns are: 500 x (2 - mean absolute difference), at best 1000.
 
+    A grouping column that no table has is left out of all combinations, which then are narrower.
+
     Parameters
     ----------
     comparison : Comparison
@@ -68,10 +73,10 @@ def k_marginals(
     if (why := nothing_to_compare(comparison)) is not None:
         return not_computed(NAME, why)
     missing = [c for c in told.group if c not in comparison.values]
-    if missing:
-        return not_computed(NAME, f"no table has the grouping column {listed(missing)}")
+    if missing:  # combinations are of the other columns then, as in SDNIST's reports
+        told = told.model_copy(update={"group": tuple(c for c in told.group if c not in missing)})
     rng = np.random.default_rng(0) if rng is None else rng
-    chosen, n_all, n_without = _chosen(comparison, told, rng)
+    chosen, n_all, n_without = _chosen(comparison, told, _most(comparison, told), rng)
     if not chosen:
         return not_computed(NAME, f"no table has {told.width + len(told.group)} columns to combine")
     found = [_measured(comparison, told, columns) for columns in chosen]
@@ -92,13 +97,21 @@ def k_marginals(
     values, why_not = finite(figures, "the study declares no shares to sample")
     more = {"by_group": _by_group(comparison, told, [r for r, _ in found]), "shares": shares}
     notes = _notes(told, len(chosen), n_all, n_without)
+    if missing:
+        notes += (f"no table has the grouping column {listed(missing)}: combined without it",)
     return Score(
         measure=NAME, values=values, breakdown=whole, more=more, why_not=why_not, notes=notes
     )
 
 
+def _most(comparison: Comparison, told: Marginals) -> int:
+    """Most combinations: fewer than the study allows where tables have very many rows."""
+    n_rows = len(comparison.original.n) + max(len(t.n) for t in comparison.tables.values())
+    return min(told.most, max(MOST_ROWS // max(n_rows, 1), _FEWEST))
+
+
 def _chosen(
-    comparison: Comparison, told: Marginals, rng: np.random.Generator
+    comparison: Comparison, told: Marginals, most: int, rng: np.random.Generator
 ) -> tuple[list[Combination], int, int]:
     """Combinations that are measured, how many could be, and how many have no table."""
     free = [c for c in sorted(comparison.values) if c not in (*told.group, *told.leave_out)]
@@ -106,7 +119,7 @@ def _chosen(
     if n_all > _LISTED:
         drawn = {
             tuple(sorted(rng.choice(len(free), told.width, replace=False).tolist()))
-            for _ in range(20 * told.most)
+            for _ in range(20 * most)
         }
         every = [tuple(free[i] for i in at) for at in sorted(drawn)]
     else:
@@ -116,9 +129,9 @@ def _chosen(
         for columns in every
         if lacking(comparison, (*told.group, *columns)) is None
     ]
-    if len(fitting) <= told.most:
+    if len(fitting) <= most:
         return fitting, n_all, len(every) - len(fitting)
-    at = np.sort(rng.choice(len(fitting), told.most, replace=False)).tolist()
+    at = np.sort(rng.choice(len(fitting), most, replace=False)).tolist()
     return [fitting[i] for i in at], n_all, len(every) - len(fitting)
 
 

@@ -35,10 +35,9 @@ def propensity_models(comparison: Comparison, told: Models, rng: np.random.Gener
     """Measure how well two models tell synthetic records from original ones, on the records that they learn from.
 
     The logistic regression reads columns as groups (numbers at quantiles, rarer values together), and all products of
-    two columns; where these are more than 600 parameters, or one for 10
-    records, of coarser groups. The tree reads columns as
-    they are. Of larger tables both sides are sampled: at the same places where they are of one size, so that a copy
-    stays a copy.
+    two columns; where these are more than 600 parameters, or one for 10 records, of coarser groups. The tree reads
+    columns as they are. Of larger tables both sides are sampled: at the same places where they are of one size, so
+    that a copy stays a copy.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def propensity_models(comparison: Comparison, told: Models, rng: np.random.Gener
         return not_computed(NAME, "no table has the columns of the models")
     if min(comparison.original.total, table.total) < _FEWEST:
         return not_computed(NAME, f"the models need {_FEWEST} records of each side")
-    original, synthetic = _samples(comparison.original, table, told.rows, rng)
+    original, synthetic = _samples(comparison.original, table, columns, told.rows, rng)
     values, notes, why_not = _logistic_values(comparison, original, synthetic, columns, told)
     tree = _tree_values(comparison, original, synthetic, columns, told, rng)
     if "cart_ratio" not in tree:
@@ -80,6 +79,7 @@ def propensity_models(comparison: Comparison, told: Models, rng: np.random.Gener
         breakdown=pd.DataFrame(rows, columns=["model", "pmse", "auc"]),
         why_not=why_not,
         notes=tuple(notes),
+        over=len(columns),
     )
 
 
@@ -97,15 +97,16 @@ def _table(comparison: Comparison, told: Models) -> tuple[Coded | None, list[str
 
 
 def _samples(
-    original: Coded, table: Coded, most: int, rng: np.random.Generator
+    original: Coded, table: Coded, columns: Sequence[str], most: int, rng: np.random.Generator
 ) -> tuple[Coded, Coded]:
-    """Rows of both sides, one a record."""
+    """Rows of both sides, one a record; drawn in the order of their values, so that the files' order is nothing."""
     places = positions(original.total, most, rng)
     others = places if table.total == original.total else positions(table.total, most, rng)
     sides = []
     for side, drawn in ((original, places), (table, others)):
-        at = np.searchsorted(np.cumsum(side.n), drawn, side="right")
-        sides.append(rows_of(side, at))
+        order = np.lexsort([side.codes[c] for c in columns])
+        at = np.searchsorted(np.cumsum(side.n[order]), drawn, side="right")
+        sides.append(rows_of(side, order[at]))
     return sides[0], sides[1]
 
 

@@ -97,6 +97,7 @@ def propensity(
         more={"distribution": distribution},
         why_not=why_not,
         notes=_notes(comparison, len(whole)),
+        over=len(widest),
     )
 
 

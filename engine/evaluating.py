@@ -208,8 +208,11 @@ def name_of(what: object, number: int) -> str:
 
 def names_of(subjects: Sequence[object]) -> list[str]:
     """Return names for subjects, each of its own: two files of one name are told apart by their folders."""
-    names = [name_of(what, i + 1) for i, what in enumerate(subjects)]
-    for i, what in enumerate(subjects):
-        if names.count(names[i]) > 1 and isinstance(what, str | Path):
-            names[i] = f"{Path(what).parent.name}/{names[i]}"
+    plain = [name_of(what, i + 1) for i, what in enumerate(subjects)]
+    names = [
+        f"{Path(what).resolve().parent.name}/{name}"
+        if plain.count(name) > 1 and isinstance(what, str | Path)
+        else name
+        for what, name in zip(subjects, plain, strict=True)
+    ]
     return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]
