@@ -1,46 +1,29 @@
-"""The catalogue of figures: what each one says, which direction is good, and what it can be.
+"""The catalogue of figures: what each one says, which direction is good, what it can be, and who says so.
 
-Gathered from the modules that compute them. Invariant: every figure that a measure or an attack returns is here.
+Read from `figures.toml` beside it. Invariant: every figure that a measure or an attack returns is there.
 """
 
 from __future__ import annotations
 
-from engine.risk import apparent, attribution, identification, inference, linkage, uniques
-from engine.score import Figure
-from engine.utility import (
-    components,
-    correlations,
-    counts,
-    distributions,
-    estimates,
-    gaps,
-    learning,
-    marginals,
-    margins,
-    models,
-    propensity,
-    regression,
-    rules,
-    tables,
-)
+import tomllib
+from importlib.resources import files
 
-_UTILITY = (
-    counts,
-    correlations,
-    marginals,
-    propensity,
-    regression,
-    components,
-    rules,
-    tables,
-    models,
-    distributions,
-    estimates,
-    learning,
-    gaps,
-    margins,
-)
-_RISK = (uniques, apparent, attribution, identification, linkage, inference)
-UTILITY: dict[str, Figure] = {f.name: f for module in _UTILITY for f in module.FIGURES}
-RISK: dict[str, Figure] = {f.name: f for module in _RISK for f in module.FIGURES}
-FIGURES: dict[str, Figure] = {**UTILITY, **RISK}
+from engine.score import Figure
+
+
+def _read() -> dict[str, Figure]:
+    """The catalogue by `measure.value`, in the order of reports."""
+    text = files("engine").joinpath("figures.toml").read_text(encoding="utf-8")
+    return {
+        f"{measure}.{value}": Figure(name=f"{measure}.{value}", **told)
+        for measure, values in tomllib.loads(text).items()
+        for value, told in values.items()
+    }
+
+
+FIGURES: dict[str, Figure] = _read()
+
+
+def figures_of(*measures: str) -> tuple[Figure, ...]:
+    """Return the figures of some measures or attacks, in their order."""
+    return tuple(f for name, f in FIGURES.items() if name.partition(".")[0] in measures)

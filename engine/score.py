@@ -23,7 +23,7 @@ def _empty() -> pd.DataFrame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """What a figure says: every module of measures and attacks lists its own as `FIGURES`.
+    """What a figure says; all of them are in `engine.figures`.
 
     Attributes
     ----------

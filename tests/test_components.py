@@ -17,10 +17,13 @@ from utility_fixture import (
     table,
 )
 
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study_sections import Binning, Components
 from engine.utility.comparison import compare, distinct
-from engine.utility.components import FIGURES, components, ks_distance
+from engine.utility.components import components, ks_distance
+
+FIGURES = figures_of("components")
 
 RNG = np.random.default_rng
 

@@ -17,13 +17,16 @@ from utility_fixture import (
     table,
 )
 
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study import Study
 from engine.study_sections import Correlations
 from engine.utility import association
 from engine.utility.association import cramers_v, pearson, spearman, tau_b
 from engine.utility.comparison import compare, distinct
-from engine.utility.correlations import FIGURES, correlations
+from engine.utility.correlations import correlations
+
+FIGURES = figures_of("correlations")
 
 RNG = np.random.default_rng
 

@@ -20,14 +20,12 @@ from utility_fixture import (
 )
 
 from engine.errors import SpecError
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study_sections import Binning, Inconsistencies, Marginals, Rule, Univariate
 from engine.utility.comparison import compare, distinct
-from engine.utility.counts import FIGURES as OF_COUNTS
 from engine.utility.counts import univariate
-from engine.utility.marginals import FIGURES as OF_MARGINALS
 from engine.utility.marginals import k_marginals
-from engine.utility.rules import FIGURES as OF_RULES
 from engine.utility.rules import inconsistencies
 
 RNG = np.random.default_rng
@@ -52,7 +50,7 @@ def test_univariate_errors_by_hand():
     assert score.values["n"] == 4
     known = univariate(got, Univariate(known=("a",)))
     assert known.values["n"] == 2
-    assert_in_catalogue(score, OF_COUNTS)
+    assert_in_catalogue(score, figures_of("univariate"))
 
 
 def test_scaled_errors_are_those_of_a_table_as_large_as_the_original():
@@ -158,7 +156,7 @@ def test_a_grouping_column_that_no_table_has_is_left_out():
     off = densities[0].subtract(densities[1], fill_value=0).abs().sum()
     assert score.values["score"] == pytest.approx(500 * (2 - off))
     assert "no table has the grouping column sex" in score.notes[-1]
-    assert_in_catalogue(score, OF_MARGINALS)
+    assert_in_catalogue(score, figures_of("marginals"))
 
 
 @pytest.mark.parametrize("percent", [5, 20, 60])
@@ -175,7 +173,7 @@ def test_a_sample_is_equivalent_to_a_sample_of_its_size(percent):
     assert (curve["score"].diff().dropna() > 0).all(), "larger samples score higher"
     assert (curve["score_unbinned"] < curve["score"])[:-1].all()
     assert curve.iloc[-1, 1:].tolist() == [1000, 1000], "the last one is all of the original"
-    assert_in_catalogue(score, OF_MARGINALS)
+    assert_in_catalogue(score, figures_of("marginals"))
 
 
 def test_the_curve_is_that_of_the_measure_on_samples():
@@ -236,7 +234,7 @@ def test_impossible_records_count_once_a_group_and_table():
         "rules without a table of their columns: nowhere",
         "rules that the study excepts for their table: unless",
     )
-    assert_in_catalogue(score, OF_RULES)
+    assert_in_catalogue(score, figures_of("inconsistencies"))
 
 
 def test_rules_see_types_and_null_where_no_blank_is_spelled():
@@ -295,11 +293,11 @@ def test_no_rules_are_no_nought():
 
 
 def every_measure(comparison):
-    yield univariate(comparison, Univariate()), OF_COUNTS
-    yield k_marginals(comparison, Marginals(width=1)), OF_MARGINALS
-    yield k_marginals(comparison, Marginals(width=2, group=("a",))), OF_MARGINALS
+    yield univariate(comparison, Univariate()), figures_of("univariate")
+    yield k_marginals(comparison, Marginals(width=1)), figures_of("marginals")
+    yield k_marginals(comparison, Marginals(width=2, group=("a",))), figures_of("marginals")
     rules = (Rule(name="r", columns=("a", "b"), violated="a IS NULL AND b IS NOT NULL"),)
-    yield inconsistencies(comparison, Inconsistencies(rules=rules)), OF_RULES
+    yield inconsistencies(comparison, Inconsistencies(rules=rules)), figures_of("inconsistencies")
 
 
 ODD = {

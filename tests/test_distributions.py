@@ -6,11 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study import Study
 from engine.study_sections import Distributions
 from engine.utility.comparison import Distinct, compare, distinct
-from engine.utility.distributions import FIGURES, apart, distributions
+from engine.utility.distributions import apart, distributions
+
+FIGURES = figures_of("distributions")
 
 BY_NAME = {f.name: f for f in FIGURES}
 

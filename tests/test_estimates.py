@@ -9,11 +9,14 @@ import pandas as pd
 import pytest
 
 from engine.errors import StoreError
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study import Study
 from engine.study_sections import Estimate
 from engine.utility.comparison import Distinct, compare, distinct
-from engine.utility.estimates import FIGURES, combine, estimates, overlaps
+from engine.utility.estimates import combine, estimates, overlaps
+
+FIGURES = figures_of("estimates")
 
 stats = pytest.importorskip("scipy.stats")
 BARE = Study(title="")

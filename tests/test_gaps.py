@@ -8,15 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.score import WHOLE
 from engine.study import Study
 from engine.study_sections import Binning, Gap, Tables
 from engine.utility.comparison import Distinct, compare, distinct
-from engine.utility.gaps import FIGURES, density_rmse, gaps
+from engine.utility.gaps import density_rmse, gaps
 
 BARE = Study(title="")
-CATALOGUE = {figure.name: figure for figure in FIGURES}
+CATALOGUE = {figure.name: figure for figure in figures_of("gaps", "density_rmse")}
 BY_JOB = Gap(group="sex", values=("f", "m"), by=("job",))
 
 

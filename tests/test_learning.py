@@ -6,13 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.score import WHOLE
 from engine.study import Study
 from engine.study_sections import Learning
 from engine.utility.comparison import Distinct, compare, distinct
 from engine.utility.learners import Sample, agreement, marks, sample_of, train
-from engine.utility.learning import FIGURES, learning
+from engine.utility.learning import learning
+
+FIGURES = figures_of("learning")
 
 pytest.importorskip("sklearn.ensemble")
 BARE = Study(title="")

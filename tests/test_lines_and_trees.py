@@ -20,12 +20,11 @@ from utility_fixture import (
     table,
 )
 
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study_sections import Binning, Propensity, Regression, RegressionGroup
 from engine.utility.comparison import compare, distinct
-from engine.utility.propensity import FIGURES as OF_TREES
 from engine.utility.propensity import propensity
-from engine.utility.regression import FIGURES as OF_LINES
 from engine.utility.regression import regression
 
 RNG = np.random.default_rng
@@ -58,7 +57,7 @@ def test_slopes_are_those_of_least_squares():
         assert math.isnan(shown["none"])
     assert score.values["n"] == 2
     assert score.notes == ("no line in these groups, on a side: none",)
-    assert_in_catalogue(score, OF_LINES)
+    assert_in_catalogue(score, figures_of("regression"))
     apart = regression(compare(frame, marginal_tables(frame, ["age"]), BARE), told)
     assert apart.why_not == {"": "no table has education, income, sex"}
 
@@ -108,7 +107,7 @@ def test_propensity_is_that_of_a_tree_on_all_rows():
         guess = tree.DecisionTreeClassifier(max_depth=4, random_state=0).fit(x, truth)
         expected = np.mean((guess.predict_proba(x)[:, 1] - truth.mean()) ** 2)
         assert shown == pytest.approx(expected, rel=1e-3)
-    assert_in_catalogue(score, OF_TREES)
+    assert_in_catalogue(score, figures_of("propensity"))
     distribution = score.more["distribution"]
     assert distribution[["original", "synthetic"]].sum().tolist() == [900, 700]
 
@@ -151,8 +150,8 @@ def test_rows_are_put_together_alike_however_many_combinations_there_are(changed
 
 def both(comparison):
     told = Regression(x="a", y="b", groups=(RegressionGroup(name="all", where={"a": [1, 2, "x"]}),))
-    yield regression(comparison, told), OF_LINES
-    yield propensity(comparison, Propensity(binned=("a",))), OF_TREES
+    yield regression(comparison, told), figures_of("regression")
+    yield propensity(comparison, Propensity(binned=("a",))), figures_of("propensity")
 
 
 FAR = replace_bins(a=Binning(edges=(0, 1)))

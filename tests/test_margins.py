@@ -19,10 +19,10 @@ from utility_fixture import (
     table,
 )
 
+from engine.figures import figures_of
 from engine.study_sections import Ranges, Univariate
 from engine.utility.comparison import Distinct, compare
 from engine.utility.margins import (
-    FIGURES,
     averaging,
     margin_gaps,
     one_way_from_wider,
@@ -119,7 +119,7 @@ def test_a_wide_table_is_held_against_the_few_that_are_narrower():
     )
     score = margin_gaps(got)
     assert score.breakdown["gap"].tolist() == [1, 0, 1]
-    assert_in_catalogue(score, FIGURES)
+    assert_in_catalogue(score, figures_of(score.measure))
 
 
 RNG = np.random.default_rng
@@ -148,7 +148,7 @@ def every_measure(comparison):
 )
 def test_odd_input_gives_figures_or_reasons(given):
     for score in every_measure(given):
-        assert_in_catalogue(score, FIGURES)
+        assert_in_catalogue(score, figures_of(score.measure))
 
 
 def test_repeated_rows_are_rows_with_numbers():

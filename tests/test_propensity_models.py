@@ -9,12 +9,15 @@ import pandas as pd
 import pytest
 
 from engine.errors import StoreError
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study import Study
 from engine.study_sections import Models
 from engine.utility.comparison import Distinct, compare, distinct
 from engine.utility.logistic import Propensities, expected_pmse, logistic
-from engine.utility.models import FIGURES, _design, _levels, propensity_models
+from engine.utility.models import _design, _levels, propensity_models
+
+FIGURES = figures_of("models")
 
 pytest.importorskip("sklearn")
 BARE = Study(title="")

@@ -14,6 +14,7 @@ import pytest
 from pipeline_fixture import ROOT
 from utility_fixture import assert_in_catalogue
 
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study import read_study
 from engine.study_sections import Binning, Components
@@ -158,13 +159,13 @@ def measured(comparison, study) -> list:
     """Every measure with its catalogue."""
     few = study.marginals.model_copy(update={"shares": (10, 50)})
     return [
-        (counts.univariate(comparison, study.univariate), counts.FIGURES),
-        (correlations.correlations(comparison, study.correlations), correlations.FIGURES),
-        (marginals.k_marginals(comparison, few), marginals.FIGURES),
-        (regression.regression(comparison, study.regression), regression.FIGURES),
-        (rules.inconsistencies(comparison, study.inconsistencies), rules.FIGURES),
-        (components.components(comparison, COMPONENTS), components.FIGURES),
-        (propensity.propensity(comparison, study.propensity), propensity.FIGURES),
+        (counts.univariate(comparison, study.univariate), figures_of("univariate")),
+        (correlations.correlations(comparison, study.correlations), figures_of("correlations")),
+        (marginals.k_marginals(comparison, few), figures_of("marginals")),
+        (regression.regression(comparison, study.regression), figures_of("regression")),
+        (rules.inconsistencies(comparison, study.inconsistencies), figures_of("inconsistencies")),
+        (components.components(comparison, COMPONENTS), figures_of("components")),
+        (propensity.propensity(comparison, study.propensity), figures_of("propensity")),
     ]
 
 

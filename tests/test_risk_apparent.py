@@ -12,7 +12,8 @@ import pytest
 from pipeline_fixture import ROOT
 
 from engine.errors import StoreError
-from engine.risk.apparent import FIGURES, apparent_match, improvement
+from engine.figures import figures_of
+from engine.risk.apparent import apparent_match, improvement
 from engine.risk.baseline import model_baselines
 from engine.schema import column_set
 from engine.score import WHOLE
@@ -20,6 +21,8 @@ from engine.study import Study, read_study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
 from engine.utility.reading import read_rows
+
+FIGURES = figures_of("apparent_match")
 
 STUDY = Study(title="")
 NIST = ROOT.parent / "shared" / "nist"

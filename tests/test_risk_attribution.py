@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.risk.attribution import FIGURES, attribution
+from engine.figures import figures_of
+from engine.risk.attribution import attribution
 from engine.schema import column_set
 from engine.score import WHOLE
 from engine.study import Study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
+
+FIGURES = figures_of("attribution")
 
 STUDY = Study(title="")
 NAMES = {f.name: f for f in FIGURES}

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from pipeline_fixture import ROOT
 
-from engine.figures import RISK
+from engine.figures import figures_of
 from engine.report.verdicts import verdict
 from engine.risk.people import alike, excess
 from engine.risks import risk_all
@@ -22,6 +22,8 @@ from engine.utility.reading import read_rows
 
 pytest.importorskip("sklearn.ensemble")
 NIST = ROOT.parent / "shared" / "nist"
+ATTACKS = ("uniques", "apparent_match", "attribution", "identification", "linkage", "inference")
+RISK = {figure.name: figure for figure in figures_of(*ATTACKS)}
 HEADLINES = {name for name, figure in RISK.items() if figure.is_headline}
 ATTACKS = {"uniques", "apparent_match", "attribution", "identification", "linkage", "inference"}
 TOLD = Risks(

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.risk.identification import FIGURES, identification
+from engine.figures import figures_of
+from engine.risk.identification import identification
 from engine.risk.people import DECLARED
 from engine.risk.records import holding, row_ids
 from engine.schema import column_set
@@ -14,6 +15,8 @@ from engine.score import WHOLE, Risk
 from engine.study import Study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
+
+FIGURES = figures_of("identification")
 
 BARE = Study(title="")
 CATALOGUE = {figure.name.split(".")[1]: figure for figure in FIGURES}

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from engine.errors import StoreError
-from engine.risk.inference import FIGURES, inference
+from engine.figures import figures_of
+from engine.risk.inference import inference
 from engine.risk.people import DECLARED
 from engine.risk.precision import (
     Claims,
@@ -27,6 +28,8 @@ from engine.score import WHOLE, Risk
 from engine.study import Study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
+
+FIGURES = figures_of("inference")
 
 BARE = Study(title="")
 CATALOGUE = {figure.name.split(".")[1]: figure for figure in FIGURES}

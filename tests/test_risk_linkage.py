@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.figures import figures_of
 from engine.risk.em import estimate, posterior, weights
-from engine.risk.linkage import FIGURES, linkage
+from engine.risk.linkage import linkage
 from engine.risk.pairs import (
     EQUAL,
     NEAR,
@@ -24,6 +25,8 @@ from engine.score import WHOLE, Risk
 from engine.study import Study
 from engine.study_risks import Linkage, Risks
 from engine.utility.comparison import Distinct, compare, distinct
+
+FIGURES = figures_of("linkage")
 
 BARE = Study(title="")
 CATALOGUE = {figure.name.split(".")[1]: figure for figure in FIGURES}

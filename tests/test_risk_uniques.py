@@ -9,14 +9,17 @@ import pandas as pd
 import pytest
 from pipeline_fixture import ROOT
 
+from engine.figures import figures_of
 from engine.risk.matching import groups, usable
-from engine.risk.uniques import FIGURES, uniques
+from engine.risk.uniques import uniques
 from engine.schema import column_set
 from engine.score import WHOLE
 from engine.study import Study, read_study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
 from engine.utility.reading import read_rows
+
+FIGURES = figures_of("uniques")
 
 STUDY = Study(title="")
 NIST = ROOT.parent / "shared" / "nist"

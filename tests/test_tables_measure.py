@@ -10,12 +10,15 @@ import pandas as pd
 import pytest
 from pipeline_fixture import ROOT
 
+from engine.figures import figures_of
 from engine.schema import column_set
 from engine.study import Study
 from engine.study_sections import Tables
 from engine.utility.comparison import Distinct, compare, distinct
 from engine.utility.logistic import logistic
-from engine.utility.tables import FIGURES, fit, quantile_groups, table_fit
+from engine.utility.tables import fit, quantile_groups, table_fit
+
+FIGURES = figures_of("tables")
 
 BARE = Study(title="")
 SHARED = ROOT.parent / "shared"

@@ -22,6 +22,7 @@ from utility_fixture import (
 
 from engine.errors import InternalError, SpecError, StoreError
 from engine.evaluation import named
+from engine.figures import FIGURES
 from engine.measures import MEASURES, score_all
 from engine.scorecard import HEADINGS, lines, markdown
 from engine.study import Row, Study, read_study
@@ -37,19 +38,14 @@ from engine.study_sections import (
     Rule,
     Univariate,
 )
-from engine.utility import correlations, counts, marginals, margins, propensity, regression, rules
 from engine.utility.comparison import compare, covering
 from engine.utility.reading import read_rows, read_tables, released_types
 
 STUDIES = sorted((ROOT / "releases").glob("*.study.toml"))
 NIST = ROOT.parent / "shared" / "nist"
 OF_BUILDS = {"build.seconds", "build.over_floor", "build.megabytes", "cloning.accuracy"}
-CATALOGUE = tuple(
-    figure
-    for module in (counts, correlations, marginals, margins, propensity, regression, rules)
-    for figure in module.FIGURES
-)
-KNOWN = {figure.name for figure in CATALOGUE}
+CATALOGUE = tuple(FIGURES.values())
+KNOWN = set(FIGURES)
 
 
 # What is counted: values, groups, blanks.

@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import StoreError
-from engine.risk.apparent_figures import FIGURES as FIGURES
-from engine.risk.apparent_figures import LARGEST_GAIN, NAME
 from engine.risk.baseline import model_baselines
 from engine.risk.matching import KeySet, groups, shown_of, targets_of, totals, unseen
 from engine.risk.people import alike, excess
@@ -53,7 +51,7 @@ def apparent_match(
     Returns
     -------
     Risk
-        `FIGURES`; broken down by target. A target is attacked through the smallest table that has it and all
+        Broken down by target. A target is attacked through the smallest table that has it and all
         quasi-identifiers. A blank that equals a blank is right, as published.
     """
     known = shown_of(comparison, told.quasi_identifiers)
@@ -61,7 +59,7 @@ def apparent_match(
     notes = unseen(told.quasi_identifiers, known)
     found = attacked(comparison, known, targets)
     if (why := _why_not(comparison, known, targets, found)) is not None:
-        return Risk(attack=NAME, words=WORDS, why_not={WHOLE: why}, notes=tuple(notes))
+        return Risk(attack="apparent_match", words=WORDS, why_not={WHOLE: why}, notes=tuple(notes))
     if left_out := [t for t in targets if t not in set(found["target"])]:
         notes.append(f"no table has the quasi-identifiers with {', '.join(left_out)}: not attacked")
     base, why_none, said = _baselines(comparison, told, rng, found, baselines)
@@ -72,11 +70,11 @@ def apparent_match(
     values, why_not, about = _figures(found, why_none)
     control, largest, who = _control(comparison, known, found, rng)
     if largest is None:
-        why_not[LARGEST_GAIN] = who
+        why_not["largest_gain"] = who
     else:
-        values[LARGEST_GAIN] = largest
+        values["largest_gain"] = largest
     return Risk(
-        attack=NAME,
+        attack="apparent_match",
         words=WORDS,
         rate=_pooled(found),
         baseline=_guessing(found),

@@ -14,8 +14,6 @@ import numpy as np
 import pandas as pd
 
 from engine.risk.attributed import Attribution, attributed
-from engine.risk.attribution_figures import FIGURES as FIGURES
-from engine.risk.attribution_figures import NAME
 from engine.risk.matching import (
     KeySet,
     groups,
@@ -57,12 +55,12 @@ def attribution(comparison: Comparison, told: Risks, rng: np.random.Generator) -
     """
     if not comparison.original.total or not any(t.total for t in comparison.tables.values()):
         why = "the original, or every table, has no rows"
-        return Risk(attack=NAME, words=WORDS, why_not={WHOLE: why})
+        return Risk(attack="attribution", words=WORDS, why_not={WHOLE: why})
     found, notes = _all_sets(comparison, told)
     main = [a for a in found if a.is_main]
     if not main:
         why = f"no table shows a quasi-identifier together with a target that varies: {'; '.join(notes)}"
-        return Risk(attack=NAME, words=WORDS, why_not={WHOLE: why.rstrip(": ")})
+        return Risk(attack="attribution", words=WORDS, why_not={WHOLE: why.rstrip(": ")})
     values, why_not = _figures(found)
     gains, control, said = _control(comparison, told, rng)
     values |= gains
@@ -70,7 +68,7 @@ def attribution(comparison: Comparison, told: Risks, rng: np.random.Generator) -
     claims = _claims(main)
     guessed = 0.0 if claims is None else values["tcap_baseline"] * claims.n
     return Risk(
-        attack=NAME,
+        attack="attribution",
         words=WORDS,
         rate=claims,
         baseline=None if claims is None else wilson(guessed, claims.n),

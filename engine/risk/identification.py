@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.risk.people import NO_STRANGER, against, alike, excess
 from engine.risk.records import holding, lacking, row_ids
-from engine.score import WHOLE, Figure, Rate, Risk, wilson
+from engine.score import WHOLE, Rate, Risk, wilson
 from engine.study_risks import Risks
 from engine.utility.comparison import Coded, Comparison
 
@@ -204,84 +204,3 @@ def _by_number(found: _Matches) -> pd.DataFrame:
             "expected": np.bincount(group, found.own / np.maximum(found.c, 1), minlength=n),
         }
     )
-
-
-_SOURCE = "Reiter and Mitra 2009, doi:10.29012/jpc.v1i1.567"
-FIGURES: tuple[Figure, ...] = (
-    Figure(
-        name=f"{_NAME}.expected_match_risk",
-        title="Expected match risk",
-        words="How many people an attacker can expect to find who draws one of the records that agree with each.",
-        better="lower",
-        perfect=0,
-        columns="all",
-        digits=1,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{_NAME}.expected_match_share",
-        title="Expected match risk, share of people",
-        words="The expected match risk divided by the number of people.",
-        better="lower",
-        high=1,
-        perfect=0,
-        columns="all",
-        digits=4,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{_NAME}.true_match_rate",
-        title="True match rate",
-        words="Share of people whose quasi-identifiers lead to one record, which is their own.",
-        better="lower",
-        high=1,
-        perfect=0,
-        columns="all",
-        digits=4,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{_NAME}.false_match_rate",
-        title="False match rate",
-        words="Share of the people matched by one record whom that record is not of: higher misleads attackers more.",
-        better="higher",
-        high=1,
-        perfect=1,
-        columns="all",
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{_NAME}.uniquely_matched",
-        title="Uniquely matched",
-        words="Share of people with whom exactly one synthetic record agrees, be it theirs or not.",
-        better="neither",
-        high=1,
-        columns="all",
-        digits=4,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{_NAME}.matched",
-        title="Matched",
-        words="Share of people with whom any synthetic record agrees.",
-        better="neither",
-        high=1,
-        columns="all",
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{_NAME}.excess_over_control",
-        title="True match rate above that of strangers",
-        words="True match rate, less that of people outside the data (where rows correspond: that of a blind draw).",
-        better="lower",
-        low=-1,
-        high=1,
-        perfect=0,
-        columns="all",
-        digits=4,
-        good=0.02,
-        poor=0.1,
-        source="control: arXiv:2403.06595; good: 2 points, poor: 10 points, this project's own",
-        is_headline=True,
-    ),
-)

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import StoreError
-from engine.risk.inference_figures import FIGURES as FIGURES
 from engine.risk.precision import (
     Claims,
     anonymity_loss,

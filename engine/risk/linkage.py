@@ -13,7 +13,6 @@ import pandas as pd
 
 from engine.risk.em import Estimate, estimate, posterior, weights
 from engine.risk.identification import is_aligned
-from engine.risk.linkage_figures import FIGURES as FIGURES
 from engine.risk.pairs import (
     EQUAL,
     MOST_COMPARED,

@@ -15,7 +15,7 @@ import pandas as pd
 
 from engine.risk.matching import KeySet, groups, key_sets, shown_of, totals, unseen, usable
 from engine.risk.people import against, alike, excess, widest
-from engine.score import WHOLE, Figure, Rate, Risk, wilson
+from engine.score import WHOLE, Rate, Risk, wilson
 from engine.study_risks import Risks
 from engine.utility.comparison import Coded, Comparison, covering
 
@@ -71,7 +71,7 @@ def uniques(comparison: Comparison, told: Risks, rng: np.random.Generator) -> Ri
     Returns
     -------
     Risk
-        `FIGURES`; broken down by set of columns. Where no table has all quasi-identifiers, the figures are those of the
+        Broken down by set of columns. Where no table has all quasi-identifiers, the figures are those of the
         worst table among those with most of them, and the notes say so.
     """
     table = widest(comparison)
@@ -231,111 +231,3 @@ def _breakdown(rows: list[_Row]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(listed)
-
-
-_SYNTHPOP = "synthpop 1.9, disclosure(); Raab, Nowok, Dibben, arXiv:2406.16826"
-_SDNIST = "NIST SDNIST 2, unique exact matches; Francis, arXiv:2403.08463, Table 3"
-FIGURES = (
-    Figure(
-        name=f"{NAME}.replicated",
-        title="replicated uniques, % of the original",
-        words="Share of people unique on the quasi-identifiers whose combination is also unique in the release.",
-        better="lower",
-        high=100,
-        perfect=0,
-        digits=2,
-        source=f"{_SYNTHPOP} (repU, % of the original's rows)",
-    ),
-    Figure(
-        name=f"{NAME}.{_EXCESS}",
-        title="replicated uniques above those of strangers, points",
-        words="Replicated uniques, less those that a table of other people has by chance; what chance explains is 0.",
-        better="lower",
-        low=-100,
-        high=100,
-        perfect=0,
-        digits=2,
-        good=0.5,
-        poor=5,
-        source="control: arXiv:2403.06595; good: half a point, poor: 5 points, this project's own",
-        is_headline=True,
-    ),
-    Figure(
-        name=f"{NAME}.replicated_of_synthetic",
-        title="replicated uniques, % of the synthetic rows",
-        words="The same count held against the number of synthetic rows, as synthpop did before September 2025.",
-        better="lower",
-        high=100,
-        perfect=0,
-        digits=2,
-        source=_SYNTHPOP,
-    ),
-    Figure(
-        name=f"{NAME}.in_original",
-        title="unique synthetic rows that are in the original, %",
-        words="Share of synthetic rows that are unique on the quasi-identifiers and match at least one person.",
-        better="lower",
-        high=100,
-        digits=2,
-        source=_SYNTHPOP,
-    ),
-    Figure(
-        name=f"{NAME}.found_uniques",
-        title="unique people whose keys are in the release, %",
-        words="Share of people who are unique on the quasi-identifiers and whose combination the release shows.",
-        better="lower",
-        high=100,
-        digits=2,
-        source=f"{_SYNTHPOP} (UiOiS)",
-    ),
-    Figure(
-        name=f"{NAME}.unique_original",
-        title="unique people, %",
-        words="Share of people whom the quasi-identifiers single out in the original: what there is to find.",
-        better="neither",
-        high=100,
-        digits=2,
-        source=f"{_SYNTHPOP} (UiO)",
-    ),
-    Figure(
-        name=f"{NAME}.unique_synthetic",
-        title="unique synthetic rows, %",
-        words="Share of synthetic rows that the quasi-identifiers single out.",
-        better="neither",
-        high=100,
-        digits=2,
-        source=f"{_SYNTHPOP} (UiS)",
-    ),
-    Figure(
-        name=f"{NAME}.exact_matches",
-        title="unique exact matches",
-        words="People who are unique on all columns and whose whole record is in the release.",
-        better="lower",
-        perfect=0,
-        columns="all",
-        digits=0,
-        source=_SDNIST,
-    ),
-    Figure(
-        name=f"{NAME}.exact_match",
-        title="unique exact matches, % of the original",
-        words="Share of people who are unique on all columns and whose whole record is in the release.",
-        better="lower",
-        high=100,
-        perfect=0,
-        columns="all",
-        digits=2,
-        source=_SDNIST,
-    ),
-    Figure(
-        name=f"{NAME}.exact_replicated",
-        title="whole records unique in both, % of the original",
-        words="Share of people whose whole record is unique in the original and unique in the release.",
-        better="lower",
-        high=100,
-        perfect=0,
-        columns="all",
-        digits=2,
-        source=_SYNTHPOP,
-    ),
-)

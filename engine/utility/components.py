@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.schema import ColumnSet
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Components
 from engine.utility.comparison import Coded, Comparison, Numbers
 from engine.utility.words import as_numbers, listed, nothing_to_compare
@@ -24,7 +24,6 @@ MOST_POINTS = 2_000
 """Rows of each side that `points` shows."""
 _DIGITS = 9
 _FURTHEST = 1e12
-_SOURCE = "SDNIST; Francis 2024, arXiv:2403.08463, section 4.7"
 Floats = NDArray[np.float64]
 
 
@@ -48,7 +47,7 @@ def components(comparison: Comparison, told: Components) -> Score:
     Returns
     -------
     Score
-        See `FIGURES`; broken down by component. `more`: `components`, the same; `loadings`, by component and column;
+        Broken down by component. `more`: `components`, the same; `loadings`, by component and column;
         `points`, a sample of the rows of each side on all components, scaled by the original's range to 0 to 1.
 
     Notes
@@ -238,47 +237,3 @@ def _notes(columns: ColumnSet, axes: _Axes, n_all: int) -> tuple[str, ...]:
             f"constant in the original, or not finite, so in no component: {listed(constant)}"
         )
     return tuple(notes)
-
-
-FIGURES: tuple[Figure, ...] = (
-    Figure(
-        name=f"{NAME}.mean_ks",
-        title="principal components, mean distance",
-        words="How far the main directions of all columns together are distributed differently: the mean "
-        "Kolmogorov-Smirnov distance over the components, 0 to 1.",
-        better="lower",
-        high=1,
-        perfect=0,
-        columns="all",
-        digits=4,
-        source=_SOURCE,
-        is_headline=True,
-    ),
-    Figure(
-        name=f"{NAME}.largest_ks",
-        title="principal components, largest distance",
-        words="The same for the component that differs most.",
-        better="lower",
-        high=1,
-        perfect=0,
-        columns="all",
-        digits=4,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.explained",
-        title="principal components, share explained",
-        words="How much of the variance of the original the components hold.",
-        better="neither",
-        high=1,
-        columns="all",
-        digits=2,
-    ),
-    Figure(
-        name=f"{NAME}.columns",
-        title="principal components, columns",
-        words="How many columns the widest table has.",
-        better="neither",
-        digits=0,
-    ),
-)

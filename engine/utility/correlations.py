@@ -7,16 +7,14 @@ correlation, and is left out, never counted as equal.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Correlations
 from engine.utility.association import Floats, cramers_v, pearson, spearman, tau_b
 from engine.utility.comparison import Coded, Comparison, Numbers, counts, covering, n_codes
@@ -31,7 +29,6 @@ _OF_KIND = {
     "cramers_v": "cramers_v_",
 }
 _SIDES = ("original", "synthetic", "difference")
-_SOURCE = "Francis 2024, arXiv:2403.08463, section 4.3"
 Pair = tuple[str, str]
 
 
@@ -54,7 +51,7 @@ def correlations(comparison: Comparison, told: Correlations) -> Score:
     Returns
     -------
     Score
-        See `FIGURES`; broken down by pair: Kendall's `original`, `synthetic`, `difference`, and the same of the other
+        Broken down by pair: Kendall's `original`, `synthetic`, `difference`, and the same of the other
         kinds, `pearson_original` and so on. NaN: not defined, or not asked for.
     """
     if (why := nothing_to_compare(comparison)) is not None:
@@ -221,92 +218,3 @@ def _notes(
             f"{undefined:,} pairs have no Kendall's tau, as a column is constant on a side{said}"
         )
     return tuple(notes)
-
-
-def _figure(
-    name: str,
-    title: str,
-    words: str,
-    *,
-    better: Literal["lower", "neither"] = "lower",
-    high: float = 2,
-    digits: int = 4,
-    is_headline: bool = False,
-) -> Figure:
-    """A figure of this module."""
-    return Figure(
-        name=f"{NAME}.{name}",
-        title=title,
-        words=words,
-        better=better,
-        high=high,
-        perfect=0 if better == "lower" else None,
-        columns="2",
-        digits=digits,
-        source=_SOURCE,
-        is_headline=is_headline,
-    )
-
-
-def _of_kind(kind: str, title: str, high: float) -> tuple[Figure, ...]:
-    """Figures of one coefficient."""
-    return (
-        _figure(
-            f"{kind}_median",
-            f"{title}, median difference",
-            f"Half of the pairs of columns have a {title} that differs from the original's by at most this.",
-            high=high,
-        ),
-        _figure(
-            f"{kind}_largest",
-            f"{title}, largest difference",
-            f"The pair of columns whose {title} differs most from the original's.",
-            high=high,
-            digits=3,
-        ),
-        _figure(
-            f"{kind}_n",
-            f"{title}, pairs",
-            f"How many pairs of columns have a {title} on both sides.",
-            better="neither",
-            high=math.inf,
-            digits=0,
-        ),
-    )
-
-
-FIGURES: tuple[Figure, ...] = (
-    _figure(
-        "median_difference",
-        "correlation of two columns, median difference",
-        "Half of the pairs of ordered columns have a rank correlation (Kendall's tau-b) that differs from the "
-        "original's by at most this.",
-        digits=5,
-        is_headline=True,
-    ),
-    _figure(
-        "largest_difference",
-        "correlation of two columns, largest difference",
-        "The pair of ordered columns whose rank correlation (Kendall's tau-b) differs most from the original's.",
-        digits=3,
-    ),
-    _figure(
-        "n",
-        "correlations, pairs",
-        "How many pairs of ordered columns have a rank correlation on both sides.",
-        better="neither",
-        high=math.inf,
-        digits=0,
-    ),
-    _figure(
-        "pairs_without_table",
-        "correlations, pairs without a table",
-        "Pairs of ordered columns that no table has together.",
-        better="neither",
-        high=math.inf,
-        digits=0,
-    ),
-    *_of_kind("pearson", "Pearson correlation", 2),
-    *_of_kind("spearman", "Spearman rank correlation", 2),
-    *_of_kind("cramers_v", "Cramer's V", 1),
-)

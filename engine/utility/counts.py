@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Univariate
 from engine.utility.comparison import Coded, Comparison, Counts, counts, covering
 from engine.utility.words import finite, labels, lacking, listed
 
 NAME = "univariate"
-_SOURCE = "Francis 2024, arXiv:2403.08463, section 4.2"
 
 
 def one_way(comparison: Comparison, table: Coded, column: str, *, is_known: bool = False) -> Counts:
@@ -46,7 +45,7 @@ def univariate(comparison: Comparison, told: Univariate) -> Score:
     Returns
     -------
     Score
-        See `FIGURES`; broken down by column and value.
+        Broken down by column and value.
     """
     columns = [c for c in comparison.values if c not in told.leave_out]
     reasons = {c: why for c in columns if (why := lacking(comparison, [c])) is not None}
@@ -92,58 +91,3 @@ def _errors(comparison: Comparison, told: Univariate, column: str) -> pd.DataFra
         out[f"{prefix}absolute_error"] = error
         out[f"{prefix}composite_error"] = np.minimum(error, percent)
     return pd.DataFrame(out)
-
-
-FIGURES: tuple[Figure, ...] = (
-    Figure(
-        name="univariate.median_composite_error",
-        title="counts of one column, median error",
-        words="Half of the counts of single values are off by at most this much: in rows, or in percent of the true "
-        "count, whichever is smaller.",
-        better="lower",
-        perfect=0,
-        columns="1",
-        digits=2,
-        source=_SOURCE,
-        is_headline=True,
-    ),
-    Figure(
-        name="univariate.largest_absolute_error",
-        title="counts of one column, largest error",
-        words="The count of a single value that is furthest off, in rows.",
-        better="lower",
-        perfect=0,
-        columns="1",
-        digits=0,
-        source=_SOURCE,
-    ),
-    Figure(
-        name="univariate.scaled_median_composite_error",
-        title="counts of one column, median error, scaled",
-        words="As the median error, with the synthetic counts scaled to the original's number of rows first: the fair "
-        "reading where a table has more or fewer rows by design, as a sample has.",
-        better="lower",
-        perfect=0,
-        columns="1",
-        digits=2,
-        source=f"{_SOURCE} (counts of a 40 % sample times 2.5)",
-    ),
-    Figure(
-        name="univariate.scaled_largest_absolute_error",
-        title="counts of one column, largest error, scaled",
-        words="As the largest error, with the synthetic counts scaled to the original's number of rows first.",
-        better="lower",
-        perfect=0,
-        columns="1",
-        digits=1,
-        source=_SOURCE,
-    ),
-    Figure(
-        name="univariate.n",
-        title="counts of one column, number",
-        words="How many counts of single values were compared.",
-        better="neither",
-        columns="1",
-        digits=0,
-    ),
-)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Distributions
 from engine.utility.comparison import Coded, Comparison, covering
 
@@ -86,39 +86,3 @@ def apart(original: Floats, synthetic: Floats) -> tuple[float, float]:
 def _counted(side: Coded, column: str, size: int) -> Floats:
     """Records of each value, and last of the blank."""
     return np.bincount(side.codes[column], side.n.astype(np.float64), size).astype(np.float64)
-
-
-_WOO = "Woo et al. 2009, doi:10.29012/jpc.v1i1.568, section 3.3"
-_U_M = "largest difference of the two distribution functions of a column"
-_U_A = "mean squared difference of the two distribution functions of a column, over all records"
-
-
-def _figure(name: str, title: str, words: str, digits: int, is_headline: bool = False) -> Figure:
-    return Figure(
-        name=f"{NAME}.{name}",
-        title=title,
-        words=words,
-        better="lower",
-        high=1.0,
-        perfect=0.0,
-        columns="1",
-        digits=digits,
-        source=_WOO,
-        is_headline=is_headline,
-    )
-
-
-FIGURES: tuple[Figure, ...] = (
-    _figure("median_u_m", "U_m, median", f"Median over the columns of the {_U_M}.", 4),
-    _figure("largest_u_m", "U_m, largest", f"Largest over the columns of the {_U_M}.", 4, True),
-    _figure("median_u_a", "U_a, median", f"Median over the columns of the {_U_A}.", 6),
-    _figure("largest_u_a", "U_a, largest", f"Largest over the columns of the {_U_A}.", 6),
-    Figure(
-        name=f"{NAME}.n",
-        title="ordered columns compared",
-        words="How many columns the distribution functions are of.",
-        better="neither",
-        columns="1",
-        digits=0,
-    ),
-)

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.errors import StoreError
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Estimate
 from engine.utility.comparison import Coded, Comparison, covering
 from engine.utility.words import matching
@@ -276,51 +276,3 @@ def _slope(x: Floats, y: Floats, n: Floats) -> tuple[float, float]:
     spread = float(n @ x**2)
     slope = float(n @ (x * y)) / spread
     return slope, float(n @ (y - slope * x) ** 2) / (total - 2) / spread
-
-
-def _figure(name: str, title: str, words: str, **bounds: float) -> Figure:
-    is_lower = name in ("median_difference", "missing")
-    return Figure(
-        name=f"{NAME}.{name}",
-        title=title,
-        words=words,
-        better="lower" if is_lower else "higher",
-        low=bounds.get("low", 0.0),
-        high=bounds.get("high", np.inf),
-        perfect=0.0 if is_lower else 1.0,
-        digits=int(bounds.get("digits", 3)),
-        source="Reiter 2003; Drechsler and Reiter 2009; Snoke et al. 2018, doi:10.1111/rssa.12358, section 4",
-        is_headline=name == "mean_overlap",
-    )
-
-
-FIGURES: tuple[Figure, ...] = (
-    _figure(
-        *("mean_overlap", "overlap of 95 % intervals, mean"),
-        "How much of the interval of an estimate the original and the synthetic tables share; 0 where disjoint.",
-        high=1.0,
-    ),
-    _figure(
-        *("lowest_overlap", "overlap of 95 % intervals, lowest"),
-        "The worst of the estimates; negative where the intervals are disjoint, the more the farther apart.",
-        low=-np.inf,
-        high=1.0,
-    ),
-    _figure(
-        *("median_difference", "difference in standard errors, median"),
-        "By how many standard errors of the original an estimate from the synthetic tables is off.",
-    ),
-    _figure(
-        *("share_covering", "intervals that hold the original's estimate"),
-        "Share of the estimates whose synthetic interval holds what the original says.",
-        high=1.0,
-    ),
-    _figure("missing", "estimates that could not be had", "See the notes for reasons.", digits=0),
-    Figure(
-        name=f"{NAME}.n",
-        title="estimates compared",
-        words="How many estimates the figures are over.",
-        better="neither",
-        digits=0,
-    ),
-)

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.schema import ColumnSet, column_set
-from engine.score import WHOLE, Figure, Score, not_computed
+from engine.score import WHOLE, Score, not_computed
 from engine.study_sections import Gap, Tables
 from engine.utility.comparison import (
     Coded,
@@ -260,86 +260,3 @@ def _n_cells(found: Counts, sizes: Mapping[str, int]) -> int:
         keys, code = np.divmod(keys, size)
         n_cells *= int(np.count_nonzero(np.bincount(code, minlength=size)))
     return n_cells
-
-
-_FROM = "Houssiau et al. 2022 (arXiv:2211.11540), section 4.3, application 1"
-
-
-def _density(width: int) -> Figure:
-    """Figure of the marginals of a width."""
-    return Figure(
-        name=f"density_rmse.rmse_{width}",
-        title=f"Error of the densities of {width} column{'s' * (width > 1)}, RMSE",
-        words="Root mean square difference between the share of rows that the original and the synthetic table have "
-        f"in each combination of values of {width} column{'s' * (width > 1)}; mean over the columns.",
-        better="lower",
-        high=1.0,
-        perfect=0.0,
-        columns=str(width),
-        digits=6,
-        source=_FROM,
-    )
-
-
-def _of_gaps(name: str, title: str, words: str, *, high: float, is_headline: bool) -> Figure:
-    """Figure of gaps."""
-    return Figure(
-        name=f"gaps.{name}",
-        title=title,
-        words=words,
-        better="lower",
-        high=high,
-        perfect=0.0,
-        columns="all",
-        digits=6 if name == "marginal_rmse" else 4,
-        source=_FROM,
-        is_headline=is_headline,
-    )
-
-
-FIGURES: tuple[Figure, ...] = (
-    _of_gaps(
-        "rmse",
-        "Error of group gaps, RMSE",
-        "Root mean square error, over the cells, of the difference between the proportions of two groups (such as "
-        "women and men in each occupation); small cells count as much as large ones.",
-        high=2.0,
-        is_headline=False,
-    ),
-    _of_gaps(
-        "weighted_rmse",
-        "Error of group gaps, by people",
-        "As the RMSE of group gaps, each cell counted by its rows of the original.",
-        high=2.0,
-        is_headline=True,
-    ),
-    _of_gaps(
-        "largest",
-        "Largest error of a group gap",
-        "The largest error, in any cell, of the difference between the proportions of the two groups.",
-        high=2.0,
-        is_headline=False,
-    ),
-    _of_gaps(
-        "marginal_rmse",
-        "Error of the gaps' columns, RMSE",
-        "Root mean square difference of the shares of rows in all combinations of the columns that the gap is about.",
-        high=1.0,
-        is_headline=False,
-    ),
-    Figure(
-        name="gaps.n",
-        title="Cells with a gap",
-        words="Number of cells of the original whose gap is compared.",
-        better="neither",
-        digits=0,
-    ),
-    *(_density(width) for width in (1, 2, 3)),
-    Figure(
-        name="density_rmse.n",
-        title="Marginals compared",
-        words="Number of combinations of columns whose densities are compared.",
-        better="neither",
-        digits=0,
-    ),
-)

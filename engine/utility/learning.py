@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from engine.score import WHOLE, Figure, Score
+from engine.score import WHOLE, Score
 from engine.study_sections import Learning
 from engine.utility.comparison import Coded, Comparison, Numbers
 from engine.utility.learners import (
@@ -67,7 +67,7 @@ def learning(comparison: Comparison, told: Sequence[Learning], rng: np.random.Ge
     Returns
     -------
     Score
-        See `FIGURES`; means over the tasks. Broken down by task, learner and what it was trained on; `importances` by
+        Means over the tasks. Broken down by task, learner and what it was trained on; `importances` by
         task and column.
 
     Raises
@@ -265,82 +265,3 @@ def _figures(whole: pd.DataFrame, weights: pd.DataFrame) -> tuple[dict[str, floa
         else:
             why_not[name] = why
     return values, why_not
-
-
-_HOW = "mean over the tasks of the study"
-_FROM = "TSTR: Esteban et al. 2017 (arXiv:1706.02633); applications 2 and 3 of Houssiau et al. 2022 (arXiv:2211.11540)"
-
-
-def _of_learner(learner: str, words: str) -> tuple[Figure, ...]:
-    """Figures of one learner."""
-    return (
-        Figure(
-            name=f"learning.{learner}_ratio",
-            title=f"Accuracy of a {words}, kept",
-            words=f"Accuracy on real rows of a {words} trained on synthetic rows, over that of one trained on real "
-            f"rows; {_HOW}. 1: as good; see also what guessing gets.",
-            better="higher",
-            perfect=1.0,
-            columns="all",
-            source=_FROM,
-            is_headline=learner == "forest",
-        ),
-        Figure(
-            name=f"learning.{learner}_balanced_loss",
-            title=f"Balanced accuracy of a {words}, lost",
-            words=f"What a {words} loses of the mean share of each class that it finds in real rows, when it is "
-            f"trained on synthetic rows instead of real ones; {_HOW}.",
-            better="lower",
-            low=-1.0,
-            high=1.0,
-            perfect=0.0,
-            columns="all",
-            source=_FROM,
-        ),
-        Figure(
-            name=f"learning.{learner}_auc_loss",
-            title=f"AUC of a {words}, lost",
-            words=f"What a {words} loses of the area under the ROC curve (mean of each class against the rest) on "
-            f"real rows, when it is trained on synthetic rows instead of real ones; {_HOW}. Guessing has an area of "
-            "0.5.",
-            better="lower",
-            low=-1.0,
-            high=1.0,
-            perfect=0.0,
-            columns="all",
-            source=_FROM,
-        ),
-    )
-
-
-FIGURES: tuple[Figure, ...] = (
-    *_of_learner("logistic", "logistic regression"),
-    *_of_learner("forest", "random forest"),
-    Figure(
-        name="learning.importance_agreement",
-        title="Agreement on which columns matter",
-        words="Spearman's correlation of the permutation importances of the columns, on real rows, between a random "
-        f"forest trained on synthetic rows and one trained on real rows; {_HOW}. 1: the same order.",
-        better="higher",
-        low=-1.0,
-        high=1.0,
-        perfect=1.0,
-        columns="all",
-        source="Houssiau et al. 2022 (arXiv:2211.11540), application 3, there by the Jaro similarity of the order",
-    ),
-    Figure(
-        name="learning.guess_ratio",
-        title="Accuracy that guessing keeps",
-        words="Accuracy on real rows of always guessing the commonest class, over that of the better learner trained "
-        f"on real rows; {_HOW}: the ratios above are to be read from here.",
-        better="neither",
-        columns="all",
-    ),
-    Figure(
-        name="learning.n",
-        title="Tasks learned",
-        words="Number of tasks that could be learned and tested.",
-        better="neither",
-        digits=0,
-    ),
-)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Marginals
 from engine.utility.comparison import (
     DENSE,
@@ -35,7 +35,6 @@ MOST_ROWS = 400_000_000
 """Rows that all combinations together read, about, at most: of larger tables fewer combinations are drawn."""
 _FEWEST = 100
 _LISTED = 500_000
-_SOURCE = "SDNIST; Francis 2024, arXiv:2403.08463, section 4.4"
 Floats = NDArray[np.float64]
 Combination = tuple[str, ...]
 
@@ -66,7 +65,7 @@ def k_marginals(
     Returns
     -------
     Score
-        See `FIGURES`; broken down by combination. `more`: `by_group`, for each value of the grouping columns the mean
+        Broken down by combination. `more`: `by_group`, for each value of the grouping columns the mean
         distance there as a share of its people, at most 1, and the score of SDNIST's map, 1000 x (1 - mean);
         `shares`, the scores of samples of the original.
     """
@@ -270,60 +269,3 @@ def _equivalents(whole: pd.DataFrame, shares: pd.DataFrame) -> dict[str, float]:
             found = float(shares["share"].iloc[int(np.argmin(off))])
         out[f"sampling_equivalent{name}"] = found
     return out
-
-
-FIGURES: tuple[Figure, ...] = (
-    Figure(
-        name=f"{NAME}.score",
-        title="combinations of columns",
-        words="How near the shares of all combinations of a few columns are: 1000 is the same, 0 is nothing in common.",
-        better="higher",
-        high=1000,
-        perfect=1000,
-        columns="3",
-        digits=0,
-        source=_SOURCE,
-        is_headline=True,
-    ),
-    Figure(
-        name=f"{NAME}.score_unbinned",
-        title="combinations of columns, finer",
-        words="The same score with the columns that the study names counted value by value, not in groups.",
-        better="higher",
-        high=1000,
-        perfect=1000,
-        columns="3",
-        digits=0,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.sampling_equivalent",
-        title="as good as a sample of, %",
-        words="The simple sample of the original, in percent of its rows, whose combinations of columns are as near.",
-        better="higher",
-        high=100,
-        perfect=100,
-        columns="3",
-        digits=0,
-        source=_SOURCE,
-        is_headline=True,
-    ),
-    Figure(
-        name=f"{NAME}.sampling_equivalent_unbinned",
-        title="as good as a sample of, finer, %",
-        words="The same by the finer score.",
-        better="higher",
-        high=100,
-        perfect=100,
-        columns="3",
-        digits=0,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.n",
-        title="combinations of columns, number",
-        words="How many combinations were compared.",
-        better="neither",
-        digits=0,
-    ),
-)

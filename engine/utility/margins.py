@@ -17,7 +17,6 @@ from engine.score import Score, not_computed
 from engine.study_sections import Ranges, Univariate
 from engine.utility.comparison import Coded, Comparison, Numbers, counts, covering
 from engine.utility.counts import one_way
-from engine.utility.margin_figures import FIGURES as FIGURES
 from engine.utility.words import finite, labels, lacking
 
 MOST_RANGES = 20_000
@@ -32,7 +31,7 @@ def margin_gaps(comparison: Comparison) -> Score:
     Returns
     -------
     Score
-        See `FIGURES`; broken down by pair of tables.
+        Broken down by pair of tables.
     """
     rows = []
     for columns, table in comparison.tables.items():
@@ -83,7 +82,7 @@ def one_way_from_wider(comparison: Comparison, told: Univariate, *, width: int =
     Returns
     -------
     Score
-        See `FIGURES`; broken down by table and column.
+        Broken down by table and column.
     """
     name = "one_way_from_wider"
     if not comparison.original.total:
@@ -131,7 +130,7 @@ def averaging(comparison: Comparison) -> Score:
     Returns
     -------
     Score
-        See `FIGURES`; broken down by column and value.
+        Broken down by column and value.
     """
     parts = [_averaged(comparison, c[0], t) for c, t in comparison.tables.items() if len(c) == 1]
     whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
@@ -198,7 +197,7 @@ def range_errors(comparison: Comparison, told: Ranges, rng: np.random.Generator)
     Returns
     -------
     Score
-        See `FIGURES`; broken down by table and length of the range.
+        Broken down by table and length of the range.
     """
     if (why := _no_ranges(comparison, told)) is not None:
         return not_computed("ranges", why)

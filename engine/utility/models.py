@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.errors import StoreError
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Models
 from engine.utility.comparison import Coded, Comparison, Numbers, covering
 from engine.utility.logistic import Propensities, expected_pmse, logistic
@@ -230,82 +230,3 @@ def _tree_values(
     chance = np.mean([grown(rng.permutation(truth)).pmse for _ in range(_PERMUTATIONS)])
     chance *= 1 - found.share
     return {**values, "cart_ratio": found.pmse / float(chance)} if chance > 0 else values
-
-
-_SNOKE = "Snoke et al. 2018, doi:10.1111/rssa.12358, section 3"
-_RAAB = f"{_SNOKE}; thresholds: Raab, Nowok and Dibben 2021, arXiv:2109.12717, section 4"
-_PMSE = (
-    "Mean squared distance of the guess that a record is synthetic from the share of such records"
-)
-_AUC = (
-    "Chance that a synthetic record gets a higher guess than an original one, on the records learned from: 0.5 is a "
-    "toss of a coin"
-)
-
-
-def _pmse(name: str, model: str) -> Figure:
-    return Figure(
-        name=f"{NAME}.{name}_pmse",
-        title=f"pMSE, {model}",
-        words=f"{_PMSE}, by {model}.",
-        better="lower",
-        high=0.25,
-        perfect=0.0,
-        columns="all",
-        digits=5,
-        source=_SNOKE,
-    )
-
-
-def _ratio(name: str, model: str, words: str) -> Figure:
-    return Figure(
-        name=f"{NAME}.{name}",
-        title=f"S_pMSE, {model}",
-        words=words,
-        better="lower",
-        perfect=0.0,
-        columns="all",
-        digits=2,
-        good=3.0,
-        poor=10.0,
-        source=_RAAB,
-        is_headline=name == "logistic_s_pmse",
-    )
-
-
-def _auc(name: str, model: str) -> Figure:
-    return Figure(
-        name=f"{NAME}.{name}_auc",
-        title=f"AUC, {model}",
-        words=f"{_AUC}.",
-        better="lower",
-        high=1.0,
-        perfect=0.5,
-        columns="all",
-        digits=3,
-    )
-
-
-FIGURES: tuple[Figure, ...] = (
-    _ratio(
-        *("logistic_s_pmse", "logistic regression"),
-        "pMSE of the regression as a multiple of what a synthesis from the right model has on average.",
-    ),
-    _pmse("logistic", "logistic regression"),
-    _auc("logistic", "logistic regression"),
-    Figure(
-        name=f"{NAME}.logistic_parameters",
-        title="parameters, logistic regression",
-        words="How many parameters the records identify, with the intercept.",
-        better="neither",
-        columns="all",
-        digits=0,
-    ),
-    _ratio(
-        *("cart_ratio", "tree"),
-        "pMSE of the tree as a multiple of that of trees of shuffled records, scaled as for a synthesis from the right "
-        "model.",
-    ),
-    _pmse("cart", "tree"),
-    _auc("cart", "tree"),
-)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.errors import StoreError
 from engine.schema import ColumnSet
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Propensity
 from engine.utility.comparison import DENSE, Coded, Comparison, Numbers
 from engine.utility.words import finite, nothing_to_compare
@@ -28,7 +28,6 @@ LARGEST_REPEATED = 1 << 22
 """Rows times columns of a table for which several are grown, at most: in larger ones ties are rare."""
 _BINS = 100
 _LARGEST_KEY = 1 << 62
-_SOURCE = "Snoke et al. 2018, doi:10.1111/rssa.12358; Francis 2024, arXiv:2403.08463, section 4.6"
 Floats = NDArray[np.float64]
 Ranks = NDArray[np.float32]
 
@@ -61,7 +60,7 @@ def propensity(
     Returns
     -------
     Score
-        See `FIGURES`; broken down by table. `more`: `distribution`, rows by the guess in the widest table.
+        Broken down by table. `more`: `distribution`, rows by the guess in the widest table.
 
     Raises
     ------
@@ -203,49 +202,3 @@ def _distribution(stacked: _Stacked, guess: Floats) -> pd.DataFrame:
         kept = stacked.is_synthetic == side
         out[name] = np.bincount(place[kept], stacked.n[kept], minlength=_BINS).astype(np.float64)
     return pd.DataFrame(out)
-
-
-FIGURES: tuple[Figure, ...] = (
-    Figure(
-        name=f"{NAME}.pmse",
-        title="telling synthetic from original rows (pMSE)",
-        words="How well a decision tree tells synthetic rows from original ones, as a mean over the tables: 0 if it "
-        "cannot, 0.25 if it always can and the two have as many rows.",
-        better="lower",
-        high=0.25,
-        perfect=0,
-        columns="all",
-        digits=5,
-        source=_SOURCE,
-        is_headline=True,
-    ),
-    Figure(
-        name=f"{NAME}.pmse_wide",
-        title="pMSE of the widest table",
-        words="The same for the table with most columns alone.",
-        better="lower",
-        high=0.25,
-        perfect=0,
-        columns="all",
-        digits=5,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.largest",
-        title="pMSE of the worst table",
-        words="The same for the table that is told most easily.",
-        better="lower",
-        high=0.25,
-        perfect=0,
-        columns="all",
-        digits=5,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.n",
-        title="tables told apart",
-        words="How many tables were looked at.",
-        better="neither",
-        digits=0,
-    ),
-)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Regression, RegressionGroup
 from engine.utility.comparison import Coded, Comparison, covering
 from engine.utility.words import as_numbers, finite, lacking, listed, matching
 
 NAME = "regression"
-_SOURCE = "SDNIST; Francis 2024, arXiv:2403.08463, section 4.5"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +51,7 @@ def regression(comparison: Comparison, told: Regression) -> Score:
     Returns
     -------
     Score
-        See `FIGURES`; broken down by group. `more`: `lines`, both lines of each group over the original's range of x.
+        Broken down by group. `more`: `lines`, both lines of each group over the original's range of x.
     """
     needed = list(dict.fromkeys((told.x, told.y, *(c for g in told.groups for c in g.where))))
     if (why := lacking(comparison, needed)) is not None:
@@ -138,35 +137,3 @@ def _fitted(comparison: Comparison, table: Coded, told: Regression, group: Regre
     apart = (x - middle[0]) / reach
     slope = float(np.sum(n * apart * (y - middle[1]))) / float(np.sum(n * apart**2)) / reach
     return Line(slope=slope, intercept=middle[1] - slope * middle[0], low=low, high=high, n=total)
-
-
-FIGURES: tuple[Figure, ...] = (
-    Figure(
-        name=f"{NAME}.median_error",
-        title="slopes of a regression, median error",
-        words="In half of the groups the slope of the regression line is off by at most this.",
-        better="lower",
-        perfect=0,
-        columns="4",
-        digits=2,
-        source=_SOURCE,
-        is_headline=True,
-    ),
-    Figure(
-        name=f"{NAME}.largest_error",
-        title="slopes of a regression, largest error",
-        words="The group whose slope of the regression line is furthest off.",
-        better="lower",
-        perfect=0,
-        columns="4",
-        digits=2,
-        source=_SOURCE,
-    ),
-    Figure(
-        name=f"{NAME}.n",
-        title="regressions, number",
-        words="How many groups have a regression line on both sides.",
-        better="neither",
-        digits=0,
-    ),
-)

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from engine.errors import SpecError
 from engine.schema import ColumnSet
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Inconsistencies, Rule
 from engine.utility.comparison import Coded, Comparison, covering
 from engine.utility.words import lacking, listed
 
 NAME = "inconsistencies"
 _ROW = "_row"
-_SOURCE = "Francis 2024, arXiv:2403.08463, section 4.8"
 Flags = NDArray[np.bool_]
 
 
@@ -43,7 +42,7 @@ def inconsistencies(comparison: Comparison, told: Inconsistencies) -> Score:
     Returns
     -------
     Score
-        See `FIGURES`; broken down by rule.
+        Broken down by rule.
 
     Raises
     ------
@@ -168,56 +167,3 @@ def _as_is(values: NDArray[np.generic], codes: NDArray[np.int32]) -> pd.Series:
         return whole.take(codes).reset_index(drop=True)
     texts = np.array([*(str(v) for v in values), None], dtype=object)
     return pd.Series(texts[codes], dtype=object)
-
-
-def _of_width(width: str) -> Figure:
-    """The figure of tables of one width."""
-    said = f"{width} columns" if width != "1" else "one column"
-    said = "more than 3 columns" if width == "more" else said
-    return Figure(
-        name=f"{NAME}.records_of_{width}",
-        title=f"impossible records, tables of {said}",
-        words=f"Those of the impossible records that were found in tables of {said}.",
-        better="lower",
-        perfect=0,
-        digits=0,
-        source=_SOURCE,
-    )
-
-
-FIGURES: tuple[Figure, ...] = (
-    Figure(
-        name=f"{NAME}.records",
-        title="impossible records",
-        words="Synthetic records that cannot be, such as a child with a doctorate: records that break a declared rule, "
-        "each counted once for every group of rules.",
-        better="lower",
-        perfect=0,
-        columns="2",
-        digits=0,
-        source=_SOURCE,
-        is_headline=True,
-    ),
-    *(_of_width(width) for width in ("1", "2", "3", "more")),
-    Figure(
-        name=f"{NAME}.rules",
-        title="rules tested",
-        words="How many of the declared rules could be tested.",
-        better="neither",
-        digits=0,
-    ),
-    Figure(
-        name=f"{NAME}.rules_without_table",
-        title="rules without a table",
-        words="Declared rules that could not be tested, as no table has all of their columns.",
-        better="neither",
-        digits=0,
-    ),
-    Figure(
-        name=f"{NAME}.rules_not_computed",
-        title="rules that do not fit the values",
-        words="Declared rules that could not be tested, as synthetic values are of other types than true ones.",
-        better="neither",
-        digits=0,
-    ),
-)

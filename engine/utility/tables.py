@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.schema import ColumnSet, column_set
-from engine.score import Figure, Score, not_computed
+from engine.score import Score, not_computed
 from engine.study_sections import Tables
 from engine.utility.comparison import Coded, Comparison, Grouping, covering
 
@@ -67,6 +67,9 @@ class _Side:
     groups: dict[str, NDArray[np.integer]] = field(default_factory=dict)
 
 
+_OF_A_WIDTH = ("pmse", "s_pmse", "worst_s_pmse", "one_sided")
+
+
 def table_fit(comparison: Comparison, told: Tables, rng: np.random.Generator) -> Score:
     """Measure pMSE and S_pMSE of every table of the declared widths, each from the smallest table that covers it.
 
@@ -105,7 +108,7 @@ def table_fit(comparison: Comparison, told: Tables, rng: np.random.Generator) ->
         notes += _notes(width, len(columns), len(placed), len(found), left_out)
         if not found:
             reason = f"no table of {width} columns could be compared"
-            why_not |= {f"{name}_{width}": reason for name in _WORDS}
+            why_not |= {f"{name}_{width}": reason for name in _OF_A_WIDTH}
     whole = pd.DataFrame(rows, columns=_BREAKDOWN)
     return Score(measure=NAME, values=values, breakdown=whole, why_not=why_not, notes=tuple(notes))
 
@@ -276,60 +279,3 @@ def _notes(
             f"has the columns, or they were not drawn or left out"
         )
     return notes
-
-
-_WORDS = {
-    "pmse": (
-        "pMSE",
-        "Mean squared distance of each cell's share of synthetic records from their share in all, mean over the tables",
-    ),
-    "s_pmse": (
-        "S_pMSE",
-        "pMSE as a multiple of what chance gives where records are drawn from the original's own shares, mean over the "
-        "tables: 1 is as good as such a draw, a second sample of the same people and size has 2",
-    ),
-    "worst_s_pmse": ("worst S_pMSE", "The largest S_pMSE of any table"),
-    "one_sided": (
-        "cells on one side only",
-        "Share of the cells that only the original or only the synthetic table has, mean over the tables",
-    ),
-}
-_HIGHEST = {"pmse": 0.25, "one_sided": 1.0}
-_OF = {1: "one column", 2: "two columns", 3: "three columns", 4: "four columns"}
-
-
-def _figure(name: str, width: int) -> Figure:
-    title, words = _WORDS[name]
-    is_ratio = name in ("s_pmse", "worst_s_pmse")
-    return Figure(
-        name=f"{NAME}.{name}_{width}",
-        title=f"{title}, tables of {_OF[width]}",
-        words=f"{words}.",
-        better="lower",
-        high=_HIGHEST.get(name, np.inf),
-        perfect=0.0,
-        columns=str(width),
-        digits=2 if is_ratio else 5 if name == "pmse" else 3,
-        good=3.0 if is_ratio else None,
-        poor=10.0 if is_ratio else None,
-        source="Raab, Nowok and Dibben 2021, arXiv:2109.12717: definition in section 3, thresholds in section 4",
-        is_headline=name == "s_pmse" and width in (2, 3),
-    )
-
-
-def _number_of(width: int) -> Figure:
-    return Figure(
-        name=f"{NAME}.n_{width}",
-        title=f"tables of {_OF[width]} compared",
-        words="How many tables the means are over.",
-        better="neither",
-        columns=str(width),
-        digits=0,
-    )
-
-
-FIGURES: tuple[Figure, ...] = tuple(
-    figure
-    for width in range(1, WIDEST + 1)
-    for figure in (*(_figure(name, width) for name in _WORDS), _number_of(width))
-)
