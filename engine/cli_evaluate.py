@@ -57,7 +57,7 @@ def evaluate_command(
     seed: Annotated[int, typer.Option(help="Fixes all that is drawn.")] = 2021,
     table: Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 3 or 4 if an attack or a measure is poor.")
+        bool, typer.Option("--strict", help="Exit 3 (risk) or 4 (utility) if a figure is poor.")
     ] = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
 ) -> None:
@@ -114,6 +114,6 @@ def _print_summary(found: Evaluation, told: list[Line], *, publishable: bool) ->
 
 def _end(told: list[Line], *, strict: bool) -> None:
     """Exit with a code that says what is poor, if asked to."""
-    poor = {line.is_risk for line in told if line.verdict == "poor"}
+    poor = {line.is_risk for line in told if line.fails}
     if strict and poor:
         raise typer.Exit(POOR_RISK if True in poor else POOR_UTILITY)

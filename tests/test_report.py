@@ -99,6 +99,31 @@ def test_what_the_study_wants_takes_the_place_of_the_threshold(reach, value, poo
     assert verdict(one, value, reach) == expected
 
 
+@pytest.mark.parametrize(
+    ("better", "perfect", "value", "scale", "reach", "expected"),
+    [
+        ("lower", 0.0, 0.2, 0.2, "", "good"),
+        ("lower", 0.0, 0.59, 0.2, "", "fair"),
+        ("lower", 0.0, 0.61, 0.2, "", "poor"),
+        ("higher", 1.0, 1.7, 0.9, "", "good"),
+        ("higher", 1.0, 0.71, 0.9, "", "fair"),
+        ("higher", 1.0, 0.69, 0.9, "", "poor"),
+        ("lower", 0.0, 0.0, 0.0, "", "good"),
+        ("lower", 0.0, 0.1, 0.0, "", "only stated"),
+        ("lower", 0.0, 0.1, None, "", "only stated"),
+        ("lower", None, 0.1, 0.2, "", "only stated"),
+        ("neither", 0.0, 0.1, 0.2, "", "only stated"),
+        ("lower", 0.0, 0.2, 0.2, "<= 0.1", "fair"),
+        ("lower", 0.0, 0.7, 0.2, "<= 0.1", "poor"),
+    ],
+)
+def test_without_a_threshold_a_figure_is_held_against_the_sample(
+    better, perfect, value, scale, reach, expected
+):
+    one = figure("a.b", better, perfect=perfect)
+    assert verdict(one, value, reach, scale=scale) == expected
+
+
 def test_lines_say_value_scale_and_why_not():
     rows = (
         Row(label="", measure=FIRST),

@@ -22,6 +22,8 @@ DIRECTION = {
     "neither": "context, neither is better",
 }
 JUDGED = ("good", "fair", "poor")
+TIMES_AS_FAR = 3.0
+"""Without a threshold: poor is further from perfect than so many times a sample of the original is. Our own choice."""
 NO_SECTION = "the study does not declare it"
 NO_REASON = "the measure gave no figure and no reason"
 
@@ -81,6 +83,8 @@ class Line:
         """What is good and what is poor, in words."""
         if self.reach:
             return f"{_sign(self.reach)} (wanted by the study)"
+        if self.is_judged and self.figure.good is None and self.figure.poor is None:
+            return f"good: as near as the sample, poor: over {TIMES_AS_FAR:g} times as far"
         below, above = ("≤", ">") if self.figure.better == "lower" else ("≥", "<")
         told = [] if self.figure.good is None else [f"good {below} {self.figure.good:g}"]
         told += [] if self.figure.poor is None else [f"poor {above} {self.figure.poor:g}"]
@@ -92,13 +96,19 @@ class Line:
         return self.verdict in JUDGED
 
     @property
+    def fails(self) -> bool:
+        """Whether it is poor, or misses what the study wants."""
+        is_missed = (
+            bool(self.reach) and self.value is not None and not _reaches(self.value, self.reach)
+        )
+        return self.verdict == "poor" or is_missed
+
+    @property
     def is_nearer(self) -> bool | None:
         """Whether it is nearer to perfect than a sample of the original; None where one of them is not there."""
-        perfect = self.figure.perfect
-        if self.value is None or self.scale is None or perfect is None:
+        if self.value is None or self.scale is None or self.figure.perfect is None:
             return None
-        own, sampled = (towards(self.figure, v) for v in (self.value, self.scale))
-        return abs(own - perfect) < abs(sampled - perfect)
+        return distance(self.figure, self.value) < distance(self.figure, self.scale)
 
 
 def towards(figure: Figure, value: float) -> float:
@@ -106,6 +116,11 @@ def towards(figure: Figure, value: float) -> float:
     if figure.perfect is None or figure.better == "neither":
         return value
     return (max if figure.better == "lower" else min)(value, figure.perfect)
+
+
+def distance(figure: Figure, value: float) -> float:
+    """Return how far a value is from perfect, which the figure must have."""
+    return abs(towards(figure, value) - (figure.perfect or 0.0))
 
 
 def _sign(reach: str) -> str:
@@ -170,14 +185,15 @@ def _line(result: Result, figure: Figure, reach: str) -> Line:
     if shown is not None and not isfinite(shown):
         shown = None
     sampled = result.scale[measure].values.get(value) if measure in result.scale else None
+    scale = sampled if sampled is not None and isfinite(sampled) else None
     return Line(
         subject=result.subject.name,
         figure=figure,
         is_risk=measure in result.risks,
         value=shown,
-        scale=sampled if sampled is not None and isfinite(sampled) else None,
+        scale=scale,
         reach=reach,
-        verdict=verdict(figure, shown, reach),
+        verdict=verdict(figure, shown, reach, scale=scale),
         why="" if shown is not None else _why(one, value),
         over=one.over if isinstance(one, Score) else 0,
     )
@@ -190,11 +206,13 @@ def _why(one: Score | Risk | None, value: str) -> str:
     return one.why_not.get(value) or one.why_not.get(WHOLE) or NO_REASON
 
 
-def verdict(figure: Figure, value: float | None, reach: str = "") -> Verdict:
+def verdict(
+    figure: Figure, value: float | None, reach: str = "", *, scale: float | None = None
+) -> Verdict:
     """Return what a figure is worth.
 
-    What a study wants reached counts for good in the place of the catalogue's threshold; a figure that misses it is
-    fair if the catalogue has a threshold for poor and it is not beyond that one, else poor.
+    What a study wants reached counts for good in the place of the catalogue's threshold. A figure without thresholds is
+    held against a sample of the original.
 
     Parameters
     ----------
@@ -202,22 +220,44 @@ def verdict(figure: Figure, value: float | None, reach: str = "") -> Verdict:
     value : float or None
     reach : str
         "<= 0.3" or ">= 960"; empty: thresholds of the figure.
+    scale : float or None
+        The same figure of a sample of the original.
     """
     if value is None or not isfinite(value):
         return "not computed"
-    is_beyond = figure.poor is not None and _is_worse(figure, value, figure.poor)
-    if reach:
-        sign, _, bound = reach.partition(" ")
-        reached = value <= float(bound) if sign == "<=" else value >= float(bound)
-        short: Verdict = "poor" if figure.poor is None or is_beyond else "fair"
-        return "good" if reached else short
-    if figure.better == "neither" or (figure.good is None and figure.poor is None):
-        return "only stated"
-    if is_beyond:
-        return "poor"
-    if figure.good is not None and not _is_worse(figure, value, figure.good):
+    if reach and _reaches(value, reach):
         return "good"
-    return "fair"
+    if figure.better == "neither":
+        return "poor" if reach else "only stated"
+    if figure.good is None and figure.poor is None:
+        found = _against_sample(figure, value, scale)
+    elif figure.poor is not None and _is_worse(figure, value, figure.poor):
+        found = "poor"
+    else:
+        found = "fair" if figure.good is None or _is_worse(figure, value, figure.good) else "good"
+    if not reach:
+        return found
+    # It misses what the study wants: at best fair, and poor where nothing says how far is too far.
+    is_told = figure.poor is not None or figure.good is None
+    return "fair" if is_told and found in ("good", "fair") else "poor"
+
+
+def _reaches(value: float, reach: str) -> bool:
+    """Whether a value is what a study wants."""
+    sign, _, bound = reach.partition(" ")
+    return value <= float(bound) if sign == "<=" else value >= float(bound)
+
+
+def _against_sample(figure: Figure, value: float, scale: float | None) -> Verdict:
+    """As near to perfect as a sample of the original: good; over `TIMES_AS_FAR` times as far: poor."""
+    if scale is None or figure.perfect is None:
+        return "only stated"
+    own, sampled = distance(figure, value), distance(figure, scale)
+    if own <= sampled:
+        return "good"
+    if not sampled:
+        return "only stated"
+    return "fair" if own <= TIMES_AS_FAR * sampled else "poor"
 
 
 def _is_worse(figure: Figure, value: float, threshold: float) -> bool:
