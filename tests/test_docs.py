@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from engine import errors
 from engine.cli import app
+from engine.cli_evaluate import POOR_RISK, POOR_UTILITY
 
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(?:home|mnt|opt|srv|Users)/")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -53,7 +54,17 @@ def parsed(words: list[str]) -> None:
 
 def test_commands_are_found_in_the_readme():
     names = {words[0] for words in shell_commands(README)}
-    assert {"simulate", "init", "key", "plan", "build", "sql", "show", "export", "doctor"} <= names
+    assert {
+        "simulate",
+        "init",
+        "key",
+        "plan",
+        "build",
+        "sql",
+        "show",
+        "evaluate",
+        "export",
+    } <= names
     assert len(demo_commands()) >= 8
 
 
@@ -141,7 +152,8 @@ def test_the_exit_codes_are_those_of_the_errors():
         for e in vars(errors).values()
         if isinstance(e, type) and issubclass(e, errors.TablepackError)
     }
-    assert listed == raised | {0}
+    assert listed == raised | {0, POOR_UTILITY}
+    assert POOR_RISK in raised
 
 
 def test_nothing_names_the_place_where_it_was_made():

@@ -45,13 +45,13 @@ def line(name: str = "a.b", value: float | None = 1.0, **more) -> Line:
     ("verdicts", "said"),
     [
         ([], "Utility: not measured"),
-        (["only stated"], "Utility: no figure has a threshold. Without a threshold: 1."),
-        (["good"], "Utility: good in the one figure that has a threshold."),
-        (["good", "good"], "Utility: good in all 2 figures that have a threshold."),
-        (["good", "fair"], "Utility: fair in 1 of 2 figures that have a threshold: f1 (1.000)."),
-        (["fair", "poor"], "Utility: poor in 1 of 2 figures that have a threshold: f1 (1.000)."),
+        (["only stated"], "Utility: no figure is judged. Only stated: 1."),
+        (["good"], "Utility: good in the one figure that is judged."),
+        (["good", "good"], "Utility: good in all 2 figures that are judged."),
+        (["good", "fair"], "Utility: fair in 1 of 2 figures that are judged: f1 (1.000)."),
+        (["fair", "poor"], "Utility: poor in 1 of 2 figures that are judged: f1 (1.000)."),
         (["poor"] * 6, "f3 (1.000); 2 more."),
-        (["good", "not computed"], "a threshold. Not computed: 1."),
+        (["good", "not computed"], "is judged. Not computed: 1."),
     ],
 )
 def test_a_sentence_names_the_worst(verdicts, said):

@@ -71,7 +71,7 @@ def sentence(told: Sequence[Line], *, is_risk: bool, rows_published: int | None 
             f"Nearer to perfect than a sample of the original: {sum(nearer)} of {len(nearer)} figures."
         )
     for verdict, words in (
-        ("only stated", "Without a threshold"),
+        ("only stated", "Only stated"),
         ("not computed", "Not computed"),
     ):
         if n := sum(line.verdict == verdict for line in mine):
@@ -83,8 +83,8 @@ def _judged(about: str, judged: Sequence[Line], rows_published: int | None) -> s
     """What figures with a threshold come to."""
     n = len(judged)
     if not n:
-        return f"{about}: no figure has a threshold."
-    of = "the one figure that has a threshold" if n == 1 else f"{n} figures that have a threshold"
+        return f"{about}: no figure is judged."
+    of = "the one figure that is judged" if n == 1 else f"{n} figures that are judged"
     for verdict in ("poor", "fair"):
         found = [line for line in judged if line.verdict == verdict]
         if found:
