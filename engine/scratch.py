@@ -110,6 +110,11 @@ def _sweep(base: Path) -> None:
             os.close(handle)
 
 
+def memory_connection() -> duckdb.DuckDBPyConnection:
+    """Return a connection that works in memory alone: it spills nothing to disk, and fails rather than do so."""
+    return duckdb.connect(":memory:", config={"temp_directory": ""})
+
+
 def confidential_connection(
     scratch: Path,
     *,

@@ -254,10 +254,10 @@ def test_rules_see_types_and_null_where_no_blank_is_spelled():
     score = inconsistencies(got, Inconsistencies(rules=rules))
     assert score.breakdown["records"].tolist() == [1, 1, 1]
     assert score.values["records"] == 3
-    with pytest.raises(SpecError, match="rule wrong"):
-        inconsistencies(
-            got, Inconsistencies(rules=(Rule(name="wrong", columns=("n",), violated="n <"),))
-        )
+    for violated in ("n <", "n < (SELECT count(*) FROM glob('*'))"):
+        wrong = Rule(name="wrong", columns=("n",), violated=violated)
+        with pytest.raises(SpecError, match="rule wrong"):
+            inconsistencies(got, Inconsistencies(rules=(wrong,)))
 
 
 def test_a_rule_that_does_not_fit_the_synthetic_values_is_said_not_to():

@@ -13,7 +13,7 @@ import pytest
 from engine import scratch as scratch_module
 from engine.errors import StoreError
 from engine.scratch import _encrypt_spills as encrypt
-from engine.scratch import confidential_connection, scratch_directory
+from engine.scratch import confidential_connection, memory_connection, scratch_directory
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -181,3 +181,12 @@ def test_a_file_that_cannot_be_made(tmp_path):
     (tmp_path / "confidential.duckdb").mkdir()
     with pytest.raises(StoreError, match="cannot be made there"):
         confidential_connection(tmp_path, on_disk=True)
+
+
+def test_a_connection_in_memory_fails_rather_than_spill(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with memory_connection() as con:
+        con.execute("SET memory_limit = '40MB'; SET threads = 1")
+        with pytest.raises(duckdb.OutOfMemoryException):
+            con.execute("SELECT * FROM range(30_000_000) t(i) ORDER BY hash(i)").fetchnumpy()
+    assert list(tmp_path.rglob("*")) == []

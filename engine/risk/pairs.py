@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import duckdb
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from engine.scratch import memory_connection
 from engine.utility.comparison import Coded, Comparison, Numbers
 
 Floats = NDArray[np.float64]
@@ -111,7 +111,7 @@ def counted(sides: Sides, block: Collection[str], *, n_values: dict[str, int]) -
         FROM people p JOIN records r ON {" AND ".join(conditions) or "true"}
         GROUP BY ALL ORDER BY ALL
     """
-    with duckdb.connect() as con:
+    with memory_connection() as con:
         con.register("people", people)
         con.register("records", _frame(sides.table, sides, rows))
         found = con.execute(sql).fetchnumpy()

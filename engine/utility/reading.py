@@ -21,6 +21,7 @@ import engine.manifest
 from engine.errors import DataError, StoreError
 from engine.evaluation import Subject
 from engine.schema import ColumnSet, column_set, literal, quoted
+from engine.scratch import memory_connection
 from engine.store_catalog import count_names
 from engine.study import Study
 from engine.utility.comparison import Distinct, distinct
@@ -122,7 +123,7 @@ def read_rows(
         if path.suffix == ".parquet"
         else f"read_csv({literal(str(path))}, header = true, all_varchar = true, nullstr = [{spelled}])"
     )
-    with duckdb.connect() as con:
+    with memory_connection() as con:
         try:
             has = [row[0] for row in con.execute(f"DESCRIBE FROM {source}").fetchall()]
             listed = ", ".join(

@@ -22,6 +22,7 @@ from engine.errors import DataError, StoreError
 from engine.frames import register_frame
 from engine.manifest import manifest_path
 from engine.schema import SourceSpec, literal, quoted
+from engine.scratch import memory_connection
 from engine.sources import fetch, open_source
 
 TEXT_FILES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
@@ -84,8 +85,8 @@ def opened(
     DataError
         It cannot be read, or has no rows, or names of columns are missing or repeated.
     """
-    with duckdb.connect() as con:
-        con.execute("SET temp_directory = ''; SET enable_progress_bar = false")
+    with memory_connection() as con:
+        con.execute("SET enable_progress_bar = false")
         if isinstance(what, str | Path):
             yield _file(con, Path(what), table, wanted)
         else:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from engine.errors import SpecError
 from engine.schema import ColumnSet
 from engine.score import Score, not_computed
+from engine.scratch import memory_connection
 from engine.study_sections import Inconsistencies, Rule
 from engine.utility.comparison import Coded, Comparison, covering
 from engine.utility.words import lacking, listed
@@ -134,7 +135,8 @@ def _run(comparison: Comparison, table: Coded, rule: Rule, blank: str | None) ->
     columns = list(dict.fromkeys(rule.columns))
     read = {c: _decoded(comparison, table, c, blank) for c in columns}
     hit = np.zeros(len(table.n), np.bool_)
-    with duckdb.connect() as con:
+    with memory_connection() as con:
+        con.execute("SET enable_external_access = false")  # a rule is about the rows alone
         con.register("decoded", pd.DataFrame({**read, _ROW: np.arange(len(table.n))}))
         # In WHERE, unlike in FILTER, DuckDB does not look behind an AND that is settled.
         found = con.execute(f"SELECT {_ROW} FROM decoded WHERE {rule.violated}").fetchnumpy()
