@@ -24,7 +24,7 @@ from engine.simulation.rules import CENSUS_RULES
 from engine.spec import ReleaseSpec
 from engine.study import Study, read_study
 from engine.utility.comparison import compare
-from engine.utility.reading import read_rows, read_tables, released_types
+from engine.utility.reading import read_original, read_release, released_types
 
 RELEASES = Path("releases")
 SHARED = {"nist-acs": Path("../shared/nist"), "sd2011": Path("../shared/synthpop")}
@@ -117,9 +117,9 @@ def cloning() -> dict[str, float]:
 def score(study: Study, spec: ReleaseSpec, release: Path, what: str) -> dict[str, float]:
     """Score one release; write each measure's breakdown beside it."""
     start = time.perf_counter()
-    types = released_types(release)
-    original = read_rows(Path(spec.source.path or ""), types, nulls=null_spellings(spec))
-    comparison = compare(original, read_tables(release), study)
+    reading = study.model_copy(update={"nulls": null_spellings(spec)})
+    original = read_original(spec.source.path, reading, like=released_types(release))
+    comparison = compare(original, read_release(release).tables, study)
     scores = score_all(comparison, study, seed=SEED, report=show_progress)
     print(f"{what} scored in {time.perf_counter() - start:.1f} s")
     folder = release.parent / "scores"

@@ -11,12 +11,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline_fixture import ROOT
+from nist_fixture import NEEDS_NIST, NIST, PEERS, nist_rows, nist_study
 from utility_fixture import assert_in_catalogue
 
 from engine.figures import figures_of
 from engine.schema import column_set
-from engine.study import read_study
 from engine.study_sections import Binning, Components
 from engine.utility import (
     components,
@@ -28,43 +27,28 @@ from engine.utility import (
     rules,
 )
 from engine.utility.comparison import compare, distinct
-from engine.utility.reading import read_rows
 from engine.utility.sampling import sampled
 
-NIST = ROOT.parent / "shared" / "nist"
-PEERS = ("aindo", "cart", "mwem_pgm", "sample40")
 # The density in its bins, all columns, weights and industry codes too: so the published figures are met.
 COMPONENTS = Components(
     n=5, binned=("DENSITY",), blanks={"PINCP": 9_999_999, "POVPIP": 999}, highlight="MSP"
 )
-pytestmark = [
-    pytest.mark.nist,
-    pytest.mark.skipif(
-        not (NIST / "peers").exists(),
-        reason="the NIST excerpt is not beside the checkout (../shared/nist)",
-    ),
-]
+pytestmark = NEEDS_NIST
 
 
 @pytest.fixture(scope="module")
 def study():
-    return read_study(ROOT / "releases" / "nist-acs.study.toml", beside=[NIST])
+    return nist_study()
 
 
 @pytest.fixture(scope="module")
-def types():
-    head = pd.read_csv(NIST / "national2019.csv", nrows=1).columns
-    return {name: "VARCHAR" if name == "PUMA" else "DOUBLE" for name in head}
+def original():
+    return nist_rows()
 
 
 @pytest.fixture(scope="module")
-def original(types):
-    return read_rows(NIST / "national2019.csv", types, nulls=("N",))
-
-
-@pytest.fixture(scope="module")
-def rows(types):
-    return {name: read_rows(NIST / "peers" / f"{name}.csv", types, nulls=("N",)) for name in PEERS}
+def rows():
+    return {name: nist_rows(name) for name in PEERS}
 
 
 @pytest.fixture(scope="module")

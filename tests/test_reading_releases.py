@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nist_fixture import NIST, needs_nist, nist_rows
 from pipeline_fixture import ROOT
 from release_fixture import ALPHABETS, TABLES, build_release, expanded, make_table
 
@@ -24,7 +25,6 @@ from engine.utility.reading import (
     read_like,
     read_original,
     read_release,
-    read_rows,
     read_subject,
     released_types,
 )
@@ -38,12 +38,7 @@ from engine.utility.study_files import (
 
 OF_N = Study(title="", nulls=("N",))
 BARE = Study(title="")
-NIST = ROOT.parent / "shared" / "nist"
 PEERS = ("aindo", "cart", "mwem_pgm", "sample40")
-nist = pytest.mark.skipif(
-    not (NIST / "peers").exists(),
-    reason="the NIST excerpt is not beside the checkout (../shared/nist)",
-)
 
 
 @pytest.fixture(scope="module")
@@ -270,8 +265,7 @@ def test_wrong_files_of_a_study_are_refused(tmp_path, wrong):
 # The NIST excerpt.
 
 
-@pytest.mark.nist
-@nist
+@needs_nist
 def test_peers_are_read_by_their_study_as_with_types_given():
     folders = [ROOT / "releases", NIST]
     study = with_files(
@@ -285,12 +279,11 @@ def test_peers_are_read_by_their_study_as_with_types_given():
     original = read_original(NIST / "national2019.csv", study)
     assert notes_of(original) == ()
     assert {c for c in original if kind_of_column(original[c]) == "text"} == {"PUMA"}
-    types = {c: "VARCHAR" if c == "PUMA" else "DOUBLE" for c in original}
     for name in PEERS:
         path = NIST / "peers" / f"{name}.csv"
         subject = read_subject(path, original, study, name)
         (table,) = subject.tables.values()
-        wanted = read_rows(path, types, nulls=("N",))
+        wanted = nist_rows(name)
         assert set(wanted) == set(table.frame)
         for column in wanted:
             same = table.frame[column].astype(object).fillna(-1) == wanted[column].fillna(-1)

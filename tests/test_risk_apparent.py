@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline_fixture import ROOT
+from nist_fixture import NIST, needs_nist, nist_rows, nist_study
 
 from engine.errors import StoreError
 from engine.figures import figures_of
@@ -17,16 +17,13 @@ from engine.risk.apparent import apparent_match, improvement
 from engine.risk.baseline import model_baselines
 from engine.schema import column_set
 from engine.score import WHOLE
-from engine.study import Study, read_study
+from engine.study import Study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
-from engine.utility.reading import read_rows
 
 FIGURES = figures_of("apparent_match")
 
 STUDY = Study(title="")
-NIST = ROOT.parent / "shared" / "nist"
-nist = pytest.mark.skipif(not NIST.exists(), reason="needs the NIST excerpt beside the checkout")
 QUASI = ("EDU", "SEX", "RAC1P", "PUMA", "OWN_RENT", "INDP_CAT", "HISP", "MSP")
 NAMES = {f.name: f for f in FIGURES}
 HALF = {"x": 0.5, "y": 0.5, "t": 0.5}
@@ -247,20 +244,14 @@ def test_without_scikit_learn_the_attack_goes_on_and_says_what_to_install(monkey
 
 @pytest.fixture(scope="module")
 def read():
-    study = read_study(ROOT / "releases" / "nist-acs.study.toml", beside=[NIST])
-    head = pd.read_csv(NIST / "national2019.csv", nrows=1).columns
-    types = {c: "VARCHAR" if c == "PUMA" else "DOUBLE" for c in head}
-    original = read_rows(NIST / "national2019.csv", types, nulls=("N",))
-
     def one(name):
-        rows = read_rows(NIST / "peers" / f"{name}.csv", types, nulls=("N",))
-        return compare(original, {column_set(list(rows)): distinct(rows)}, study)
+        rows = nist_rows(name)
+        return compare(nist_rows(), {column_set(list(rows)): distinct(rows)}, nist_study())
 
     return one, json.loads((NIST / "inference_baselines.json").read_text("utf-8"))
 
 
-@pytest.mark.nist
-@nist
+@needs_nist
 @pytest.mark.parametrize(
     ("name", "mean", "largest", "coverage", "matches"),
     [
@@ -280,8 +271,7 @@ def test_published_figures_are_met(read, name, mean, largest, coverage, matches)
     assert got["matches"] == matches
 
 
-@pytest.mark.nist
-@nist
+@needs_nist
 def test_published_baselines_are_met(read):
     """On 4,000 rows instead of 19,077; within 0.02 of the published precision."""
     pytest.importorskip("sklearn.linear_model")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline_fixture import ROOT
+from nist_fixture import NIST, needs_nist, nist_rows, nist_study
 
 from engine.figures import figures_of
 from engine.report.verdicts import verdict
@@ -15,13 +15,11 @@ from engine.risk.people import alike, excess
 from engine.risks import risk_all
 from engine.schema import column_set
 from engine.score import WHOLE, Rate
-from engine.study import Study, read_study
+from engine.study import Study
 from engine.study_risks import Linkage, Risks
 from engine.utility.comparison import Distinct, compare, distinct
-from engine.utility.reading import read_rows
 
 pytest.importorskip("sklearn.ensemble")
-NIST = ROOT.parent / "shared" / "nist"
 ATTACKS = ("uniques", "apparent_match", "attribution", "identification", "linkage", "inference")
 RISK = {figure.name: figure for figure in figures_of(*ATTACKS)}
 HEADLINES = {name for name, figure in RISK.items() if figure.is_headline}
@@ -228,14 +226,10 @@ def test_bad_input_gives_figures_or_reasons(kind, is_aligned):
 # On real people.
 
 
-@pytest.mark.nist
-@pytest.mark.skipif(not NIST.exists(), reason="needs the NIST excerpt beside the checkout")
+@needs_nist
 @pytest.mark.parametrize("is_declared", [False, True])
 def test_on_nist_people_a_copy_fails_and_others_do_not(is_declared):
-    study = read_study(ROOT / "releases" / "nist-acs.study.toml", beside=[NIST])
-    head = pd.read_csv(NIST / "national2019.csv", nrows=1).columns
-    types = {c: "VARCHAR" if c == "PUMA" else "DOUBLE" for c in head}
-    rows = read_rows(NIST / "national2019.csv", types, nulls=("N",))
+    study, rows = nist_study(), nist_rows()
     rows = rows.iloc[np.random.default_rng(1).permutation(len(rows))].reset_index(drop=True)
     original, fresh, control = (
         rows[i : i + 3_000].reset_index(drop=True) for i in (0, 3_000, 6_000)

@@ -7,23 +7,20 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline_fixture import ROOT
+from nist_fixture import needs_nist, nist_rows, nist_study
 
 from engine.figures import figures_of
 from engine.risk.matching import groups, usable
 from engine.risk.uniques import uniques
 from engine.schema import column_set
 from engine.score import WHOLE
-from engine.study import Study, read_study
+from engine.study import Study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
-from engine.utility.reading import read_rows
 
 FIGURES = figures_of("uniques")
 
 STUDY = Study(title="")
-NIST = ROOT.parent / "shared" / "nist"
-nist = pytest.mark.skipif(not NIST.exists(), reason="needs the NIST excerpt beside the checkout")
 NAMES = {f.name: f for f in FIGURES}
 
 
@@ -157,8 +154,7 @@ def test_control_rows_that_lack_a_key_are_no_control():
     assert any("no control" in note for note in risk.notes)
 
 
-@pytest.mark.nist
-@nist
+@needs_nist
 @pytest.mark.parametrize(
     ("name", "matches", "percent"),
     [
@@ -170,12 +166,8 @@ def test_control_rows_that_lack_a_key_are_no_control():
 )
 def test_published_exact_matches_are_met(name, matches, percent):
     """Seed study, Table 3, "Full Match": people unique on the columns that both have, and present in the synthetic."""
-    study = read_study(ROOT / "releases" / "nist-acs.study.toml", beside=[NIST])
-    head = pd.read_csv(NIST / "national2019.csv", nrows=1).columns
-    types = {c: "VARCHAR" if c == "PUMA" else "DOUBLE" for c in head}
-    original = read_rows(NIST / "national2019.csv", types, nulls=("N",))
-    rows = read_rows(NIST / "peers" / f"{name}.csv", types, nulls=("N",))
-    comparison = compare(original, {column_set(list(rows)): distinct(rows)}, study)
+    rows = nist_rows(name)
+    comparison = compare(nist_rows(), {column_set(list(rows)): distinct(rows)}, nist_study())
     got = attack(comparison, "EDU", "SEX", "RAC1P", "PUMA").values
     assert got["exact_matches"] == matches
     assert round(got["exact_match"], 2) == percent

@@ -20,7 +20,7 @@ from utility_fixture import (
     table,
 )
 
-from engine.errors import InternalError, SpecError, StoreError
+from engine.errors import InternalError, SpecError
 from engine.evaluation import named
 from engine.figures import FIGURES
 from engine.measures import MEASURES, score_all
@@ -39,7 +39,7 @@ from engine.study_sections import (
     Univariate,
 )
 from engine.utility.comparison import compare, covering
-from engine.utility.reading import read_rows, read_tables, released_types
+from engine.utility.reading import read_release, released_types
 
 STUDIES = sorted((ROOT / "releases").glob("*.study.toml"))
 NIST = ROOT.parent / "shared" / "nist"
@@ -212,22 +212,10 @@ def test_the_sides_of_reach_are_checked():
 
 def test_tables_of_a_release_are_read_with_their_numbers(tmp_path):
     path = build_release(tmp_path / "r.duckdb")
-    found = read_tables(path)
+    found = read_release(path).tables
     types = released_types(path)
     assert {c for columns in found for c in columns} <= set(types)
     for columns, shown in found.items():
         assert tuple(sorted(shown.frame.columns)) == columns
         assert len(shown.n) == len(shown.measured) == len(shown.frame)
         assert shown.n.min() > 0
-
-
-def test_rows_are_read_with_given_types(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("a,b,c\n1.0,N,x\n2,3.5,N\n")
-    frame = read_rows(path, {"a": "BIGINT", "b": "DOUBLE", "z": "DATE"}, nulls=("N",))
-    assert list(frame.columns) == ["a", "b"]
-    assert frame["a"].tolist() == [1, 2]
-    assert frame["b"].isna().tolist() == [True, False]
-    with pytest.raises(StoreError) as refused:
-        read_rows(path, {"c": "BIGINT"}, nulls=("N",))
-    assert "'x'" not in str(refused.value)

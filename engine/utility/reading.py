@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 
 import engine.manifest
 from engine.errors import DataError, StoreError
 from engine.evaluation import Subject
-from engine.schema import ColumnSet, column_set, literal, quoted
-from engine.scratch import memory_connection
+from engine.schema import ColumnSet, column_set, quoted
 from engine.store_catalog import count_names
 from engine.study import Study
 from engine.utility.comparison import Distinct, distinct
@@ -86,59 +84,12 @@ def read_release(path: Path) -> Released:
     return Released(tables=tables, cards=cards, content_hash=record.content_hash)
 
 
-def read_tables(path: Path) -> dict[ColumnSet, Distinct]:
-    """Read all tables of a release; see `read_release` for what it raises."""
-    return read_release(path).tables
-
-
 def released_types(path: Path) -> dict[str, str]:
     """Return the SQL type of every column of a release; see `read_release` for what it raises."""
     con, _ = engine.manifest.open_release(path)
     with con:
         listed = con.execute("SELECT name, sql_type FROM catalog.columns ORDER BY position")
         return dict(listed.fetchall())
-
-
-def read_rows(
-    path: Path, types: Mapping[str, str], *, nulls: tuple[str, ...] = ("",)
-) -> pd.DataFrame:
-    """Read some columns of a CSV or Parquet file with given types; columns that it lacks are left out.
-
-    Parameters
-    ----------
-    path : Path
-    types : dict of str to str
-        Column -> DuckDB type.
-    nulls : tuple of str
-        Spellings of a blank in a CSV file.
-
-    Raises
-    ------
-    StoreError
-        The file cannot be read, or a value is not of its type; the value is not told.
-    """
-    spelled = ", ".join(map(literal, nulls))
-    source = (
-        f"read_parquet({literal(str(path))})"
-        if path.suffix == ".parquet"
-        else f"read_csv({literal(str(path))}, header = true, all_varchar = true, nullstr = [{spelled}])"
-    )
-    with memory_connection() as con:
-        try:
-            has = [row[0] for row in con.execute(f"DESCRIBE FROM {source}").fetchall()]
-            listed = ", ".join(
-                f"CAST({quoted(c)} AS {_through(t)}) AS {quoted(c)}"
-                for c, t in types.items()
-                if c in has
-            )
-            return con.execute(f"SELECT {listed} FROM {source}").df()
-        except duckdb.Error:
-            raise StoreError(f"{path}: cannot be read with the columns' types") from None
-
-
-def _through(sql_type: str) -> str:
-    """Type that whole numbers are read as: other tools write them as 1.0."""
-    return "DOUBLE" if sql_type.endswith(("INT", "INTEGER")) else sql_type
 
 
 def read_original(

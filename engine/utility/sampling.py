@@ -6,7 +6,6 @@ column sets are those of the release, so that the same measures read the same ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -68,8 +67,3 @@ def positions(n_rows: int, most: int, rng: np.random.Generator) -> Numbers:
     if n_rows <= most:
         return np.arange(n_rows)
     return np.sort(rng.choice(n_rows, most, replace=False))
-
-
-def missing_columns(comparison: Comparison, columns: Iterable[str]) -> list[str]:
-    """Return those of some columns that no table shows or that the original lacks."""
-    return [c for c in columns if c not in comparison.values]
