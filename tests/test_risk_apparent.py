@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from nist_fixture import NIST, needs_nist, nist_rows, nist_study
+from risk_fixture import against, checked
 
 from engine.errors import StoreError
-from engine.figures import figures_of
 from engine.risk.apparent import apparent_match, improvement
 from engine.risk.baseline import model_baselines
 from engine.schema import column_set
@@ -21,27 +21,15 @@ from engine.study import Study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
 
-FIGURES = figures_of("apparent_match")
-
 STUDY = Study(title="")
 QUASI = ("EDU", "SEX", "RAC1P", "PUMA", "OWN_RENT", "INDP_CAT", "HISP", "MSP")
-NAMES = {f.name: f for f in FIGURES}
 HALF = {"x": 0.5, "y": 0.5, "t": 0.5}
-
-
-def side_by_side(original, *tables, control=None):
-    held = {column_set(list(t)): distinct(t) for t in tables}
-    return compare(original, held, STUDY, control=control)
 
 
 def attack(comparison, *keys, baselines=None, **told):
     told = Risks(quasi_identifiers=keys, **told)
     risk = apparent_match(comparison, told, np.random.default_rng(1), baselines)
-    for name, value in risk.values.items():
-        figure = NAMES[f"apparent_match.{name}"]
-        assert figure.low <= value <= figure.high
-    assert not risk.values.keys() & risk.why_not.keys()
-    return risk
+    return checked(risk)
 
 
 def people(n, seed):
@@ -63,7 +51,7 @@ def test_by_hand():
     synthetic = pd.DataFrame(
         {"q": [1, 2, 3, 4, 4, 5], "x": list("abbbbc"), "y": [1, None, 9, 4, 4, 5]}
     )
-    risk = attack(side_by_side(original, synthetic), "q", baselines={"x": 0.5, "y": 0.2})
+    risk = attack(against(original, synthetic), "q", baselines={"x": 0.5, "y": 0.2})
     # 1, 2 and 3 are unique on both sides. x is right for 1 and 3; y for 1 and 2, where a blank equals a blank.
     assert risk.breakdown["right"].tolist() == [2, 2]
     assert (risk.values["matches"], risk.values["coverage"]) == (3, 0.5)
@@ -76,18 +64,18 @@ def test_by_hand():
 
 def test_what_everybody_knows_is_left_out_and_counts_nought_in_the_mean():
     original = people(100, 1)
-    risk = attack(side_by_side(original, original), "a", "b", baselines={"x": 1.0, "y": 0.4})
+    risk = attack(against(original, original), "a", "b", baselines={"x": 1.0, "y": 0.4})
     assert risk.values["median_pi"] == risk.values["largest_pi"] == 1
     assert risk.values["mean_pi"] == 0.5
     assert any("baseline 1" in note and "x" in note for note in risk.notes)
-    every = attack(side_by_side(original, original), "a", "b", baselines={"x": 1.0, "y": 1.0})
+    every = attack(against(original, original), "a", "b", baselines={"x": 1.0, "y": 1.0})
     assert "everybody knows" in every.why_not["median_pi"]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_the_public_tools_merge(seed):
     original, synthetic = people(150, seed), people(90, seed + 70)
-    risk = attack(side_by_side(original, synthetic), "a", "b", baselines=HALF)
+    risk = attack(against(original, synthetic), "a", "b", baselines=HALF)
     keys = ["a", "b"]
     both = original.drop_duplicates(keys, keep=False).merge(
         synthetic.drop_duplicates(keys, keep=False), on=keys
@@ -106,18 +94,18 @@ def test_distinct_rows_with_their_number_score_as_the_rows_do():
     held = {column_set(list(counted)): Distinct(frame=counted, n=n)}
     control = people(110, 7)  # without control rows, other records are drawn
     got = attack(compare(original, held, STUDY, control=control), "a", "b", baselines=HALF)
-    same = side_by_side(original, synthetic, control=control)
+    same = against(original, synthetic, control=control)
     assert got.values == attack(same, "a", "b", baselines=HALF).values
 
 
 def test_each_target_is_attacked_through_its_own_table():
     original = people(100, 2)
     narrow = [original[["a", "b", "x"]], original[["a", "b", "y"]].assign(y=1)]
-    risk = attack(side_by_side(original, *narrow, original[["a", "y"]]), "a", "b", baselines=HALF)
+    risk = attack(against(original, *narrow, original[["a", "y"]]), "a", "b", baselines=HALF)
     assert risk.breakdown["table"].tolist() == ["a, b, x", "a, b, y"]
     assert risk.breakdown["precision"].iloc[0] == 1
     assert risk.breakdown["precision"].iloc[1] < 0.6
-    lacking = attack(side_by_side(original, narrow[0], original[["y"]]), "a", "b", baselines=HALF)
+    lacking = attack(against(original, narrow[0], original[["y"]]), "a", "b", baselines=HALF)
     assert lacking.breakdown["target"].tolist() == ["x"]
     assert any("with y: not attacked" in note for note in lacking.notes)
 
@@ -126,43 +114,43 @@ def test_the_original_published_as_it_is_loses_and_others_do_not():
     pytest.importorskip("sklearn.linear_model")
     everybody = people(1_500, 3)
     original, strangers, sample = everybody[:500], everybody[500:1_000], everybody[1_000:]
-    lost = attack(side_by_side(original, original, control=strangers), "a", "b")
+    lost = attack(against(original, original, control=strangers), "a", "b")
     assert lost.values["median_pi"] == lost.values["largest_pi"] == lost.rate.value == 1
     assert lost.control.high < 0.6
-    safe = attack(side_by_side(original, sample, control=strangers), "a", "b")
+    safe = attack(against(original, sample, control=strangers), "a", "b")
     assert safe.values["largest_pi"] < 0.2
     rng = np.random.default_rng(2)
     mixed = original.assign(x=rng.permutation(original["x"]), y=rng.permutation(original["y"]))
-    assert attack(side_by_side(original, mixed), "a", "b").values["largest_pi"] < 0.2
+    assert attack(against(original, mixed), "a", "b").values["largest_pi"] < 0.2
 
 
 def test_bad_input_says_why():
     original = people(40, 8)
     for comparison in (
-        side_by_side(original, original[:0]),
-        side_by_side(original[:0], original),
+        against(original, original[:0]),
+        against(original[:0], original),
         compare(original, {}, STUDY),
-        side_by_side(original, original[["a", "b"]]),
-        side_by_side(original, original[["a", "x"]], original[["b", "y"]]),
-        side_by_side(original, original[["x", "y"]]),
+        against(original, original[["a", "b"]]),
+        against(original, original[["a", "x"]], original[["b", "y"]]),
+        against(original, original[["x", "y"]]),
     ):
         risk = attack(comparison, "a", "b", baselines=HALF)
         assert not risk.values
         assert risk.why_not[WHOLE]
-    needed = attack(side_by_side(original, original[["a", "x"]], original[["b", "y"]]), "a", "b")
+    needed = attack(against(original, original[["a", "x"]], original[["b", "y"]]), "a", "b")
     assert "a, b together with" in needed.why_not[WHOLE]
-    partly = attack(side_by_side(original, original[["a", "x"]]), "a", "b", baselines=HALF)
+    partly = attack(against(original, original[["a", "x"]]), "a", "b", baselines=HALF)
     assert any("no table shows b" in note for note in partly.notes)
 
 
 def test_no_match_is_no_precision():
     original = people(40, 8)
-    risk = attack(side_by_side(original, original.assign(a=99)), "a", "b", baselines=HALF)
+    risk = attack(against(original, original.assign(a=99)), "a", "b", baselines=HALF)
     assert risk.values == {"matches": 0, "coverage": 0}
     gains = {"median_pi", "largest_pi", "mean_pi", "largest_gain"}
     assert gains | {"precision_median"} == risk.why_not.keys()
     assert risk.rate is None
-    one = attack(side_by_side(original[:1], original[:1]), "a", "b")
+    one = attack(against(original[:1], original[:1]), "a", "b")
     assert (one.values["matches"], one.values["precision_median"]) == (1, 1)
     assert "too few rows" in one.why_not["median_pi"]
 
@@ -178,7 +166,7 @@ def test_improvement():
 
 def guessed(original, *keys, **told):
     told = Risks(quasi_identifiers=keys, **told)
-    return model_baselines(side_by_side(original, original), told, np.random.default_rng(3))
+    return model_baselines(against(original, original), told, np.random.default_rng(3))
 
 
 def test_a_baseline_is_what_the_known_columns_tell_of_others():
@@ -233,7 +221,7 @@ def test_without_scikit_learn_the_attack_goes_on_and_says_what_to_install(monkey
     original = people(100, 7)
     with pytest.raises(StoreError, match=r"tablepack\[evaluate\]"):
         guessed(original, "a", "b")
-    risk = attack(side_by_side(original, original), "a", "b")
+    risk = attack(against(original, original), "a", "b")
     assert risk.rate.value == 1
     assert risk.baseline is None
     assert "scikit-learn" in risk.why_not["median_pi"]

@@ -5,33 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from risk_fixture import against, checked
 
-from engine.figures import figures_of
 from engine.risk.attribution import attribution
 from engine.schema import column_set
 from engine.score import WHOLE
 from engine.study import Study
 from engine.study_risks import Risks
-from engine.utility.comparison import Distinct, compare, distinct
-
-FIGURES = figures_of("attribution")
+from engine.utility.comparison import Distinct, compare
 
 STUDY = Study(title="")
-NAMES = {f.name: f for f in FIGURES}
-
-
-def side_by_side(original, *tables, control=None):
-    held = {column_set(list(t)): distinct(t) for t in tables}
-    return compare(original, held, STUDY, control=control)
 
 
 def attack(comparison, *keys, **told):
     risk = attribution(comparison, Risks(quasi_identifiers=keys, **told), np.random.default_rng(1))
-    for name, value in risk.values.items():
-        figure = NAMES[f"attribution.{name}"]
-        assert figure.low <= value <= figure.high
-    assert not risk.values.keys() & risk.why_not.keys()
-    return risk
+    return checked(risk)
 
 
 def people(n, seed):
@@ -47,7 +35,7 @@ def test_by_hand():
         {"k": ["p", "p", "q", "q", "r", "r", "s", "s"], "t": [1, 1, 1, 2, 2, 2, 1, 2]}
     )
     synthetic = pd.DataFrame({"k": ["p", "p", "p", "q", "q", "r"], "t": [1, 1, 2, 1, 1, 1]})
-    got = attack(side_by_side(original, synthetic), "k").values
+    got = attack(against(original, synthetic), "k").values
     # Chance that a record with the same k has the same t: p 2/3 and 2/3, q 1 and 0, r 0 and 0, s nobody.
     assert got["dcap"] == pytest.approx((2 / 3 + 2 / 3 + 1) / 8)
     assert got["cap"] == pytest.approx((2 / 3 + 2 / 3 + 1) / 6)
@@ -76,7 +64,7 @@ def slow(original, synthetic, keys, target):
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_a_slow_twin(seed):
     original, synthetic = people(60, seed), people(25, seed + 40)
-    risk = attack(side_by_side(original, synthetic), "a", "b")
+    risk = attack(against(original, synthetic), "a", "b")
     caps, claims, right = slow(original, synthetic, ["a", "b"], "t")
     own, _, _ = slow(original, original, ["a", "b"], "t")
     _, known, known_right = slow(original, original, ["a", "b"], "t")
@@ -96,7 +84,7 @@ def test_distinct_rows_with_their_number_score_as_the_rows_do():
     held = {column_set(list(counted)): Distinct(frame=counted, n=n)}
     control = people(70, 7)  # without control rows, other records are drawn
     got = attack(compare(original, held, STUDY, control=control), "a", "b")
-    same = attack(side_by_side(original, synthetic, control=control), "a", "b")
+    same = attack(against(original, synthetic, control=control), "a", "b")
     assert got.values == pytest.approx(same.values)
     assert got.control == same.control
 
@@ -111,16 +99,16 @@ def test_the_original_published_as_it_is_loses_and_independent_columns_do_not():
         }
     )
     original, strangers = everybody[:600], everybody[600:]
-    lost = attack(side_by_side(original, original, control=strangers), "a", "b")
+    lost = attack(against(original, original, control=strangers), "a", "b")
     assert lost.values["tcap"] == 1
     assert lost.values["disco"] == lost.values["dorig"] > 0.8
     assert lost.values["dcap"] == lost.values["cap_original"] > 0.9
     assert lost.control.high < 0.5
     mixed = original.assign(t=rng.permutation(original["t"]))
-    safe = attack(side_by_side(original, mixed, control=strangers), "a", "b")
+    safe = attack(against(original, mixed, control=strangers), "a", "b")
     assert safe.rate.low < safe.baseline.value < safe.rate.high
     assert safe.values["largest_gain"] < 0.1
-    fresh = attack(side_by_side(original, strangers), "a", "b")
+    fresh = attack(against(original, strangers), "a", "b")
     assert fresh.rate.low < fresh.baseline.value < fresh.rate.high
 
 
@@ -129,7 +117,7 @@ def test_what_everybody_knows_is_flagged_as_synthpop_does():
     sex = np.array(["m", "f"] * (n // 2))
     birth = np.where(sex == "m", "none", np.where(np.arange(n) % 4 == 1, "one", "two"))
     original = pd.DataFrame({"sex": sex, "birth": birth})
-    flagged = attack(side_by_side(original, original), "sex")
+    flagged = attack(against(original, original), "sex")
     row = flagged.breakdown.iloc[0]
     # All 100 men have none: one value makes up all that is disclosed, and it goes with one value of a key.
     assert (row["right"], row["largest_cell"], row["one_way"], row["two_way"]) == (
@@ -143,7 +131,7 @@ def test_what_everybody_knows_is_flagged_as_synthpop_does():
     assert flagged.values["disco_small"] == 0
     small = original[:80]
     assert (
-        not attack(side_by_side(small, small), "sex").breakdown["one_way"].any()
+        not attack(against(small, small), "sex").breakdown["one_way"].any()
     )  # 40 people are too few
 
 
@@ -152,9 +140,7 @@ def test_several_narrow_tables_stand_in_for_one_that_has_all_keys():
         {"a": [1, 1, 2, 2, 3, 3], "b": [1, 2, 1, 2, 1, 2], "c": [1] * 3 + [2] * 3, "t": [1, 2] * 3}
     )
     tables = [original[["a", "t"]], original[["b", "t"]], original[["a", "b"]]]
-    risk = attack(
-        side_by_side(original, *tables), "a", "b", targets=("t",), keys=(("b",), ("b", "c"))
-    )
+    risk = attack(against(original, *tables), "a", "b", targets=("t",), keys=(("b",), ("b", "c")))
     assert risk.breakdown["keys"].tolist() == ["a", "b", "b"]
     assert risk.values["dcap"] == 1  # through b, the worst; a says nothing
     assert risk.breakdown["dcap"].tolist() == [0.5, 1, 1]
@@ -164,22 +150,22 @@ def test_several_narrow_tables_stand_in_for_one_that_has_all_keys():
 
 def test_bad_input_says_why():
     original = people(30, 8)
-    assert "no rows" in attack(side_by_side(original, original[:0]), "a").why_not[WHOLE]
-    assert attack(side_by_side(original[:0], original), "a").why_not.keys() == {WHOLE}
+    assert "no rows" in attack(against(original, original[:0]), "a").why_not[WHOLE]
+    assert attack(against(original[:0], original), "a").why_not.keys() == {WHOLE}
     assert attack(compare(original, {}, STUDY), "a").why_not.keys() == {WHOLE}
-    assert attack(side_by_side(original, original[["b", "t"]]), "a").why_not.keys() == {WHOLE}
-    assert attack(side_by_side(original, original[["a"]]), "a").why_not.keys() == {WHOLE}
-    constant = attack(side_by_side(original.assign(t=1), original), "a", "b")
+    assert attack(against(original, original[["b", "t"]]), "a").why_not.keys() == {WHOLE}
+    assert attack(against(original, original[["a"]]), "a").why_not.keys() == {WHOLE}
+    constant = attack(against(original.assign(t=1), original), "a", "b")
     assert "always the same" in constant.why_not[WHOLE]
     blank = original.assign(t=np.nan)
-    assert attack(side_by_side(blank, blank), "a", "b").why_not.keys() == {WHOLE}
+    assert attack(against(blank, blank), "a", "b").why_not.keys() == {WHOLE}
     one = original[:1]
-    assert attack(side_by_side(one, one), "a").why_not.keys() == {WHOLE}
+    assert attack(against(one, one), "a").why_not.keys() == {WHOLE}
 
 
 def test_nobody_matched_is_not_a_zero():
     original = people(30, 9)
-    risk = attack(side_by_side(original, original.assign(a=99)), "a", "b")
+    risk = attack(against(original, original.assign(a=99)), "a", "b")
     assert risk.values["dcap"] == risk.values["disco"] == 0
     assert {"cap", "tcap"} <= risk.why_not.keys()
     assert risk.rate is None
@@ -188,7 +174,7 @@ def test_nobody_matched_is_not_a_zero():
 
 def test_a_key_that_no_table_shows_and_control_rows_without_one_are_told():
     original = people(40, 10)
-    comparison = side_by_side(original, original[["a", "t"]], control=original[["b", "t"]])
+    comparison = against(original, original[["a", "t"]], control=original[["b", "t"]])
     risk = attack(comparison, "a", "b")
     assert any("no table shows b" in note for note in risk.notes)
     assert risk.control is None

@@ -5,47 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from risk_fixture import against, checked, rng, told
 
-from engine.figures import figures_of
 from engine.risk.identification import identification
 from engine.risk.people import DECLARED
 from engine.risk.records import holding, row_ids
 from engine.schema import column_set
-from engine.score import WHOLE, Risk
-from engine.study import Study
-from engine.study_risks import Risks
-from engine.utility.comparison import Distinct, compare, distinct
-
-FIGURES = figures_of("identification")
-
-BARE = Study(title="")
-CATALOGUE = {figure.name.split(".")[1]: figure for figure in FIGURES}
-
-
-def rng() -> np.random.Generator:
-    return np.random.default_rng(4)
-
-
-def against(original: pd.DataFrame, *tables: pd.DataFrame | Distinct, control=None):
-    given = [t if isinstance(t, Distinct) else distinct(t) for t in tables]
-    sets = {column_set(list(t.frame.columns)): t for t in given}
-    return compare(original, sets, BARE, control=control)
-
-
-def told(*known: str, **more) -> Risks:
-    return Risks(quasi_identifiers=known, **more)
-
-
-def checked(found: Risk) -> Risk:
-    """What must hold of every risk: its figures are in the catalogue, within bounds, and numbers."""
-    for name, value in found.values.items():
-        figure = CATALOGUE[name]
-        assert figure.low <= value <= figure.high, name
-    for name in found.why_not:
-        assert name == WHOLE or name in CATALOGUE
-        assert name not in found.values
-    return found
-
+from engine.score import WHOLE
+from engine.utility.comparison import Distinct
 
 PEOPLE = pd.DataFrame({"a": [1, 1, 1, 2, 3], "b": ["x", "x", "y", "y", "z"], "s": [7, 8, 7, 9, 7]})
 

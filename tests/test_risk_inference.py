@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from risk_fixture import against, checked, rng
 
 from engine.errors import StoreError
-from engine.figures import figures_of
 from engine.risk.inference import inference
 from engine.risk.people import DECLARED
 from engine.risk.precision import (
@@ -23,37 +23,11 @@ from engine.risk.precision import (
     pooled,
 )
 from engine.risk.several import MOST_VALUES, common_values, guess, sharpened, told_by
-from engine.schema import column_set
-from engine.score import WHOLE, Risk
-from engine.study import Study
+from engine.score import WHOLE
 from engine.study_risks import Risks
-from engine.utility.comparison import Distinct, compare, distinct
+from engine.utility.comparison import Distinct
 
-FIGURES = figures_of("inference")
-
-BARE = Study(title="")
-CATALOGUE = {figure.name.split(".")[1]: figure for figure in FIGURES}
 sklearn = pytest.importorskip("sklearn.ensemble")
-
-
-def rng() -> np.random.Generator:
-    return np.random.default_rng(4)
-
-
-def against(original: pd.DataFrame, *tables: pd.DataFrame | Distinct, control=None):
-    given = [t if isinstance(t, Distinct) else distinct(t) for t in tables]
-    sets = {column_set(list(t.frame.columns)): t for t in given}
-    return compare(original, sets, BARE, control=control)
-
-
-def checked(found: Risk) -> Risk:
-    for name, value in found.values.items():
-        figure = CATALOGUE[name]
-        assert figure.low <= value <= figure.high, name
-    for name in found.why_not:
-        assert name == WHOLE or name in CATALOGUE
-        assert name not in found.values
-    return found
 
 
 # Precision.

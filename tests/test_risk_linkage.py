@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from risk_fixture import against, checked, rng
 
-from engine.figures import figures_of
 from engine.risk.em import estimate, posterior, weights
 from engine.risk.linkage import linkage
 from engine.risk.pairs import (
@@ -20,41 +20,14 @@ from engine.risk.pairs import (
     n_pairs,
     nearness,
 )
-from engine.schema import column_set
-from engine.score import WHOLE, Risk
-from engine.study import Study
+from engine.score import WHOLE
 from engine.study_risks import Linkage, Risks
-from engine.utility.comparison import Distinct, compare, distinct
-
-FIGURES = figures_of("linkage")
-
-BARE = Study(title="")
-CATALOGUE = {figure.name.split(".")[1]: figure for figure in FIGURES}
-
-
-def rng() -> np.random.Generator:
-    return np.random.default_rng(4)
-
-
-def against(original: pd.DataFrame, *tables: pd.DataFrame | Distinct, control=None):
-    given = [t if isinstance(t, Distinct) else distinct(t) for t in tables]
-    sets = {column_set(list(t.frame.columns)): t for t in given}
-    return compare(original, sets, BARE, control=control)
+from engine.utility.comparison import Distinct, distinct
 
 
 def told(*known: str, block=(), columns=(), people=2_000, **more) -> Risks:
     linked = Linkage(block=block, columns=columns, targets=people)
     return Risks(quasi_identifiers=known, linkage=linked, **more)
-
-
-def checked(found: Risk) -> Risk:
-    for name, value in found.values.items():
-        figure = CATALOGUE[name]
-        assert figure.low <= value <= figure.high, name
-    for name in found.why_not:
-        assert name == WHOLE or name in CATALOGUE
-        assert name not in found.values
-    return found
 
 
 # EM.

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from nist_fixture import needs_nist, nist_rows, nist_study
+from risk_fixture import against, checked
 
-from engine.figures import figures_of
 from engine.risk.matching import groups, usable
 from engine.risk.uniques import uniques
 from engine.schema import column_set
@@ -18,23 +18,12 @@ from engine.study import Study
 from engine.study_risks import Risks
 from engine.utility.comparison import Distinct, compare, distinct
 
-FIGURES = figures_of("uniques")
-
 STUDY = Study(title="")
-NAMES = {f.name: f for f in FIGURES}
-
-
-def side_by_side(original, *tables, control=None):
-    held = {column_set(list(t)): distinct(t) for t in tables}
-    return compare(original, held, STUDY, control=control)
 
 
 def attack(comparison, *keys, **told):
     risk = uniques(comparison, Risks(quasi_identifiers=keys, **told), np.random.default_rng(1))
-    for name, value in risk.values.items():
-        figure = NAMES[f"uniques.{name}"]
-        assert figure.low <= value <= figure.high
-    return risk
+    return checked(risk)
 
 
 def people(n, seed, *, levels=(7, 5, 3)):
@@ -51,7 +40,7 @@ def people(n, seed, *, levels=(7, 5, 3)):
 def test_by_hand():
     original = pd.DataFrame({"a": [1, 1, 2, 3, None, 4], "b": ["x", "x", "y", "z", "z", "w"]})
     synthetic = pd.DataFrame({"a": [1, 2, 3, 3, None], "b": ["x", "y", "z", "z", "v"]})
-    got = attack(side_by_side(original, synthetic), "a").values
+    got = attack(against(original, synthetic), "a").values
     # On a: original has 1 twice, 2, 3, blank, 4 once; synthetic has 1, 2 and blank once, 3 twice.
     assert got["replicated"] == pytest.approx(100 * 2 / 6)
     assert got["replicated_of_synthetic"] == pytest.approx(100 * 2 / 5)
@@ -68,7 +57,7 @@ def test_by_hand():
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_a_slow_twin(seed):
     original, synthetic = people(70, seed), people(45, seed + 90, levels=(9, 4, 4))
-    got = attack(side_by_side(original, synthetic), "a", "c").values
+    got = attack(against(original, synthetic), "a", "c").values
 
     def counted(frame, columns):
         return Counter(tuple(r) for r in frame[columns].fillna(-1).itertuples(index=False))
@@ -85,7 +74,7 @@ def test_groups_stay_right_where_keys_outgrow_62_bits():
     columns = {f"c{i}": rng.permutation(300) for i in range(9)}  # 301 ** 9 > 2 ** 62
     original = pd.DataFrame(columns)
     synthetic = pd.concat([original.iloc[:50], original.iloc[50:80].assign(c0=-1)])
-    comparison = side_by_side(original, synthetic)
+    comparison = against(original, synthetic)
     table = next(iter(comparison.tables.values()))
     got = groups(comparison, comparison.original, table, list(columns))
     assert got.size == 330
@@ -100,7 +89,7 @@ def test_distinct_rows_with_their_number_score_as_the_rows_do():
     held = {column_set(list(counted)): Distinct(frame=counted, n=n)}
     control = people(70, 7)  # without control rows, other records are drawn
     got = attack(compare(original, held, STUDY, control=control), "a", "b")
-    expected = attack(side_by_side(original, synthetic, control=control), "a", "b")
+    expected = attack(against(original, synthetic, control=control), "a", "b")
     assert got.values == expected.values
     assert (got.rate, got.control) == (expected.rate, expected.control)
 
@@ -108,11 +97,11 @@ def test_distinct_rows_with_their_number_score_as_the_rows_do():
 def test_the_original_published_as_it_is_loses_and_others_do_not():
     everybody = people(900, 7, levels=(40, 20, 8))
     original, strangers, sample = everybody[:300], everybody[300:600], everybody[600:]
-    lost = attack(side_by_side(original, original, control=strangers), "a", "b")
+    lost = attack(against(original, original, control=strangers), "a", "b")
     assert lost.values["replicated"] == lost.values["unique_original"] > 40
     assert lost.values["exact_matches"] == (~original.duplicated(keep=False)).sum()
     assert lost.rate.low > lost.control.high
-    safe = attack(side_by_side(original, sample, control=strangers), "a", "b")
+    safe = attack(against(original, sample, control=strangers), "a", "b")
     assert safe.rate.low <= safe.control.high
     assert safe.control.low <= safe.rate.high
 
@@ -120,7 +109,7 @@ def test_the_original_published_as_it_is_loses_and_others_do_not():
 def test_without_a_table_of_all_keys_the_worst_of_those_with_most_counts():
     original = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 1, 2, 2], "c": [1, 1, 1, 2], "d": [0] * 4})
     ab, bc = original[["a", "b"]], original[["b", "c"]]
-    comparison = side_by_side(original, ab, bc, original[["a", "d"]])
+    comparison = against(original, ab, bc, original[["a", "d"]])
     assert usable(comparison, ("a", "b", "c")) == [("a", "b"), ("b", "c")]
     risk = attack(comparison, "a", "b", "c", keys=(("a", "d"), ("c", "d")))
     assert risk.values["replicated"] == 100
@@ -133,23 +122,23 @@ def test_without_a_table_of_all_keys_the_worst_of_those_with_most_counts():
 
 def test_bad_input_says_why():
     original = people(20, 8)
-    nothing = attack(side_by_side(original, original.iloc[:0]), "a")
+    nothing = attack(against(original, original.iloc[:0]), "a")
     assert not nothing.values
     assert "no rows" in nothing.why_not[WHOLE]
-    assert attack(side_by_side(original.iloc[:0], original), "a").why_not.keys() == {WHOLE}
+    assert attack(against(original.iloc[:0], original), "a").why_not.keys() == {WHOLE}
     assert attack(compare(original, {}, STUDY), "a").why_not.keys() == {WHOLE}
-    elsewhere = attack(side_by_side(original, original[["b", "c"]]), "a", "zz")
+    elsewhere = attack(against(original, original[["b", "c"]]), "a", "zz")
     assert "replicated" in elsewhere.why_not
     assert elsewhere.values["exact_matches"] >= 0  # of the columns that both have
-    partly = attack(side_by_side(original, original[["b", "c"]]), "a", "b")
+    partly = attack(against(original, original[["b", "c"]]), "a", "b")
     assert any("no table shows a" in note for note in partly.notes)
-    one = attack(side_by_side(original.iloc[:1], original.iloc[:1]), "a")
+    one = attack(against(original.iloc[:1], original.iloc[:1]), "a")
     assert one.values["replicated"] == 100
 
 
 def test_control_rows_that_lack_a_key_are_no_control():
     original = people(30, 9)
-    risk = attack(side_by_side(original, original, control=original[["b"]]), "a")
+    risk = attack(against(original, original, control=original[["b"]]), "a")
     assert risk.control is None
     assert any("no control" in note for note in risk.notes)
 
