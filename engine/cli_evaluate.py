@@ -57,7 +57,10 @@ def evaluate_command(
     seed: Annotated[int, typer.Option(help="Fixes all that is drawn.")] = 2021,
     table: Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 3 (risk) or 4 (utility) if a figure is poor.")
+        bool,
+        typer.Option(
+            "--strict", help="Exit 3 (risk) or 4 (utility) if a figure of the summary is poor."
+        ),
     ] = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
 ) -> None:

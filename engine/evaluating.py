@@ -19,6 +19,7 @@ from engine.errors import SpecError
 from engine.evaluation import Evaluation, Result, Subject
 from engine.measures import Report, generator, score_all
 from engine.risks import risk_all
+from engine.score import Score
 from engine.study import Study
 from engine.utility.comparison import Comparison, compare
 from engine.utility.estimates import estimates
@@ -141,10 +142,18 @@ def _result(
         subject=subject,
         comparison=comparison,
         scores=scores,
-        scale=scale,
+        scale={name: at_full_size(score) for name, score in scale.items()},
         risks=risks,
         seconds=time.perf_counter() - start,
     )
+
+
+def at_full_size(score: Score) -> Score:
+    """Return the score of a sample with counts as of the original's size, where the measure has them, for its own."""
+    values = {
+        name: score.values.get(f"scaled_{name}", value) for name, value in score.values.items()
+    }
+    return replace(score, values=values)
 
 
 def _told(progress: Progress | None, subject: Subject, stage: str) -> Report | None:

@@ -97,11 +97,11 @@ class Line:
 
     @property
     def fails(self) -> bool:
-        """Whether it is poor, or misses what the study wants."""
+        """Whether it is poor and in the summary, or misses what the study wants."""
         is_missed = (
             bool(self.reach) and self.value is not None and not _reaches(self.value, self.reach)
         )
-        return self.verdict == "poor" or is_missed
+        return is_missed or (self.verdict == "poor" and self.figure.is_headline)
 
     @property
     def is_nearer(self) -> bool | None:
