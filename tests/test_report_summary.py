@@ -140,6 +140,9 @@ def test_tables_of_other_widths_are_not_compared(mine, other, is_compared):
 
 
 def test_what_cannot_be_compared_has_no_factor_and_no_mark():
+    """Only figures of whole tables: what is read from small ones can be compared whatever the widest is."""
+    name = "correlations.median_difference"
+    catalogue = CATALOGUE | {name: replace(CATALOGUE[name], columns="all")}
     ours, theirs = result("a", 0.3), result("b", 0.9)
     wide = replace(ours.scores["correlations"], over=4)
     narrow = replace(theirs.scores["correlations"], over=24)
@@ -147,15 +150,21 @@ def test_what_cannot_be_compared_has_no_factor_and_no_mark():
         replace(one, scores={**one.scores, "correlations": score})
         for one, score in ((ours, wide), (theirs, narrow))
     ]
-    told = document(evaluation(*pair), catalogue=CATALOGUE)["improvements"]
-    (one,) = [x for x in told if x["figure"] == "correlations.median_difference"]
+    told = document(evaluation(*pair), catalogue=catalogue)["improvements"]
+    (one,) = [x for x in told if x["figure"] == name]
     assert one["factor"] is None
     assert one["words"] == "not comparable: 4 columns against 24"
-    html = page(evaluation(*pair), catalogue=CATALOGUE)
+    html = page(evaluation(*pair), catalogue=catalogue)
     assert "not comparable: 4 columns against 24" in html
     picture = html[html.index("<svg") : html.index("</svg>")]
     assert "tau" not in picture
     assert "Median error of counts" in picture
+    (small,) = [
+        x
+        for x in document(evaluation(*pair), catalogue=CATALOGUE)["improvements"]
+        if x["figure"] == name
+    ]
+    assert small["factor"] is not None
 
 
 def test_beyond_perfect_on_the_good_side_is_perfect():

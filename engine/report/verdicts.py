@@ -195,7 +195,7 @@ def _line(result: Result, figure: Figure, reach: str) -> Line:
         reach=reach,
         verdict=verdict(figure, shown, reach, scale=scale),
         why="" if shown is not None else _why(one, value),
-        over=one.over if isinstance(one, Score) else 0,
+        over=one.over if isinstance(one, Score) and figure.columns == "all" else 0,
     )
 
 
