@@ -22,6 +22,13 @@ from engine.report.verdicts import Line, lines
 EXAMPLE = "Example: `tablepack evaluate census.duckdb --data people.csv -o report.html`"
 POOR_UTILITY, POOR_RISK = 4, 3
 
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Exit 3 (risk) or 4 (utility) if a figure of the summary is poor."
+    ),
+]
+
 
 def evaluate_command(
     synthetic: Annotated[
@@ -56,12 +63,7 @@ def evaluate_command(
     ] = 40,
     seed: Annotated[int, typer.Option(help="Fixes all that is drawn.")] = 2021,
     table: Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")] = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Exit 3 (risk) or 4 (utility) if a figure of the summary is poor."
-        ),
-    ] = False,
+    strict: Strict = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
 ) -> None:
     """Say how good and how safe a release, or any synthetic table, is. Needs the original; CONFIDENTIAL."""
