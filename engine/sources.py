@@ -77,7 +77,7 @@ def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any =
     if source.format == "frame":
         place = "the data frame"
         prepared = register_frame(con, frame)
-        _check_names(prepared.columns, place)
+        check_names(prepared.columns, place)
         unreadable, mixed = prepared.unreadable, prepared.mixed_numbers
         fetch(con, "CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM frame", place)
     else:
@@ -172,8 +172,19 @@ def matching_files(path: str) -> list[str]:
     return found
 
 
-def _check_names(names: Iterable[str], place: str) -> None:
-    """Refuse empty and repeated column names; DuckDB does not tell "a" from "A", so nor do we."""
+def check_names(names: Iterable[str], place: str) -> None:
+    """Refuse empty and repeated column names; DuckDB does not tell "a" from "A", so nor do we.
+
+    Parameters
+    ----------
+    names : iterable of str
+    place : str
+        Of the source, for the message.
+
+    Raises
+    ------
+    DataError
+    """
     problems, seen = [], dict[str, str]()
     for position, name in enumerate(names, start=1):
         if not name.strip():
@@ -194,7 +205,7 @@ def _open_csv(con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str) ->
     shapes: list[CsvShape] = []
     for file in files:
         shape = csv_shape(Path(file))
-        _check_names(shape.names, f"source {file}")
+        check_names(shape.names, f"source {file}")
         if shape.names != (shapes[0] if shapes else shape).names:
             raise DataError(f"source {file}: its header differs from that of {files[0]}")
         shapes.append(shape)
@@ -222,7 +233,7 @@ def _open_parquet(con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str
             f"SELECT name, num_children FROM parquet_schema({_file_literal(file)})",
             f"source {file}",
         )
-        _check_names(_top_level([(str(name), int(n or 0)) for name, n in schema]), f"source {file}")
+        check_names(_top_level([(str(name), int(n or 0)) for name, n in schema]), f"source {file}")
     listed = ", ".join(_file_literal(file) for file in files)
     fetch(
         con,

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from engine.api import read
+from engine.cloning import clone_accuracy
 from engine.errors import TablepackError
 from engine.evaluation import named
 from engine.measures import score_all
@@ -107,10 +108,6 @@ def floor_seconds(spec: ReleaseSpec) -> float:
 
 def cloning() -> dict[str, float]:
     """How often the cloning attacker is right, at worst over the number of cloned columns; see engine/cloning.py."""
-    try:
-        from engine.cloning import clone_accuracy
-    except ImportError:
-        return {}  # the row says "not measured"
     return {"cloning.accuracy": max(clone_accuracy(clones).locked.share for clones in CLONES)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from engine.frames import register_frame
 from engine.manifest import manifest_path
 from engine.schema import SourceSpec, literal, quoted
 from engine.scratch import memory_connection
-from engine.sources import fetch, open_source
+from engine.sources import check_names, fetch, open_source
 
 TEXT_FILES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET_FILES = (".parquet", ".pq")
@@ -143,7 +143,7 @@ def _text(con: duckdb.DuckDBPyConnection, path: Path, wanted: Collection[str] | 
     names = list(shape.names)
     if len(names) > 1 and not names[0].strip() and INDEX not in names:
         names[0] = INDEX
-    _check_names(names, place)
+    check_names(names, place)
     listed = ", ".join(f"{literal(n)}: 'VARCHAR'" for n in names)
     here = [n for n in names if wanted is None or n in wanted]
     source = (
@@ -168,7 +168,7 @@ def _shape(path: Path) -> CsvShape:
 def _frame(con: duckdb.DuckDBPyConnection, frame: Any, name: str) -> Relation:
     """Open a pandas or Arrow object."""
     prepared = register_frame(con, frame)
-    _check_names(prepared.columns, name)
+    check_names(prepared.columns, name)
     fetch(con, "CREATE TEMP VIEW source AS SELECT * FROM frame", name)
     _check_rows(con, name)
     types = {str(row[0]): str(row[1]) for row in fetch(con, "DESCRIBE source", name)}
@@ -188,23 +188,6 @@ def _usable(
         types = {c: t for c, t in types.items() if c != INDEX}
     usable = {c: t for c, t in types.items() if c not in bad}
     return Relation(con=con, types=usable, place=place, notes=tuple(notes))
-
-
-def _check_names(names: Sequence[str], place: str) -> None:
-    """Refuse empty and repeated column names; DuckDB does not tell "a" from "A", so nor do we."""
-    seen: dict[str, str] = {}
-    problems = []
-    for position, name in enumerate(names, start=1):
-        if not name.strip():
-            problems.append(f"column {position} has no name")
-        elif name.casefold() in seen:
-            problems.append(
-                f"the column names {seen[name.casefold()]!r} and {name!r} are the same "
-                "(capital letters make no difference)"
-            )
-        seen.setdefault(name.casefold(), name)
-    if problems:
-        raise DataError(f"{place}: {'; '.join(problems)}")
 
 
 def _check_rows(con: duckdb.DuckDBPyConnection, place: str) -> None:
