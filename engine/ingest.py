@@ -255,8 +255,9 @@ def _check_domains(
     sql_names: dict[str, str],
     dictionaries: dict[str, tuple[Any, ...]],
 ) -> None:
-    """Refuse values outside what the spec declares."""
-    problems = [
+    """Refuse values, and nulls, outside what the spec declares."""
+    problems = _forbidden_nulls(con, data, sql_names)
+    problems += [
         f'column {column.name!r}: holds a value outside its declared "domain"'
         for column in data
         if column.domain is not None
@@ -278,6 +279,24 @@ def _check_domains(
         ]
     if problems:
         raise DataError("\n".join(problems))
+
+
+def _forbidden_nulls(
+    con: duckdb.DuckDBPyConnection, data: Sequence[Column], sql_names: dict[str, str]
+) -> list[str]:
+    """Columns that are declared to hold no null, and hold one."""
+    full = [column for column in data if not column.nullable]
+    if not full:
+        return []
+    nulls = ", ".join(
+        f"coalesce(bool_or({sql_names[column.name]} = {_NULL}), false)" for column in full
+    )
+    found = fetch(con, f"SELECT {nulls} FROM rows", _PLACE)[0]
+    return [
+        f'column {column.name!r}: holds a null, declared "nullable = false"'
+        for column, holds_null in zip(full, found, strict=True)
+        if holds_null
+    ]
 
 
 def _drop_source(con: duckdb.DuckDBPyConnection) -> None:

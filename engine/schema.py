@@ -95,6 +95,11 @@ class Column:
         Integer columns: values are multiples of it.
     universe : Universe or None
         For which rows the column has a value, where declared.
+    breaks : tuple or None
+        Grid columns with bounds: where the public groups begin that mode dp counts by; the first begins at the
+        smallest value. None: every value is a group.
+    nullable : bool
+        Whether a value may be null; public knowledge.
     """
 
     name: str
@@ -111,6 +116,8 @@ class Column:
     labels: tuple[tuple[str, str], ...] = ()
     step: int = 1
     universe: Universe | None = None
+    breaks: tuple[Any, ...] | None = None
+    nullable: bool = True
 
     @property
     def is_ranked(self) -> bool:

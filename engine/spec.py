@@ -6,8 +6,11 @@ key file; never the data.
     [release]    title, name, vintage, key, mode, notes
     [source]     path, format, table, entities, identity, nulls
     [columns.X]  kind, type, resolution, step, domain, public, detected, nulls, placeholder, label, labels,
-                 universe = {column, min, max | values, complete, outside}
-    [privacy]    profile, low_threshold, threshold_mean, layer_sd
+                 breaks, nullable, universe = {column, min, max | values, complete, outside}
+    [privacy]    profile, low_threshold, threshold_mean, layer_sd    (mode sticky)
+    [dp]         epsilon | guarantee = false, delta, noise, budget, allocation, total_share, public_n, max_rows,
+                 method, margins, extra, strata, ranges, zeros, post, sample, prior,
+                 max_cells, max_cycles, tolerance                    (mode dp, and what `compare` builds)
     [[tables]]   columns | all (of) | sql | file (max_width)
 """
 
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +26,10 @@ from typing import Any
 from engine.errors import SpecError
 from engine.keys import check_key_file
 from engine.params import PROFILES, PrivacyParams
+from engine.params_dp import DPParams, ZeroRule
 from engine.schema import Column, ColumnSet, SourceSpec
 from engine.spec_columns import columns_from
+from engine.spec_dp import DPContext, dp_from
 from engine.spec_model import (
     SECTIONS,
     PrivacySection,
@@ -34,9 +40,9 @@ from engine.spec_model import (
     did_you_mean,
 )
 from engine.spec_source import check_names, source_from
-from engine.spec_tables import SqlColumns, TableContext, expanded
+from engine.spec_tables import MAX_WIDTH, SqlColumns, TableContext, expanded
 
-MODES = ("sticky",)
+MODES = ("sticky", "dp")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _MAX_VINTAGE = 64
 
@@ -53,7 +59,7 @@ class ReleaseSpec:
     vintage : str
     key_path : Path
     mode : str
-        "sticky".
+        "sticky" or "dp".
     source : SourceSpec
     columns : tuple of Column
         All columns by name, entity columns among them.
@@ -62,6 +68,10 @@ class ReleaseSpec:
         Tables to publish, each once, by width, then name.
     notes : tuple of str
         Sentences for readers of the release.
+    dp : DPParams or None
+        None only with mode "sticky", where the spec has no section [dp].
+    zeros : tuple of ZeroRule
+        Combinations that [dp] declares impossible, in the order of the spec.
     """
 
     title: str
@@ -74,6 +84,8 @@ class ReleaseSpec:
     privacy: PrivacyParams
     tables: tuple[ColumnSet, ...]
     notes: tuple[str, ...] = ()
+    dp: DPParams | None = None
+    zeros: tuple[ZeroRule, ...] = ()
 
 
 def read_spec(
@@ -148,7 +160,7 @@ def spec_from(
     names, columns = columns_from(raw.get("columns", {}), nulls, problems)
     source = source_from(section, folder, problems) if section else None
     return _assembled(
-        {key: raw[key] for key in ("release", "privacy", "tables") if key in raw},
+        {key: raw[key] for key in ("release", "privacy", "dp", "tables") if key in raw},
         source,
         names,
         columns,
@@ -166,6 +178,7 @@ def spec_of(
     columns: tuple[Column, ...],
     tables: list[dict[str, Any]],
     privacy: dict[str, Any],
+    dp: Mapping[str, Any] | None = None,
     check_key: bool = True,
 ) -> ReleaseSpec:
     """Check a spec whose source and columns are there already, as `detect.make_spec` has them.
@@ -178,6 +191,8 @@ def spec_of(
     columns : tuple of Column
     tables : list of dict
         As the entries of a file.
+    dp : mapping, optional
+        As the section of a file.
     check_key : bool
 
     Returns
@@ -190,7 +205,8 @@ def spec_of(
         With every mistake.
     """
     return _assembled(
-        {"release": release, "privacy": privacy, "tables": tables},
+        {"release": release, "privacy": privacy, "tables": tables}
+        | ({} if dp is None else {"dp": dict(dp)}),
         source,
         tuple(column.name for column in columns),
         columns,
@@ -226,6 +242,7 @@ def _assembled(
         for c in columns
         if c.universe is not None and c.universe.column in entities
     )
+    is_dp = texts.get("mode") == "dp"
     context = TableContext(
         folder=folder,
         names=tuple(name for name in names if name not in entities),
@@ -235,8 +252,10 @@ def _assembled(
         else None,
         logical_name=release.name if release else "data",
         sql_columns=sql_columns,
+        max_width=None if is_dp else MAX_WIDTH,
     )
     tables = expanded(_entries(raw.get("tables", []), problems), context, problems)
+    dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
     if problems or release is None or source is None or privacy is None:
         raise SpecError(problems)
     return ReleaseSpec(
@@ -250,6 +269,30 @@ def _assembled(
         privacy=privacy,
         tables=tables,
         notes=tuple(release.notes),
+        dp=dp,
+        zeros=zeros,
+    )
+
+
+def _dp(
+    raw: dict[str, Any],
+    context: TableContext,
+    tables: tuple[ColumnSet, ...],
+    problems: list[str],
+    *,
+    is_needed: bool,
+) -> tuple[DPParams | None, tuple[ZeroRule, ...]]:
+    """The section [dp], where there is one; mode dp needs it."""
+    if "dp" not in raw:
+        if is_needed:
+            problems.append('dp: mode = "dp" wants a section [dp], such as: [dp] epsilon = 1.0')
+        return None, ()
+    return dp_from(
+        raw["dp"],
+        DPContext(
+            names=context.names, entities=context.entities, columns=context.columns, tables=tables
+        ),
+        problems,
     )
 
 
@@ -268,7 +311,7 @@ def _check_release(
             f'release.vintage: wants a short text, such as "2024-Q1" (1 to {_MAX_VINTAGE} signs)'
         )
     if texts.get("mode", MODES[0]) not in MODES:
-        problems.append(f'release.mode: wants "sticky" (others come later), not {raw["mode"]!r}')
+        problems.append(f'release.mode: wants "sticky" or "dp", not {raw["mode"]!r}')
     key = texts.get("key", "")
     if key == "" and "key" in texts:
         problems.append("release.key: is empty; name a key file, made with: tablepack key new FILE")

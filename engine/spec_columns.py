@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from engine.schema import DEFAULT_PLACEHOLDER, RANKED_KINDS, Column, Resolution, ValueType
+from engine.spec_levels import misplaced_breaks
 from engine.spec_model import ColumnSection, checked
 from engine.spec_universe import with_universes
 from engine.spec_values import typed
@@ -96,6 +97,7 @@ def column_from(
     if not 1 <= section.step <= MOST_STEP or (section.step > 1 and section.kind != "integer"):
         problems.append(f"{place}.step: wants a whole number from 1; only integer columns have one")
     placeholder = _placeholder(section, value_type, domain, own_nulls, place, problems)
+    breaks = _breaks(section, value_type, bounds, resolution, place, problems)
     if domain is not None:
         unknown = [value for value in section.labels if value not in {as_text(v) for v in domain}]
         problems.extend(f"{place}.labels: {value!r} is not in the domain" for value in unknown)
@@ -115,6 +117,8 @@ def column_from(
         label=section.label,
         labels=tuple(section.labels.items()),
         step=section.step,
+        breaks=breaks,
+        nullable=section.nullable,
     )
 
 
@@ -231,6 +235,31 @@ def _bounds(
     if low > high:
         problems.append(f"{place}: min is above max")
     return low, high
+
+
+def _breaks(
+    section: ColumnSection,
+    value_type: ValueType,
+    bounds: tuple[Any, Any] | None,
+    resolution: Resolution | None,
+    place: str,
+    problems: list[str],
+) -> tuple[Any, ...] | None:
+    """Where the public groups begin that mode dp counts by."""
+    if section.breaks is None:
+        return None
+    place = f"{place}.breaks"
+    values = tuple(typed(value, value_type) for value in section.breaks)
+    if section.kind in RANKED_KINDS or section.kind == "boolean":
+        problems.append(
+            f"{place}: only columns of numbers, dates and timestamps are cut into groups"
+        )
+    elif None in values:
+        problems.append(f'{place}: wants values of type "{value_type}" only')
+    elif section.domain is None or bounds is not None:  # a mistaken domain has been told
+        wrong = misplaced_breaks(values, bounds, resolution=resolution, step=max(section.step, 1))
+        problems += [f"{place}: {wrong}"] if wrong else []
+    return values
 
 
 def _placeholder(

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from engine.params_dp import Allocation, Method, Noise, Post, Sample
 from engine.schema import ColumnKind, ValueType
 
 Format = Literal["csv", "parquet", "duckdb"]
@@ -80,6 +81,8 @@ class ColumnSection(_Section):
     label: str = ""
     labels: dict[str, str] = {}
     universe: UniverseSection | None = None
+    breaks: list[Scalar] | None = None
+    nullable: bool = True
 
 
 class PrivacySection(_Section):
@@ -89,6 +92,32 @@ class PrivacySection(_Section):
     low_threshold: int | None = None
     threshold_mean: int | None = None
     layer_sd: int | None = None
+
+
+class DPSection(_Section):
+    """`[dp]`: how margins are measured under a budget, fitted and sampled."""
+
+    epsilon: float | None = None
+    guarantee: bool = True
+    delta: float | None = None
+    noise: Noise = "laplace"
+    method: Method = "ipf"
+    margins: int | list[list[str]] | None = None
+    extra: list[list[str]] = []
+    strata: list[str] = []
+    ranges: dict[str, int] = {}
+    zeros: list[dict[str, list[Scalar] | dict[str, Scalar]]] = []
+    post: Post = "wls"
+    sample: Sample = "rounded"
+    prior: float = 0.0
+    allocation: Allocation | None = None
+    total_share: float = 0.02
+    public_n: bool = False
+    max_rows: int = 1
+    max_cells: int = 10_000_000
+    max_cycles: int = 200
+    tolerance: float = 1e-4
+    budget: float | None = None
 
 
 class TableEntry(_Section):
@@ -102,16 +131,27 @@ class TableEntry(_Section):
     max_width: int | None = None
 
 
-SECTIONS = ("release", "source", "columns", "privacy", "tables")
+SECTIONS = ("release", "source", "columns", "privacy", "dp", "tables")
 _Model = TypeVar("_Model", bound=_Section)
 _WANTED = {
     "string_type": "wants a text",
     "int_type": "wants a whole number",
     "int_from_float": "wants a whole number",
+    "float_type": "wants a number",
     "bool_type": "wants true or false",
     "list_type": "wants a list, such as [...]",
     "dict_type": "wants a table, such as {...}",
 }
+_SHAPES = {
+    "domain": "wants a list of values, or { min = ..., max = ... }",
+    "resolution": "wants a number",
+    "breaks": "wants a list of values: where each group but the first begins",
+    "margins": 'wants a number from 1 to 4, or a list of lists of columns, such as [["A", "B"], ["C"]]',
+    "extra": 'wants a list of lists of columns, such as [["A", "B"]]',
+    "ranges": "wants columns with whole numbers, such as { A = 16 }",
+    "zeros": "wants a list of rules, such as [{ A = { max = 14 }, B = [1, 2] }]",
+}
+"""What keys want that hold more than one kind of thing."""
 
 
 def checked(
@@ -167,10 +207,8 @@ def _sentence(detail: ErrorDetails, place: str, keys: tuple[str, ...]) -> str:
     if kind == "literal_error":
         allowed = detail.get("ctx", {}).get("expected", "")
         return f"{where}: wants {allowed}, not {detail['input']!r}"
-    if path and path[0] == "domain":
-        return f"{where}: wants a list of values, or {{ min = ..., max = ... }}"
-    if path and path[0] == "resolution":
-        return f"{where}: wants a number"
+    if path and path[0] in _SHAPES:
+        return f"{where}: {_SHAPES[str(path[0])]}"
     if kind in ("string_type", "int_type") and len(detail["loc"]) > 1:
         return f"{where}: wants a list or table of texts only"
     return f"{where}: {_WANTED.get(kind, 'is not of a kind that can stand here')}"

@@ -7,6 +7,7 @@ Invariant: a table named twice on purpose is a mistake; families (`all`, `sql`, 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,7 +19,9 @@ from engine.schema import Column, ColumnSet, column_set
 from engine.spec_model import TableEntry, did_you_mean
 
 MAX_WIDTH = 4
-"""Widest table that can be built so far."""
+"""Widest table that mode sticky can build so far."""
+MOST_TABLES = 100_000
+"""Most tables that one family may have."""
 SqlColumns = Callable[[str, Mapping[str, str], str], ColumnSet]
 """Gives the columns a statement reads: from its text, the SQL type of each data column, the logical table's name."""
 _SQL_TYPES = {
@@ -48,6 +51,8 @@ class TableContext:
         Data columns in full; None while some of them are mistaken.
     logical_name : str
     sql_columns : callable or None
+    max_width : int or None
+        Widest table that can be built. None: of any width.
     """
 
     folder: Path
@@ -56,6 +61,7 @@ class TableContext:
     columns: tuple[Column, ...] | None
     logical_name: str
     sql_columns: SqlColumns | None
+    max_width: int | None = MAX_WIDTH
 
 
 def expanded(
@@ -123,9 +129,9 @@ def _table(
         problems.append(f"{place}: names a column twice")
     if not names:
         problems.append(f"{place}: names no column")
-    elif len(set(names)) > MAX_WIDTH:
+    elif context.max_width is not None and len(set(names)) > context.max_width:
         problems.append(
-            f"{place}: {len(set(names))} columns; at most {MAX_WIDTH} for now, tables of 5 and more come later"
+            f"{place}: {len(set(names))} columns; at most {context.max_width} for now, tables of 5 and more come later"
         )
     return None if len(problems) > found else column_set(names)
 
@@ -140,13 +146,17 @@ def _subsets(
         _table([name], f"{place}.of", context, problems)
     if len(set(names)) < len(names):
         problems.append(f"{place}.of: names a column twice")
-    if width > MAX_WIDTH:
+    if context.max_width is not None and width > context.max_width:
         problems.append(
-            f"{place}.all: at most {MAX_WIDTH} for now; tables of 5 and more columns come later"
+            f"{place}.all: at most {context.max_width} for now; tables of 5 and more columns come later"
         )
     elif not 1 <= width <= len(names):
         problems.append(
             f"{place}.all: wants a number from 1 to the number of columns ({len(names)})"
+        )
+    elif math.comb(len(names), width) > MOST_TABLES:
+        problems.append(
+            f"{place}.all: are {math.comb(len(names), width):,} tables; at most {MOST_TABLES:,}"
         )
     return [] if len(problems) > found else list(combinations(column_set(names), width))
 
@@ -189,10 +199,9 @@ def _listed(
     ):
         problems.append(f"{place}: {path} is not a JSON list of lists of column names")
         return []
-    if entry.max_width is not None and not 1 <= entry.max_width <= MAX_WIDTH:
-        problems.append(
-            f"{place.removesuffix('file')}max_width: wants a number from 1 to {MAX_WIDTH}"
-        )
+    widest = context.max_width or len(context.names)
+    if entry.max_width is not None and not 1 <= entry.max_width <= widest:
+        problems.append(f"{place.removesuffix('file')}max_width: wants a number from 1 to {widest}")
     tables = []
     for number, names in enumerate(lists, start=1):
         if entry.max_width is None or len(set(names)) <= entry.max_width:

@@ -95,18 +95,20 @@ def _universe(
         )
     universe = Universe(
         column=decider.name,
-        low=_value(section.min, decider, f"{place}.min", problems),
-        high=_value(section.max, decider, f"{place}.max", problems),
+        low=fitting(section.min, decider, f"{place}.min", problems),
+        high=fitting(section.max, decider, f"{place}.max", problems),
         values=None
         if section.values is None
-        else tuple(_value(v, decider, f"{place}.values", problems) for v in section.values),
+        else tuple(fitting(v, decider, f"{place}.values", problems) for v in section.values),
         complete=section.complete,
-        outside=_value(section.outside, column, f"{place}.outside", problems),
+        outside=fitting(section.outside, column, f"{place}.outside", problems),
     )
     if universe.outside is not None and universe.outside not in (column.domain or ()):
         problems.append(f"{place}.outside: {universe.outside!r} is not in the domain")
     if universe.values is not None:
         _check_values(universe.values, decider, f"{place}.values", problems)
+    if not column.nullable and section.outside is None:
+        problems.append(f"{place}: makes {column.name} null outside, but nullable = false")
     if len(problems) > before:
         return None
     if universe.low is not None and universe.high is not None and universe.low > universe.high:
@@ -128,19 +130,19 @@ def _check_values(
     )
 
 
-def _value(value: Any, column: Column, place: str, problems: list[str]) -> Any:
-    """A value in the type of its column; None for none."""
+def fitting(value: Any, column: Column, place: str, problems: list[str]) -> Any:
+    """A value in the type of its column; None for none, and where it does not fit, which `problems` then say."""
     if value is None:
         return None
-    fitting = typed(value, column.value_type)
-    if fitting is None:
+    found = typed(value, column.value_type)
+    if found is None:
         problems.append(f'{place}: wants a value of type "{column.value_type}"')
-    elif column.resolution is not None and not _is_on_grid(fitting, column.resolution):
+    elif column.resolution is not None and not is_on_grid(found, column.resolution):
         problems.append(f"{place}: lies between the steps of {column.name}'s resolution")
-    return fitting
+    return found
 
 
-def _is_on_grid(value: float, step: Resolution) -> bool:
+def is_on_grid(value: float, step: Resolution) -> bool:
     """Whether a number is a multiple of the step."""
     return (Fraction(str(value)) / Fraction(step.base) ** step.exponent).denominator == 1
 

@@ -205,7 +205,7 @@ columns = ["AGE", "SEX"]
             'vintage = "1"\nkey = "my.key"\nname = "a b"',
             "release.name: wants letters, digits and _ only",
         ),
-        ('vintage = "1"\nkey = "my.key"\nmode = "dp"', 'release.mode: wants "sticky"'),
+        ('vintage = "1"\nkey = "my.key"\nmode = "ep"', 'release.mode: wants "sticky"'),
         (
             'vintage = "1"\nkey = "my.key"\nnotes = [1]',
             "release.notes: wants a list or table of texts only",
