@@ -3,7 +3,7 @@
 The same draws used on two states of the data, or at two noise scales, could be set against each other. So the
 first build of a vintage pins its source, encoding and privacy parameters here, as keyed digests, and a build that
 differs is refused. Columns that a vintage has not seen yet are added to it. The file has mode 0600 and holds no
-value of the data.
+value of the data. How it is locked, read and replaced serves the other files beside the key, too.
 """
 
 from __future__ import annotations
@@ -62,6 +62,11 @@ def pinned_order(key_path: Path, vintage: str) -> tuple[str, ...]:
     return () if entry is None else tuple(entry["order"])
 
 
+def pinned_vintages(key_path: Path) -> tuple[str, ...]:
+    """Names of the vintages that are pinned, in order."""
+    return tuple(sorted(_read(journal_path(key_path))))
+
+
 def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
     """Check, without pinning anything, that a vintage stands for no other state.
 
@@ -97,7 +102,7 @@ def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
         If the journal cannot be read or written.
     """
     path = journal_path(key_path)
-    with _locked(path):
+    with locked(path):
         entries = _read(path)
         known = entries.get(vintage)
         _refuse_differences(known, vintage, state)
@@ -142,29 +147,12 @@ def _changed(pinned: dict[str, str], now: dict[str, str]) -> list[str]:
     return sorted(name for name in now if pinned.get(name, now[name]) != now[name])
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the journal's lock, so that two builds pin one after the other."""
-    lock = path.with_name(path.name + ".lock")
-    try:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise StoreError(f"cannot write beside the key, {lock}: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _read(path: Path) -> dict[str, Any]:
     """All entries; none if there is no journal yet."""
     try:
-        raw = json.loads(path.read_text())
+        raw = read_json(path)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):
-        raw = None
     vintages = (
         raw.get("vintages") if isinstance(raw, dict) and raw.get("format") == FORMAT else None
     )
@@ -182,21 +170,85 @@ def _is_entry(entry: Any) -> bool:
 
 
 def _write(path: Path, entries: dict[str, Any]) -> None:
-    """Replace the journal in one step, synced to disk before the first draw."""
-    fresh = path.with_name(path.name + ".new")
+    """Replace the journal, synced to disk before the first draw."""
     text = json.dumps({"format": FORMAT, "vintages": entries}, indent=1, sort_keys=True)
+    replace_file(path, text.encode(), "the journal")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file beside the key, so that two builds write it one after the other.
+
+    Raises
+    ------
+    StoreError
+        If the folder cannot be written.
+    """
+    lock = path.with_name(path.name + ".lock")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StoreError(f"cannot write beside the key, {lock}: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds; None if it cannot be read.
+
+    Raises
+    ------
+    FileNotFoundError
+    """
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError):
+        return None
+
+
+def replace_file(path: Path, data: bytes, what: str) -> None:
+    """Replace a file in one step, mode 0600, synced to disk together with its folder.
+
+    Parameters
+    ----------
+    path : Path
+    data : bytes
+    what : str
+        What it is called where it cannot be written.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written; the old file is still there.
+    """
+    fresh = path.with_name(path.name + ".new")
     try:
         fresh.unlink(missing_ok=True)  # a left-over would lend its mode
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
     except OSError as error:
-        raise StoreError(f"cannot write the journal {path}: {error.strerror}") from None
+        raise StoreError(f"cannot write {what} {path}: {error.strerror}") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync a folder to disk: what was made or replaced in it is there to stay.
+
+    Raises
+    ------
+    OSError
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
