@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import keys, planner, release
+from engine import keys, planner, planner_dp, release
 from engine.detect import make_spec
 from engine.errors import SpecError
 from engine.opening import Progress
@@ -36,6 +36,7 @@ def build(
     vintage: str = "1",
     title: str = "",
     privacy: str = "standard",
+    dp: Mapping[str, Any] | None = None,
     jobs: int = 2,
     progress: Progress | None = None,
 ) -> Release:
@@ -57,6 +58,8 @@ def build(
         Columns that name the protected entities; none: each row is one.
     vintage, title, privacy : str
         As in a spec.
+    dp : mapping, optional
+        As the section `[dp]` of a spec: the release is built in mode dp.
     jobs : int
         1: measure and fit take turns; more: they work at the same time.
     progress : callable, optional
@@ -78,6 +81,7 @@ def build(
         vintage=vintage,
         title=title,
         privacy=privacy,
+        dp=dp,
     )
     path = default_output(what) if out is None else Path(out)
     release.build(spec, path, frame=frame, jobs=jobs, progress=progress)
@@ -92,9 +96,13 @@ def default_output(what: SpecOrFrame) -> Path:
     return Path("release.duckdb")
 
 
-def plan(what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any) -> planner.Plan:
-    """Say what a build would hold; parameters as in `build`."""
+def plan(
+    what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any
+) -> planner.Plan | planner_dp.PlanDP:
+    """Say what a build would hold; parameters as in `build`. In mode dp no data is read."""
     spec, frame = _resolve(what, **of_source)
+    if spec.mode == "dp":
+        return planner_dp.plan_dp(spec)
     return planner.plan(spec, frame=frame, progress=progress)
 
 
@@ -123,7 +131,7 @@ def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
     """The spec, and the frame if the source is one."""
     is_spec = isinstance(what, ReleaseSpec)
     if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
-        doubled = [n for n in ("tables", "key", "columns", "entities") if of_source.get(n)]
+        doubled = [n for n in ("tables", "key", "columns", "entities", "dp") if of_source.get(n)]
         if doubled:
             raise SpecError(f"{', '.join(doubled)}: the spec says it already; change it there")
         return what if is_spec else read(Path(what)), None

@@ -7,8 +7,10 @@ the table and shown by `tablepack show`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import Any
 
+from engine.card_dp import dp_sentences
 from engine.schema import ColumnSet
 
 
@@ -49,6 +51,13 @@ class GeneratorCard:
         Independent released cells over the fitted number of rows: how much the table tells a person (r/n).
     scale : int
         Largest factor of the noise for entities with several rows; 1: each entity has one row.
+    dp : dict
+        Mode dp only, plain values: method, post, sample, noise, epsilon, delta, rho, max_rows, margins (number),
+        margins_inside (those inside this table), sd (smallest and largest of the margins' noise), total ("noisy" or
+        "public"), total_sd, strata, prior, how, cycles, error, converged, uniform (columns nothing was measured of),
+        covered (the table lies inside a measured margin). Other fields then mean: `noise_sd` that of a combination
+        of levels (covered), or the largest of the margins that the table follows from; `cells_released` the
+        combinations measured; `suppressed_share` rows whose own combination of values was not; thresholds are 0.
     """
 
     columns: ColumnSet
@@ -73,6 +82,12 @@ class GeneratorCard:
     rake_converged: bool
     cells_per_entity: float
     scale: int = 1
+    dp: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether the fit ended as it should (mode dp; what sticky mode says is `rake_converged`)."""
+        return bool(self.dp.get("converged", True))
 
     def to_json(self) -> str:
         """The card as JSON with sorted keys."""
@@ -89,6 +104,16 @@ class GeneratorCard:
 
     def sentences(self) -> list[str]:
         """The card in plain words, a sentence a line."""
+        made_by = f"Vintage {self.vintage}, key {self.key_id}, profile {self.profile}, engine {self.engine_version}."
+        if self.dp:
+            said = dp_sentences(
+                self.dp,
+                columns=self.columns,
+                rows=self.rows,
+                cells=self.cells,
+                noise_sd=self.noise_sd,
+            )
+            return [*said, made_by]
         locked = ", ".join(" x ".join(s) for s in self.sub_tables) or "the noisy total"
         flattened = (
             [
@@ -117,5 +142,5 @@ class GeneratorCard:
             "rows lie outside them and were filled in without looking at the data.",
             f"Locked to {locked}: margins differ from them by at most {self.rounding_gap}.",
             raking + "." if self.rake_cycles else "Nothing to rake to.",
-            f"Vintage {self.vintage}, key {self.key_id}, profile {self.profile}, engine {self.engine_version}.",
+            made_by,
         ]

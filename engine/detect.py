@@ -207,6 +207,7 @@ def make_spec(
     title: str = "",
     name: str = "data",
     privacy: str = "standard",
+    dp: Mapping[str, Any] | None = None,
     notes: Iterable[str] = (),
     table: str | None = None,
     check_key: bool = True,
@@ -228,6 +229,8 @@ def make_spec(
         As in `[source]`.
     vintage, title, name, privacy, notes
         As in `[release]`; `privacy` is the name of a profile.
+    dp : mapping, optional
+        As `[dp]`: the release is built in mode dp.
     table : str, optional
         Table of a DuckDB file.
     check_key : bool
@@ -266,12 +269,14 @@ def make_spec(
         "key": str(key),
         "notes": list(notes),
     }
+    release |= {"mode": "dp"} if dp is not None else {}
     return spec_of(
         release=release,
         source=source,
         columns=tuple(by_name.values()),
         privacy={"profile": privacy},
         tables=entries,
+        dp=dp,
         check_key=check_key,
     )
 

@@ -1,9 +1,10 @@
 """The wall as a process boundary: fit, sample and store run in a fresh interpreter that never sees the data.
 
-The parent (measure) sends pickled messages down a pipe: a `FitOrder`, then measurements. The child answers each
-with a line of JSON: progress, or the error it met. The child inherits no file but the pipe, no environment but
-what Python needs, and starts in the folder of the release; so do the workers that it has lock tables. They die with
-their parent: the pipe closes.
+The parent (measure) sends pickled messages down a pipe: an order, which says how to fit, then what was measured:
+`Measurement`s for a `FitOrder`, `Margin`s for a `JointOrder`. The child answers each with a line of JSON: what was
+fitted, or the error it met; in between it may tell of progress. The child inherits no file but the pipe, no
+environment but what Python needs, and starts in the folder of the release; so do the workers that it has lock
+tables. They die with their parent: the pipe closes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from engine import errors
 from engine.errors import InternalError, TablepackError, place_of
 from engine.fit_workers import OUT_OF_MEMORY, FitWorkers
 from engine.fitting import FitOrder, Fitter
+from engine.joint_fitting import JointFitter, JointOrder
+from engine.levels import Margin
 from engine.pipes import (
     end_interpreter,
     leave_quietly,
@@ -34,10 +38,17 @@ class FitProcess:
 
     Parameters
     ----------
-    order : FitOrder
+    order : FitOrder or JointOrder
+    progress : callable, optional
+        Called with the stage, and how much of how much is done, as the child tells it.
     """
 
-    def __init__(self, order: FitOrder) -> None:
+    def __init__(
+        self,
+        order: FitOrder | JointOrder,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        self._progress = progress
         self._child = start_interpreter("engine.fit_process", order.release_path.resolve().parent)
         self._waiting = 0
         try:
@@ -59,12 +70,12 @@ class FitProcess:
         """Process id of the child."""
         return self._child.pid
 
-    def send(self, measurement: Measurement, *, ahead: int) -> list[dict[str, Any]]:
+    def send(self, measurement: Measurement | Margin, *, ahead: int) -> list[dict[str, Any]]:
         """Hand one measurement over the wall.
 
         Parameters
         ----------
-        measurement : Measurement
+        measurement : Measurement or Margin
         ahead : int
             How many measurements may be under way at once, at least twice the workers, which hold back as many
             answers; 0 waits for the answer.
@@ -97,14 +108,18 @@ class FitProcess:
                 self._get()
 
     def _get(self) -> dict[str, Any]:
-        """Read one answer; raise the error it carries."""
-        line = pipe_of(self._child.stdout).readline()
-        if not line:
-            raise InternalError("the fit process ended without an answer")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise getattr(errors, answer["error"], InternalError)(answer["message"])
-        return answer
+        """Read one answer, passing on what comes before it of progress; raise the error it carries."""
+        while True:
+            line = pipe_of(self._child.stdout).readline()
+            if not line:
+                raise InternalError("the fit process ended without an answer")
+            answer: dict[str, Any] = json.loads(line)
+            if "error" in answer:
+                raise getattr(errors, answer["error"], InternalError)(answer["message"])
+            if "progress" not in answer:
+                return answer
+            if self._progress is not None:
+                self._progress(*answer["progress"])
 
 
 def serve(source: BinaryIO, answers: BinaryIO) -> None:
@@ -120,24 +135,28 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
 
     try:
         order = read_message(source)
-        if not isinstance(order, FitOrder):
+        if not isinstance(order, FitOrder | JointOrder):
             return
         with (
             Staging.open(order.release_path, order.header, build_id=order.build_id) as staging,
             FitWorkers(order.workers) as workers,
         ):
             answer(finished=sorted(staging.finished()))
-            fitter = Fitter(order, staging, workers)
+            fitter: Fitter | JointFitter
+            if isinstance(order, JointOrder):
+                fitter = JointFitter(order, staging)
+            else:
+                fitter = Fitter(order, staging, workers)
             while True:
                 if (message := read_message(source)) is None:
                     raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
-                more = isinstance(message, Measurement)
+                more = isinstance(message, Measurement | Margin)
                 if more:
                     fitter.begin(message)
                 for fitted in fitter.settle(2 * order.workers if more else 0):
                     answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
                 if not more:
-                    staging.finish()
+                    fitter.finish(lambda *stage: answer(progress=stage))
                     answer(release=str(order.release_path))
                     return
     except TablepackError as error:

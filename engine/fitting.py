@@ -8,6 +8,7 @@ wider. Gives synthetic tables to the staging store. Knows no row, no true count 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -173,6 +174,10 @@ class Fitter:
             self._store_first()
         settled, self._settled = self._settled, []
         return settled
+
+    def finish(self, _tell: Callable[[str, int, int], None]) -> None:
+        """Write the release, once all is settled; nothing is left to tell of."""
+        self._staging.finish()
 
     def _is_done(self) -> bool:
         """Whether the first table under way is fitted."""

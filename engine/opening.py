@@ -168,6 +168,7 @@ def _fingerprint(
         repr(source_order),
         repr(spec.tables),
         repr(spec.notes),
+        repr((spec.dp, spec.zeros)) if spec.mode == "dp" else "",
     ]
     secret = key.derive("fingerprint", spec.vintage)
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()

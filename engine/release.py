@@ -1,4 +1,4 @@
-"""The main path: spec -> measure -> fit -> sample -> store.
+"""The main path: spec -> measure -> fit -> sample -> store; in mode dp `engine.release_dp` is the path.
 
 `build` reads as the method. Left of `FitProcess` are the rows, the key and true counts; right of it, in a process
 of its own, measurements only.
@@ -20,11 +20,12 @@ from engine.fitting import FitOrder, needed_tables
 from engine.journal import pin_vintage
 from engine.measure import Measured, measure_one_way, measure_wider
 from engine.opening import Opened, Progress, open_rows, silent
-from engine.schema import Column, ColumnSet, Measurement, ReleaseHeader
+from engine.release_dp import build_joint
+from engine.release_header import header_of
+from engine.schema import Column, ColumnSet, Measurement
 from engine.spec import ReleaseSpec
 from engine.store_target import check_target, writing
 from engine.universe import CodedUniverse
-from engine.version import ENGINE_VERSION
 
 AHEAD = 12
 """Measurements that may be under way between the two processes."""
@@ -57,10 +58,12 @@ def build(
 
     Raises
     ------
-    SpecError, DataError, PrivacyError, StoreError
+    SpecError, DataError, PrivacyError, BudgetError, StoreError
     """
     report = progress or silent
     out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
+    if spec.mode == "dp":
+        return build_joint(spec, out, frame=frame, progress=progress)
     with writing(out):
         check_target(out)
     with open_rows(spec, frame, report) as opened:
@@ -95,17 +98,6 @@ def code_limits(column: Column) -> tuple[int, int] | None:
     return grid_code(column, low), grid_code(column, high)
 
 
-def universe_notes(columns: tuple[Column, ...]) -> tuple[str, ...]:
-    """What readers are told of the declared universes."""
-    return tuple(
-        f"Universe of {c.name}, declared: {c.universe}. Outside it every row is "
-        f"{'null' if c.universe.outside is None else c.universe.outside}"
-        f"{', inside it none is' if c.universe.complete else ''}; combinations against this are left out."
-        for c in columns
-        if c.universe is not None
-    )
-
-
 def coded_universes(columns: tuple[Column, ...]) -> dict[str, CodedUniverse]:
     """The declared universes, by the column that has one, with their limits as codes."""
     by_name = {column.name: column for column in columns}
@@ -134,20 +126,8 @@ def measurements(
 def fit_order(spec: ReleaseSpec, opened: Opened, out: Path, *, workers: int = 0) -> FitOrder:
     """What the fit process is told."""
     privacy = spec.privacy
-    header = ReleaseHeader(
-        title=spec.title,
-        logical_name=spec.logical_name,
-        vintage=spec.vintage,
-        mode=spec.mode,
-        key_id=opened.key.id,
-        privacy=asdict(privacy),
-        engine_version=ENGINE_VERSION,
-        columns=tuple(sorted(opened.columns, key=lambda c: opened.source_order.index(c.name))),
-        tables=spec.tables,
-        notes=(*spec.notes, *universe_notes(opened.columns)),
-    )
     return FitOrder(
-        header=header,
+        header=header_of(spec, opened, opened.columns, privacy=asdict(privacy)),
         release_path=out.absolute(),
         build_id=opened.fingerprint,
         universes=coded_universes(opened.columns),

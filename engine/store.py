@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -236,8 +236,13 @@ class Staging:
         with contextlib.suppress(duckdb.Error):
             self._connection.execute("ROLLBACK")
 
-    def finish(self) -> ReleaseRecord:
+    def finish(self, ledger: Sequence[Mapping[str, Any]] = ()) -> ReleaseRecord:
         """Close the catalogue and put the release in place; the staging folder goes.
+
+        Parameters
+        ----------
+        ledger : sequence of mapping
+            Mode dp: the entries of the ledger beside the key, in plain values.
 
         Returns
         -------
@@ -265,6 +270,7 @@ class Staging:
                     format_version=FORMAT_VERSION,
                     content_hash=digest,
                     done=self._ids,
+                    ledger=ledger,
                 )
             self._pack()
             self._disconnect()

@@ -8,7 +8,8 @@ Invariant: no statement here reads anything but what it was handed, so no number
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -24,7 +25,7 @@ from engine.schema import (
     literal,
     quoted,
 )
-from engine.store_schema import NOTES
+from engine.store_schema import DP_NOTES, NOTES, create_ledger
 
 KIND_WORDS = ("null", "negative", "value", "other")
 """What `catalog.codes.kind` says, by kind of value."""
@@ -138,6 +139,7 @@ def write_release(
     format_version: int,
     content_hash: str,
     done: Mapping[ColumnSet, int],
+    ledger: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write what closes a release: its row, notes, the columns of no table, views and comments.
 
@@ -150,6 +152,8 @@ def write_release(
     content_hash : str
     done : mapping of ColumnSet to int
         The finished tables and their numbers.
+    ledger : sequence of mapping
+        Mode dp: the entries of the ledger beside the key.
     """
     con.execute("BEGIN")
     values = [header.title, header.logical_name, header.vintage, header.mode, header.key_id]
@@ -158,23 +162,30 @@ def write_release(
     con.execute(
         f"INSERT INTO catalog.release VALUES ({marks})", [*values, format_version, content_hash]
     )
-    notes = [*NOTES, *(("release", text) for text in header.notes)]
+    is_dp = header.mode == "dp"
+    notes = [*(DP_NOTES if is_dp else NOTES), *(("release", text) for text in header.notes)]
     con.executemany(
         "INSERT INTO catalog.notes VALUES (?, ?, ?)",
         [(i, topic, text) for i, (topic, text) in enumerate(notes, 1)],
     )
+    if is_dp:
+        create_ledger(con, ledger)
     known = {name for (name,) in con.execute("SELECT name FROM catalog.columns").fetchall()}
     for position, column in enumerate(header.columns, 1):
         if column.name not in known:
             type_ = sql_type(column)
             _insert_column(con, column, position, type_, n_values=0, content_hash=None)
     order = {c.name: i for i, c in enumerate(header.columns)}
-    statements = [s for columns, i in done.items() for s in _view_statements(columns, i, order)]
+    statements = [
+        s for columns, i in done.items() for s in _view_statements(columns, i, order, is_dp=is_dp)
+    ]
     con.execute("; ".join(statements) or "SELECT 1")
     con.execute("COMMIT")
 
 
-def _view_statements(columns: ColumnSet, table_id: int, order: Mapping[str, int]) -> list[str]:
+def _view_statements(
+    columns: ColumnSet, table_id: int, order: Mapping[str, int], *, is_dp: bool
+) -> list[str]:
     """Return the view of one table, one row a synthetic person, and the comments on both."""
     listed = ", ".join(quoted(c) for c in sorted(columns, key=lambda c: order[c]))
     view, physical = quoted(table_name(columns)), physical_name(table_id)
@@ -184,7 +195,7 @@ def _view_statements(columns: ColumnSet, table_id: int, order: Mapping[str, int]
     one = f"Synthetic rows over {named}: one row a synthetic person. Noise: catalog.cards, table {table_id}."
     many = (
         f"Distinct synthetic rows over {named}: {count} of each. {measured}: whether that number was measured; "
-        "else it was filled in without looking."
+        f"else {'it follows from other counts' if is_dp else 'it was filled in without looking'}."
     )
     return [
         f"CREATE VIEW main.{view} AS SELECT {listed} FROM "

@@ -6,6 +6,9 @@ comment, so that a bare DuckDB shell explains the file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import duckdb
 
 from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, KIND_OTHER, literal, quoted
@@ -24,7 +27,7 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             (
                 "mode",
                 "VARCHAR",
-                "How it was measured; sticky: the same people draw the same noise.",
+                "How it was measured; sticky: the same people draw the same noise; dp: under a budget.",
             ),
             ("key_id", "VARCHAR", "Public name of the key; tells keys apart, reveals nothing."),
             ("privacy", "VARCHAR", "Privacy parameters, as JSON."),
@@ -128,21 +131,83 @@ NOTES = (
      "has all the columns."),
 )  # fmt: skip
 """Topic and sentence."""
+DP_NOTES = (
+    ("noise", "Counts were measured once, and all that is here follows from them without another look at the data. "
+     "The cards say with how much noise, if any; counts that were 0 are noisy like all others."),
+    ("noise", "No row is a person: rows are synthetic, drawn from a distribution that was fitted to those counts."),
+    ("measured or modelled", "A table whose columns lie inside a measured margin has counts of its own; any other is "
+     "modelled from narrower margins, as its card says, and catalog.cells has no entry for it."),
+    ("domain", "Values come from public lists and limits, not from the data: that a value occurs here does not say "
+     "that it occurs there, nor the other way round."),
+    ("blank", "NULL is a blank of the source, for example a question that does not apply."),
+    ("margins", "All tables are projections of the same rows: a margin has one value however many tables show it."),
+    ("joins", "Rows of two tables must not be joined: their order says nothing. Use one table that has all the "
+     "columns."),
+)  # fmt: skip
+"""The same for a release of mode dp."""
+_LEDGER = (
+    ("number", "INTEGER", "Order of writing, from 1."),
+    (
+        "state",
+        "VARCHAR",
+        "charged: before it was drawn; measured: kept; budget set: by the custodian.",
+    ),
+    ("vintage", "VARCHAR", "State of the source that was measured."),
+    ("title", "VARCHAR", "Title of the release it was measured for."),
+    ("noise", "VARCHAR", "laplace (pure epsilon) or gaussian (rho, zero-concentrated)."),
+    ("margins", "INTEGER", "Number of margins measured, without the total."),
+    ("epsilon", "DOUBLE", "What it cost by itself."),
+    ("delta", "DOUBLE", "What it cost by itself; 0 with Laplace noise."),
+    ("rho", "DOUBLE", "What it cost by itself; 0 with Laplace noise."),
+    ("budget", "DOUBLE", "Most epsilon that all entries together may cost, as it stood then."),
+    ("budget_delta", "DOUBLE", "The delta that this epsilon is reckoned at."),
+)
+
+
+def create_ledger(con: duckdb.DuckDBPyConnection, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Create `catalog.ledger`, in the running transaction, and copy the ledger's entries into it.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+    entries : sequence of mapping
+        Plain values by the names of its columns; what an entry lacks is NULL.
+    """
+    comment = (
+        "All that was ever measured of the same source in mode dp, as the ledger beside the key had it when this "
+        "release was built; empty where nothing is guaranteed."
+    )
+    for statement in _table_statements("ledger", comment, _LEDGER):
+        con.execute(statement)
+    marks = ", ".join("?" * len(_LEDGER))
+    for entry in entries:
+        con.execute(
+            f"INSERT INTO catalog.ledger VALUES ({marks})", [entry.get(c) for c, *_ in _LEDGER]
+        )
 
 
 def create_catalog(con: duckdb.DuckDBPyConnection, *, width: int) -> None:
     """Create the empty catalogue, for tables of at most `width` columns, with its comments."""
     statements = ["CREATE SCHEMA tables", "CREATE SCHEMA catalog"]
     for name, (comment, columns) in _TABLES.items():
-        listed = ", ".join(f"{quoted(c)} {type_}" for c, type_, _ in columns)
-        statements.append(f"CREATE TABLE catalog.{name} ({listed})")
-        statements.append(f"COMMENT ON TABLE catalog.{name} IS {literal(comment)}")
-        statements += [
-            f"COMMENT ON COLUMN catalog.{name}.{quoted(c)} IS {literal(text)}"
-            for c, _, text in columns
-        ]
+        statements += _table_statements(name, comment, columns)
     statements += _cell_statements(width)
     con.execute("BEGIN; " + "; ".join(statements) + "; COMMIT")
+
+
+def _table_statements(
+    name: str, comment: str, columns: tuple[tuple[str, str, str], ...]
+) -> list[str]:
+    """Return the statements for one empty table of the catalogue with its comments."""
+    listed = ", ".join(f"{quoted(c)} {type_}" for c, type_, _ in columns)
+    return [
+        f"CREATE TABLE catalog.{name} ({listed})",
+        f"COMMENT ON TABLE catalog.{name} IS {literal(comment)}",
+        *(
+            f"COMMENT ON COLUMN catalog.{name}.{quoted(c)} IS {literal(text)}"
+            for c, _, text in columns
+        ),
+    ]
 
 
 def _cell_statements(width: int) -> list[str]:

@@ -13,7 +13,7 @@ import html
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -96,6 +96,8 @@ class Result:
         Standard deviation of the noise of that table's finest counts, in rows; see its card.
     filled_share : float or None
         Noisy share of that table's rows that were filled in without looking at the data.
+    dp : dict
+        What a card says of mode dp; empty in sticky mode.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Result:
         table: ColumnSet | None,
         noise_sd: float | None,
         filled_share: float | None,
+        dp: Mapping[str, Any] | None = None,
         fetch: Callable[[Form], Any],
     ) -> None:
         self.columns = columns
@@ -113,6 +116,7 @@ class Result:
         self.table = table
         self.noise_sd = noise_sd
         self.filled_share = filled_share
+        self.dp: dict[str, Any] = dict(dp or {})
         self._fetch = fetch
 
     @cached_property
@@ -185,6 +189,8 @@ class Result:
         """Which table answered, in words."""
         if self.table is None:
             return "Not read from the logical table."
+        if self.dp:
+            return " ".join([f"Answered from table {', '.join(self.table)};", *self._dp_source()])
         filled = ""
         if self.filled_share is not None and self.filled_share >= WORTH_SAYING:
             filled = (
@@ -195,6 +201,30 @@ class Result:
             f"Answered from table {', '.join(self.table)}; "
             f"each of its measured counts carries noise of sd {self.noise_sd:.2f} rows.{filled}"
         )
+
+    def _dp_source(self) -> list[str]:
+        """How sure an answer of a release in mode dp is, in words."""
+        if not self.dp["covered"]:
+            said = [
+                "MODELLED from narrower margins, so nobody measured these combinations; the margins' counts carry "
+                f"noise of sd {self.noise_sd:.2f} rows at most."
+            ]
+        elif self.dp["epsilon"] is None:
+            said = ["its counts were measured without noise."]
+        else:
+            said = [
+                f"each of its measured counts carries noise of sd {self.noise_sd:.2f} rows at most."
+            ]
+        if self.dp["epsilon"] is None:
+            said.append("NOTHING IS GUARANTEED.")
+        if not self.dp["converged"]:
+            said.append("The fit did NOT converge.")
+        bare = [name for name in self.table or () if name in self.dp["uniform"]]
+        if bare:
+            said.append(
+                f"Of {', '.join(bare)} nothing was measured: evenly frequent by assumption."
+            )
+        return said
 
     def __repr__(self) -> str:
         cells = [list(self.columns)]

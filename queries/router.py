@@ -13,12 +13,17 @@ from engine.errors import NotAnswerable
 from engine.schema import ColumnSet, column_set
 
 MAX_WIDTH = 4
-"""Widest table that a spec can ask for so far."""
+"""Widest table that a spec can ask for in sticky mode so far."""
 N_NEAREST = 3
 """How many near tables a refusal names."""
 
 
-def route(columns: Collection[str], tables: Mapping[ColumnSet, int]) -> ColumnSet:
+def route(
+    columns: Collection[str],
+    tables: Mapping[ColumnSet, int],
+    *,
+    max_width: int | None = MAX_WIDTH,
+) -> ColumnSet:
     """Return the table that answers: fewest columns, then fewest distinct rows, then first by name.
 
     Parameters
@@ -27,6 +32,8 @@ def route(columns: Collection[str], tables: Mapping[ColumnSet, int]) -> ColumnSe
         The columns that are read; none (as of `count(*)`) lets any table answer.
     tables : mapping of ColumnSet to int
         The released tables with their number of distinct synthetic rows.
+    max_width : int or None
+        Widest table that a spec could ask for; None: any.
 
     Raises
     ------
@@ -38,7 +45,7 @@ def route(columns: Collection[str], tables: Mapping[ColumnSet, int]) -> ColumnSe
     covering = [t for t in tables if wanted.issubset(t)]
     if covering:
         return min(covering, key=lambda t: (len(t), tables[t], t))
-    raise _refusal(column_set(tuple(wanted)), tables)
+    raise _refusal(column_set(tuple(wanted)), tables, max_width)
 
 
 def nearest(columns: ColumnSet, tables: Collection[ColumnSet]) -> tuple[ColumnSet, ...]:
@@ -54,15 +61,17 @@ def spec_entry(columns: ColumnSet) -> str:
     return f"[[tables]]\ncolumns = [{listed}]"
 
 
-def _refusal(wanted: ColumnSet, tables: Mapping[ColumnSet, int]) -> NotAnswerable:
+def _refusal(
+    wanted: ColumnSet, tables: Mapping[ColumnSet, int], max_width: int | None
+) -> NotAnswerable:
     """Return the refusal of a combination that no table covers."""
     near = nearest(wanted, tables)
     best = max((frozenset(wanted) & frozenset(t) for t in near), key=len, default=frozenset())
     missing = tuple(c for c in wanted if c not in best)
     shown = "; ".join(", ".join(t) for t in near) or "none shares a column"
-    if len(wanted) > MAX_WIDTH:
+    if max_width is not None and len(wanted) > max_width:
         return NotAnswerable(
-            f"The statement reads {len(wanted)} columns, and tables have at most {MAX_WIDTH}: name fewer columns "
+            f"The statement reads {len(wanted)} columns, and tables have at most {max_width}: name fewer columns "
             "(SELECT * and SUMMARIZE read all of them).\n"
             f"Nearest tables: {shown}.",
             missing=missing,

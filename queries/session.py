@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from engine.schema import ColumnSet, column_set, literal, quoted
 from engine.store_catalog import table_name, unused_name
 from queries.columns import LOCKDOWN, Reads, StubPlanner, near_names
 from queries.result import Result, Statement
-from queries.router import nearest, route, spec_entry
+from queries.router import MAX_WIDTH, nearest, route, spec_entry
 
 TIMEOUT_S = 60.0
 """Seconds after which a statement is stopped, unless told otherwise."""
@@ -122,7 +122,7 @@ class Release:
         reads = self._read(text)
         columns = set(reads.columns)
         while True:
-            table = route(columns, self._cells) if reads.is_logical else None
+            table = self._route(columns) if reads.is_logical else None
             try:
                 return self._run(text, table, view=self._view_sql(table))
             except QueryRefused as error:
@@ -135,9 +135,13 @@ class Release:
     def explain(self, text: str) -> Routing:
         """Tell how a statement would be answered, without running it; see `sql` for what it raises."""
         reads = self._read(text)
-        table = route(reads.columns, self._cells) if reads.is_logical else None
+        table = self._route(reads.columns) if reads.is_logical else None
         card = self.card(*table) if table is not None else None
         return Routing(columns=reads.columns, table=table, card=card)
+
+    def _route(self, columns: Collection[str]) -> ColumnSet:
+        """The table that answers; in mode dp tables have any width."""
+        return route(columns, self._cells, max_width=None if self.mode == "dp" else MAX_WIDTH)
 
     def table(self, *names: str) -> Result:
         """Return one released table, a row a synthetic person, columns in the source's order.
@@ -196,6 +200,7 @@ class Release:
             table=table,
             noise_sd=None if table is None else self._noise[table][0],
             filled_share=None if table is None else self._noise[table][1],
+            dp=self.card(*table).dp if table is not None and self.mode == "dp" else None,
             fetch=statement.fetch,
         )
 

@@ -526,6 +526,7 @@ def test_queries_reach_nothing_confidential():
         "engine.universe",
         "engine.schema",
         "engine.card",
+        "engine.card_dp",
         "engine.manifest",
         "engine.decode",
     }
