@@ -11,9 +11,9 @@ The main path, each step a module:
     store      one DuckDB file that explains itself              engine.store
     query      SQL over the released tables                      queries.session
 
-`engine.build(spec_or_frame, ...)` runs it all and gives a `Release`; `engine.evaluate(release, data=...)` holds it
-against the data. Importing this package loads nothing: public
-names are resolved when they are first used.
+In mode dp engine.release_dp is the path: engine.marginals measures, engine.joint fits and samples. `engine.build(...)`
+runs it all and gives a `Release`; `engine.evaluate` holds it against the data, `engine.compare` both modes against each
+other. Importing this package loads nothing: public names are resolved when they are first used.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.api import build, new_key, open, plan
+    from engine.api_compare import compare
     from engine.api_evaluate import evaluate
     from engine.errors import (
         BudgetError,
@@ -49,13 +50,15 @@ __all__ = [
     "StoreError",
     "TablepackError",
     "build",
+    "compare",
     "evaluate",
     "new_key",
     "open",
     "plan",
 ]
 _HOMES = {name: "engine.api" for name in ("build", "new_key", "open", "plan")} | {
-    "evaluate": "engine.api_evaluate"
+    "compare": "engine.api_compare",
+    "evaluate": "engine.api_evaluate",
 }
 
 

@@ -1,7 +1,8 @@
 """The command line: `tablepack COMMAND`. The one module that may import everything.
 
 Results go to standard output, all else to standard error. Exit codes: 0 ok, 1 our bug, 2 usage, spec or data,
-3 privacy check failed, 5 query refused or not covered, 6 release damaged or of another format.
+3 privacy check failed, 4 quality threshold failed, 5 query refused or not covered, 6 release damaged or of another
+format.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Annotated, Any, Literal
 import duckdb
 import typer
 
-from engine import api, doctor, keys
+from engine import api, cli_budget, cli_compare, cli_evaluate, cli_plan, doctor, keys
 from engine import detect as detection
-from engine.cli_evaluate import EXAMPLE, evaluate_command
+from engine.card_dp import guarantee
 from engine.console import notes, out, print_answer, print_table, progress_bar
 from engine.errors import SpecError, StoreError
 from engine.exits import run_and_exit
@@ -35,7 +36,10 @@ app = typer.Typer(
 )
 key_app = typer.Typer(help="Make keys.", no_args_is_help=True)
 app.add_typer(key_app, name="key")
-app.command("evaluate", epilog=EXAMPLE)(evaluate_command)
+app.command("plan", epilog=cli_plan.EXAMPLE)(cli_plan.plan_command)
+app.command("budget", epilog=cli_budget.EXAMPLE)(cli_budget.budget_command)
+app.command("evaluate", epilog=cli_evaluate.EXAMPLE)(cli_evaluate.evaluate_command)
+app.command("compare", epilog=cli_compare.EXAMPLE)(cli_compare.compare_command)
 
 SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
 ReleasePath = Annotated[Path, typer.Argument(help="Release file.", metavar="RELEASE")]
@@ -83,38 +87,6 @@ def key_new(file: Annotated[Path, typer.Argument(help="File to make; it must not
     notes().print(f"wrote {file} (mode 0600), key id {key_id}. Keep a copy in a safe place.")
 
 
-@app.command(epilog="Example: `tablepack plan release.toml`")
-def plan(spec: SpecPath, as_json: AsJson = False) -> None:
-    """Say what a release would hold: tables, cells, suppressed share, noise, time. Builds nothing."""
-    with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
-        planned = api.plan(spec, progress=report)
-    if as_json:
-        _print_json(planned.as_dict())
-        return
-    published = [t for t in planned.tables if t.is_published]
-    print_table(
-        "",
-        ("table", "cells shown", "suppressed share", "noise sd", "seconds"),
-        [
-            (
-                ", ".join(t.columns),
-                f"{t.cells:,}",
-                f"{t.suppressed_share:.1%}",
-                f"{t.noise_sd:.2f}",
-                f"{t.seconds:.2f}",
-            )
-            for t in published
-        ],
-    )
-    helpers = len(planned.tables) - len(published)
-    out().print(
-        f"{_number(len(published), 'table')} ({helpers} more are needed to lock them), about {planned.rows:,} rows, "
-        f"about {max(planned.seconds, 1):.0f} s to build"
-    )
-    for warning in planned.warnings:
-        notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
-
-
 @app.command(epilog="Example: `tablepack build release.toml -o census.duckdb`")
 def build(
     spec: SpecPath,
@@ -132,15 +104,35 @@ def build(
     with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
         build_release(api.read(spec), output, jobs=jobs, progress=report)
     with open_release(output) as release:
-        summary = _summary(release, output)
+        summary, remarks = _summary(release, output), _remarks(release)
     if as_json:
-        _print_json(summary)
-        return
-    notes().print(
-        f"wrote {output} ({summary['bytes'] / 1e6:.1f} MB): {_number(summary['tables'], 'table')}, content hash "
-        f"{summary['content_hash']}",
-        soft_wrap=True,
-    )
+        _print_json({**summary, "remarks": remarks} if remarks else summary)
+    else:
+        notes().print(
+            f"wrote {output} ({summary['bytes'] / 1e6:.1f} MB): {_number(summary['tables'], 'table')}, content hash "
+            f"{summary['content_hash']}",
+            soft_wrap=True,
+        )
+        for remark in remarks:
+            notes().print(remark, soft_wrap=True, markup=False)
+    if UNMET in remarks:
+        raise typer.Exit(4)
+
+
+UNMET = "warning: the fit did NOT converge, and the cards say so: more max_cycles, or other margins, may help"
+
+
+def _remarks(release: Release) -> list[str]:
+    """What a custodian must know of a finished release in mode dp; nothing in sticky mode."""
+    told = release.card(*release.tables[0]).dp if release.tables else {}
+    if not told:
+        return []
+    out = [guarantee(told)]
+    if told["uniform"]:
+        out.append(f"warning: in no margin, so evenly frequent: {', '.join(told['uniform'])}")
+    if not told["converged"]:
+        out.append(UNMET)
+    return out
 
 
 @app.command(epilog="Example: `tablepack show census.duckdb --table age,sex`")

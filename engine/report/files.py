@@ -80,7 +80,7 @@ def write_report(
         beside: as_json(evaluation, publishable=publishable, catalogue=catalogue),
     }
     for file, text in texts.items():
-        _write(file, text, mode=0o666 if publishable else 0o600)
+        write_text(file, text, mode=0o666 if publishable else 0o600)
     return path, beside
 
 
@@ -92,7 +92,7 @@ def as_json(
     return json.dumps(told, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-def _write(path: Path, text: str, *, mode: int) -> None:
+def write_text(path: Path, text: str, *, mode: int) -> None:
     """Put a file in its place at once; its mode is set when it is made."""
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:

@@ -1,0 +1,117 @@
+"""The command `tablepack budget`: what the ledger beside a key holds, and the custodian's way to change its budget.
+
+Takes a key file or a spec; prints budget, what is spent and left, and every entry. All of it may be shown: the ledger
+holds no value of the data.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine import api
+from engine.console import notes, out, print_table
+from engine.errors import SpecError
+from engine.journal import pinned_vintages
+from engine.keys import check_key_file
+from engine.ledger import Balance, balance, ledger_path, set_budget
+
+EXAMPLE = "Example: `tablepack budget census.key --set 4`"
+NOT_COUNTED = "Sticky releases are not counted here: they carry no epsilon."
+
+
+def budget_command(
+    what: Annotated[
+        Path, typer.Argument(help="Key file, or a spec (.toml) with one.", metavar="KEY_OR_SPEC")
+    ],
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--set", help="Change the budget: the most epsilon ever spent with this key."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="With --set: the delta at which all is told.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Show the differential privacy budget of a key: what is spent, what is left, on what."""
+    if delta is not None and epsilon is None:
+        raise SpecError("--delta goes with --set")
+    key_path = key_of(what)
+    found = balance(key_path) if epsilon is None else set_budget(key_path, epsilon, delta)
+    vintages = pinned_vintages(key_path)
+    if as_json:
+        sys.stdout.write(json.dumps(as_dict(found, key_path, vintages), indent=1) + "\n")
+        return
+    out().print(sentence(found, key_path), markup=False)
+    if found.entries:
+        _print_entries(found)
+    known = f" This key's builds are of vintage {', '.join(vintages)}." if vintages else ""
+    notes().print(f"{NOT_COUNTED}{known}", soft_wrap=True, markup=False)
+
+
+def key_of(what: Path) -> Path:
+    """The key file: the path itself, or the one that a spec names.
+
+    Raises
+    ------
+    SpecError
+        If the spec has mistakes, or the file is no key.
+    """
+    if what.suffix.lower() == ".toml":
+        return api.read(what).key_path
+    problems = check_key_file(what)
+    if problems:
+        raise SpecError(problems)
+    return what
+
+
+def sentence(found: Balance, key_path: Path) -> str:
+    """Where the ledger stands, in one sentence."""
+    if found.budget is None or found.left is None:
+        return (
+            f"Nothing was measured in mode dp with key {key_path} yet: there is no ledger. The first build pins its "
+            f"epsilon as the budget; or set one: tablepack budget {key_path} --set 4"
+        )
+    at = f", at delta {found.delta:g}" if found.delta else ""
+    return (
+        f"{ledger_path(key_path)}: epsilon {found.spent:.6g} of {found.budget:.6g} is spent, "
+        f"{found.left:.6g} is left{at}."
+    )
+
+
+def as_dict(found: Balance, key_path: Path, vintages: tuple[str, ...]) -> dict[str, Any]:
+    """The balance as plain values; `vintages` are those of all builds with the key, sticky ones too."""
+    return {
+        "ledger": str(ledger_path(key_path)),
+        "budget": found.budget,
+        "delta": found.delta,
+        "spent": found.spent,
+        "left": found.left,
+        "entries": [entry.public() for entry in found.entries],
+        "vintages": list(vintages),
+        "note": NOT_COUNTED,
+    }
+
+
+def _print_entries(found: Balance) -> None:
+    """Every entry, one a line."""
+    heads = ("", "state", "vintage", "title", "noise", "margins", "epsilon", "delta", "budget")
+    rows = [
+        (
+            str(entry.number),
+            entry.state,
+            entry.vintage,
+            entry.title,
+            entry.noise,
+            str(entry.margins),
+            f"{entry.epsilon:.6g}",
+            f"{entry.delta:g}",
+            f"{entry.budget:.6g}",
+        )
+        for entry in found.entries
+    ]
+    print_table("", heads, rows)

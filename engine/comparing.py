@@ -1,0 +1,345 @@
+"""Compare sticky and dp releases of the same tables: build them in scratch, score them alike, throw them away.
+
+Takes a spec; gives a `Compared`. The path: variants of the spec -> build each with a key of its own -> score -> remove.
+CONFIDENTIAL. Invariants: what is built lies in a scratch folder of mode 0700, with keys and ledgers that end with it,
+and says in its notes that it must not be published; the budget of the spec's own key is not touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from engine.compared import CHOSEN, CHOSEN_IN_GROUPS, IN_GROUPS, Compared, Kind, Run, way_name
+from engine.errors import PrivacyError, SpecError
+from engine.evaluation import named
+from engine.keys import new_key
+from engine.manifest import open_release
+from engine.measures import score_all
+from engine.opening import Progress, silent
+from engine.presets import of_spec
+from engine.scratch import scratch_directory
+from engine.spec import ReleaseSpec
+from engine.spec_dp import DPContext, dp_from
+from engine.spec_tables import MAX_WIDTH
+from engine.study import Study
+from engine.study_default import default_study
+from engine.utility.comparison import compare
+from engine.utility.reading import read_original, read_subject, released_types
+from engine.version import ENGINE_VERSION
+
+SCRATCH = "SCRATCH: comparison, must not be published"
+"""First note of every release that a comparison builds."""
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 10.0)
+MOST_EPSILONS, MOST_REPEATS = 20, 50
+SEED = 2021
+"""Fixes what the measures draw, alike for all releases."""
+HOW = (
+    "All releases are scored by the values that they hold, as in evaluate: numbers of many values in groups of equal "
+    "share; only the tables that the spec publishes count."
+)
+GROUPED = (
+    "Columns with breaks are scored twice: by their values, and by the groups that breaks make, in which dp mode "
+    "counts and inside which it can know nothing; figures by groups say so."
+)
+
+Build = Callable[[ReleaseSpec, Path], object]
+"""Builds a release of a spec at a path."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variant:
+    """One way to build the tables of a spec.
+
+    Attributes
+    ----------
+    kind : str
+    epsilon : float or None
+    spec : ReleaseSpec
+        Its key path is still that of the spec given.
+    """
+
+    kind: Kind
+    epsilon: float | None
+    spec: ReleaseSpec
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return way_name(self.kind, self.epsilon)
+
+
+def checked_epsilons(told: str | Sequence[float]) -> tuple[float, ...]:
+    """Return a list of epsilons, ascending.
+
+    Parameters
+    ----------
+    told : str or sequence of float
+        Numbers, or a text of them with commas between.
+
+    Raises
+    ------
+    SpecError
+        One is no number above 0, is there twice, or there are none or too many.
+    """
+    listed = told.split(",") if isinstance(told, str) else list(told)
+    found = []
+    for one in listed:
+        try:
+            found.append(float(one))
+        except (TypeError, ValueError):
+            raise SpecError(
+                f"epsilon: {str(one).strip()!r} is no number; write them as 0.1,0.5,1"
+            ) from None
+    if wrong := [e for e in found if not (isfinite(e) and e > 0)]:
+        raise SpecError(f"epsilon: wants numbers above 0, not {wrong[0]:g}")
+    if len(set(found)) < len(found):
+        raise SpecError("epsilon: one is there twice")
+    if not 0 < len(found) <= MOST_EPSILONS:
+        raise SpecError(f"epsilon: wants 1 to {MOST_EPSILONS} numbers")
+    return tuple(sorted(found))
+
+
+def with_defaults(spec: ReleaseSpec) -> ReleaseSpec:
+    """Return a spec without a section `[dp]` with the defaults of that section.
+
+    Raises
+    ------
+    SpecError
+        With all that dp mode misses: domains that are not public, as a rule.
+    """
+    problems: list[str] = []
+    entities = spec.source.entities
+    context = DPContext(
+        names=tuple(c.name for c in spec.columns if c.name not in entities),
+        entities=entities,
+        columns=tuple(c for c in spec.columns if c.name not in entities),
+        tables=spec.tables,
+    )
+    params, zeros = dp_from({"epsilon": EPSILONS[0]}, context, problems)
+    if params is None:
+        raise SpecError(problems)
+    return replace(spec, dp=params, zeros=zeros)
+
+
+def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Variant, ...]:
+    """Return the ways that a spec's tables are built: sticky, dp at each epsilon, dp without noise.
+
+    Parameters
+    ----------
+    spec : ReleaseSpec
+        With parameters of dp mode.
+    epsilons : sequence of float
+
+    Raises
+    ------
+    SpecError
+        The spec has no parameters of dp mode, or no table that sticky mode can build.
+    """
+    if spec.dp is None:
+        raise SpecError("compare: the spec has no parameters of dp mode")
+    tables = tuple(t for t in spec.tables if len(t) <= MAX_WIDTH)
+    if not tables:
+        raise SpecError(
+            f"compare: sticky mode builds tables of at most {MAX_WIDTH} columns, and the spec has none"
+        )
+    marked = replace(
+        spec,
+        title=f"SCRATCH: {spec.title}".rstrip(": "),
+        tables=tables,
+        notes=(SCRATCH, *spec.notes),
+    )
+    params = replace(spec.dp, budget=None)  # the throw-away key's own ledger
+
+    def dp(epsilon: float | None) -> ReleaseSpec:
+        return replace(marked, mode="dp", dp=replace(params, epsilon=epsilon))
+
+    return (
+        Variant(kind="sticky", epsilon=None, spec=replace(marked, mode="sticky", dp=None)),
+        *(Variant(kind="dp", epsilon=e, spec=dp(e)) for e in epsilons),
+        Variant(kind="exact", epsilon=None, spec=dp(None)),
+    )
+
+
+def compare_all(
+    spec: ReleaseSpec,
+    *,
+    epsilons: Sequence[float],
+    repeats: int,
+    build: Build,
+    frame: Any = None,
+    notes: tuple[str, ...] = (),
+    progress: Progress | None = None,
+) -> Compared:
+    """Build every variant of a spec several times, and score each release against the original.
+
+    Parameters
+    ----------
+    spec : ReleaseSpec
+    epsilons : sequence of float
+        As `checked_epsilons` gives them.
+    repeats : int
+    build : callable
+        Builds a release of a spec at a path.
+    frame : object, optional
+        The source, where the spec's is a frame.
+    notes : tuple of str
+    progress : callable, optional
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError, StoreError
+        As the builds; nothing is left of those that succeeded.
+    """
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")
+    tell = progress or silent
+    ways = variants(spec, epsilons)
+    scoring = _Scoring(spec, frame)
+    runs = []
+    todo = [(way, repeat) for way in ways for repeat in range(1, repeats + 1)]
+    for done, (way, repeat) in enumerate(todo):
+        tell(f"{way.name}: release {repeat} of {repeats}", done, len(todo))
+        runs.append(_run(way, repeat, build, scoring))
+    tell("done", len(todo), len(todo))
+    told = (HOW, GROUPED) if any(c.breaks for c in spec.columns) else (HOW,)
+    left_out = len(spec.tables) - len(ways[0].spec.tables)
+    wide = f"Tables of more than {MAX_WIDTH} columns, which sticky mode does not build, are left out: {left_out}."
+    return Compared(
+        title=spec.title,
+        runs=tuple(runs),
+        epsilons=tuple(epsilons),
+        repeats=repeats,
+        n_tables=len(ways[0].spec.tables),
+        n_rows=scoring.n_rows,
+        notes=(*told, *((wide,) if left_out else ()), *notes),
+        version=ENGINE_VERSION,
+    )
+
+
+class _Scoring:
+    """The original, read once the first release says of what types its columns are, and the study chosen for all."""
+
+    def __init__(self, spec: ReleaseSpec, frame: Any) -> None:
+        self._source = spec.source.path if frame is None else frame
+        self._table = spec.source.table
+        self._reading = of_spec(spec, Study(title=spec.title))
+        self._original: pd.DataFrame | None = None
+        self._study: Study | None = None
+        self._groups = {c.name: c.breaks for c in spec.columns if c.breaks}
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the original."""
+        return 0 if self._original is None else len(self._original)
+
+    def score(self, release: Path) -> dict[str, float]:
+        """The chosen figures of one release."""
+        if self._original is None:
+            like = released_types(release)
+            self._original = read_original(
+                self._source, self._reading, like=like, table=self._table
+            )
+        subject = read_subject(str(release), self._original, self._reading, release.stem)
+        if self._study is None:
+            chosen = default_study(self._original, subject.tables, title=self._reading.title).study
+            kept = ("bins", "univariate", "marginals", "tables", "correlations", "propensity")
+            told = {name: getattr(chosen, name) for name in kept}
+            self._study = self._reading.model_copy(update=told)
+        comparison = compare(self._original, subject.tables, self._study)
+        found = named(score_all(comparison, self._study, seed=SEED))
+        scores = {name: found[name] for name in CHOSEN if name in found}
+        if not self._groups:
+            return scores
+        told = {
+            "tables": self._study.tables,
+            "marginals": self._study.marginals,
+            "bins": {c: b for c, b in self._study.bins.items() if c not in self._groups},
+        }
+        study = Study(title=self._study.title, **told)
+        comparison = compare(
+            self._in_groups(self._original),
+            {c: replace(t, frame=self._in_groups(t.frame)) for c, t in subject.tables.items()},
+            study,
+        )
+        found = named(score_all(comparison, study, seed=SEED))
+        return scores | {
+            f"{IN_GROUPS}{name}": found[name] for name in CHOSEN_IN_GROUPS if name in found
+        }
+
+    def _in_groups(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """A frame with the groups of breaks, as texts, in the place of values."""
+        return frame.assign(
+            **{c: grouped(frame[c], at) for c, at in self._groups.items() if c in frame}
+        )
+
+
+def _run(way: Variant, repeat: int, build: Build, scoring: _Scoring) -> Run:
+    """Build one release in a scratch folder, score it, and let the folder go."""
+    with scratch_directory() as folder:
+        key = folder / "scratch.key"
+        new_key(key)
+        release = folder / "scratch.duckdb"
+        start = time.perf_counter()
+        build(replace(way.spec, key_path=key), release)
+        seconds = time.perf_counter() - start
+        return Run(
+            kind=way.kind,
+            epsilon=way.epsilon,
+            repeat=repeat,
+            figures=scoring.score(release),
+            seconds=seconds,
+        )
+
+
+def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
+    """Return the group of each value as a text, blanks as blanks.
+
+    Parameters
+    ----------
+    column : Series
+        Numbers or times.
+    breaks : sequence
+        Where groups but the first begin.
+    """
+    is_time = pd.api.types.is_datetime64_any_dtype(column)
+    kind = "datetime64[us]" if is_time else "float64"
+    at = np.searchsorted(np.array(breaks, dtype=kind), column.to_numpy().astype(kind), "right")
+    names = np.array([f"group {i:05d}" for i in range(len(breaks) + 1)], dtype=object)
+    found = pd.Series(names[at], index=column.index, dtype=object)
+    return found.mask(column.isna()).astype("category")
+
+
+def is_scratch(release: Path) -> bool:
+    """Whether a release says of itself that a comparison built it.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        As `engine.manifest.open_release`.
+    """
+    con, _ = open_release(release)
+    with con:
+        found = con.execute("SELECT note FROM catalog.notes WHERE topic = 'release'").fetchall()
+    return any(str(note) == SCRATCH for (note,) in found)
+
+
+def refuse_scratch(release: Path) -> None:
+    """Refuse to let out a release that a comparison built.
+
+    Raises
+    ------
+    PrivacyError
+        It is one.
+    """
+    if is_scratch(release):
+        raise PrivacyError(
+            f"{release}: was built for a comparison, outside the ledger; build the spec itself"
+        )

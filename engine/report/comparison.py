@@ -1,0 +1,189 @@
+"""The page of a comparison of sticky and dp releases: one table, pictures of utility against epsilon; and its files.
+
+Takes a `Compared`; gives HTML and JSON. CONFIDENTIAL. Nothing is fetched and nothing runs; all text is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from engine.compared import Compared, Spread, document, way_name
+from engine.errors import StoreError
+from engine.report.drawing import INK, canvas, compact, drawn_alike, legend, svg_of
+from engine.report.files import check_target, write_text
+from engine.report.grids import MISSING, shown
+from engine.report.picture import Picture
+from engine.score import Figure
+
+CONFIDENTIAL_MODE = 0o600
+_LOG_FROM = 8
+"""A picture's scale is logarithmic where the largest value is so many times the smallest."""
+
+
+def write_comparison(found: Compared, path: Path) -> tuple[Path, Path]:
+    """Write the page, and JSON beside it, both of mode 0600.
+
+    Parameters
+    ----------
+    found : Compared
+    path : Path
+        Ends in .html.
+
+    Returns
+    -------
+    tuple of Path
+        HTML, JSON.
+
+    Raises
+    ------
+    StoreError
+        The path is unfit, a package is missing, or a file cannot be written.
+    """
+    check_target(path)
+    beside = path.with_suffix(".json")
+    texts = {path: page(found), beside: as_json(found)}
+    for file, text in texts.items():
+        write_text(file, text, mode=CONFIDENTIAL_MODE)
+    return path, beside
+
+
+def as_json(found: Compared) -> str:
+    """Return the JSON document, with a line break at its end."""
+    return json.dumps(document(found), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def spread_text(spread: Spread | None, digits: int) -> str:
+    """Return a median with its range: "1.20 (1.10 to 1.31)"; without one where there is one value."""
+    if spread is None:
+        return MISSING
+    middle = shown(spread.median, digits)
+    if spread.n == 1:
+        return middle
+    return f"{middle} ({shown(spread.low, digits)} to {shown(spread.high, digits)})"
+
+
+def table_of(found: Compared) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and rows of the table: a row a figure, a column a way to build."""
+    ways = found.ways()
+    heads = ("figure", *(way_name(*way) for way in ways))
+    rows = [
+        (
+            figure.title,
+            *(spread_text(found.spread(figure.name, *way), figure.digits) for way in ways),
+        )
+        for figure in found.figures()
+    ]
+    return heads, rows
+
+
+def pictures(found: Compared) -> list[Picture]:
+    """Draw every figure against epsilon, the first one wide."""
+    with drawn_alike():
+        return [_picture(found, f, is_wide=not i) for i, f in enumerate(found.figures())]
+
+
+def _picture(found: Compared, figure: Figure, *, is_wide: bool) -> Picture:
+    """One figure against epsilon: dp with its ranges, sticky as a line in a band, dp without noise dashed."""
+    width, height = (540, 300) if is_wide else (360, 220)
+    sheet, (axes,) = canvas(height, left=54, right=18, top=30, width=width)
+    points = [(e, s) for e in found.epsilons if (s := found.spread(figure.name, "dp", e))]
+    axes.set_xscale("log")
+    if _wants_log(found, figure):
+        axes.set_yscale("log")
+    if points:
+        at = [e for e, _ in points]
+        middle = [s.median for _, s in points]
+        below = [s.median - s.low for _, s in points]
+        above = [s.high - s.median for _, s in points]
+        axes.errorbar(
+            at,
+            middle,
+            yerr=[below, above],
+            color=INK["synthetic"],
+            marker="o",
+            linewidth=1.8,
+            capsize=3,
+        )
+    entries = [("dp", "synthetic", "o")] if points else []
+    if sticky := found.spread(figure.name, "sticky"):
+        axes.axhspan(sticky.low, sticky.high, color=INK["more"], alpha=0.18, linewidth=0)
+        axes.axhline(sticky.median, color=INK["more"], linewidth=1.8)
+        entries.append(("sticky", "more", "-"))
+    if exact := found.spread(figure.name, "exact"):
+        axes.axhline(exact.median, color=INK["quiet"], linewidth=1.4, linestyle=(0, (5, 4)))
+        entries.append(("dp without noise (dashed)", "quiet", "-"))
+    _ticks(axes, found)
+    legend(sheet, entries)
+    title = f"{figure.title}, against epsilon"
+    better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(figure.better, "")
+    return Picture(
+        title=title, words=figure.words + better, svg=svg_of(sheet, title), is_wide=is_wide
+    )
+
+
+def _wants_log(found: Compared, figure: Figure) -> bool:
+    """Whether the values are all above 0 and far apart."""
+    spreads = [s for way in found.ways() if (s := found.spread(figure.name, *way))]
+    low, high = min(s.low for s in spreads), max(s.high for s in spreads)
+    return low > 0 and high > _LOG_FROM * low
+
+
+def _ticks(axes: Any, found: Compared) -> None:
+    """Write every epsilon, and few values."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+    axes.set_xticks(found.epsilons, [f"{e:g}" for e in found.epsilons])
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = found.epsilons[0], found.epsilons[-1]
+    axes.set_xlim(low / 1.4, high * 1.4)
+    axes.set_xlabel("epsilon (log scale)")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(axis="y")
+
+
+def page(found: Compared) -> str:
+    """Return the HTML page.
+
+    Raises
+    ------
+    StoreError
+        A package is missing.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError:
+        raise StoreError("reports need Jinja: pip install 'tablepack[evaluate]'") from None
+    environment = Environment(
+        loader=PackageLoader("engine.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    heads, rows = table_of(found)
+    drawn = [(one, Markup(one.svg)) for one in pictures(found)]  # noqa: S704  # `svg_of` escapes all text
+    style = resources.files("engine.report").joinpath("report.css").read_text("utf-8")
+    return environment.get_template("comparison.html.j2").render(
+        found=found,
+        heads=heads,
+        rows=rows,
+        pictures=drawn,
+        seconds=_seconds(found),
+        style=Markup(style),  # noqa: S704
+    )
+
+
+def _seconds(found: Compared) -> list[tuple[str, str]]:
+    """Mean seconds of a build, by way."""
+    told = []
+    for kind, epsilon in found.ways():
+        took = [r.seconds for r in found.runs if (r.kind, r.epsilon) == (kind, epsilon)]
+        if took:
+            told.append((way_name(kind, epsilon), shown(sum(took) / len(took), 1)))
+    return told
