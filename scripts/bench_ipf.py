@@ -143,6 +143,8 @@ def main() -> None:
     told = ours(sizes, margins, asked.repeat)
     if asked.peer:
         told |= of_peer(asked.peer, sizes, margins)
+        if told["off, ipfn"] > NEAR["float64"]:
+            raise SystemExit(f"ipfn's cycle is off the textbook's by {told['off, ipfn']:.1e}")
     best = told["ours, float32"]
     print(f"{told['cells']:,.0f} cells, {len(margins)} margins; seconds a cycle")
     for name in ("ours, float32", "ours, float64", "plain numpy", "ipfn"):
