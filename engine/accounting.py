@@ -23,7 +23,7 @@ from functools import lru_cache
 from engine.dp_noise import epsilon_of_rho, guarantee_of, variance_of
 from engine.errors import InternalError, SpecError
 from engine.levels import n_cells, tree_sizes
-from engine.params_dp import DPParams, Noise
+from engine.params_dp import LEAST_EPSILON, MOST_EPSILON, DPParams, Noise
 from engine.schema import ColumnSet
 
 # Left unspent, and added to scales: no rounding of a figure or of a sum of them can reach over the budget.
@@ -235,8 +235,8 @@ def _check(params: DPParams) -> None:
     """Say everything that is out of range: a share must never be divided by it."""
     problems = []
     if params.epsilon is not None:
-        if not (math.isfinite(params.epsilon) and params.epsilon > 0):
-            problems.append("dp.epsilon must be a finite number above 0")
+        if not LEAST_EPSILON <= params.epsilon <= MOST_EPSILON:
+            problems.append(f"dp.epsilon must lie from {LEAST_EPSILON:g} to {MOST_EPSILON:g}")
         if params.noise == "gaussian" and not 0 < params.delta < 1:
             problems.append("dp.delta must lie between 0 and 1 with Gaussian noise")
         if not params.public_n and not 0 < params.total_share < 1:

@@ -13,7 +13,8 @@ from typing import Any
 from engine.schema import ColumnSet
 
 _SAMPLES = {
-    "rounded": "each expected count rounded up or down at random",
+    "rounded": "each expected count rounded up or down at random; where combinations are many and rows few, this adds "
+    "noise about like a sample's, beyond the sd above",
     "multinomial": "drawn independently, which adds noise of its own",
 }
 _POSTS = {
@@ -29,7 +30,7 @@ def guarantee(dp: Mapping[str, Any]) -> str:
     Parameters
     ----------
     dp : mapping
-        `epsilon`, `delta`, `max_rows`.
+        `epsilon`, `delta`.
     """
     if dp["epsilon"] is None:
         return (
@@ -40,11 +41,22 @@ def guarantee(dp: Mapping[str, Any]) -> str:
     slip = f", but for a chance of {delta:g}" if delta else ""
     factor = math.exp(epsilon) if epsilon < 700 else math.inf
     return (
-        f"Whatever one entity's rows say, and whether it is there at all, makes no released figure more than "
-        f"{factor:,.4g} times as likely{slip}: differential privacy with epsilon {epsilon:g}"
-        f"{f' and delta {delta:g}' if delta else ''}, for all tables of this build together. What other builds of the "
-        "same source add to it stands in catalog.ledger."
+        f"Whether one entity is there or not makes no released figure more than {factor:,.4g} times as likely or "
+        f"unlikely{slip}: differential privacy with epsilon {epsilon:g}{f' and delta {delta:g}' if delta else ''}, "
+        "for all tables of this build together (exchanging an entity's rows for others counts as two steps). What "
+        "other builds with the same key add to it stands in catalog.ledger."
     )
+
+
+def promises(dp: Mapping[str, Any]) -> list[str]:
+    """The guarantee, and what it leaves out, a sentence or two a line.
+
+    Parameters
+    ----------
+    dp : mapping
+        `epsilon`, `delta`, `max_rows`, `total`.
+    """
+    return [guarantee(dp), *_weakened(dp)]
 
 
 def dp_sentences(
@@ -70,8 +82,7 @@ def dp_sentences(
     named = ", ".join(columns)
     return [
         f"{rows:,} synthetic rows in {cells:,} distinct combinations of {named}.",
-        guarantee(dp),
-        *_weakened(dp),
+        *promises(dp),
         _measured(dp),
         _precision(dp, noise_sd),
         *_uniform(dp["uniform"], columns),
@@ -139,9 +150,12 @@ def _fit(dp: Mapping[str, Any]) -> str:
     if dp["method"] == "catall":
         return f"Method catall: the full cross-tabulation, {_POSTS[dp['post']]}."
     start = f"Method ipf ({dp['how']}): margins were {_POSTS[dp['post']]}; {dp['cycles']:,} cycles"
-    off = f"margins then differ from their targets by {dp['error']:.2%} of the rows at most"
+    rows = "a stratum's rows" if dp["strata"] else "the rows"
+    off = f"margins then differ from their targets by {dp['error']:.2%} of {rows} at most"
     if dp["converged"] and dp["error"] <= dp["tolerance"]:
         return f"{start}, converged: {off}."
+    if dp["converged"] and "support rows" in dp["how"]:
+        return f"{start}; the table is too large to be held: rows were searched for that come near, and {off}."
     if dp["converged"]:
         return f"{start}, at rest: the targets contradict each other, being noisy, and {off}."
     return f"{start}, NOT CONVERGED: {off}. The targets contradict each other, or need more cycles."

@@ -17,7 +17,7 @@ import typer
 
 from engine import api, cli_budget, cli_compare, cli_evaluate, cli_plan, doctor, keys
 from engine import detect as detection
-from engine.card_dp import guarantee
+from engine.card_dp import promises
 from engine.console import notes, out, print_answer, print_table, progress_bar
 from engine.errors import SpecError, StoreError
 from engine.exits import run_and_exit
@@ -127,9 +127,11 @@ def _remarks(release: Release) -> list[str]:
     told = release.card(*release.tables[0]).dp if release.tables else {}
     if not told:
         return []
-    out = [guarantee(told)]
+    out = list(promises(told))
     if told["uniform"]:
         out.append(f"warning: in no margin, so evenly frequent: {', '.join(told['uniform'])}")
+    if not release.card(*release.tables[0]).rows:
+        out.append("warning: NO ROWS: the noisy total came out at 0 or below; spend more epsilon")
     if not told["converged"]:
         out.append(UNMET)
     return out
@@ -170,7 +172,7 @@ def _show_release(opened: Release, path: Path) -> None:
                 ", ".join(columns),
                 f"{card.rows:,}",
                 f"{card.cells:,}",
-                f"{card.suppressed_share:.1%}",
+                "–" if card.dp else f"{card.suppressed_share:.1%}",
                 f"{card.noise_sd:.2f}",
                 f"{card.rounding_gap}",
             )

@@ -21,7 +21,10 @@ from engine.keys import check_key_file
 from engine.ledger import Balance, balance, ledger_path, set_budget
 
 EXAMPLE = "Example: `tablepack budget census.key --set 4`"
-NOT_COUNTED = "Sticky releases are not counted here: they carry no epsilon."
+NOT_COUNTED = (
+    "Sticky releases are not counted here: they carry no epsilon. Nor are builds with guarantee = false, which protect "
+    "nobody, or with another key: the same source under two keys is protected by the sum of both ledgers."
+)
 
 
 def budget_command(

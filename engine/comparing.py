@@ -10,46 +10,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from engine.compared import CHOSEN, CHOSEN_IN_GROUPS, IN_GROUPS, Compared, Kind, Run, way_name
+from engine.compared import Compared, Kind, Run, way_name
+from engine.comparing_scores import GROUPED, HOW, Scoring
 from engine.errors import PrivacyError, SpecError
-from engine.evaluation import named
 from engine.keys import new_key
 from engine.manifest import open_release
-from engine.measures import score_all
 from engine.opening import Progress, silent
-from engine.presets import of_spec
+from engine.params_dp import LEAST_EPSILON, MOST_EPSILON
 from engine.scratch import scratch_directory
 from engine.spec import ReleaseSpec
 from engine.spec_dp import DPContext, dp_from
 from engine.spec_tables import MAX_WIDTH
-from engine.study import Study
-from engine.study_default import default_study
-from engine.utility.comparison import compare
-from engine.utility.reading import read_original, read_subject, released_types
 from engine.version import ENGINE_VERSION
 
 SCRATCH = "SCRATCH: comparison, must not be published"
 """First note of every release that a comparison builds."""
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 10.0)
 MOST_EPSILONS, MOST_REPEATS = 20, 50
-SEED = 2021
-"""Fixes what the measures draw, alike for all releases."""
-HOW = (
-    "All releases are scored by the values that they hold, as in evaluate: numbers of many values in groups of equal "
-    "share; only the tables that the spec publishes count."
-)
-GROUPED = (
-    "Columns with breaks are scored twice: by their values, and by the groups that breaks make, in which dp mode "
-    "counts and inside which it can know nothing; figures by groups say so."
-)
-
 Build = Callable[[ReleaseSpec, Path], object]
 """Builds a release of a spec at a path."""
 
@@ -87,7 +67,7 @@ def checked_epsilons(told: str | Sequence[float]) -> tuple[float, ...]:
     Raises
     ------
     SpecError
-        One is no number above 0, is there twice, or there are none or too many.
+        One is no number that dp mode takes, is there twice, or there are none or too many.
     """
     listed = told.split(",") if isinstance(told, str) else list(told)
     found = []
@@ -98,8 +78,10 @@ def checked_epsilons(told: str | Sequence[float]) -> tuple[float, ...]:
             raise SpecError(
                 f"epsilon: {str(one).strip()!r} is no number; write them as 0.1,0.5,1"
             ) from None
-    if wrong := [e for e in found if not (isfinite(e) and e > 0)]:
-        raise SpecError(f"epsilon: wants numbers above 0, not {wrong[0]:g}")
+    if wrong := [e for e in found if not LEAST_EPSILON <= e <= MOST_EPSILON]:
+        raise SpecError(
+            f"epsilon: wants numbers from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, not {wrong[0]:g}"
+        )
     if len(set(found)) < len(found):
         raise SpecError("epsilon: one is there twice")
     if not 0 < len(found) <= MOST_EPSILONS:
@@ -141,7 +123,7 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Variant, ...
     Raises
     ------
     SpecError
-        The spec has no parameters of dp mode, or no table that sticky mode can build.
+        The spec has no parameters of dp mode, or no delta for Gaussian noise, or no table that sticky mode can build.
     """
     if spec.dp is None:
         raise SpecError("compare: the spec has no parameters of dp mode")
@@ -156,6 +138,11 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Variant, ...
         tables=tables,
         notes=(SCRATCH, *spec.notes),
     )
+    if spec.dp.noise == "gaussian" and not spec.dp.delta:
+        raise SpecError(
+            'compare: noise = "gaussian" wants a delta, and a spec with guarantee = false has none: '
+            "give it an epsilon and a delta (epsilon is replaced here)"
+        )
     params = replace(spec.dp, budget=None)  # the throw-away key's own ledger
 
     def dp(epsilon: float | None) -> ReleaseSpec:
@@ -202,9 +189,10 @@ def compare_all(
         raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")
     tell = progress or silent
     ways = variants(spec, epsilons)
-    scoring = _Scoring(spec, frame)
+    scoring = Scoring(spec, frame)
     runs = []
-    todo = [(way, repeat) for way in ways for repeat in range(1, repeats + 1)]
+    # Every way once before any a second time: what cannot be built is told soon.
+    todo = [(way, repeat) for repeat in range(1, repeats + 1) for way in ways]
     for done, (way, repeat) in enumerate(todo):
         tell(f"{way.name}: release {repeat} of {repeats}", done, len(todo))
         runs.append(_run(way, repeat, build, scoring))
@@ -224,64 +212,7 @@ def compare_all(
     )
 
 
-class _Scoring:
-    """The original, read once the first release says of what types its columns are, and the study chosen for all."""
-
-    def __init__(self, spec: ReleaseSpec, frame: Any) -> None:
-        self._source = spec.source.path if frame is None else frame
-        self._table = spec.source.table
-        self._reading = of_spec(spec, Study(title=spec.title))
-        self._original: pd.DataFrame | None = None
-        self._study: Study | None = None
-        self._groups = {c.name: c.breaks for c in spec.columns if c.breaks}
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the original."""
-        return 0 if self._original is None else len(self._original)
-
-    def score(self, release: Path) -> dict[str, float]:
-        """The chosen figures of one release."""
-        if self._original is None:
-            like = released_types(release)
-            self._original = read_original(
-                self._source, self._reading, like=like, table=self._table
-            )
-        subject = read_subject(str(release), self._original, self._reading, release.stem)
-        if self._study is None:
-            chosen = default_study(self._original, subject.tables, title=self._reading.title).study
-            kept = ("bins", "univariate", "marginals", "tables", "correlations", "propensity")
-            told = {name: getattr(chosen, name) for name in kept}
-            self._study = self._reading.model_copy(update=told)
-        comparison = compare(self._original, subject.tables, self._study)
-        found = named(score_all(comparison, self._study, seed=SEED))
-        scores = {name: found[name] for name in CHOSEN if name in found}
-        if not self._groups:
-            return scores
-        told = {
-            "tables": self._study.tables,
-            "marginals": self._study.marginals,
-            "bins": {c: b for c, b in self._study.bins.items() if c not in self._groups},
-        }
-        study = Study(title=self._study.title, **told)
-        comparison = compare(
-            self._in_groups(self._original),
-            {c: replace(t, frame=self._in_groups(t.frame)) for c, t in subject.tables.items()},
-            study,
-        )
-        found = named(score_all(comparison, study, seed=SEED))
-        return scores | {
-            f"{IN_GROUPS}{name}": found[name] for name in CHOSEN_IN_GROUPS if name in found
-        }
-
-    def _in_groups(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """A frame with the groups of breaks, as texts, in the place of values."""
-        return frame.assign(
-            **{c: grouped(frame[c], at) for c, at in self._groups.items() if c in frame}
-        )
-
-
-def _run(way: Variant, repeat: int, build: Build, scoring: _Scoring) -> Run:
+def _run(way: Variant, repeat: int, build: Build, scoring: Scoring) -> Run:
     """Build one release in a scratch folder, score it, and let the folder go."""
     with scratch_directory() as folder:
         key = folder / "scratch.key"
@@ -297,24 +228,6 @@ def _run(way: Variant, repeat: int, build: Build, scoring: _Scoring) -> Run:
             figures=scoring.score(release),
             seconds=seconds,
         )
-
-
-def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
-    """Return the group of each value as a text, blanks as blanks.
-
-    Parameters
-    ----------
-    column : Series
-        Numbers or times.
-    breaks : sequence
-        Where groups but the first begin.
-    """
-    is_time = pd.api.types.is_datetime64_any_dtype(column)
-    kind = "datetime64[us]" if is_time else "float64"
-    at = np.searchsorted(np.array(breaks, dtype=kind), column.to_numpy().astype(kind), "right")
-    names = np.array([f"group {i:05d}" for i in range(len(breaks) + 1)], dtype=object)
-    found = pd.Series(names[at], index=column.index, dtype=object)
-    return found.mask(column.isna()).astype("category")
 
 
 def is_scratch(release: Path) -> bool:

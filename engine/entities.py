@@ -23,6 +23,8 @@ from engine.noise import siphash128
 from engine.schema import UInt64Array, quoted
 
 CHUNK_ROWS = 500_000
+PRIME = 2**31 - 1
+"""Codes are mixed modulo it, so that sums of many rows stay within 128 bits."""
 ROWS_WITH_TOKENS = "rows_with_tokens"
 
 
@@ -204,7 +206,9 @@ def source_fingerprints(
     Notes
     -----
     Sum over rows of (32 secret bits of each of its entities) x (code), in 128-bit integers, then keyed BLAKE2b:
-    as the weights are secret and fixed by the entities, two different columns agree by chance only.
+    as the weights are secret and fixed by the entities, two different columns agree by chance only. Where an entity
+    has several rows, values could change places between them, or change while their sum stays: then a digest of whole
+    rows stands beside those of the columns, by the names of the columns that it covers.
     """
     con = ingested.con
     weights, joined = _weights(con, entities)
@@ -213,20 +217,44 @@ def source_fingerprints(
         f"sum(({' + '.join(weights)}) * CAST({quoted(ingested.sql_names[c.name])} AS HUGEINT))"
         for c in ingested.columns
     ]
+    print_key = key.derive("fingerprint", vintage)
+    if any(entity.tokens is not None for entity in entities):
+        sums.append(_sum_of_rows(ingested, weights, print_key))
     found = con.execute(
         f"SELECT count(*), {', '.join(sums)} FROM {ROWS_WITH_TOKENS}{joined}"
     ).fetchone()
     for entity in entities:
         con.execute(f"DROP TABLE IF EXISTS weights_{entity.number}")
-    print_key = key.derive("fingerprint", vintage)
     found = tuple(str(value) for value in found or ())
-    of_entities, of_columns = found[: 1 + len(weights)], found[1 + len(weights) :]
+    last = 1 + len(weights) + len(ingested.columns)
+    of_entities, of_columns, of_rows = (
+        found[: 1 + len(weights)],
+        found[1 + len(weights) : last],
+        found[last:],
+    )
     out = {"": _fingerprint(print_key, pack_strings(["", *of_entities]))}
     for column, value in zip(ingested.columns, of_columns, strict=True):
         spelled = _dictionary_words(print_key, ingested.dictionaries.get(column.name, ()))
         message = pack_strings([column.name, value, found[0]]) + spelled.tobytes()
         out[column.name] = _fingerprint(print_key, message)
-    return out
+    names = ", ".join(column.name for column in ingested.columns)
+    return out | {
+        f"rows of {names}": _fingerprint(print_key, pack_strings([names, *of_rows]))
+        for _ in of_rows
+    }
+
+
+def _sum_of_rows(ingested: Ingested, weights: list[str], print_key: bytes) -> str:
+    """SQL of a sum over rows of weight x (a secret mix of all codes, modulo a prime of 31 bits) squared."""
+    secret = blake2b(b"mix of columns", key=print_key, digest_size=64).digest()
+    mixed = ["0"]
+    for place, column in enumerate(ingested.columns):
+        draw = blake2b(place.to_bytes(4, "little"), key=secret, digest_size=8).digest()
+        factor = int.from_bytes(draw, "little") % PRIME
+        cell = f"CAST({quoted(ingested.sql_names[column.name])} AS HUGEINT)"
+        mixed.append(f"{factor} * (({cell} % {PRIME} + {PRIME}) % {PRIME})")
+    row = f"(({' + '.join(mixed)}) % {PRIME})"
+    return f"sum(({' + '.join(weights)}) * {row} * {row})"
 
 
 def _fingerprint(key: bytes, message: bytes) -> str:

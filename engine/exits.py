@@ -80,4 +80,4 @@ def _say_error(message: str) -> None:
 
 def _say_stopped() -> None:
     """Tell how to go on."""
-    notes().print("stopped; run the same command again to go on")
+    notes().print("stopped; run the same command again (a build goes on where it was)")

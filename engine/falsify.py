@@ -19,6 +19,7 @@ from engine.schema import BoolArray, FloatArray, Int64Array
 N_THRESHOLDS = 400  # of the score, among which the event is chosen
 FINEST = 64  # values of one coordinate that the score tells apart
 RARE = 10.0  # cells expected less often are pooled
+SURE = 3.0  # standard errors by which a bin must differ to count in the score; found by power, valid at any value
 UNIT = 2.0**-53
 """Step of the uniform numbers that textbook samplers start from."""
 
@@ -114,8 +115,8 @@ def _scores(one: Int64Array, two: Int64Array, half: int) -> tuple[FloatArray, Fl
         n_a = np.bincount(bin_a[:half], minlength=n_bins) + 0.5
         n_b = np.bincount(bin_b[:half], minlength=n_bins) + 0.5
         ratio = np.log(n_a / n_b)
-        # Few runs in a bin say little: what may be chance must not drown the coordinates that differ.
-        ratio *= np.abs(n_a - n_b) > np.sqrt(n_a + n_b)
+        # Of many coordinates most do not differ: what may be chance in their bins must not drown those that do.
+        ratio *= np.abs(n_a - n_b) > SURE * np.sqrt(n_a + n_b)
         scores[0][:] += ratio[bin_a]
         scores[1][:] += ratio[bin_b]
     return scores

@@ -11,7 +11,8 @@ epsilon. Its delta is pinned by the first build that needs one. Afterwards only 
 build with a larger one is refused. Builds with Gaussian noise add up in zCDP and are converted once.
 
 The file is JSON, mode 0600, replaced in one step; its digest tells a damaged or edited ledger, not one that the
-owner of the key forged. A file that cannot be read, or that is gone while measurements are there, is refused.
+owner of the key forged. One that cannot be read, or is gone or older while measurements that it paid for are there,
+is refused. People measured with two keys are protected by the sum of two ledgers, and neither knows of the other.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.accounting import Cost, composed, cost
+from engine.accounting import Cost, composed, cost, decimal
 from engine.errors import BudgetError, InternalError, SpecError, StoreError
 from engine.journal import locked, read_json, replace_file
 from engine.params_dp import DPParams
@@ -114,7 +115,7 @@ def balance(key_path: Path) -> Balance:
     Raises
     ------
     StoreError
-        If the ledger cannot be read, or is gone.
+        If the ledger cannot be read, or is gone or older than what was measured.
     """
     return _balance_of(_read(key_path))
 
@@ -178,17 +179,16 @@ def mark_measured(key_path: Path, id: str) -> None:
 
     Raises
     ------
-    StoreError
+    InternalError
         If no entry paid for it.
+    StoreError
+        If the ledger cannot be read or written.
     """
     with locked(ledger_path(key_path)):
         entries = list(_read(key_path))
         paid = [place for place, entry in enumerate(entries) if entry.id == id]
         if not paid:
-            raise StoreError(
-                f"the ledger {ledger_path(key_path)} has no entry for a measurement that is kept: it is not the "
-                "newest one; restore the newest"
-            )
+            raise InternalError("a measurement that nobody paid for is never marked as kept")
         if entries[paid[-1]].state == "charged":
             entries[paid[-1]] = replace(entries[paid[-1]], state="measured")
             _write(key_path, entries)
@@ -225,10 +225,10 @@ def set_budget(key_path: Path, epsilon: float, delta: float | None = None) -> Ba
         entries = _read(key_path)
         known = entries[-1].budget_delta if entries else 0.0
         at = known if delta is None else delta
-        spent = _spent(entries, at)
-        if _exceeds(spent, epsilon):
+        spent = spent_by(entries, at)
+        if not spent <= epsilon:
             raise BudgetError(
-                f"epsilon {spent:.6g}{_at(at)} is spent already: the budget cannot be less"
+                f"epsilon {spelled(spent)}{_at(at)} is spent already: the budget cannot be less"
             )
         entry = Entry(
             number=len(entries) + 1, state="budget set", budget=float(epsilon), budget_delta=at
@@ -245,8 +245,9 @@ def _pinned(
         return params.budget or spends.epsilon, spends.delta
     if params.budget is not None and params.budget != last.budget:
         raise BudgetError(
-            f"dp.budget is {params.budget:g}, but the ledger {ledger_path(key_path)} is pinned to {last.budget:g}. "
-            f"Leave dp.budget out, or change the ledger: tablepack budget {key_path} --set {params.budget:g}"
+            f"dp.budget is {spelled(params.budget)}, but the ledger {ledger_path(key_path)} is pinned to "
+            f"{spelled(last.budget)}. Leave dp.budget out, or change the ledger: "
+            f"tablepack budget {key_path} --set {spelled(params.budget)}"
         )
     if spends.delta > last.budget_delta > 0:
         raise BudgetError(
@@ -258,20 +259,21 @@ def _pinned(
 
 def _refuse_overspending(key_path: Path, entries: Sequence[Entry], entry: Entry) -> None:
     """Raise if an entry does not fit into the budget that it stands under."""
-    before = _spent(entries, entry.budget_delta)
-    after = _spent((*entries, entry), entry.budget_delta)
-    if _exceeds(after, entry.budget):
+    before = spent_by(entries, entry.budget_delta)
+    after = spent_by((*entries, entry), entry.budget_delta)
+    if not after <= entry.budget:  # NaN never fits; ten times 0.1 is 1: see `composed`
         raise BudgetError(
             f"the budget of key {key_path} would be overspent: of epsilon {entry.budget:.6g}"
             f"{_at(entry.budget_delta)}, {before:.6g} is spent and {max(entry.budget - before, 0):.6g} is left; this "
             f"build asks for {after - before:.6g}. Nothing was measured. Ask for less, or raise the budget: "
-            f"tablepack budget {key_path} --set {after:.6g}"
+            f"tablepack budget {key_path} --set {spelled(after)}"
         )
 
 
-def _exceeds(spent: float, budget: float) -> bool:
-    """Whether more is spent than a budget allows; NaN never fits. Ten times 0.1 is 1: see `composed`."""
-    return not spent <= budget
+def spelled(number: float) -> str:
+    """A number to be typed in again: short where nothing is lost by it, else in full."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 def _at(delta: float) -> str:
@@ -279,14 +281,12 @@ def _at(delta: float) -> str:
     return f" at delta {delta:g}" if delta else ""
 
 
-def _spent(entries: Sequence[Entry], delta: float) -> float:
-    """Epsilon of all builds together."""
-    costs = [
-        Cost(epsilon=e.epsilon, delta=e.delta, rho=e.rho)
-        for e in entries
-        if e.state != "budget set"
-    ]
-    return float(composed(costs, delta)) if costs else 0.0
+def spent_by(entries: Sequence[Entry], delta: float, *more: Cost) -> float:
+    """Epsilon of all builds together, and of more that are not written down yet."""
+    builds = (e for e in entries if e.state != "budget set")
+    return composed(
+        [*(Cost(epsilon=e.epsilon, delta=e.delta, rho=e.rho) for e in builds), *more], delta
+    )
 
 
 def _balance_of(entries: Sequence[Entry]) -> Balance:
@@ -294,12 +294,12 @@ def _balance_of(entries: Sequence[Entry]) -> Balance:
     if not entries:
         return Balance(budget=None, delta=0.0, spent=0.0, left=None, entries=())
     budget, delta = entries[-1].budget, entries[-1].budget_delta
-    spent = _spent(entries, delta)
+    spent = spent_by(entries, delta)
     return Balance(
         budget=budget,
         delta=delta,
         spent=spent,
-        left=max(budget - spent, 0.0),
+        left=max(float(decimal(budget) - decimal(spent)), 0.0),
         entries=tuple(entries),
     )
 
@@ -307,14 +307,26 @@ def _balance_of(entries: Sequence[Entry]) -> Balance:
 def _read(key_path: Path) -> tuple[Entry, ...]:
     """All entries; none if there is no ledger yet."""
     path = ledger_path(key_path)
+    # Listed before the ledger is read: what another build keeps meanwhile was written down before.
+    kept = {file.stem for file in measured_folder(key_path).glob("*.npz")}
     try:
         raw = read_json(path)
     except FileNotFoundError:
-        if any(measured_folder(key_path).glob("*.npz")):
+        if kept:
             raise StoreError(
                 f"the ledger {path} is gone, but measurements are kept: restore it"
             ) from None
         return ()
+    entries = _entries(path, raw)
+    if kept - {entry.id for entry in entries}:
+        raise StoreError(
+            f"the ledger {path} lacks a measurement that is kept: it is not the newest one; restore the newest"
+        )
+    return entries
+
+
+def _entries(path: Path, raw: Any) -> tuple[Entry, ...]:
+    """What the file holds."""
     # Whatever cannot be read is refused: taken for an empty ledger, it would free the whole budget.
     try:
         if raw["format"] == FORMAT and raw["digest"] == _digest(raw["entries"]):

@@ -4,6 +4,10 @@ Takes the opened source, the parameters and the public levels; gives margins who
 The order is: count, charge the ledger, draw, keep. Noisy counts are kept beside the key, one file a measurement, mode
 0600, with a keyed digest; a build of the same data, levels and parameters uses them again, draws nothing and costs
 nothing. Without epsilon the counts are exact, all rows count, and neither the ledger nor the disk hears of it.
+
+What depends on the data and carries no noise stays with the custodian: whether a build is refused (a value outside its
+domain, an entity without an id, no rows), how long it takes, the name of a kept file (a keyed digest) and the build id
+of a staging area. None of it is in a release.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from engine.accounting import Share, shares
-from engine.counting import counted, counter
+from engine.counting import counted, counter, rows_digest
 from engine.dp_noise import noised
 from engine.errors import InternalError, SpecError, StoreError
 from engine.journal import locked, replace_file, sync_folder
@@ -129,7 +133,7 @@ def measurement_id(
 ) -> str:
     """Keyed digest of all that decides a measurement: data, levels, margins, noise and contribution bound.
 
-    Columns that no margin counts do not matter, nor does what happens to the counts afterwards.
+    Columns outside `params.columns` do not matter, nor does what happens to the counts afterwards.
     """
     state = opened.state
     of_columns = [
@@ -146,6 +150,8 @@ def measurement_id(
     budget = (params.noise, params.epsilon, params.delta, *split)
     data = (vintage, state.entities, state.identity, state.contents[""])
     parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
+    if rows := rows_digest(opened, params.columns, secret):
+        parts.append(rows)
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
 
 

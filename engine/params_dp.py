@@ -16,6 +16,8 @@ Method = Literal["ipf", "catall"]
 Post = Literal["wls", "paper", "synthpop"]
 Sample = Literal["rounded", "multinomial"]
 Allocation = Literal["cells", "equal"]
+LEAST_EPSILON, MOST_EPSILON = 1e-9, 500.0
+"""Below, noise is wider than any count; above, it rounds to none, which `Margin.variance` = 0 would call exact."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.accounting import Cost, Share, composed, cost, shares
+from engine.accounting import Cost, Share, cost, shares
 from engine.domains import levels_of, zeros_of
 from engine.errors import SpecError
-from engine.ledger import Balance, balance
+from engine.ledger import Balance, balance, spelled, spent_by
 from engine.levels import Levels, n_cells, sizes_of, tree_sizes
 from engine.params_dp import DPParams
 from engine.schema import ColumnSet
@@ -247,15 +247,11 @@ def _ledger_warnings(
     """Whether the ledger would refuse the build."""
     if held is None:
         return ["guarantee = false: tables are made from exact counts; nobody is protected"]
-    before = [
-        Cost(epsilon=e.epsilon, delta=e.delta, rho=e.rho)
-        for e in held.entries
-        if e.state != "budget set"
-    ]
-    after = composed([*before, spends], delta)
+    after = spent_by(held.entries, delta, spends)
     if held.budget is not None and params.budget not in (None, held.budget):
         return [
-            f"a build would be refused: dp.budget is {params.budget:g}, and the ledger is pinned to {held.budget:g}"
+            f"a build would be refused: dp.budget is {spelled(params.budget)}, and the ledger is pinned to "
+            f"{spelled(held.budget)}"
         ]
     if spends.delta > delta:
         return [

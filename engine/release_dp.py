@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.accounting import cost
-from engine.card_dp import guarantee
+from engine.card_dp import promises
 from engine.domains import levels_of, zeros_of
 from engine.errors import SpecError
 from engine.fit_process import FitProcess
@@ -108,6 +108,7 @@ def joint_order(
         name: value if math.isfinite(value) else None
         for name, value in asdict(cost(params)).items()
     }
+    total = "public" if params.public_n else "noisy"
     columns = tuple(level.column for level in levels.values())
     told = replace(params, budget=None)  # the custodian's, and no matter of this release
     return JointOrder(
@@ -116,12 +117,12 @@ def joint_order(
             opened,
             columns,
             privacy=asdict(told),
-            notes=(guarantee({**spent, "max_rows": params.max_rows}),),
+            notes=tuple(promises({**spent, "max_rows": params.max_rows, "total": total})),
         ),
         release_path=out,
         build_id=build_id(opened.fingerprint, measured),
         levels=dict(levels),
-        zeros=zeros_of(columns, spec.zeros, levels),
+        zeros=zeros_of(opened.ingested.columns, spec.zeros, levels),
         params=told,
         sampling_key=opened.key.derive("sampling", spec.vintage),
         cost=spent,

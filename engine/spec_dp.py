@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from engine.levels import n_cells
-from engine.params_dp import Allocation, DPParams, ZeroRule
+from engine.params_dp import LEAST_EPSILON, MOST_EPSILON, Allocation, DPParams, ZeroRule
 from engine.schema import Column, ColumnSet, column_set
 from engine.spec_levels import missing_domain, n_levels
 from engine.spec_model import DPSection, checked, did_you_mean
@@ -83,7 +83,9 @@ def dp_from(
     if section is None:
         return None, ()
     given = frozenset(raw)
-    problems += [*_budget_mistakes(section, given), *_number_mistakes(section)]
+    is_noise_wrong = raw.get("noise", section.noise) != section.noise  # told already
+    problems += _budget_mistakes(section, given, is_noise_wrong=is_noise_wrong)
+    problems += _number_mistakes(section)
     if len(context.entities) > 1:
         problems.append(
             f"source.entities: [dp] protects one kind of entity, not {len(context.entities)}; name one column"
@@ -113,7 +115,9 @@ def _default_allocation(section: DPSection) -> Allocation:
     return "cells" if section.post == "wls" and section.noise == "laplace" else "equal"
 
 
-def _budget_mistakes(section: DPSection, given: frozenset[str]) -> list[str]:
+def _budget_mistakes(
+    section: DPSection, given: frozenset[str], *, is_noise_wrong: bool
+) -> list[str]:
     """What is wrong with the guarantee."""
     problems = []
     if section.guarantee and "epsilon" not in given:
@@ -131,9 +135,14 @@ def _budget_mistakes(section: DPSection, given: frozenset[str]) -> list[str]:
     epsilon, delta, budget = section.epsilon, section.delta, section.budget
     if epsilon is not None and not _is_above_0(epsilon):
         problems.append(f"dp.epsilon: wants a finite number above 0, not {epsilon}")
+    elif epsilon is not None and not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+        problems.append(
+            f"dp.epsilon: wants a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, not {epsilon:g}: below, noise "
+            "drowns every count; above, there is next to none, for which say guarantee = false"
+        )
     if delta is not None and not 0 < delta < 1:
         problems.append(f"dp.delta: wants a number between 0 and 1, both excluded, not {delta}")
-    if section.noise == "laplace" and delta is not None:
+    if section.noise == "laplace" and delta is not None and not is_noise_wrong:
         problems.append('dp.delta: belongs to noise = "gaussian" only')
     if section.noise == "gaussian" and "delta" not in given:
         problems.append('dp.delta: is missing; noise = "gaussian" wants one, such as 1e-6')

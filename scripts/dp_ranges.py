@@ -23,6 +23,7 @@ from engine.joint.hierarchy import leaves
 from engine.levels import Margin, tree_sizes
 from engine.params_dp import DPParams
 from engine.release import build
+from engine.schema import literal
 from engine.simulation.census import simulate_census
 from queries.session import open_release
 
@@ -83,7 +84,7 @@ def _truth(data: Path) -> tuple[list[float], dict[tuple[str, str], float]]:
     """True answers; the data are simulated, so that they may be shown."""
     with duckdb.connect() as con:
         con.execute(
-            "CREATE VIEW data AS FROM read_parquet(?)".replace("?", f"'{data / 'people.parquet'}'")
+            f"CREATE VIEW data AS FROM read_parquet({literal(str(data / 'people.parquet'))})"
         )
         answers = [float(con.execute(q).fetchone()[0]) for q in QUESTIONS.values()]
         table = {(d, s): float(n) for d, s, n in con.execute(TABLE).fetchall()}
@@ -127,9 +128,9 @@ def _widths(data: Path) -> str:
 
 
 def _range_errors(
-    counts: NDArray[np.int64], fan: int, starts: dict[int, NDArray[np.int64]]
+    counts: NDArray[np.int64], fan: int, starts: dict[int, NDArray[np.int64]], draws: int = DRAWS
 ) -> dict[int, float]:
-    """Root mean squared error by width over draws and places."""
+    """Root mean squared error by width over draws and places; a fan of 0 measures flat."""
     params = DPParams(
         epsilon=EPSILON,
         columns=("income",),
@@ -141,7 +142,7 @@ def _range_errors(
         _summed(counts, fan, len(tree_sizes(len(counts), fan)) - d) for d in range(share.depths - 1)
     ]
     squares = {w: 0.0 for w in starts}
-    for _ in range(DRAWS):
+    for _ in range(draws):
         total = Margin(
             columns=(),
             n=noised(np.array(counts.sum(), np.int64), params.noise, for_total.scale),
@@ -157,7 +158,7 @@ def _range_errors(
         off = np.concatenate(([0.0], np.cumsum(leaves(margin, total)[0] - counts)))
         for width, places in starts.items():
             squares[width] += float(np.mean((off[places + width] - off[places]) ** 2))
-    return {w: float(np.sqrt(s / DRAWS)) for w, s in squares.items()}
+    return {w: float(np.sqrt(s / draws)) for w, s in squares.items()}
 
 
 def _summed(counts: NDArray[np.int64], fan: int, up: int) -> NDArray[np.int64]:

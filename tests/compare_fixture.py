@@ -1,13 +1,15 @@
-"""A spec small enough to be built many times, and a builder of our own whose dp releases are as bad as we say."""
+"""A spec small enough to be built many times, a builder of our own whose dp releases are as bad as we say, figures."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from engine.compared import Compared, Run
 from engine.release import build
 from engine.spec import ReleaseSpec
 
@@ -51,6 +53,7 @@ DP = """
 epsilon = 1.0
 """
 ROWS = 700
+TWO_WAY = "tables.s_pmse_2"
 
 
 def make_small(folder: Path, *, dp: str = DP, more: str = "") -> Path:
@@ -91,3 +94,41 @@ class Builder:
         frame.to_csv(source, index=False)
         other = replace(spec, mode="sticky", dp=None, source=replace(spec.source, path=str(source)))
         return build(other, path, jobs=1)
+
+
+def made(**figures: dict[tuple[str, float | None], list[float]]) -> Compared:
+    """A comparison with given values of each figure, by way."""
+    ways = {way for values in figures.values() for way in values}
+    runs = [
+        Run(
+            kind=kind,
+            epsilon=epsilon,
+            repeat=i + 1,
+            figures={
+                name.replace("__", "."): values[kind, epsilon][i]
+                for name, values in figures.items()
+                if i < len(values.get((kind, epsilon), ()))
+            },
+            seconds=0.5,
+        )
+        for kind, epsilon in ways
+        for i in range(3)
+    ]
+    return Compared(
+        title="<made> & up",
+        runs=tuple(runs),
+        epsilons=(0.5, 2.0),
+        repeats=3,
+        n_tables=4,
+        n_rows=1000,
+        notes=("a note",),
+        version="0",
+    )
+
+
+VALUES = {
+    ("sticky", None): [1.5, 1.1, 1.3],
+    ("dp", 0.5): [30.0, 50.0, 40.0],
+    ("dp", 2.0): [4.0, nan, 8.0],
+    ("exact", None): [1.0],
+}

@@ -29,7 +29,9 @@ EXACT = DPParams(
     epsilon=None, columns=NAMES, margins=(("AGE",), ("HRS",), ("AGE", "SEX"), ("HRS", "REG", "SEX"))
 )
 PARAMS = replace(EXACT, epsilon=1.0, budget=100.0)
-NO_NOISE = replace(EXACT, epsilon=1e6)  # the noise of one count is 0 but for one draw in e**1000
+NO_NOISE = replace(
+    EXACT, epsilon=500.0, total_share=0.1
+)  # a count's noise is 0 but for one draw in e**40
 
 
 def frame_of(n: int, seed: int = 3) -> pd.DataFrame:

@@ -180,11 +180,13 @@ def test_both_noises_together():
     assert mixed >= 1.25 + composed(gauss, 1e-6) - 1e-15
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize(
+    "epsilon", [0.0, -1.0, math.nan, math.inf, 5e-324, 9e-10, 500.1, 1e6, 1.7e308]
+)
 def test_epsilon_out_of_range_is_refused(epsilon):
     for params in (replace(PLAIN, epsilon=epsilon), replace(GAUSS, epsilon=epsilon)):
         for ask in (cost, lambda p: shares(p, {})):
-            with pytest.raises(SpecError, match=r"dp\.epsilon must be"):
+            with pytest.raises(SpecError, match=r"dp\.epsilon must lie"):
                 ask(params)
 
 
@@ -206,7 +208,17 @@ def test_a_share_out_of_range_is_refused_with_every_other_mistake(share):
 def test_too_little_for_too_many_is_said():
     for params in (PLAIN, replace(GAUSS, delta=1e-15)):
         with pytest.raises(SpecError, match="fewer margins"):
-            shares(replace(params, epsilon=1e-13), {})
+            shares(replace(params, epsilon=1e-9, max_rows=10**6), {})
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_noise_is_never_so_little_that_a_count_would_be_called_exact(noise):
+    delta = 0.99 if noise == "gaussian" else 0.0
+    params = replace(
+        PLAIN, epsilon=500.0, noise=noise, delta=delta, margins=(("AGE",),), public_n=True
+    )
+    (only,) = shares(params, {})
+    assert only.variance > 0
 
 
 def test_a_tree_needs_its_levels_and_a_build_its_margins():

@@ -6,7 +6,7 @@ import pytest
 from release_fixture import make_card, make_table
 
 from engine.card import GeneratorCard
-from engine.card_dp import guarantee
+from engine.card_dp import guarantee, promises
 
 PLAIN = {
     "epsilon": 1.0, "delta": 0.0, "rho": 0.0, "method": "ipf", "post": "wls", "sample": "rounded",
@@ -54,6 +54,7 @@ def test_a_plain_card():
         ({"covered": False}, "MODELLED: no measured margin"),
         ({"uniform": ["SEX", "OTHER"]}, "UNIFORM: of SEX nothing was measured"),
         ({"strata": ["region"]}, "counted within each of region"),
+        ({"strata": ["region"]}, "0.00% of a stratum's rows at most"),
         ({"sd": [1.0, 8.0]}, "sd 1 to 8 rows"),
         ({"margins": 1}, "1 margin was counted"),
         ({"method": "catall"}, "the full cross-tabulation"),
@@ -61,6 +62,8 @@ def test_a_plain_card():
         ({"post": "paper"}, "cut off at 0"),
         ({"post": "synthpop"}, "as synthpop does"),
         ({"epsilon": 1000.0}, "inf times"),
+        ({"how": "support rows", "error": 0.02}, "rows were searched for that come near"),
+        ({"error": 0.02}, "at rest: the targets contradict each other"),
     ],
 )  # fmt: skip
 def test_what_is_special_is_said(changes, words):
@@ -76,9 +79,17 @@ def test_without_a_guarantee_no_epsilon_is_claimed():
 
 def test_the_guarantee_of_a_release():
     assert guarantee({"epsilon": 0.5, "delta": 0.0, "max_rows": 1}).startswith(
-        "Whatever one entity"
+        "Whether one entity is there"
     )
     assert "NOTHING" in guarantee({"epsilon": None, "delta": None, "max_rows": 1})
+
+
+def test_what_the_guarantee_leaves_out_stands_beside_it():
+    plain = {"epsilon": 1.0, "delta": 0.0, "max_rows": 1, "total": "noisy"}
+    assert len(promises(plain)) == 1
+    assert "PUBLIC" in promises(plain | {"total": "public"})[1]
+    assert "3 rows at most" in promises(plain | {"max_rows": 3})[1]
+    assert len(promises(plain | {"epsilon": None, "total": "public", "max_rows": 3})) == 1
 
 
 def test_cards_survive_json():

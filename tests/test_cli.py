@@ -370,7 +370,7 @@ def test_an_interrupted_build_can_be_resumed(tmp_path, census, scratch, how, uni
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert out == ""
-    assert err.strip() == "stopped; run the same command again to go on"
+    assert err.strip() == "stopped; run the same command again (a build goes on where it was)"
     assert left_over(scratch) == []
     assert not (tmp_path / "r.duckdb").exists()
     assert staging.exists()

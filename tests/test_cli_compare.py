@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
 import stat
+import subprocess
+import time
 from unittest import mock
 
 import pytest
 import typer
 from compare_fixture import Builder, make_small
+from pipeline_fixture import COMMAND, environment, left_over
 from typer.testing import CliRunner
 
 from engine.cli_compare import compare_command
+from engine.scratch import scratch_directory
 
 pytest.importorskip("sklearn")
 pytest.importorskip("jinja2")
@@ -77,3 +82,43 @@ def test_the_real_builds_take_part(tmp_path):
     # The ledger of the spec's own key was never made: nothing was spent, though 20 is over its budget.
     names = sorted(p.name for p in tmp_path.iterdir())
     assert names == ["c.html", "c.json", "small.csv", "small.key", "small.toml"]
+
+
+def stopped(spec, folder, tmp, with_signal) -> subprocess.CompletedProcess[str]:
+    """Stop a comparison by a signal once a release of it lies in scratch."""
+    started = subprocess.Popen(
+        [*COMMAND, "compare", str(spec), "--epsilon", "1", "--seeds", "50", "-o", "c.html"],
+        cwd=folder,
+        env=environment(tmp),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 60
+    while not list(tmp.rglob("scratch.duckdb*")) and time.monotonic() < end:
+        time.sleep(0.01)
+    started.send_signal(with_signal)
+    told = started.communicate(timeout=60)
+    return subprocess.CompletedProcess([], started.returncode, *told)
+
+
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+def test_a_comparison_that_is_stopped_leaves_nothing(spec, tmp_path, scratch, with_signal):
+    before = sorted(p.name for p in spec.parent.iterdir())
+    folder = tmp_path / "out"
+    folder.mkdir()
+    done = stopped(spec, folder, scratch, with_signal)
+    assert done.returncode == 130, done.stderr
+    assert "stopped" in done.stderr
+    assert not left_over(scratch)
+    assert not list(folder.iterdir())
+    assert sorted(p.name for p in spec.parent.iterdir()) == before
+
+
+def test_what_a_killed_comparison_left_is_swept_by_the_next_command(spec, tmp_path, scratch):
+    done = stopped(spec, tmp_path, scratch, signal.SIGKILL)
+    assert done.returncode == -signal.SIGKILL
+    assert left_over(scratch), "a killed process cannot tidy up"
+    with scratch_directory() as own:
+        assert left_over(scratch) == [own.name]
+    assert not left_over(scratch)

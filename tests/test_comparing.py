@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import stat
+import shutil
 import tempfile
 from dataclasses import replace
 from datetime import date
@@ -12,27 +12,26 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from compare_fixture import Builder, make_small
+from compare_fixture import TWO_WAY, VALUES, Builder, made, make_small
 
 from engine.api import read
 from engine.api_compare import compare
-from engine.compared import CHOSEN, Compared, Run, document, way_name
+from engine.compared import CHOSEN, document, way_name
 from engine.comparing import (
     SCRATCH,
     checked_epsilons,
     compare_all,
-    grouped,
     is_scratch,
     refuse_scratch,
     variants,
     with_defaults,
 )
+from engine.comparing_scores import grouped
 from engine.errors import PrivacyError, SpecError, StoreError
 from engine.figures import FIGURES
 from engine.release import build
 
 pytest.importorskip("sklearn")
-TWO_WAY = "tables.s_pmse_2"
 
 
 @pytest.fixture(scope="module")
@@ -56,44 +55,6 @@ def ran(small, tmp_path_factory):
     finally:
         tempfile.tempdir = before
     return found, builder, told, scratch
-
-
-def made(**figures: dict[tuple[str, float | None], list[float]]) -> Compared:
-    """A comparison with given values of each figure, by way."""
-    ways = {way for values in figures.values() for way in values}
-    runs = [
-        Run(
-            kind=kind,
-            epsilon=epsilon,
-            repeat=i + 1,
-            figures={
-                name.replace("__", "."): values[kind, epsilon][i]
-                for name, values in figures.items()
-                if i < len(values.get((kind, epsilon), ()))
-            },
-            seconds=0.5,
-        )
-        for kind, epsilon in ways
-        for i in range(3)
-    ]
-    return Compared(
-        title="<made> & up",
-        runs=tuple(runs),
-        epsilons=(0.5, 2.0),
-        repeats=3,
-        n_tables=4,
-        n_rows=1000,
-        notes=("a note",),
-        version="0",
-    )
-
-
-VALUES = {
-    ("sticky", None): [1.5, 1.1, 1.3],
-    ("dp", 0.5): [30.0, 50.0, 40.0],
-    ("dp", 2.0): [4.0, nan, 8.0],
-    ("exact", None): [1.0],
-}
 
 
 # --- what is built
@@ -158,7 +119,22 @@ def test_epsilons_are_numbers_in_order(told, found):
 
 @pytest.mark.parametrize(
     "told",
-    ["", "a", "1,,2", "0", "-1", "nan", "inf", "1,1.0", [None], [], list(range(1, 22)), "1;2"],
+    [
+        "",
+        "a",
+        "1,,2",
+        "0",
+        "-1",
+        "nan",
+        "inf",
+        "1,1.0",
+        "1e-10",
+        "501",
+        [None],
+        [],
+        list(range(1, 22)),
+        "1;2",
+    ],
 )
 def test_epsilons_that_cannot_be_are_refused(told):
     with pytest.raises(SpecError, match="epsilon"):
@@ -214,6 +190,43 @@ def test_a_build_that_fails_leaves_nothing(small, tmp_path, monkeypatch):
     assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".lock"]
 
 
+def test_every_way_is_tried_before_any_a_second_time(small):
+    """What cannot be built is told at the first round, not after all repeats of the ways before it."""
+    seen = []
+
+    def build_one(spec, path):
+        seen.append((spec.mode, spec.dp and spec.dp.epsilon))
+        if len(seen) == 2:
+            raise PrivacyError("too few")
+        build(replace(spec, mode="sticky", dp=None), path, jobs=1)
+
+    with pytest.raises(PrivacyError, match="too few"):
+        compare_all(read(small), epsilons=(1.0,), repeats=3, build=build_one)
+    assert seen == [("sticky", None), ("dp", 1.0)]
+
+
+def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path):
+    build(replace(read(small), mode="sticky", dp=None), tmp_path / "one.duckdb", jobs=1)
+
+    def copied(_, path):
+        for file in tmp_path.glob("one.duckdb*"):
+            shutil.copy(file, path.with_name(file.name.replace("one", path.stem)))
+
+    found = compare_all(read(small), epsilons=(0.5, 2.0), repeats=2, build=copied)
+    first, *others = (run.figures for run in found.runs)
+    assert len(others) == 7
+    assert len(first) >= 6
+    assert all(other == first for other in others)
+
+
+def test_gaussian_noise_without_a_delta_is_refused_before_anything_is_built(tmp_path):
+    path = make_small(tmp_path, dp='[dp]\nguarantee = false\nnoise = "gaussian"\n')
+    builder = Builder()
+    with pytest.raises(SpecError, match=r"wants a delta.*give it an epsilon and a delta"):
+        compare_all(read(path), epsilons=(1.0,), repeats=1, build=builder)
+    assert not builder.seen
+
+
 def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
     spec = read(small)
     marked = variants(spec, (1.0,))[0].spec
@@ -258,38 +271,6 @@ def test_the_document_is_plain_and_confidential():
         ("exact", None): 1.0,
     }
     assert len(told["runs"]) == 12
-
-
-def test_a_page_is_written_privately_and_refused_by_publish(tmp_path):
-    pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib")
-    from engine.report.comparison import table_of, write_comparison
-    from engine.report.files import refuse_confidential
-
-    found = made(tables__s_pmse_2=VALUES, marginals__score={("sticky", None): [950.0]})
-    out = tmp_path / "c.html"
-    out.write_text("older")
-    out.chmod(0o644)
-    write_comparison(found, out)
-    assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
-    page = out.read_text("utf-8")
-    assert "CONFIDENTIAL" in page
-    assert "<made>" not in page
-    assert "&lt;made&gt; &amp; up" in page
-    assert "http://" not in page.replace("http://www.w3.org/", "")
-    assert page.count("<svg") == 2
-    heads, rows = table_of(found)
-    assert heads == ("figure", "sticky", "dp, epsilon 0.5", "dp, epsilon 2", "dp without noise")
-    assert rows[0][1:] == (
-        "1.30 (1.10 to 1.50)",
-        "40.00 (30.00 to 50.00)",
-        "6.00 (4.00 to 8.00)",
-        "1.00",
-    )
-    assert rows[1][1:] == ("950", "–", "–", "–")
-    for path in (out, out.with_suffix(".json")):
-        with pytest.raises(PrivacyError):
-            refuse_confidential([path])
 
 
 def test_the_python_face_refuses_before_it_builds(small, tmp_path):

@@ -300,9 +300,8 @@ def test_fingerprints_of_two_kinds_of_entity():
     # another household for one visit; the households of two visits swapped, with everything else as it was
     for homes in ([8, 9, 8, 9], [9, 8, 8, 8]):
         assert "" in differing(one, prints(changed(VISITS, "home", homes), entities=("id", "home")))
-    assert differing(one, prints(changed(VISITS, "A", [4, 6, 2, 6]), entities=("id", "home"))) == {
-        "A"
-    }
+    moved = prints(changed(VISITS, "A", [4, 6, 2, 6]), entities=("id", "home"))
+    assert differing(one, moved) == {"A", "rows of A"}
 
 
 def test_fingerprints_of_rows_do_not_depend_on_the_columns_beside():
@@ -340,3 +339,18 @@ def test_scaling_up(tmp_path):
         assert source_fingerprints(
             one, add_tokens(one, KEY, VINTAGE, ("A", "B")), KEY, VINTAGE
         ) == (source_fingerprints(two, add_tokens(two, KEY, VINTAGE, ("A", "B")), KEY, VINTAGE))
+
+
+def test_fingerprints_of_entities_with_several_rows_see_values_that_change_places():
+    """Sums by entity would not: two visits swap a value, or two values change while their sum stays."""
+    frame = {"id": [1, 1, 2, 2], "A": [4, 6, 1, 1], "B": [7, 3, 5, 0]}
+    one = prints(frame, entities=("id",))
+    (rows,) = set(one) - {"", "A", "B"}
+    assert rows == "rows of A, B"
+    assert prints(pd.DataFrame(frame).iloc[::-1], entities=("id",)) == one
+    assert differing(one, prints(changed(frame, "B", [3, 7, 5, 0]), entities=("id",))) == {rows}
+    assert differing(one, prints(changed(frame, "A", [5, 5, 1, 1]), entities=("id",))) == {rows}
+    assert differing(one, prints(changed(frame, "A", [4, -6, 1, 1]), entities=("id",))) == {
+        "A",
+        rows,
+    }

@@ -170,7 +170,7 @@ def test_measured_marks_the_last_charge_of_a_measurement(key):
     before = ledger_path(key).stat().st_mtime_ns
     mark_measured(key, "m1")
     assert ledger_path(key).stat().st_mtime_ns == before
-    with pytest.raises(StoreError, match="no entry for a measurement that is kept"):
+    with pytest.raises(InternalError, match="nobody paid for"):
         mark_measured(key, "m2")
 
 
@@ -220,6 +220,43 @@ def test_a_ledger_that_is_gone_is_refused_while_measurements_are_kept(key):
     (measured_folder(key) / "m1.npz").touch()
     with pytest.raises(StoreError, match="is gone, but measurements are kept"):
         spend(key)
+
+
+def test_a_ledger_older_than_what_is_kept_is_refused_whatever_is_asked(key):
+    """Rolled back, it would give spent epsilon away: to a new measurement, too."""
+    spend(key, replace(PURE, budget=0.5))
+    older = ledger_path(key).read_text()
+    spend(key, id="m2")
+    measured_folder(key).mkdir()
+    (measured_folder(key) / "m2.npz").touch()
+    assert balance(key).left == 0
+    ledger_path(key).write_text(older)
+    for attempt in (lambda: balance(key), lambda: spend(key, id="m3"), lambda: set_budget(key, 3)):
+        with pytest.raises(StoreError, match="not the newest one; restore the newest"):
+            attempt()
+    assert ledger_path(key).read_text() == older
+
+
+def test_what_is_left_is_the_difference_of_the_decimals(key):
+    spend(key, replace(PURE, epsilon=0.9, budget=1.0))
+    assert balance(key).left == 0.1  # in floats 1 - 0.9 is less
+
+
+def test_numbers_to_be_typed_in_again_are_enough(key):
+    """The figure of the message, typed in, must do: not six digits of it."""
+    spend(key, replace(PURE, epsilon=1.23456489, budget=1.23456489))
+    with pytest.raises(BudgetError) as caught:
+        spend(key, replace(PURE, budget=2.00000049))
+    assert "pinned to 1.23456489" in str(caught.value)
+    assert str(caught.value).endswith("--set 2.00000049")
+    with pytest.raises(BudgetError) as caught:
+        spend(key)
+    told = str(caught.value).rpartition("--set ")[2]
+    set_budget(key, float(told))
+    spend(key)
+    assert balance(key).left == 0
+    with pytest.raises(BudgetError, match=r"epsilon 1\.48456489 is spent already"):
+        set_budget(key, 1.484564)
 
 
 @pytest.mark.parametrize("mask", [0, 0o77])

@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from marginals_fixture import (
     AGE,
@@ -21,7 +22,7 @@ from marginals_fixture import (
 )
 from measure_fixture import column
 
-from engine import marginals
+from engine import counting, marginals
 from engine.errors import BudgetError, InternalError, SpecError, StoreError
 from engine.journal import pin_vintage
 from engine.ledger import balance, ledger_path, measured_folder, set_budget
@@ -125,6 +126,32 @@ def test_what_decides_a_measurement_has_it_measured_anew_and_charged(spec, name)
         again = measure(spec, replace(params, **{name: IMPORTANT[name]}))
     assert not again.is_reused
     assert [e["state"] for e in again.entries] == ["measured", "measured"]
+
+
+def named(spec):
+    """The same spec with entities of several rows."""
+    columns = (*COLUMNS, column("id"))
+    return replace(spec, source=replace(spec.source, entities=("id",)), columns=columns)
+
+
+TWO_ROWS = {"AGE": [1, 8, 4], "SEX": list("fmf"), "REG": list("nsn"), "HRS": [1, 5, 3], "id": [1, 1, 2]}  # fmt: skip
+
+
+@pytest.mark.parametrize("hours", [[5, 1, 3], [2, 4, 3], [3, 3, 3]])
+def test_values_that_change_within_an_entity_are_seen(spec, hours):
+    """Two of its rows change places, or change while their sum does not: no column by itself tells."""
+    two = replace(PARAMS, max_rows=2)
+    first = measure(named(spec), two, pd.DataFrame(TWO_ROWS))
+    again = measure(named(spec), two, pd.DataFrame(TWO_ROWS | {"HRS": hours}))
+    assert (first.is_reused, again.is_reused) == (False, False)
+    assert len(balance(spec.key_path).entries) == 2
+
+
+def test_the_order_of_rows_within_an_entity_is_no_change(spec, monkeypatch):
+    monkeypatch.setattr(counting, "CHUNK_ROWS", 2)
+    two, rows = replace(PARAMS, max_rows=2), pd.DataFrame(TWO_ROWS)
+    measure(named(spec), two, rows)
+    assert measure(named(spec), two, rows.iloc[[1, 2, 0]]).is_reused
 
 
 def test_it_is_charged_before_the_draw_and_a_build_that_dies_stays_charged(spec, monkeypatch):

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from nist_fixture import NIST, needs_nist
-from pipeline_fixture import ROOT
+from pipeline_fixture import ROOT, write_spec
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from dp_figures import NIST_GOALS, PAPER, figures
-from dp_loops import Loop, data_in, markdown, mean_and_error, params_for
+from dp_loops import Loop, data_in, levels_for, markdown, mean_and_error, params_for
 from dp_tables import (
     Coded,
     coded,
@@ -29,6 +29,9 @@ from dp_tables import (
     sd2011,
     shape,
 )
+
+from engine.domains import levels_of
+from engine.spec import read_spec
 
 SYNTHPOP = ROOT.parent / "shared" / "synthpop"
 TWO_WAY = "mean_two_way_S_pMSE"
@@ -110,14 +113,40 @@ def test_noise_is_that_of_the_accounting():
     codes = np.column_stack([rng.integers(0, s, 4_000) for s in (4, 50, 30)])
     loop = Loop(Coded(columns=("a", "b", "c"), codes=codes, sizes=(4, 50, 30)))
     total, margins = loop.measured(params_for(loop.table, epsilon=1.0))
-    # Three margins share 0.98 of epsilon: scale 3 / 0.98, variance 2 scale^2 (nearly: integers).
+    # Three margins share 0.98 of epsilon as the cube roots of their cells. Whole-number Laplace noise: P(k) ~ a^|k|.
+    roots = {m.columns: m.n.size ** (1 / 3) for m in margins}
+    assert sorted(m.n.size for m in margins) == [120, 200, 1500]
     for margin in margins:
         off = margin.n - loop.counted(margin.columns)
-        assert margin.variance == pytest.approx(2 * (3 / 0.98) ** 2, rel=0.02)
+        part = 0.98 * roots[margin.columns] / sum(roots.values())
+        a = np.exp(-part)
+        assert margin.variance == pytest.approx(2 * a / (1 - a) ** 2, rel=1e-3)
         assert float((off**2).mean()) == pytest.approx(
             margin.variance, rel=6 * (5 / off.size) ** 0.5
         )
     assert total.variance == pytest.approx(2 * 50**2, rel=0.01)
+
+
+@pytest.mark.parametrize("post", ["wls", "paper", "synthpop"])
+def test_parameters_are_those_that_a_spec_has_by_default(tmp_path, post):
+    columns = {
+        name: {
+            "kind": "category",
+            "type": "integer",
+            "domain": list(range(size)),
+            "public": True,
+            "nullable": False,
+        }
+        for name, size in (("a", 2), ("b", 3))
+    }
+    path = write_spec(tmp_path, "x.csv", columns, [("a", "b")], entities=(), release={"mode": "dp"})
+    path.write_text(f'{path.read_text()}[dp]\nepsilon = 1.0\npost = "{post}"\n')
+    spec = read_spec(path)
+    assert params_for(small(), epsilon=1.0, post=post) == spec.dp
+    levels = levels_for(small())
+    for column in spec.columns:
+        there, here = levels_of(column), levels[column.name]
+        assert (there.values, there.has_null) == (here.values, here.has_null)
 
 
 # --- SD2011

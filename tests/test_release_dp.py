@@ -96,6 +96,11 @@ def test_the_release_says_what_it_is(built):
             "WHERE schema_name = 'catalog' AND table_name = 'ledger' AND comment IS NULL"
         ).fetchall()
         assert not bare
+        [(meaning,)] = con.execute(
+            "SELECT comment FROM duckdb_columns() WHERE schema_name = 'catalog' "
+            "AND table_name = 'tables' AND column_name = 'suppressed_share'"
+        ).fetchall()
+        assert "was not measured" in meaning
         [(privacy,)] = con.execute("SELECT privacy FROM catalog.release").fetchall()
         assert json.loads(privacy)["epsilon"] == 5.0
         boxes = con.execute(

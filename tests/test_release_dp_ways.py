@@ -126,3 +126,11 @@ def test_dates_and_entities_with_several_rows(tmp_path):
     assert all(datetime.date(2020, 1, 1) <= day <= datetime.date(2020, 2, 29) for day, _ in found)
     with open_release(tmp_path / "r.duckdb") as release:
         assert "2 rows at most" in " ".join(release.card("day", "sex").sentences())
+
+
+def test_a_public_number_of_rows_is_said_in_the_notes(tmp_path):
+    spec = spec_in(tmp_path, dp="epsilon = 2.0\npublic_n = true")
+    build(spec, tmp_path / "r.duckdb")
+    with open_release(tmp_path / "r.duckdb") as release:
+        assert "THE NUMBER OF ROWS IS PUBLIC" in " ".join(release.notes)
+    assert sum(counts(tmp_path / "r.duckdb", "region").values()) == N

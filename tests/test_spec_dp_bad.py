@@ -15,6 +15,8 @@ BAD = [
     ("epsilon = -1", "dp.epsilon: wants a finite number above 0"),
     ("epsilon = nan", "dp.epsilon: wants a finite number above 0, not nan"),
     ("epsilon = inf", "dp.epsilon: wants a finite number above 0, not inf"),
+    ("epsilon = 5e-324", "dp.epsilon: wants a number from 1e-09 to 500, not 4.94066e-324"),
+    ("epsilon = 501", "dp.epsilon: wants a number from 1e-09 to 500, not 501: below, noise drowns"),
     ('epsilon = "1"', "dp.epsilon: wants a number"),
     ("epsilon = true", "dp.epsilon: wants a number"),
     ("epsilon = 1\nguarantee = false", "dp.epsilon: belongs to a guarantee"),
@@ -104,6 +106,24 @@ def test_mistakes_by_name(write, dp, sentence):
     assert any(one.startswith(sentence) for one in told), told
     if dp:
         assert len(told) <= 2  # one mistake is told once, not in ten ways
+
+
+def test_an_unknown_noise_is_told_and_no_delta_is_blamed_for_it(write):
+    (told,) = mistakes(write('epsilon = 1\nnoise = "gausian"\ndelta = 1e-6'))
+    assert told.startswith("dp.noise: wants 'laplace' or 'gaussian', not 'gausian'")
+
+
+@pytest.mark.parametrize("epsilon", ['"1"', "nan", "0", "-1", "1e9"])
+def test_a_bad_epsilon_hides_no_other_mistake(write, epsilon):
+    told = mistakes(
+        write(
+            f'epsilon = {epsilon}\nnoise = "gaussian"\ndelta = 1.5\nbudget = -1\ntotal_share = 2\n'
+            'margins = [["AGE", "X"]]\nmax_rows = 0'
+        )
+    )
+    assert sorted(one.split(":")[0] for one in told) == [
+        "dp.budget", "dp.delta", "dp.epsilon", "dp.margins[1]", "dp.max_rows", "dp.total_share",
+    ]  # fmt: skip
 
 
 def test_all_mistakes_are_told_together(write):

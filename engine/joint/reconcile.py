@@ -26,6 +26,8 @@ ROUNDS = 5
 """Projections, with a mean between two of them."""
 SMALLEST = 1e-6
 """What `paper` puts in place of a smaller count."""
+WIDEST = 14
+"""Columns of a margin that is taken apart (into 2**14 components); wider ones are brought to counts by themselves."""
 
 
 def reconcile(
@@ -75,12 +77,13 @@ def reconcile(
     rows = max(float(total.n), 0.0)
     made = {}
     for margin in margins:
-        n = with_prior(margin.n.astype(np.float64), possible[margin.columns], prior)
+        can_be = possible[margin.columns]
+        n = with_prior(np.where(can_be, margin.n, 0.0), can_be, prior)
         if post == "paper":
             n = clipped(n, rows)
         elif margin.variance > 0:  # synthpop leaves exact counts as they are
             n = thresholded(n, rows + prior)
-        made[margin.columns] = _scaled(np.where(possible[margin.columns], n, 0.0), rows)
+        made[margin.columns] = _scaled(np.where(can_be, n, 0.0), rows, can_be)
     return tuple(Target(columns=columns, n=n) for columns, n in made.items())
 
 
@@ -91,7 +94,7 @@ def with_prior(n: FloatArray, possible: BoolArray, prior: float) -> FloatArray:
 
 def clipped(n: FloatArray, rows: float) -> FloatArray:
     """Post-processing `paper`: nothing below a millionth, then all scaled to the number of rows."""
-    return _scaled(np.maximum(n, SMALLEST), rows)
+    return _scaled(np.maximum(n, SMALLEST), rows, np.ones(n.shape, dtype=bool))
 
 
 def thresholded(n: FloatArray, rows: float) -> FloatArray:
@@ -128,13 +131,14 @@ def _by_least_squares(
     """Post-processing `wls`."""
     trees = {m.columns: m for m in margins if m.branching}
     known = [(m.columns, *_flat(m)) for m in margins]
-    noisy = [(c, np.where(possible[c], n, 0.0), v) for c, n, v in known]
+    # Impossible cells carry no noise, so components have that much less of it.
+    noisy = [(c, np.where(possible[c], n, 0.0), v * _share(possible[c])) for c, n, v in known]
     smallest = min((v for _, _, v in noisy if v > 0), default=1.0)
     # Exact counts weigh as if nearly exact: they decide, and no weight is infinite.
     weighed = [(c, n, v if v > 0 else smallest * 1e-6) for c, n, v in noisy]
     wholes = [(float(total.n), float(total.variance)), *map(root_of, trees.values())]
     sums = [((), np.array(n), v or smallest * 1e-9) for n, v in wholes]
-    means, variances = mean_components([*weighed, *sums])
+    means, variances = mean_components([*_narrow(weighed), *sums])
     rows = float(total.n) if total.variance == 0 else float(means[()])
     rows = max(rows, 0.0)
     if any(v > 0 for _, _, v in noisy):
@@ -142,7 +146,7 @@ def _by_least_squares(
     tables = _counts(means, weighed, possible, rows)
     tables = _with_trees(tables, trees, possible, rows)
     return tuple(
-        Target(columns=c, n=_scaled(with_prior(n, possible[c], prior), rows))
+        Target(columns=c, n=_scaled(with_prior(n, possible[c], prior), rows, possible[c]))
         for c, n in tables.items()
     )
 
@@ -154,15 +158,30 @@ def _counts(
     rows: float,
 ) -> dict[ColumnSet, FloatArray]:
     """Margins put together from their components and brought to what counts can be."""
-    weight = {c: v for c, _, v in weighed}
+    # Cut at 0, a margin with few possible cells is not as much better as its noise alone would make it.
+    weight = {c: v / _share(possible[c]) for c, _, v in weighed}
     sizes = {c: n.shape for c, n, _ in weighed}
-    tables = {c: assembled(means, shape, c) for c, shape in sizes.items()}
+    tables = {c: n for c, n, _ in weighed}
+    narrow = [c for c, _, _ in _narrow(weighed)]
+    tables |= {c: assembled(means, sizes[c], c) for c in narrow}
     for left in reversed(range(ROUNDS)):
         tables = {c: on_simplex(n, possible[c], rows) for c, n in tables.items()}
-        if left and len(tables) > 1:
-            means, _ = mean_components([(c, n, weight[c]) for c, n in tables.items()])
-            tables = {c: assembled(means, sizes[c], c) for c in tables}
+        if left and len(narrow) > 1:
+            means, _ = mean_components([(c, tables[c], weight[c]) for c in narrow])
+            tables |= {c: assembled(means, sizes[c], c) for c in narrow}
     return tables
+
+
+def _share(possible: BoolArray) -> float:
+    """Share of a margin's cells that are possible; above 0."""
+    return max(float(possible.mean()), 1.0 / possible.size)
+
+
+def _narrow(
+    margins: Sequence[tuple[ColumnSet, FloatArray, float]],
+) -> list[tuple[ColumnSet, FloatArray, float]]:
+    """Margins that are taken apart."""
+    return [margin for margin in margins if len(margin[0]) <= WIDEST]
 
 
 def _with_trees(
@@ -175,7 +194,7 @@ def _with_trees(
     out = dict(tables)
     for columns, tree in trees.items():
         wanted = np.where(possible[columns], nonnegative_leaves(tree, rows), 0.0)
-        wanted = _scaled(wanted, rows)
+        wanted = _scaled(wanted, rows, possible[columns])
         for other, n in out.items():
             if columns[0] in other and other != columns:
                 out[other] = _raked(n, other.index(columns[0]), wanted, possible[other])
@@ -215,9 +234,10 @@ def _possible(margin: Margin, zeros: Sequence[StructuralZero]) -> BoolArray:
     return possible
 
 
-def _scaled(n: FloatArray, rows: float) -> FloatArray:
-    """Bring counts to a sum; all alike where there are none."""
+def _scaled(n: FloatArray, rows: float, possible: BoolArray) -> FloatArray:
+    """Bring counts to a sum; where there are none, all that are possible alike."""
     sums = float(n.sum())
     if sums <= 0:
-        return np.full(n.shape, rows / max(n.size, 1))
+        like_all = possible if possible.any() else np.ones(n.shape, dtype=bool)
+        return np.where(like_all, rows / max(int(like_all.sum()), 1), 0.0)
     return n * (rows / sums)

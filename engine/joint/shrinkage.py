@@ -53,7 +53,7 @@ def _independent(parts: Components, held: ColumnSet, rows: float) -> FloatArray:
 
 def _less_noise(part: FloatArray, variance: float) -> FloatArray:
     """Shrink a component toward 0, by whichever way leaves less error."""
-    dimensions = int(np.prod([size - 1 for size in part.shape]))
+    dimensions = part.size
     energy = float((part * part).sum())
     if dimensions <= 2 or energy <= 0:
         return part
@@ -64,12 +64,12 @@ def _less_noise(part: FloatArray, variance: float) -> FloatArray:
 
 
 def of_low_rank(part: FloatArray, variance: float, signal: float) -> tuple[FloatArray, float]:
-    """Shrink the singular values of a centred matrix by what noise adds to them.
+    """Shrink the singular values of a matrix by what noise adds to them.
 
     Parameters
     ----------
     part : ndarray of float64
-        Anything but a matrix of three levels and more each way comes back as it is, with infinite error.
+        Anything but a matrix of two coordinates and more each way comes back as it is, with infinite error.
     variance : float
     signal : float
         Estimate of the squared sum of what is not noise.
@@ -84,9 +84,9 @@ def of_low_rank(part: FloatArray, variance: float, signal: float) -> tuple[Float
     Gavish and Donoho (2017), "Optimal shrinkage of singular values", DOI 10.1109/TIT.2017.2653801, sections I-B and
     III (Frobenius loss: what is not reached of each singular value's square).
     """
-    if part.ndim != 2 or min(part.shape) < 3:
+    if part.ndim != 2 or min(part.shape) < 2:
         return part, np.inf
-    rows, columns = sorted(size - 1 for size in part.shape)  # centring takes one dimension of each
+    rows, columns = sorted(part.shape)
     ratio, unit = rows / columns, columns * variance
     left, values, right = np.linalg.svd(part, full_matrices=False)
     squares = values**2 / unit

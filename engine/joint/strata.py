@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from engine.errors import InternalError
+from engine.joint.reconcile import on_simplex
 from engine.levels import Margin, StructuralZero
 from engine.schema import BoolArray, ColumnSet, FloatArray
 
@@ -59,7 +60,7 @@ def within(
         Of no column.
     strata : ColumnSet
     zeros : sequence of StructuralZero
-        A rule that a whole stratum is impossible leaves it without rows.
+        A rule that leaves nothing of a stratum possible leaves it without rows.
     sizes : mapping of str to int
 
     Returns
@@ -77,9 +78,9 @@ def within(
     shape = tuple(sizes[name] for name in strata)
     possible = np.ones(shape, dtype=bool)
     for zero in zeros:
-        if set(zero.columns) <= set(strata):
-            wide = tuple(sizes[name] if name in zero.columns else 1 for name in strata)
-            possible &= ~zero.cells.reshape(wide)
+        others = tuple(k for k, name in enumerate(zero.columns) if name not in strata)
+        wide = tuple(sizes[name] if name in zero.columns else 1 for name in strata)
+        possible &= ~zero.cells.all(axis=others).reshape(wide)
     estimate, variance = _means(margins, strata)
     return tuple(
         Margin(columns=(), n=np.asarray(n), variance=0.0)
@@ -111,8 +112,8 @@ def _shared(
     several = max(int(possible.sum()), 1)
     missing = float(total.n) - float(rows.sum())
     share = variance / (several * variance + max(total.variance, 0.0))
-    rows = np.where(possible, np.maximum(rows + missing * share, 0.0), 0.0)
-    if total.variance == 0 and rows.sum() > 0:
-        rows *= max(float(total.n), 0.0) / rows.sum()  # after negative ones were raised to 0
+    best = float(rows.sum()) + several * missing * share
+    # Raising negative ones to 0 by itself would add rows: the more strata, the more of them.
+    rows = on_simplex(rows, possible, max(best, 0.0))
     reached = np.floor(np.cumsum(rows) + 0.5)
     return list(np.diff(reached, prepend=0.0).astype(np.int64))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.joint.cliques import JunctionTree, junction_tree
-from engine.joint.dense import fit_dense, used_columns
+from engine.joint.dense import fit_dense, seed, used_columns
 from engine.joint.distinct import distinct
 from engine.joint.junction import fit_tree, sample_tree
 from engine.joint.reconcile import reconcile
@@ -224,6 +224,7 @@ def _from_table(
 ) -> tuple[Int32Array, Int64Array, FitReport]:
     """By the full table; one that was measured itself needs no fit."""
     if len(targets) == 1 and targets[0].columns == columns:
+        seed(columns, sizes, zeros)  # refuses where nothing is possible
         table = targets[0].n
         report = FitReport(how="dense", cycles=0, error=0.0, converged=True)
     else:

@@ -55,28 +55,40 @@ def as_json(found: Compared) -> str:
     return json.dumps(document(found), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-def spread_text(spread: Spread | None, digits: int) -> str:
-    """Return a median with its range: "1.20 (1.10 to 1.31)"; without one where there is one value."""
+def headed(figure: Figure) -> str:
+    """Return what a figure is called, with a capital letter."""
+    return figure.title[:1].upper() + figure.title[1:]
+
+
+def spread_texts(spread: Spread | None, digits: int) -> tuple[str, str]:
+    """Return a median, and its range: "1.20", "1.10 to 1.31"; no range where there is one value."""
     if spread is None:
-        return MISSING
+        return MISSING, ""
     middle = shown(spread.median, digits)
     if spread.n == 1:
-        return middle
-    return f"{middle} ({shown(spread.low, digits)} to {shown(spread.high, digits)})"
+        return middle, ""
+    return middle, f"{shown(spread.low, digits)} to {shown(spread.high, digits)}"
 
 
 def table_of(found: Compared) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return heads and rows of the table: a row a figure, a column a way to build."""
-    ways = found.ways()
-    heads = ("figure", *(way_name(*way) for way in ways))
+    """Return heads and rows of the table: a row a figure, a column a way to build, cells as "1.20 (1.10 to 1.31)"."""
+    heads = ("figure", *(way_name(*way) for way in found.ways()))
     rows = [
+        (title, *(f"{middle} ({span})" if span else middle for middle, span in cells))
+        for title, cells in _cells(found)
+    ]
+    return heads, rows
+
+
+def _cells(found: Compared) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Each figure's name, and its medians and ranges by way to build."""
+    return [
         (
-            figure.title,
-            *(spread_text(found.spread(figure.name, *way), figure.digits) for way in ways),
+            headed(figure),
+            [spread_texts(found.spread(figure.name, *way), figure.digits) for way in found.ways()],
         )
         for figure in found.figures()
     ]
-    return heads, rows
 
 
 def pictures(found: Compared) -> list[Picture]:
@@ -117,7 +129,7 @@ def _picture(found: Compared, figure: Figure, *, is_wide: bool) -> Picture:
         entries.append(("dp without noise (dashed)", "quiet", "-"))
     _ticks(axes, found)
     legend(sheet, entries)
-    title = f"{figure.title}, against epsilon"
+    title = f"{headed(figure)}, against epsilon"
     better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(figure.better, "")
     return Picture(
         title=title, words=figure.words + better, svg=svg_of(sheet, title), is_wide=is_wide
@@ -166,13 +178,12 @@ def page(found: Compared) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    heads, rows = table_of(found)
     drawn = [(one, Markup(one.svg)) for one in pictures(found)]  # noqa: S704  # `svg_of` escapes all text
     style = resources.files("engine.report").joinpath("report.css").read_text("utf-8")
     return environment.get_template("comparison.html.j2").render(
         found=found,
-        heads=heads,
-        rows=rows,
+        ways=[way_name(*way) for way in found.ways()],
+        rows=_cells(found),
         pictures=drawn,
         seconds=_seconds(found),
         style=Markup(style),  # noqa: S704
