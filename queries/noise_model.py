@@ -1,0 +1,121 @@
+"""Which noise a released table carries: the tree of a sticky release, the stated sd of a covered dp table, or unknown.
+
+Takes a release and a column set; gives what the error of any sum of its rows is reckoned with, and says it in words.
+What a sum has in common with a narrower table is locked to it: the noise is that table's, counted once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.schema import ColumnSet, FloatArray, Int64Array
+from queries.buckets import TableBuckets, read_buckets, sum_by
+from queries.noise_of_sums import sd_of_sums, sums_of
+from queries.noise_tree import ROUNDING, NoiseTree, noise_tree
+from queries.session import Release
+
+MOST_KEPT = 64
+"""Tables whose arrays a release keeps for the next question; the oldest go first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoiseModel:
+    """A table with what is known of its noise.
+
+    Attributes
+    ----------
+    table : TableBuckets
+    tree : NoiseTree or None
+        Mode sticky.
+    most_hidden : int
+        A combination of more rows is hidden in fewer than 1 of 20 releases; 0 in mode dp.
+    least_released : int
+        Fewest rows of a released combination; 0 in mode dp.
+    words : str
+    """
+
+    table: TableBuckets
+    tree: NoiseTree | None
+    most_hidden: int
+    least_released: int
+    words: str
+
+    def sd(
+        self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+    ) -> FloatArray:
+        """Standard deviation of the error of weighted sums of rows; NaN where it is not known.
+
+        Parameters
+        ----------
+        n_sums : int
+        of_sum, row : ndarray of int64, shape (n_entries,)
+            Which sum counts which distinct row; each at most once a sum.
+        weight : ndarray of float64, shape (n_entries,)
+        """
+        if self.tree is not None:
+            sums = sums_of(self.table, self.tree, n_sums, of_sum, row, weight)
+            return sd_of_sums(self.tree, sums)
+        if not self.table.card["dp"]["covered"]:
+            return np.full(n_sums, np.nan)
+        own = float(self.table.card["noise_sd"]) ** 2 + ROUNDING
+        # What a row inside a group of values adds is known only where all of them count alike.
+        blind = ~self.table.row_measured[row] & (weight != 0) & (weight != 1)
+        hidden = sum_by(of_sum, blind.astype(np.float64), n_sums) > 0
+        found = np.sqrt(own * sum_by(of_sum, weight**2, n_sums))
+        return np.where(hidden, np.nan, found)
+
+
+def noise_model(release: Release, columns: ColumnSet) -> NoiseModel:
+    """Read one table with its noise; once as long as the release is open.
+
+    Parameters
+    ----------
+    release : Release
+    columns : ColumnSet
+        Of a released table.
+    """
+    kept = release.kept
+    key = ("noise", columns)
+    if key not in kept:
+        kept[key] = _model(read_buckets(release, columns))
+    model: NoiseModel = kept[key]
+    for oldest in list(kept)[:-MOST_KEPT]:
+        kept.pop(oldest, None)
+    return model
+
+
+def _model(table: TableBuckets) -> NoiseModel:
+    card = table.card
+    named = ", ".join(table.columns)
+    if card.get("dp"):
+        said = (
+            f"each measured count carries noise of sd {card['noise_sd']:.2f} rows at most"
+            if card["dp"]["covered"]
+            else "MODELLED from narrower margins: how far the model is off is not known, so no interval is"
+        )
+        return NoiseModel(
+            table=table,
+            tree=None,
+            most_hidden=0,
+            least_released=0,
+            words=f"From table {named}; {said}.",
+        )
+    hidden = int(card["threshold_mean"]) + 1
+    scale = card.get("scale", 1)
+    heavy = (
+        " Entities have several rows: groups with very heavy ones are off by more than the interval says."
+        if scale > 1
+        else ""
+    )
+    return NoiseModel(
+        table=table,
+        tree=noise_tree(table),
+        most_hidden=hidden * int(scale),
+        least_released=int(card["low_threshold"]),
+        words=(
+            f"From table {named}; the interval holds the count without noise in 95 of 100 releases. Not released: "
+            f"too few people, or nobody; nobody can tell which (at most {hidden * scale} rows).{heavy}"
+        ),
+    )

@@ -1,0 +1,161 @@
+"""SQL answers with noise intervals: beside each aggregate its low and high end and its status.
+
+Takes an open release and a statement; gives the plain answer, wider by three columns a figure that is understood, and
+a warning for each that is not. The statement runs as it is; its keys, conditions and arguments are evaluated once more
+on the distinct synthetic rows, so that every figure is a weighted sum of rows whose noise is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.errors import StoreError
+from engine.schema import ColumnSet
+from queries.figures import Figures, statuses
+from queries.noise_model import noise_model
+from queries.result import Form, Result, Statement
+from queries.session import Release
+from queries.statement_rows import Evaluated, evaluated
+from queries.statement_tree import Asked, Unknown, asked
+from queries.terms import figures_of_term
+
+_PLAIN = "No noise interval is known for "
+_TYPES = ("DOUBLE", "DOUBLE", "VARCHAR")
+
+
+class _Kept(Statement):
+    """Rows that were put together here, handed over in the forms of a statement."""
+
+    def __init__(self, rows: list[tuple[Any, ...]], columns: tuple[str, ...]) -> None:
+        self._rows, self._columns = rows, columns
+
+    def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Nothing is left to run."""
+        return self._columns, ()
+
+    def fetch(self, form: Form) -> Any:
+        """Return all rows in one form."""
+        if form == "fetchall":
+            return self._rows
+        import pandas
+
+        frame = pandas.DataFrame(self._rows, columns=list(self._columns))
+        if form == "df":
+            return frame
+        if form == "pl":
+            import polars
+
+            return polars.from_pandas(frame)
+        import pyarrow
+
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+
+    def head(self, n: int) -> list[tuple[Any, ...]]:
+        """Return the first rows."""
+        return self._rows[:n]
+
+
+def annotated(release: Release, text: str) -> Result:
+    """Answer a statement, with `<name>_low`, `<name>_high` and `<name>_status` after each figure that is understood.
+
+    Understood are count, sum, avg, median, quantile_cont, with FILTER, arithmetic over them, and shares such as
+    100 * count(*) / sum(count(*)) OVER (), in a SELECT ... FROM the logical table [WHERE] [GROUP BY].
+
+    Parameters
+    ----------
+    release : Release
+    text : str
+
+    Raises
+    ------
+    QueryRefused, NotAnswerable
+        As `Release.sql`.
+    """
+    plain = release.sql(text)
+    if plain.table is None:
+        return _warned(plain, "this answer: it does not read the logical table.")
+    try:
+        with release.cursor() as con:
+            question = asked(con, text, release.logical_name)
+            model = noise_model(release, plain.table)
+            rows = evaluated(con, release, model.table, question)
+        found: dict[int, Figures] = {}
+        reasons = []
+        for at, term in question.figures:
+            if isinstance(term, str):
+                reasons.append(f"{plain.columns[at]}: {term}.")
+            else:
+                found[at] = figures_of_term(release, model, rows, term)
+        return _widened(plain, question, rows, found, reasons)
+    except Unknown as why:
+        return _warned(plain, f"this answer: {why}.")
+    except (duckdb.Error, StoreError) as error:
+        return _warned(plain, f"this answer: {str(error).splitlines()[0]}.")
+
+
+def _warned(plain: Result, reason: str) -> Result:
+    """The plain answer with the reason why it has no intervals."""
+    return _like(plain, plain.rows, plain.columns, plain.types, (_PLAIN + reason,))
+
+
+def _widened(
+    plain: Result,
+    question: Asked,
+    rows: Evaluated,
+    found: dict[int, Figures],
+    reasons: Sequence[str],
+) -> Result:
+    """The plain answer with three columns more a figure."""
+    key_places = [at for at, _ in question.keys]
+    number = {key: i for i, key in enumerate(rows.keys)}
+    place = [number.get(tuple(row[at] for at in key_places), -1) for row in plain.rows]
+    if -1 in place:
+        raise Unknown("its groups could not be told apart")
+    columns: list[str] = []
+    types: list[str] = []
+    listed: list[list[Any]] = []
+    for at, name in enumerate(plain.columns):
+        columns.append(name)
+        types.append(plain.types[at])
+        listed.append([row[at] for row in plain.rows])
+        if at in found:
+            got = found[at]
+            status = statuses(got, np.zeros(len(got.value), dtype=bool))
+            columns += [f"{name}_low", f"{name}_high", f"{name}_status"]
+            types += _TYPES
+            listed += [_plain(got.low, place), _plain(got.high, place), [status[i] for i in place]]
+    widened = list(zip(*listed, strict=True))
+    return _like(
+        plain, widened, tuple(columns), tuple(types), tuple(_PLAIN + why for why in reasons)
+    )
+
+
+def _plain(ends: Any, place: Sequence[int]) -> list[float | None]:
+    """Ends of intervals as Python numbers; None where there is none."""
+    values = ends.tolist()
+    return [None if values[i] != values[i] else values[i] for i in place]
+
+
+def _like(
+    plain: Result,
+    rows: list[tuple[Any, ...]],
+    columns: tuple[str, ...],
+    types: tuple[str, ...],
+    warnings: tuple[str, ...],
+) -> Result:
+    """A result from the same table."""
+    table: ColumnSet | None = plain.table
+    return Result(
+        columns=columns,
+        types=types,
+        table=table,
+        noise_sd=plain.noise_sd,
+        filled_share=plain.filled_share,
+        dp=plain.dp,
+        warnings=(*plain.warnings, *warnings),
+        statement=_Kept(rows, columns),
+    )

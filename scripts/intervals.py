@@ -1,0 +1,306 @@
+"""Do the noise intervals hold? Releases of the same data under many fresh keys, against the data: coverage by stratum.
+
+Gives Markdown: per stratum (columns of the table; single values or ranges; measured or filled) the share of intervals
+that hold the true count, and by how many integers a side they could be narrowed with 94 % still holding.
+Usage: python scripts/intervals.py [--keys N] [--data nist|census] [--folder F]    (default: both, 60 keys)
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import engine
+from engine.simulation.census import simulate_census
+from queries.session import Release
+from queries.uncertainty import tabulate
+
+ROOT = Path(__file__).resolve().parent.parent
+NIST = ROOT.parent / "shared" / "nist"
+PEOPLE, SEED = 20_000, 2021
+WANTED = 0.94
+"""Share of 95 % intervals that must hold the truth in every stratum."""
+RANGES = 12
+"""Random ranges asked of each table and ordered column."""
+TABLES = {
+    "nist": (
+        ("AGEP",), ("PINCP",), ("INDP",), ("RAC1P",), ("AGEP", "SEX"), ("AGEP", "PUMA"), ("AGEP", "MSP"),
+        ("INDP_CAT", "SEX"), ("PINCP_DECILE", "PUMA"), ("AGEP", "PUMA", "SEX"), ("AGEP", "MSP", "SEX"),
+        ("MSP", "PUMA", "RAC1P"),
+    ),
+    "census": (
+        ("age",), ("income",), ("hours",), ("age", "sex"), ("age", "region"), ("activity", "education"),
+        ("age", "district"), ("hours", "sex"), ("age", "region", "sex"), ("activity", "age", "sex"),
+        ("age", "region", "tenure"),
+    ),
+}  # fmt: skip
+ORDERED = ("AGEP", "PINCP", "INDP", "PINCP_DECILE", "age", "income", "hours")
+
+
+@dataclass
+class Found:
+    """Errors of one stratum: truth, value and both ends, over all keys."""
+
+    parts: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, truth: np.ndarray, value: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        """Keep some groups."""
+        self.parts.append(np.stack([truth, value, low, high]))
+
+    def all(self) -> np.ndarray:
+        """Everything, shape (4, n)."""
+        return np.concatenate(self.parts, axis=1) if self.parts else np.zeros((4, 0))
+
+
+def coverage(found: np.ndarray, narrower: int = 0) -> float:
+    """Share of intervals, cut by some integers a side but never past the figure, that hold the truth."""
+    truth, _, low, high = cut(found, narrower)
+    return float(((truth >= low) & (truth <= high)).mean())
+
+
+def cut(found: np.ndarray, narrower: int) -> np.ndarray:
+    """The same with narrower intervals."""
+    truth, value, low, high = found
+    centre = np.where(np.isnan(value), 0.0, value)
+    return np.stack(
+        [
+            truth,
+            value,
+            np.minimum(low + narrower, np.maximum(centre, low)),
+            np.maximum(high - narrower, centre),
+        ]
+    )
+
+
+def excess(found: np.ndarray) -> float:
+    """Integers a side by which the intervals could be narrowed with enough of them still holding, on average."""
+    most = int(np.max(found[3] - found[2], initial=0))
+    most = max((k for k in range(most + 1) if coverage(found, k) >= WANTED), default=0)
+    shorter = cut(found, most)
+    return float(np.maximum(shorter[2] - found[2], found[3] - shorter[3]).mean())
+
+
+def nist_data() -> pd.DataFrame:
+    """The excerpt: numbers as integers, None for blanks."""
+    frame = pd.read_csv(NIST / "national2019.csv", dtype=str, keep_default_na=False)
+    wanted = sorted({c for table in TABLES["nist"] for c in table})
+    return pd.DataFrame({c: _typed(frame[c], text=c == "PUMA") for c in wanted})
+
+
+def _typed(column: pd.Series, *, text: bool) -> np.ndarray:
+    blank = column.isin(["N", ""])
+    values = column.where(~blank, "0")
+    typed = (values if text else values.astype(float).astype(int)).astype(object)
+    return typed.where(~blank, None).to_numpy(dtype=object)
+
+
+def census_data(folder: Path, people: int = PEOPLE) -> pd.DataFrame:
+    """The simulated census, None for blanks."""
+    path = folder / "people.parquet"
+    if not path.exists():
+        simulate_census(folder, people=people, seed=SEED)
+    frame = pd.read_parquet(path)
+    wanted = sorted({c for table in TABLES["census"] for c in table})
+    return frame[wanted].astype(object).where(frame[wanted].notna(), None)
+
+
+Tables = tuple[tuple[str, ...], ...]
+
+
+def _spec(name: str, folder: Path, tables: Tables) -> Path:
+    """The published spec with fewer tables and a key of its own, beside the data."""
+    text = (ROOT / "releases" / {"nist": "nist.toml", "census": "demo.toml"}[name]).read_text(
+        "utf-8"
+    )
+    kept = text.split("[[tables]]")[0].rstrip() + "\n"
+    if name == "nist":
+        kept = kept.replace("nist/data/national2019.csv", str(NIST / "national2019.csv"))
+        kept = kept.replace("nist/nist.key", str(folder / "fresh.key"))
+    else:
+        kept = kept.replace("census/people.parquet", str(folder / "census" / "people.parquet"))
+        kept = kept.replace("census.key", str(folder / "fresh.key"))
+    listed = [f"[[tables]]\ncolumns = [{', '.join(repr(c) for c in t)}]" for t in tables]
+    path = folder / f"{name}.toml"
+    path.write_text(
+        kept.replace("'", "'") + "\n" + "\n".join(listed).replace("'", '"') + "\n", "utf-8"
+    )
+    return path
+
+
+def releases(name: str, folder: Path, keys: int, tables: Tables | None = None) -> Iterator[Release]:
+    """Releases of the same data under fresh keys; those in the folder are used again."""
+    spec = _spec(name, folder, tables or TABLES[name])
+    for number in range(keys):
+        path = folder / f"{name}-{number}.duckdb"
+        if not path.exists():
+            for old in folder.glob("fresh.key*"):
+                old.unlink()
+            engine.new_key(folder / "fresh.key")
+            engine.build(spec, out=path, jobs=1).close()
+        release = engine.open(path)
+        yield release
+        release.close()
+
+
+def limits(
+    data: pd.DataFrame, tables: tuple[tuple[str, ...], ...]
+) -> list[tuple[tuple[str, ...], str, int, int]]:
+    """Random ranges of the ordered columns of every table, of all widths."""
+    rng = np.random.default_rng(SEED)
+    out = []
+    for table in tables:
+        for column in [c for c in table if c in ORDERED]:
+            values = np.unique([v for v in data[column] if v is not None])
+            for _ in range(RANGES):
+                width = int(np.exp(rng.uniform(np.log(2), np.log(len(values)))))
+                start = int(rng.integers(0, len(values) - width + 1))
+                out.append((table, column, int(values[start]), int(values[start + width - 1])))
+    return out
+
+
+class Truth:
+    """True counts of the same groups, counted once."""
+
+    def __init__(self, data: pd.DataFrame) -> None:
+        self._data = data
+        self._known: dict[Any, dict[tuple[Any, ...], int]] = {}
+
+    def of(
+        self, columns: tuple[str, ...], where: dict[str, tuple[int, int]]
+    ) -> dict[tuple[Any, ...], int]:
+        """Counts by key, of rows within the limits."""
+        at = (columns, tuple(where.items()))
+        if at not in self._known:
+            rows = self._data
+            for column, (low, high) in where.items():
+                rows = rows[[v is not None and low <= v <= high for v in rows[column]]]
+            keys = zip(*(rows[c] for c in columns), strict=True) if columns else [()] * len(rows)
+            self._known[at] = pd.Series(list(keys), dtype=object).value_counts().to_dict()
+        return self._known[at]
+
+
+def collect(
+    name: str,
+    data: pd.DataFrame,
+    found: dict[tuple[int, str, str], Found],
+    each: Iterator[Release],
+    tables: Tables | None = None,
+) -> None:
+    """Ask every release the same questions and keep what it said beside the truth."""
+    tables = tables or TABLES[name]
+    truth, asked = Truth(data), limits(data, tables)
+    questions = [(table, table, {}) for table in tables]
+    questions += [
+        (table, tuple(c for c in table if c != column), {column: (low, high)})
+        for table, column, low, high in asked
+    ]
+    for release in each:
+        for table, columns, where in questions:
+            _ask(release, table, columns, where, truth.of(columns, where), found)
+
+
+def _ask(
+    release: Release, table: tuple[str, ...], columns: tuple[str, ...], where: dict[str, tuple[int, int]],
+    true: dict[tuple[Any, ...], int], found: dict[tuple[int, str, str], Found],
+) -> None:  # fmt: skip
+    got = tabulate(release, columns, where=where)
+    right = np.array([true.get(key, 0) for key in got.keys], dtype=float)
+    possible = np.array([s != "structural zero" for s in got.status])
+    hidden = np.array([s == "not released" for s in got.status])
+    placed = np.array(["(other)" in key for key in got.keys])
+    held = _shown(release, table, columns, where, got.keys)
+    kind = "range" if where else "single"
+    filled = hidden | held["filled"]
+    for word, chosen in (("measured", ~filled), ("filled", filled & (~hidden | held["shown"]))):
+        chosen = chosen & possible & ~placed
+        if chosen.any():
+            found.setdefault((len(table), kind, word), Found()).add(
+                right[chosen], got.value[chosen], got.low[chosen], got.high[chosen]
+            )
+
+
+def _shown(
+    release: Release, table: tuple[str, ...], columns: tuple[str, ...], where: dict[str, tuple[int, int]],
+    keys: tuple[tuple[Any, ...], ...],
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Which groups have synthetic rows, and which of them rows that were filled in."""
+    view = (
+        "tables."
+        + release.sql(f"SELECT physical FROM catalog.tables WHERE columns = {list(table)!r}").rows[
+            0
+        ][0]
+    )
+    limit = (
+        " AND ".join(f'"{c}" BETWEEN {low} AND {high}' for c, (low, high) in where.items())
+        or "true"
+    )
+    by = ", ".join(f'"{c}"' for c in columns)
+    rows = release.sql(
+        f"SELECT {by}{', ' if by else ''}NOT bool_and(measured) FROM {view} WHERE {limit} GROUP BY ALL"
+    ).rows
+    shown = {row[:-1]: bool(row[-1]) for row in rows}
+    return {
+        "shown": np.array([key in shown for key in keys], dtype=bool),
+        "filled": np.array([shown.get(key, False) for key in keys], dtype=bool),
+    }
+
+
+def markdown(found: dict[tuple[int, str, str], Found]) -> str:
+    """The strata as a table."""
+    lines = [
+        "| columns | asked | rows | intervals | hold the truth | mean half width | narrower by, at 94 % |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for key in sorted(found):
+        got = found[key].all()
+        half = float((got[3] - got[2]).mean() / 2)
+        lines.append(
+            f"| {' | '.join(map(str, key))} | {got.shape[1]:,} | {coverage(got):.1%} | {half:.1f} "
+            f"| {excess(got):.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def failures(found: dict[tuple[int, str, str], Found], *, slack: float = 0.0) -> list[str]:
+    """Strata in which too few intervals hold the truth, or that are too wide by more than 1 a side."""
+    out = []
+    for key in sorted(found):
+        got = found[key].all()
+        # A key gives all its intervals at once, so they are fewer than they look: hence the slack.
+        if coverage(got) < WANTED - slack:
+            out.append(f"{key}: {coverage(got):.1%} hold the truth")
+        if excess(got) > 1.5 + 10 * slack:
+            out.append(f"{key}: too wide by {excess(got):.1f} a side")
+    return out
+
+
+def main() -> None:
+    """Run it."""
+    reader = argparse.ArgumentParser(description=__doc__)
+    reader.add_argument("--keys", type=int, default=60)
+    reader.add_argument("--data", choices=("nist", "census"), default=None)
+    reader.add_argument("--folder", type=Path, default=None)
+    chosen = reader.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (chosen.folder or Path(scratch)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in [chosen.data] if chosen.data else ["nist", "census"]:
+            if name == "nist" and not NIST.exists():
+                print("(the NIST excerpt is not beside the checkout)")
+                continue
+            data = nist_data() if name == "nist" else census_data(folder / "census")
+            found: dict[tuple[int, str, str], Found] = {}
+            collect(name, data, found, releases(name, folder, chosen.keys))
+            print(f"\n{name}, {chosen.keys} keys\n\n{markdown(found)}")
+            print("\n".join(["", *failures(found)]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Tabulations: the right figures, intervals and statuses; refusals; what is locked is counted once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from intervals_fixture import plain_rows, small_release, twin_variance
+from release_dp_fixture import spec_in
+
+from engine.errors import NotAnswerable, QueryRefused
+from engine.release import build
+from queries import regions
+from queries.buckets import read_buckets
+from queries.noise_tree import noise_tree, variance_of_sums
+from queries.session import open_release
+from queries.uncertainty import tabulate
+from queries.universes import Declared, declared_universes
+
+
+@pytest.fixture(scope="module")
+def release(census, tmp_path_factory):
+    with small_release(tmp_path_factory.mktemp("uncertainty"), census) as made:
+        yield made
+
+
+def test_counts_are_those_of_the_table_and_unreleased_cells_say_nothing(release):
+    got = tabulate(release, ["age", "sex"])
+    counted = plain_rows(release, "age", "sex").value_counts().to_dict()
+    shown = ~np.isnan(got.value)
+    assert 0 < shown.sum() < len(got)
+    assert all(counted[k] == v for k, v in zip(got.keys, got.value, strict=True) if v == v)
+    hidden = [s == "not released" for s in got.status]
+    assert hidden == (~shown).tolist()
+    assert (got.low[hidden] == 0).all()
+    assert ((got.high[hidden] >= 1) & (got.high[hidden] <= 6)).all()
+    assert set(got.keys) == {(a, s) for a, *_ in release.values("age") for s in ("Female", "Male")}
+    assert got.table == ("age", "sex")
+    assert "confidence" not in got.words
+
+
+def test_groups_stand_in_the_order_asked_for(release):
+    got = tabulate(release, ["sex", "age"], where={"age": (30, 31)})
+    assert got.keys == (("Female", 30), ("Female", 31), ("Male", 30), ("Male", 31))
+    back = tabulate(release, ["age", "sex"], where={"age": [30, 31]})
+    assert dict(zip(back.keys, back.value, strict=True)) == {
+        (a, s): v for (s, a), v in zip(got.keys, got.value, strict=True)
+    }
+
+
+@pytest.mark.parametrize("measure", ["sum", "mean", "median", "quantile"])
+def test_measures_of_a_column_are_those_of_its_rows(release, measure):
+    rows = plain_rows(release, "income", "sex").groupby("sex")["income"]
+    right = {"sum": rows.sum(), "mean": rows.mean(), "median": rows.median()}
+    right["quantile"] = rows.quantile(0.9)
+    got = tabulate(release, ["sex"], measure=measure, of="income", quantile=0.9)
+    assert [k for (k,) in got.keys] == right[measure].index.tolist()
+    assert got.value == pytest.approx(right[measure].to_numpy(dtype=float))
+    assert (got.low < got.value).all()
+    assert (got.value < got.high).all()
+
+
+def test_shares_and_ratios_are_those_of_the_counts(release):
+    n = tabulate(release, ["region", "sex"], where={"age": (20, 70)})
+    share = tabulate(
+        release, ["region", "sex"], where={"age": (20, 70)}, measure="share", over=["region"]
+    )
+    ratio = tabulate(
+        release, ["region", "sex"], where={"age": (20, 70)}, measure="ratio", over=["region"]
+    )
+    pairs = n.value.reshape(-1, 2)
+    right = (pairs / pairs.sum(axis=1, keepdims=True)).ravel()
+    assert share.value == pytest.approx(right)
+    assert ratio.value == pytest.approx(right / (1 - right))
+    assert ratio.low == pytest.approx(share.low / (1 - share.low))
+    # Both shares of a region are off by the same amount.
+    half = ((share.high - share.low) / 2).reshape(-1, 2)
+    assert half[:, 0] == pytest.approx(half[:, 1])
+
+
+def test_a_margin_has_the_noise_of_the_narrow_table_however_wide_the_one_that_answers(release):
+    whole = (0, 1000)
+    narrow = tabulate(release, ["sex"])
+    wide = tabulate(release, ["sex"], where={"age": whole})
+    assert wide.table == ("age", "sex")
+    assert wide.value.tolist() == narrow.value.tolist()
+    assert wide.low.tolist() == narrow.low.tolist()
+    assert wide.high.tolist() == narrow.high.tolist()
+    most = tabulate(release, ["sex"], where={"age": (1, 1000)})
+    assert ((most.high - most.low) <= (wide.high - wide.low) + 4).all()
+
+
+def test_the_noise_of_a_range_does_not_grow_with_its_width(release):
+    for low, high in ((3, 66), (10, 80), (1, 90), (20, 41)):
+        got = tabulate(release, [], where={"age": (low, high)})
+        assert (
+            2 <= (got.high[0] - got.low[0]) / 2 <= 7
+        )  # independent cells: 2 * 1.4 * sqrt(width), up to 26
+        assert got.status == ("reliable",)
+
+
+def test_noise_reaches_sums_as_node_by_node(release):
+    rng = np.random.default_rng(3)
+    for columns in (("age",), ("income",), ("age", "region"), ("age", "region", "sex")):
+        table = read_buckets(release, columns)
+        tree = noise_tree(table)
+        held = np.bincount(tree.row_bucket, weights=table.n, minlength=len(table.size))
+        assert held.tolist() == table.size.tolist()  # every row in its own bucket
+        for _ in range(3):
+            chosen = np.flatnonzero(rng.random(len(table.size)) < 0.3)
+            weight = rng.uniform(-1, 2, len(chosen))
+            fast = variance_of_sums(tree, 1, np.zeros(len(chosen), dtype=np.int64), chosen, weight)
+            slow = twin_variance(tree, dict(zip(chosen.tolist(), weight.tolist(), strict=True)))
+            assert fast[0] == pytest.approx(slow)
+
+
+def test_everything_together_has_the_noise_of_the_total(release):
+    table = read_buckets(release, ("age", "region"))
+    tree, n = noise_tree(table), len(table.size)
+    all_of_it = variance_of_sums(tree, 1, np.zeros(n, dtype=np.int64), np.arange(n), np.ones(n))
+    assert all_of_it[0] == pytest.approx(tree.total_variance)
+
+
+def test_statuses_follow_the_thresholds(release):
+    for asked in ({"columns": ["age", "sex"]}, {"columns": ["income"]}, {"columns": ["region"]}):
+        got = tabulate(release, **asked)
+        for i, status in enumerate(got.status):
+            half = (got.high[i] - got.low[i]) / 2
+            if status == "reliable":
+                assert half <= got.value[i] / 3
+            if status == "unreliable":
+                assert half > got.value[i] / 3
+            if status == "low":
+                assert got.value[i] <= 4
+    assert set(tabulate(release, ["region"]).status) == {"reliable"}
+
+
+def test_only_declared_universes_make_structural_zeros(census, tmp_path):
+    declared = {"universe": {"column": "age", "min": 16, "complete": False}}
+    tables = [("age",), ("income",), ("age", "income")]
+    with small_release(tmp_path, census, tables=tables, income=declared) as made:
+        got = tabulate(made, ["age", "income"], where={"age": [5, 40]})
+        zero = {k for k, s in zip(got.keys, got.status, strict=True) if s == "structural zero"}
+        assert zero == {k for k in got.keys if k[0] == 5 and k[1] is not None}
+        assert (got.value[[k in zero for k in got.keys]] == 0).all()
+
+
+def test_without_a_declaration_nothing_is_a_structural_zero(release):
+    assert "structural zero" not in tabulate(release, ["age", "sex"]).status
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        ({"columns": ["agee"]}, NotAnswerable, "age"),
+        ({"columns": ["sex"], "where": {"regoin": ["R1"]}}, NotAnswerable, "region"),
+        ({"columns": ["income", "region"]}, NotAnswerable, "income, region"),
+        ({"columns": ["sex", "sex"]}, QueryRefused, "twice"),
+        ({"columns": ["sex"], "measure": "mode"}, QueryRefused, "allowed is count"),
+        ({"columns": ["sex"], "measure": "mean"}, QueryRefused, "needs a column"),
+        ({"columns": ["sex"], "of": "age"}, QueryRefused, "has no column"),
+        (
+            {"columns": ["sex"], "measure": "share", "over": ["age"]},
+            QueryRefused,
+            "columns to group by",
+        ),
+        (
+            {"columns": ["sex"], "measure": "quantile", "of": "age", "quantile": 2},
+            QueryRefused,
+            "0 to 1",
+        ),
+        ({"columns": ["age"], "measure": "sum", "of": "sex"}, QueryRefused, "only numbers"),
+        ({"columns": ["sex"], "where": {"age": (1, 2, 3)}}, QueryRefused, "(low, high)"),
+        ({"columns": ["sex"], "where": {"age": ("a", "b")}}, QueryRefused, "cannot be compared"),
+    ],
+)
+def test_a_question_without_an_answer_is_refused(release, asked, error, said):
+    with pytest.raises(error) as refused:
+        tabulate(release, **asked)
+    assert said in str(refused.value)
+
+
+def test_too_many_groups_are_refused(release, monkeypatch):
+    monkeypatch.setattr(regions, "MOST_GROUPS", 10)
+    with pytest.raises(QueryRefused, match="limit a column"):
+        tabulate(release, ["age", "sex"])
+
+
+def test_a_limit_that_nothing_meets_gives_no_group(release):
+    assert len(tabulate(release, ["age"], where={"age": [-5]})) == 0
+    nobody = tabulate(release, [], where={"age": [-5]})
+    assert nobody.status == ("not released",)
+
+
+def test_mode_dp_has_intervals_only_where_a_margin_covers(tmp_path):
+    spec = spec_in(tmp_path)
+    build(spec, tmp_path / "dp.duckdb")
+    with open_release(tmp_path / "dp.duckdb") as made:
+        covered = [t for t in made.tables if made.card(*t).dp["covered"]]
+        modelled = [t for t in made.tables if not made.card(*t).dp["covered"]]
+        assert covered
+        assert modelled
+        for table in modelled:
+            got = tabulate(made, list(table))
+            assert set(got.status) <= {"unreliable", "structural zero"}
+            assert "MODELLED" in got.words
+        sure = tabulate(made, ["region"])
+        assert np.isfinite(sure.low).all()
+        assert set(sure.status) == {"reliable"}
+        single = tabulate(made, ["age"])  # ages were counted in groups only
+        assert np.isnan(single.low).any()
+
+
+def test_universes_are_read_from_the_notes():
+    end = "combinations against this are left out."
+    notes = (
+        f"Universe of MSP, declared: AGEP from 15. Outside it every row is null, inside it none is; {end}",
+        f"Universe of OWN, declared: KIND in 1, 2. Outside it every row is 0; {end}",
+        f"Universe of CAT, declared: INDP not null. Outside it every row is null; {end}",
+        f"Universe of JOB, declared: AGEP from 16 and AGEP up to 70. Outside it every row is null; {end}",
+        f"Universe of JOB, declared: AGEP round about 16. Outside it every row is null; {end}",
+        f"Universe of GONE, declared: AGEP from 3. Outside it every row is null; {end}",
+        "Something else.",
+    )
+    columns = dict.fromkeys(("MSP", "AGEP", "OWN", "KIND", "CAT", "INDP", "JOB"), "BIGINT")
+    found = declared_universes(SimpleNamespace(notes=notes, columns=columns))
+    assert found == (
+        Declared(of="MSP", by="AGEP", low="15", complete=True),
+        Declared(of="OWN", by="KIND", values=("1", "2"), outside="0"),
+        Declared(of="CAT", by="INDP"),
+        Declared(of="JOB", by="AGEP", low="16", high="70"),
+    )
