@@ -12,20 +12,28 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import duckdb
 import typer
 
-from engine import api, cli_budget, cli_compare, cli_evaluate, cli_plan, doctor, keys
+from engine import (
+    api,
+    cli_budget,
+    cli_compare,
+    cli_evaluate,
+    cli_plan,
+    cli_publish,
+    cli_sql,
+    doctor,
+    keys,
+)
 from engine import detect as detection
 from engine.card_dp import promises
-from engine.console import notes, out, print_answer, print_table, progress_bar
-from engine.errors import SpecError, StoreError
+from engine.console import notes, out, print_table, progress_bar
+from engine.errors import StoreError
 from engine.exits import run_and_exit
 from engine.release import build as build_release
-from engine.schema import column_set, literal
+from engine.schema import column_set
 from engine.simulation.census import simulate_census
 from queries.exports import export as export_tables
-from queries.result import Result
 from queries.session import Release, open_release
 
 app = typer.Typer(
@@ -40,6 +48,8 @@ app.command("plan", epilog=cli_plan.EXAMPLE)(cli_plan.plan_command)
 app.command("budget", epilog=cli_budget.EXAMPLE)(cli_budget.budget_command)
 app.command("evaluate", epilog=cli_evaluate.EXAMPLE)(cli_evaluate.evaluate_command)
 app.command("compare", epilog=cli_compare.EXAMPLE)(cli_compare.compare_command)
+app.command("sql", epilog=cli_sql.EXAMPLE)(cli_sql.sql_command)
+app.command("publish", epilog=cli_publish.EXAMPLE)(cli_publish.publish_command)
 
 SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
 ReleasePath = Annotated[Path, typer.Argument(help="Release file.", metavar="RELEASE")]
@@ -180,54 +190,6 @@ def _show_release(opened: Release, path: Path) -> None:
     print_table("", ("table", "rows", "distinct", "suppressed share", "noise sd", "gap"), rows)
 
 
-@app.command(
-    epilog='Example: `tablepack sql census.duckdb "SELECT sex, count(*) FROM data GROUP BY sex"`'
-)
-def sql(
-    release: ReleasePath,
-    statement: Annotated[str, typer.Argument(help="One SELECT; `-` reads it from standard input.")],
-    form: Annotated[
-        Literal["table", "csv", "json", "parquet"],
-        typer.Option("--format", help="parquet needs --output."),
-    ] = "table",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the answer to a file.")
-    ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say which table would answer; run nothing.")
-    ] = False,
-) -> None:
-    """Ask a release anything in SQL; the smallest table that covers the columns answers."""
-    if form == "parquet" and output is None:
-        raise SpecError("--format parquet needs --output FILE")
-    text = sys.stdin.read() if statement == "-" else statement
-    with open_release(release) as opened:
-        if explain:
-            out().print(str(opened.explain(text)), markup=False)
-            return
-        result = opened.sql(text)
-        _write_result(result, form, output)
-        notes().print(result.source, soft_wrap=True, markup=False)
-
-
-def _write_result(result: Result, form: str, output: Path | None) -> None:
-    """Write an answer in the form asked for, to a file or to standard output."""
-    if form == "parquet":
-        con = duckdb.connect()
-        con.register("answer", result.df())
-        con.execute(f"COPY answer TO {literal(str(output))} (FORMAT parquet)")
-        return
-    text = {"csv": result.to_csv, "json": result.to_json}.get(form)
-    if text is not None and output is None:
-        sys.stdout.write(text())
-    elif text is not None:
-        text(output)
-    elif output is not None:
-        output.write_text(f"{result!r}\n")
-    else:
-        print_answer(result.columns, [[_shown(v) for v in row] for row in result.rows])
-
-
 @app.command(epilog="Example: `tablepack export census.duckdb csv/ --format csv`")
 def export(
     release: ReleasePath,
@@ -305,13 +267,6 @@ def _names(table: str) -> list[str]:
 def _number(n: int, noun: str) -> str:
     """How many of what."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def _shown(value: object) -> str:
-    """A value for people."""
-    if value is None:
-        return "NULL"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _summary(release: Release, path: Path) -> dict[str, Any]:

@@ -8,7 +8,6 @@ Invariant: a plan is made, the statement is not run; outside files are closed to
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import threading
@@ -16,15 +15,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 
-from engine.errors import NotAnswerable, QueryRefused
+from engine.errors import QueryRefused
 from engine.manifest import ATTACHED
 from engine.schema import ColumnSet, column_set, literal, quoted
+from queries.advice import Advice, advice_of
+from queries.own_tables import OwnTable, put
+from queries.refusals import Vocabulary, near_names, refusal
+
+__all__ = [
+    "LOCKDOWN",
+    "NO_ADVICE",
+    "Reads",
+    "StubPlanner",
+    "columns_read",
+    "limited",
+    "near_names",
+    "plan_of",
+    "read_from",
+    "selected",
+]
 
 LOCKDOWN = (
+    "SET secret_directory = ''; SET temp_directory = ''; "
     "SET enable_external_access = false; SET autoload_known_extensions = false; "
     "SET autoinstall_known_extensions = false; SET allow_community_extensions = false; "
     "SET python_enable_replacements = false; SET max_temp_directory_size = '0B'; "
@@ -43,10 +59,7 @@ _EXPLAIN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LOAD = re.compile(r"\A(?:\s|;|--[^\n]*\n|/\*.*?\*/)*LOAD\b", re.IGNORECASE | re.DOTALL)
-_UNKNOWN_COLUMN = re.compile(
-    r'column "(.*?)" (?:in \w+ list )?not found|does not have a column named "(.*?)"\n',
-    re.IGNORECASE,
-)
+NO_ADVICE = Advice(warnings=(), may_look_up=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,10 +72,17 @@ class Reads:
         Columns of the logical table.
     is_logical : bool
         The logical table is scanned at all.
+    advice : Advice
+        What there is to say about it.
+    is_multi : bool
+        DuckDB runs more than one statement for it: a PIVOT looks up its values first. What it reads shows fully
+        only when it is run.
     """
 
     columns: ColumnSet
     is_logical: bool
+    advice: Advice = NO_ADVICE
+    is_multi: bool = False
 
 
 class StubPlanner:
@@ -75,13 +95,20 @@ class StubPlanner:
     logical_name : str
     release : Path or None
         A release to attach, so that its views and catalogue can be named beside the logical table.
+    tables : tuple of ColumnSet
+        Its tables, for what a refusal says.
     """
 
     def __init__(
-        self, columns: Mapping[str, str], logical_name: str, *, release: Path | None = None
+        self,
+        columns: Mapping[str, str],
+        logical_name: str,
+        *,
+        release: Path | None = None,
+        tables: tuple[ColumnSet, ...] = (),
     ) -> None:
         self._names = tuple(columns)
-        self._logical_name = logical_name
+        self._known = Vocabulary(columns=self._names, logical_name=logical_name, tables=tables)
         typed = ", ".join(f"{_dummy(type_)} AS {quoted(c)}" for c, type_ in columns.items())
         self._stub = (
             f"CREATE TEMP TABLE {quoted(logical_name)} AS SELECT {typed or 'NULL'} "
@@ -94,16 +121,17 @@ class StubPlanner:
         if release is not None:
             self._con.execute(f"ATTACH {literal(str(release))} AS {ATTACHED} (READ_ONLY)")
         self._con.execute(f"SET disabled_optimizers = '{_NO_PRUNING}'; {LOCKDOWN}")
-
         self._lock = threading.Lock()
         self._con.execute(self._stub)
 
-    def read(self, sql: str, *, timeout_s: float = 60.0) -> Reads:
+    def read(self, sql: str, *, own: tuple[OwnTable, ...] = (), timeout_s: float = 60.0) -> Reads:
         """Return what a statement reads.
 
         Parameters
         ----------
         sql : str
+        own : tuple of OwnTable
+            Tables of the user's that it may name.
         timeout_s : float
             Seconds after which planning is stopped.
 
@@ -116,21 +144,33 @@ class StubPlanner:
         """
         with self._lock:  # DuckDB refuses a connection that is busy in another thread
             body, is_multi = selected(sql, self._con)
-            cursor = self._con.cursor() if is_multi else None
+            cursor = self._con.cursor() if is_multi or own else None
         try:
             if cursor is not None:  # runs what looks up a PIVOT's values, and leaves types behind
                 with cursor as con, limited(con, timeout_s):
                     con.execute(self._stub)
-                    rows = con.execute(f"EXPLAIN (FORMAT json) {body}").fetchall()
+                    put(con, own, stub=True)
+                    plan = plan_of(con, body)
             else:
                 with self._lock:
-                    rows = self._con.execute(f"EXPLAIN (FORMAT json) {body}").fetchall()
+                    plan = plan_of(self._con, body)
         except duckdb.Error as error:
-            raise refusal(error, self._names) from None
-        plan = json.loads(rows[-1][1])
-        found = [names for table, names in _scans(plan) if self._is_stub(table)]
-        read = {name for names in found for name in self._known(names)}
-        return Reads(columns=column_set(tuple(read)), is_logical=bool(found))
+            if is_multi and isinstance(error, duckdb.BinderException):
+                return Reads(columns=(), is_logical=True, is_multi=True)  # it names such values
+            raise refusal(error, self._known) from None
+        return self._reads(plan, is_multi)
+
+    def _reads(self, plan: list[dict[str, Any]], is_multi: bool) -> Reads:
+        """What a plan on the stub reads."""
+        found = [names for table, names in scans(plan) if self._is_stub(table)]
+        read = {name for names in found for name in _columns_in(names, self._names)}
+        advice = advice_of(plan, lambda table: "rows" if self._is_stub(table) else _stored(table))
+        return Reads(
+            columns=column_set(tuple(read)),
+            is_logical=bool(found),
+            advice=advice,
+            is_multi=is_multi,
+        )
 
     def close(self) -> None:
         """Close the planner."""
@@ -138,19 +178,6 @@ class StubPlanner:
 
     def _is_stub(self, table: str) -> bool:
         return table.replace('"', "") == self._scan.replace('"', "")
-
-    def _known(self, fragments: Sequence[str]) -> Iterator[str]:
-        """Yield column names; DuckDB cuts a name that holds a line break in two."""
-        start = 0
-        while start < len(fragments):
-            for stop in range(len(fragments), start, -1):
-                name = "\n".join(fragments[start:stop])
-                if name in self._names:
-                    yield name
-                    start = stop
-                    break
-            else:
-                start += 1
 
 
 def columns_read(sql: str, columns: Mapping[str, str], logical_name: str = "data") -> ColumnSet:
@@ -175,6 +202,15 @@ def columns_read(sql: str, columns: Mapping[str, str], logical_name: str = "data
         planner.close()
 
 
+def read_from(plan: list[dict[str, Any]], columns: Sequence[str]) -> Reads:
+    """Return what a plan over a released table reads, made after the statement had to be run to learn it."""
+    found = [names for table, names in scans(plan) if _stored(table)]
+    read = {name for names in found for name in _columns_in(names, columns)}
+    return Reads(
+        columns=column_set(tuple(read)), is_logical=bool(found), advice=advice_of(plan, _stored)
+    )
+
+
 def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
     """Return the one SELECT-like statement in a text, without a leading EXPLAIN.
 
@@ -194,7 +230,7 @@ def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
             sql = _EXPLAIN.sub("", sql, count=1)
             statements = con.extract_statements(sql)
     except duckdb.Error as error:
-        raise refusal(error, ()) from None
+        raise refusal(error, Vocabulary(columns=())) from None
     if not statements:
         raise QueryRefused(f"no statement: allowed is {_ALLOWED}")
     if len(statements) != 1:
@@ -207,20 +243,31 @@ def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
     return sql, kind == "MULTI"
 
 
-def refusal(error: duckdb.Error, names: Sequence[str]) -> QueryRefused:
-    """Return the refusal that a DuckDB error means, naming near columns where one is unknown."""
-    text = str(error).split("\n\nLINE ")[0]
-    unknown = _UNKNOWN_COLUMN.search(text)
-    if unknown and names:
-        name = unknown[1] or unknown[2] or ""
-        near = near_names(name, names)
-        hint = f"Near: {', '.join(near)}." if near else f"Columns: {', '.join(names[:40])}."
-        return NotAnswerable(f"The release has no column {name!r}. {hint}", missing=(name,))
-    if isinstance(error, duckdb.PermissionException | duckdb.IOException | duckdb.HTTPException):
-        return QueryRefused(f"The statement reaches outside the release: {text}")
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return QueryRefused(f"The statement needs more memory than a query may use: {text}")
-    return QueryRefused(text)
+def plan_of(con: duckdb.DuckDBPyConnection, body: str) -> list[dict[str, Any]]:
+    """Return DuckDB's plan of one statement that has no EXPLAIN before it."""
+    rows = con.execute(f"EXPLAIN (FORMAT json) {body}").fetchall()
+    plan: list[dict[str, Any]] = json.loads(rows[-1][1])
+    return plan
+
+
+def _columns_in(fragments: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    """Yield column names; DuckDB cuts a name that holds a line break in two."""
+    start = 0
+    while start < len(fragments):
+        for stop in range(len(fragments), start, -1):
+            name = "\n".join(fragments[start:stop])
+            if name in known:
+                yield name
+                start = stop
+                break
+        else:
+            start += 1
+
+
+def _stored(table: str) -> Literal["stored"] | None:
+    """Return whether a scanned table is one of the release, which holds distinct rows with their number."""
+    is_ours = table.replace('"', "").startswith(f"{ATTACHED}.tables.")
+    return "stored" if is_ours else None
 
 
 @contextmanager
@@ -237,12 +284,6 @@ def limited(con: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
         timer.cancel()
 
 
-def near_names(name: str, names: Sequence[str]) -> list[str]:
-    """Return the names that look most like one, whatever the case."""
-    folded = {n.casefold(): n for n in names}
-    return [folded[n] for n in difflib.get_close_matches(name.casefold(), folded, n=4, cutoff=0.5)]
-
-
 def _dummy(type_: str) -> str:
     """Return SQL for a value of a type that differs between the stub's rows: a PIVOT wants values."""
     if type_ in ("DATE", "TIMESTAMP"):
@@ -250,11 +291,11 @@ def _dummy(type_: str) -> str:
     return f"CAST(i AS {type_})"
 
 
-def _scans(plan: list[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield table and projected columns of every scan in a plan."""
+def scans(plan: list[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the table and the projected columns of every scan in a plan."""
     for node in plan:
         info = node.get("extra_info") or {}
         if node.get("name", "").strip() == "SEQ_SCAN" and "Table" in info:
             names = info.get("Projections") or []
             yield info["Table"], names.split("\n") if isinstance(names, str) else names
-        yield from _scans(node.get("children") or [])
+        yield from scans(node.get("children") or [])

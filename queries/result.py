@@ -9,20 +9,23 @@ from __future__ import annotations
 import csv
 import datetime
 import decimal
-import html
+import importlib
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
 
-from engine.errors import QueryRefused
+from engine.errors import StoreError
 from engine.schema import ColumnSet
-from queries.columns import limited, refusal
+from queries.advice import FEW, LOOK_UP
+from queries.columns import limited
+from queries.refusals import Vocabulary, refusal
+from queries.shown import html_table, text_table
 
 if TYPE_CHECKING:
     import pandas
@@ -43,15 +46,15 @@ class Statement:
     con : duckdb.DuckDBPyConnection
         Its own; a temporary view it reads is there already.
     text : str
-    names : tuple of str
-        Columns of the logical table, to name near ones of an unknown one.
+    known : Vocabulary
+        Names it may use, to name near ones of an unknown one.
     timeout_s : float
     """
 
     def __init__(
-        self, con: duckdb.DuckDBPyConnection, text: str, names: tuple[str, ...], timeout_s: float
+        self, con: duckdb.DuckDBPyConnection, text: str, known: Vocabulary, timeout_s: float
     ) -> None:
-        self._con, self._text, self._names, self._timeout_s = con, text, names, timeout_s
+        self._con, self._text, self._known, self._timeout_s = con, text, known, timeout_s
         self._is_fresh = False
 
     def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -60,7 +63,7 @@ class Statement:
             with limited(self._con, self._timeout_s):
                 self._con.execute(self._text)
         except duckdb.Error as error:
-            raise refusal(error, self._names) from None
+            raise refusal(error, self._known) from None
         self._is_fresh = True
         description = self._con.description or []
         return tuple(d[0] for d in description), tuple(str(d[1]) for d in description)
@@ -74,11 +77,24 @@ class Statement:
                     self.start()
                 self._is_fresh = False
             else:
+                if self._is_fresh:  # the open result stands in the way of another
+                    self._con.execute("SELECT 1").fetchall()
+                    self._is_fresh = False
                 source = self._con.sql(self._text)
             with limited(self._con, self._timeout_s):
                 return getattr(source, form)()
         except duckdb.Error as error:
-            raise refusal(error, self._names) from None
+            raise refusal(error, self._known) from None
+
+    def head(self, n: int) -> list[tuple[Any, ...]]:
+        """Return the first rows of a run of its own, which is given up after them."""
+        try:
+            self.start()
+            self._is_fresh = False
+            with limited(self._con, self._timeout_s):
+                return self._con.fetchmany(n)
+        except duckdb.Error as error:
+            raise refusal(error, self._known) from None
 
 
 class Result:
@@ -109,7 +125,9 @@ class Result:
         noise_sd: float | None,
         filled_share: float | None,
         dp: Mapping[str, Any] | None = None,
-        fetch: Callable[[Form], Any],
+        warnings: tuple[str, ...] = (),
+        may_look_up: bool = False,
+        statement: Statement,
     ) -> None:
         self.columns = columns
         self.types = types
@@ -117,20 +135,37 @@ class Result:
         self.noise_sd = noise_sd
         self.filled_share = filled_share
         self.dp: dict[str, Any] = dict(dp or {})
-        self._fetch = fetch
+        self._warnings = warnings
+        self._may_look_up = may_look_up
+        self._statement = statement
 
     @cached_property
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples of Python values."""
-        rows: list[tuple[Any, ...]] = self._fetch("fetchall")
+        rows: list[tuple[Any, ...]] = self._statement.fetch("fetchall")
         return rows
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Why what was asked means less than it seems; empty where there is nothing to say.
+
+        Where a condition chose synthetic rows to show, the answer is looked at: few of them are a look-up.
+        """
+        if not self._may_look_up:
+            return self._warnings
+        is_few = len(self.head(FEW + 1)) <= FEW
+        return (*self._warnings, LOOK_UP) if is_few else self._warnings
+
+    def head(self, n: int) -> list[tuple[Any, ...]]:
+        """Return the first rows, without holding the others in memory."""
+        return self.rows[:n] if "rows" in self.__dict__ else self._statement.head(n)
+
     def df(self) -> pandas.DataFrame:
         """Return a pandas DataFrame."""
-        frame: pandas.DataFrame = self._fetch("df")
+        frame: pandas.DataFrame = self._statement.fetch("df")
         return frame
 
     def arrow(self) -> Any:
@@ -138,27 +173,31 @@ class Result:
 
         Raises
         ------
-        QueryRefused
+        StoreError
             pyarrow is not installed.
         """
-        return self._fetch_with("pyarrow", "to_arrow_table")
+        return self._fetch_with("to_arrow_table", "pyarrow", extra="arrow")
 
     def pl(self) -> Any:
         """Return a polars DataFrame.
 
         Raises
         ------
-        QueryRefused
+        StoreError
             polars or pyarrow is not installed.
         """
-        return self._fetch_with("polars", "pl")
+        return self._fetch_with("pl", "polars", "pyarrow", extra="polars")
 
-    def _fetch_with(self, package: str, form: Form) -> Any:
-        try:
-            __import__(package)
-            return self._fetch(form)
-        except ImportError:
-            raise QueryRefused(f"this form of a result needs the package {package}") from None
+    def _fetch_with(self, form: Form, *packages: str, extra: str) -> Any:
+        for package in packages:
+            try:
+                importlib.import_module(package)
+            except ImportError:
+                raise StoreError(
+                    f".{'arrow' if form == 'to_arrow_table' else form}() needs {package}: "
+                    f"pip install 'tablepack[{extra}]'"
+                ) from None
+        return self._statement.fetch(form)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None, *, null: str = "") -> str:
         """Return the rows as CSV with a header; write them to a file too, where a path is given."""
@@ -180,6 +219,7 @@ class Result:
             "table": list(self.table) if self.table is not None else None,
             "noise_sd": self.noise_sd,
             "filled_share": self.filled_share,
+            "warnings": list(self.warnings),
         }
         text = json.dumps(answer, default=_plain, ensure_ascii=False, allow_nan=False)
         return _written(text + "\n", path)
@@ -227,30 +267,16 @@ class Result:
         return said
 
     def __repr__(self) -> str:
-        cells = [list(self.columns)]
-        cells += [["NULL" if v is None else str(v) for v in row] for row in self.rows[:N_SHOWN]]
-        widths = [max(len(row[j]) for row in cells) for j in range(len(self.columns))]
-        lines = [
-            "  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip()
-            for row in cells
-        ]
-        lines.insert(1, "  ".join("-" * w for w in widths))
-        return "\n".join([*lines, *self._more(), self.source])
+        return text_table(self.columns, self.rows[:N_SHOWN], self._said())
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(c)}</th>" for c in self.columns)
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{'' if v is None else html.escape(str(v))}</td>" for v in row)
-            + "</tr>"
-            for row in self.rows[:N_SHOWN]
-        )
-        notes = "<br>".join(html.escape(line) for line in [*self._more(), self.source])
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{notes}</p>"
+        return html_table(self.columns, self.rows[:N_SHOWN], below=self._said())
 
-    def _more(self) -> list[str]:
+    def _said(self) -> list[str]:
+        """Return what stands under the rows: how many more there are, the source, warnings."""
         hidden = len(self.rows) - N_SHOWN
-        return [f"... and {hidden:,} more rows"] if hidden > 0 else []
+        more = [f"... and {hidden:,} more rows"] if hidden > 0 else []
+        return [*more, self.source, *(f"Warning: {text}" for text in self.warnings)]
 
 
 def _finite(value: Any) -> Any:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
+from engine.card import GeneratorCard
 from engine.errors import NotAnswerable
 from engine.schema import ColumnSet, column_set
 
@@ -16,6 +18,42 @@ MAX_WIDTH = 4
 """Widest table that a spec can ask for in sticky mode so far."""
 N_NEAREST = 3
 """How many near tables a refusal names."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routing:
+    """How a statement would be answered.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+        Columns of the logical table that it reads.
+    table : ColumnSet or None
+        The released table that answers; None where it does not read the logical table.
+    card : GeneratorCard or None
+        That table's card.
+    warnings : tuple of str
+        Why what it asks means less than it seems.
+    """
+
+    columns: ColumnSet
+    table: ColumnSet | None
+    card: GeneratorCard | None
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        warned = [f"Warning: {text}" for text in self.warnings]
+        if self.table is None or self.card is None:
+            return "\n".join(["Reads no column of the logical table: run as it is.", *warned])
+        reads = ", ".join(self.columns) or "no column (any table answers)"
+        return "\n".join(
+            [
+                f"Reads {reads}.",
+                f"Answered from {', '.join(self.table)}.",
+                *warned,
+                *self.card.sentences(),
+            ]
+        )
 
 
 def route(
@@ -45,7 +83,7 @@ def route(
     covering = [t for t in tables if wanted.issubset(t)]
     if covering:
         return min(covering, key=lambda t: (len(t), tables[t], t))
-    raise _refusal(column_set(tuple(wanted)), tables, max_width)
+    raise uncovered(wanted, tables, max_width=max_width)
 
 
 def nearest(columns: ColumnSet, tables: Collection[ColumnSet]) -> tuple[ColumnSet, ...]:
@@ -61,24 +99,40 @@ def spec_entry(columns: ColumnSet) -> str:
     return f"[[tables]]\ncolumns = [{listed}]"
 
 
-def _refusal(
-    wanted: ColumnSet, tables: Mapping[ColumnSet, int], max_width: int | None
+def no_such_table(columns: ColumnSet, tables: Collection[ColumnSet]) -> NotAnswerable:
+    """Return the refusal of a table that was asked for by its very columns."""
+    near = nearest(columns, tables)
+    return NotAnswerable(
+        f"There is no table of {', '.join(columns) or 'no column'}. Nearest: "
+        f"{'; '.join(', '.join(t) for t in near) or 'none'}.\n{spec_entry(columns)}",
+        nearest=near,
+    )
+
+
+def uncovered(
+    columns: Collection[str],
+    tables: Collection[ColumnSet],
+    *,
+    max_width: int | None = MAX_WIDTH,
+    head: str = "",
 ) -> NotAnswerable:
-    """Return the refusal of a combination that no table covers."""
+    """Return the refusal of a combination that no table covers, after a head that says how it was asked for."""
+    wanted = column_set(tuple(columns))
     near = nearest(wanted, tables)
     best = max((frozenset(wanted) & frozenset(t) for t in near), key=len, default=frozenset())
     missing = tuple(c for c in wanted if c not in best)
     shown = "; ".join(", ".join(t) for t in near) or "none shares a column"
     if max_width is not None and len(wanted) > max_width:
         return NotAnswerable(
-            f"The statement reads {len(wanted)} columns, and tables have at most {max_width}: name fewer columns "
-            "(SELECT * and SUMMARIZE read all of them).\n"
+            f"{head}The statement reads {len(wanted)} columns, and tables have at most {max_width}: "
+            "name fewer columns (SELECT * and SUMMARIZE read all of them).\n"
             f"Nearest tables: {shown}.",
             missing=missing,
             nearest=near,
         )
+    said = f"No released table holds {', '.join(wanted)} together."
     return NotAnswerable(
-        f"No released table holds {', '.join(wanted)} together.\n"
+        f"{head}{said}\n"
         f"Nearest tables: {shown}.\n"
         f"To add it, put in the spec and build again:\n{spec_entry(wanted)}",
         missing=missing,

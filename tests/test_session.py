@@ -104,11 +104,14 @@ def test_position_and_alias_mean_the_logical_table(release):
 def test_a_column_that_no_plan_saw_is_an_error_not_a_blank(release, monkeypatch):
     from queries.columns import Reads
 
-    unseen = Reads(columns=("SEX",), is_logical=True)
-    monkeypatch.setattr(release, "_read", lambda text: unseen)
+    unseen = Reads(columns=("SEX",), is_logical=True, is_multi=True)
+    monkeypatch.setattr(release._answering, "read", lambda text, own: unseen)
     assert release.sql("SELECT AGE, SEX FROM data").table == ("AGE", "SEX")  # learnt when it is run
+    unseen = Reads(columns=("SEX",), is_logical=True)
+    with pytest.raises(QueryRefused, match="not in the table that answers: AGE"):
+        release.sql("SELECT AGE, SEX FROM data")
     blind = Reads(columns=(), is_logical=False)
-    monkeypatch.setattr(release, "_read", lambda text: blind)
+    monkeypatch.setattr(release._answering, "read", lambda text, own: blind)
     with pytest.raises(QueryRefused, match="not in the table that answers: AGE"):
         release.sql("SELECT AGE FROM data")
     with pytest.raises(QueryRefused, match="not in the table that answers: SEX"):
@@ -206,10 +209,12 @@ def test_forms_of_a_result(release, tmp_path):
 def test_forms_that_need_a_package(release, monkeypatch):
     result = release.sql("SELECT 1 AS a")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(QueryRefused, match="needs the package pyarrow"):
+    with pytest.raises(
+        StoreError, match=r"arrow\(\) needs pyarrow: pip install 'tablepack\[arrow\]'"
+    ):
         result.arrow()
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(QueryRefused, match="needs the package polars"):
+    with pytest.raises(StoreError, match=r"pl\(\) needs polars: pip install 'tablepack\[polars\]'"):
         result.pl()
 
 

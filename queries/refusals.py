@@ -1,0 +1,91 @@
+"""What a refused statement is told: DuckDB's error in, one of our own out, with the nearest thing that is allowed.
+
+An unknown column names near columns; an unknown table names the logical table, near tables and, where its name
+spells columns of the release, the spec entry that would add it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from engine.errors import NotAnswerable, QueryRefused
+from engine.schema import ColumnSet
+from engine.store_catalog import table_name
+from queries.router import uncovered
+
+_NOT_OURS = re.compile(r"\n\nLINE |\n\nPossible solutions|, due to the following Python")
+"""Where a message of DuckDB goes on with what helps nobody here."""
+_UNKNOWN_COLUMN = re.compile(
+    r'column "(.*?)" (?:in \w+ list )?not found|does not have a column named "(.*?)"\n',
+    re.IGNORECASE,
+)
+_UNKNOWN_TABLE = re.compile(r'Table with name "?(.*?)"? does not exist')
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vocabulary:
+    """The names that a statement may use.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns of the logical table.
+    logical_name : str
+    tables : tuple of ColumnSet
+        The released tables.
+    """
+
+    columns: tuple[str, ...]
+    logical_name: str = "data"
+    tables: tuple[ColumnSet, ...] = ()
+
+
+def refusal(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
+    """Return the refusal that a DuckDB error means, naming what is near where a name is unknown."""
+    text = _NOT_OURS.split(str(error))[0]
+    column = _UNKNOWN_COLUMN.search(text)
+    if column and known.columns:
+        return unknown_column(column[1] or column[2] or "", known.columns)
+    table = _UNKNOWN_TABLE.search(text)
+    if table and known.columns:
+        return _unknown_table(table[1], known)
+    if isinstance(error, duckdb.PermissionException | duckdb.IOException | duckdb.HTTPException):
+        return QueryRefused(f"The statement reaches outside the release: {text}")
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return QueryRefused(f"The statement needs more memory than a query may use: {text}")
+    return QueryRefused(text)
+
+
+def unknown_column(name: str, columns: Sequence[str]) -> NotAnswerable:
+    """Return the refusal of a column that the release does not have."""
+    near = near_names(name, columns)
+    hint = f"Near: {', '.join(near)}." if near else f"Columns: {', '.join(columns[:40])}."
+    return NotAnswerable(f"The release has no column {name!r}. {hint}", missing=(name,))
+
+
+def near_names(name: str, names: Collection[str]) -> list[str]:
+    """Return the names that look most like one, whatever the case."""
+    folded = {n.casefold(): n for n in names}
+    return [folded[n] for n in difflib.get_close_matches(name.casefold(), folded, n=4, cutoff=0.5)]
+
+
+def _unknown_table(name: str, known: Vocabulary) -> NotAnswerable:
+    """Return the refusal of a table that is neither the logical one nor released."""
+    folded = {c.casefold(): c for c in known.columns}
+    parts = [p.replace("%2E", ".").replace("%25", "%").casefold() for p in name.split(".")]
+    if all(part in folded for part in parts):
+        spelled = frozenset(folded[part] for part in parts)
+        if tuple(sorted(spelled)) not in known.tables:
+            return uncovered(spelled, known.tables, head=f"Table with name {name} does not exist: ")
+    near = near_names(name, [table_name(t) for t in known.tables])
+    hint = f" Released tables near that name: {', '.join(near)}." if near else ""
+    return NotAnswerable(
+        f"Table with name {name} does not exist. Ask over {known.logical_name}: the smallest released table "
+        f"that covers the columns answers.{hint}",
+        missing=(),
+    )
