@@ -25,7 +25,8 @@ from engine.schema import (
     literal,
     quoted,
 )
-from engine.store_schema import DP_NOTES, NOTES, create_ledger
+from engine.store_macros import column_comments, create_macros
+from engine.store_schema import DP_NOTES, NOTES, create_ledger, explain_dp
 
 KIND_WORDS = ("null", "negative", "value", "other")
 """What `catalog.codes.kind` says, by kind of value."""
@@ -170,6 +171,7 @@ def write_release(
     )
     if is_dp:
         create_ledger(con, ledger)
+        explain_dp(con)
     known = {name for (name,) in con.execute("SELECT name FROM catalog.columns").fetchall()}
     for position, column in enumerate(header.columns, 1):
         if column.name not in known:
@@ -179,8 +181,21 @@ def write_release(
     statements = [
         s for columns, i in done.items() for s in _view_statements(columns, i, order, is_dp=is_dp)
     ]
-    con.execute("; ".join(statements) or "SELECT 1")
+    statements += _column_comments(done, header.columns, is_dp=is_dp)
+    con.execute("; ".join(statements))
+    create_macros(con, mode=header.mode)
     con.execute("COMMIT")
+
+
+def _column_comments(
+    done: Mapping[ColumnSet, int], columns: Sequence[Column], *, is_dp: bool
+) -> list[str]:
+    """Return the comments on the columns of all tables and views."""
+    how = "it follows from other counts" if is_dp else "it was filled in without looking"
+    texts = ("Number of such synthetic rows.", f"That number was measured; else {how}.")
+    added = {names: tuple(zip(count_names(names), texts, strict=True)) for names in done}
+    places = {names: (table_name(names), physical_name(i)) for names, i in done.items()}
+    return column_comments(places, columns, added)
 
 
 def _view_statements(

@@ -129,6 +129,8 @@ NOTES = (
      "may differ by the rounding gap of the card."),
     ("joins", "Rows of two tables must not be joined: they are not about the same people. Use one table that "
      "has all the columns."),
+    ("macros", "At a SQL prompt these help: noise_interval, tables_with, values_of, label_of, card_of. What each does: "
+     "SELECT DISTINCT function_name, comment FROM duckdb_functions() WHERE NOT internal."),
 )  # fmt: skip
 """Topic and sentence."""
 DP_NOTES = (
@@ -143,6 +145,8 @@ DP_NOTES = (
     ("margins", "All tables are projections of the same rows: a margin has one value however many tables show it."),
     ("joins", "Rows of two tables must not be joined: their order says nothing. Use one table that has all the "
      "columns."),
+    ("macros", "At a SQL prompt these help: noise_interval, tables_with, values_of, label_of, card_of. What each does: "
+     "SELECT DISTINCT function_name, comment FROM duckdb_functions() WHERE NOT internal."),
 )  # fmt: skip
 """The same for a release of mode dp."""
 _LEDGER = (
@@ -162,6 +166,29 @@ _LEDGER = (
     ("budget", "DOUBLE", "Most epsilon that all entries together may cost, as it stood then."),
     ("budget_delta", "DOUBLE", "The delta that this epsilon is reckoned at."),
 )
+
+
+_DP_COMMENTS = {
+    "tables.cells_released": "Combinations of levels (values, or public groups of values) that were measured; 0: "
+    "no measured margin has all columns of the table.",
+    "tables.noise_sd": "Largest standard deviation of the noise of a combination of levels, or of the margins that a "
+    "modelled table follows from, in rows.",
+    "tables.suppressed_share": "Share of rows whose own combination of values was not measured: it follows from "
+    "narrower margins, or values were drawn inside a group.",
+    "tables.cells_per_entity": "Measured combinations of levels over rows.",
+    "cells.n": "Number of synthetic rows.",
+    "cells.noise_sd": "Standard deviation of the noise of such a combination, in rows.",
+    "cells.measured": "True: a combination of single values. False: a group of values is in it.",
+}
+"""What columns mean in mode dp, where it is not what they mean otherwise."""
+_DP_CELLS = "What was measured: one row a combination of levels that has synthetic rows, of tables inside a margin."
+
+
+def explain_dp(con: duckdb.DuckDBPyConnection) -> None:
+    """Put the comments of mode dp in place of those that do not hold there, in the running transaction."""
+    for column, text in _DP_COMMENTS.items():
+        con.execute(f"COMMENT ON COLUMN catalog.{column} IS {literal(text)}")
+    con.execute(f"COMMENT ON VIEW catalog.cells IS {literal(_DP_CELLS)}")
 
 
 def create_ledger(con: duckdb.DuckDBPyConnection, entries: Sequence[Mapping[str, Any]]) -> None:

@@ -1,0 +1,128 @@
+"""Macros and column comments with which a bare shell can ask the file what it would ask `tablepack`.
+
+Takes the mode and the columns of a release and writes macros into its schema main, and a comment on every column
+of every table and view. Invariant: macros hold no number but a factor and the largest `catalog.tables.noise_sd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import duckdb
+
+from engine.schema import Column, ColumnSet, literal, quoted
+
+NORMAL_95, LAPLACE_95 = 1.96, 2.12
+"""Half width of the middle 95 % in standard deviations; the second is wider, and serves all noise of mode dp."""
+_MEASURED = "CASE WHEN cells_released > 0 THEN noise_sd END"
+_OF_TABLE = (
+    f"CASE WHEN of_table IN (SELECT name FROM catalog.tables) THEN "
+    f"(SELECT {_MEASURED} FROM catalog.tables WHERE name = of_table) "
+    "ELSE error('there is no table of that name; names are in catalog.tables') END"
+)
+COMMENTS = {
+    "noise_interval": "The 95 % noise interval of one measured count: {low, high}. noise_interval(n): by the largest "
+    "noise of any table; noise_interval(n, 'age.sex'): by that of the table n was read from (catalog.tables.name); "
+    "noise_interval(n, 'age.sex', k): n is the sum of k counts of it. It tells of the noise only: not of groups too "
+    "small to be measured (measured is false in schema tables, see catalog.cells), nor of how the source was "
+    "sampled. NULL: no count of that table was measured.",
+    "label_of": "Label of a value, or the value itself: label_of('sex', sex).",
+    "tables_with": "Tables that hold all of some columns, the one to ask first: FROM tables_with(['age', 'sex']).",
+    "values_of": "Released values of a column in order, with labels and numbers of rows: FROM values_of('age').",
+    "card_of": "The generator card of a table: FROM card_of('age.sex').",
+}
+"""Every macro, and what it does."""
+_SCALAR = ("noise_interval", "label_of")
+_CARD_COLUMNS = (
+    "table_id",
+    "name",
+    "rows",
+    "cells_released",
+    "noise_sd",
+    "suppressed_share",
+    "rounding_gap",
+    "cells_per_entity",
+    "card",
+)
+
+
+def create_macros(con: duckdb.DuckDBPyConnection, *, mode: str) -> None:
+    """Create the macros of a release whose tables are all there, in the running transaction."""
+    largest = con.execute(f"SELECT max({_MEASURED}) FROM catalog.tables").fetchall()[0][0]
+    factor = LAPLACE_95 if mode == "dp" else NORMAL_95
+    statements = [
+        "CREATE MACRO main.noise_interval(n) AS "
+        f"{_around(f'{factor} * {_number(largest)}')}, "
+        f"(n, of_table) AS {_around(f'{factor} * {_OF_TABLE}')}, "
+        f"(n, of_table, counts) AS {_around(f'{factor} * sqrt(counts) * {_OF_TABLE}')}",
+        "CREATE MACRO main.label_of(of_column, of_value) AS coalesce((SELECT any_value(c.label) FROM "
+        "catalog.codes AS c WHERE c.column_name = of_column AND c.value = CAST(of_value AS VARCHAR)), "
+        "CAST(of_value AS VARCHAR))",
+        "CREATE MACRO main.tables_with(wanted) AS TABLE SELECT t.name, t.columns, t.physical, t.rows, t.noise_sd, "
+        "t.suppressed_share FROM catalog.tables AS t WHERE list_has_all(t.columns, wanted) "
+        "ORDER BY t.width, t.cells, t.columns",
+        "CREATE MACRO main.values_of(of_column) AS TABLE SELECT c.value, c.label, c.kind, c.measured, c.n "
+        "FROM catalog.codes AS c WHERE c.column_name = of_column ORDER BY c.position",
+        "CREATE MACRO main.card_of(of_table) AS TABLE SELECT c.* FROM catalog.cards AS c WHERE c.name = of_table",
+        *(
+            f"COMMENT ON MACRO {'' if name in _SCALAR else 'TABLE '}main.{name} IS {literal(text)}"
+            for name, text in COMMENTS.items()
+        ),
+    ]  # fmt: skip
+    con.execute("; ".join(statements))
+
+
+def _around(width: str) -> str:
+    """Return SQL for the whole numbers around n, at least 0."""
+    half = f"CAST(ceil({width}) AS BIGINT)"
+    return (
+        f"CASE WHEN n IS NOT NULL AND {half} IS NOT NULL THEN struct_pack(low := greatest(CAST(n AS BIGINT) - {half}, "
+        f"0), high := CAST(n AS BIGINT) + {half}) END"
+    )
+
+
+def _number(value: float | None) -> str:
+    """Return SQL for a number that may be missing."""
+    return "CAST(NULL AS DOUBLE)" if value is None else f"CAST({value!r} AS DOUBLE)"
+
+
+def column_comments(
+    done: Mapping[ColumnSet, tuple[str, str]],
+    columns: Iterable[Column],
+    added: Mapping[ColumnSet, tuple[tuple[str, str], ...]],
+) -> list[str]:
+    """Return the statements that explain the columns of the released tables, and of the views of the catalogue.
+
+    Parameters
+    ----------
+    done : mapping of ColumnSet to (str, str)
+        Names of a table's view in schema main and of its table in schema tables.
+    columns : iterable of Column
+        The columns of the source.
+    added : mapping of ColumnSet to pairs of str
+        Names of the columns that a table in schema tables adds, with what they are.
+    """
+    known = {c.name: _described(c) for c in columns}
+    out = []
+    for names, (view, physical) in done.items():
+        for place in (f"main.{quoted(view)}", f"tables.{quoted(physical)}"):
+            out += [f"COMMENT ON COLUMN {place}.{quoted(c)} IS {literal(known[c])}" for c in names]
+        out += [
+            f"COMMENT ON COLUMN tables.{quoted(physical)}.{quoted(c)} IS {literal(text)}"
+            for c, text in added[names]
+        ]
+    out += [
+        f"COMMENT ON COLUMN catalog.cards.{c} IS {literal(f'See catalog.tables.{c}.')}"
+        for c in _CARD_COLUMNS
+    ]
+    out += [
+        f"COMMENT ON COLUMN catalog.cells.{c} IS {literal(f'See catalog.tables.{c}.')}"
+        for c in ("table_id", "name", "columns")
+    ]
+    return out
+
+
+def _described(column: Column) -> str:
+    """What a column is, in a sentence."""
+    label = column.label or f"Column {column.name} of the source"
+    return f"{label}. Its released values: FROM values_of({literal(column.name)})."

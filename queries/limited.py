@@ -1,0 +1,264 @@
+"""Statements of strangers, run in processes of their own that the operating system holds within limits.
+
+A release and limits in; an object whose `sql()` answers like `Release.sql`, in rows. What fills its memory, runs on
+after its time or crashes is ended with its process and refused; the next statement has a fresh one. The answer is
+read as plain values only, so that a process that was taken over cannot reach further than a wrong answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import select
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from engine import errors
+from engine.errors import NotAnswerable, QueryRefused, StoreError, TablepackError
+from engine.schema import ColumnSet
+from queries.sandbox import ProcessLimits, plain_loads, write_frame
+
+GRACE_S = 3.0
+"""Seconds beyond a statement's own after which its process is ended."""
+_START_S = 60.0
+_MORE = 2**20  # bytes of a frame beside the answer in it
+_KEPT_ENVIRONMENT = ("LANG", "LC_ALL", "TZ", "SYSTEMROOT")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What a statement returned, as `queries.result.Result` has it.
+
+    Attributes
+    ----------
+    columns, types : tuple of str
+    rows : list of tuple
+        At most one more than the limit: then there were more.
+    table : ColumnSet or None
+    noise_sd, filled_share : float or None
+    source : str
+    warnings : tuple of str
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    table: ColumnSet | None
+    noise_sd: float | None
+    filled_share: float | None
+    source: str
+    warnings: tuple[str, ...]
+
+    def head(self, n: int) -> list[tuple[Any, ...]]:
+        """Return the first rows."""
+        return self.rows[:n]
+
+
+class _Worker:
+    """One process; made anew by its owner when it has failed."""
+
+    def __init__(self, path: Path, limits: ProcessLimits) -> None:
+        self._limits = limits
+        self._child = _started()
+        try:
+            said = self._exchange({"path": str(path.resolve()), "limits": asdict(limits)}, _START_S)
+            if said is None or said[0] not in ("open", "refused"):
+                raise StoreError("the process for statements did not start")
+            if said[0] == "refused":
+                raise _raised(said)
+        except BaseException:
+            self.close()
+            raise
+        self.content_hash: str = said[1]
+
+    def ask(self, text: str, how: dict[str, bool]) -> Answer | TablepackError | None:
+        """Return the answer or the refusal; None where the process has failed."""
+        said = self._exchange({"sql": text, "how": how}, self._limits.seconds + GRACE_S)
+        if said is None or said[0] not in ("answer", "refused"):
+            return None
+        return Answer(**plain_loads(said[1])) if said[0] == "answer" else _raised(said)
+
+    def _exchange(self, request: dict[str, Any], seconds: float) -> tuple[Any, ...] | None:
+        """Send a request and read what comes back in time; None where nothing whole does."""
+        until = time.monotonic() + seconds
+        try:
+            write_frame(self._child.stdin, json.dumps(request).encode())  # type: ignore[arg-type]
+        except (BrokenPipeError, ValueError):
+            return None
+        head = self._read(8, until)
+        size = int.from_bytes(head or b"", "little")
+        if head is None or size > self._limits.answer_mb * 2**20 + _MORE:
+            return None
+        raw = self._read(size, until)
+        try:
+            return None if raw is None else tuple(plain_loads(raw))
+        except Exception:  # noqa: BLE001  # whatever it was: not an answer
+            return None
+
+    def _read(self, size: int, until: float) -> bytes | None:
+        """Read so many bytes; None where the time is up or the pipe has closed."""
+        pipe = self._child.stdout.fileno()  # type: ignore[union-attr]
+        parts: list[bytes] = []
+        left = size
+        while left:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
+            part = os.read(pipe, min(left, 2**20)) if ready else b""
+            if not part:
+                return None
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """End the process."""
+        self._child.kill()
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    pass
+
+
+class LimitedProcesses:
+    """Processes that answer statements over one release; a context manager. Make them with `limited_processes`.
+
+    Attributes
+    ----------
+    path : Path
+    limits : ProcessLimits
+    content_hash : str
+        Of the release; one that was replaced since is not asked.
+    """
+
+    def __init__(self, path: Path, limits: ProcessLimits, n: int) -> None:
+        self.path, self.limits = path, limits
+        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        first = _Worker(path, limits)
+        self.content_hash = first.content_hash
+        for _ in range(n - 1):
+            self._idle.put(None)  # started when it is needed
+        self._idle.put(first)
+        self._n = n
+
+    def sql(self, text: str, **how: bool) -> Answer:
+        """Answer one statement as `Release.sql` does; waits where all processes are busy.
+
+        Raises
+        ------
+        QueryRefused, NotAnswerable
+            As `Release.sql`; or it took too long, too much memory, or its answer is too large.
+        StoreError
+            The release was replaced since it was opened, or no process can be started.
+        """
+        worker = self._idle.get()
+        said: Answer | TablepackError | None = None
+        begun = time.monotonic()
+        try:
+            worker = worker or self._fresh()
+            said = worker.ask(text, how)
+        finally:
+            if worker is not None and (said is None or _is_spent(said)):
+                worker.close()
+                worker = None
+            self._idle.put(worker)
+        if isinstance(said, Answer):
+            return said
+        if said is not None:
+            raise said
+        if time.monotonic() - begun >= self.limits.seconds:
+            raise QueryRefused(f"The statement was stopped after {self.limits.seconds:g} seconds")
+        raise QueryRefused(
+            "The statement needs more memory than a query may use, or broke the process that ran it"
+        )
+
+    def _fresh(self) -> _Worker:
+        """Start a process over the same release."""
+        worker = _Worker(self.path, self.limits)
+        if worker.content_hash != self.content_hash:
+            worker.close()
+            raise StoreError(f"{self.path}: was replaced since it was opened; open it again")
+        return worker
+
+    def close(self) -> None:
+        """End all processes, once their statements are done."""
+        for _ in range(self._n):
+            worker = self._idle.get()
+            if worker is not None:
+                worker.close()
+        self._n = 0
+
+    def __enter__(self) -> LimitedProcesses:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def limited_processes(
+    path: str | os.PathLike[str], *, limits: ProcessLimits | None = None, n: int = 2
+) -> LimitedProcesses:
+    """Open a release for statements of strangers.
+
+    Parameters
+    ----------
+    path : path-like
+    limits : ProcessLimits or None
+    n : int
+        Processes: statements that run at the same time.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        As `queries.session.open_release`; or the system has no such limits (Windows).
+    """
+    if sys.platform == "win32":
+        raise StoreError("statements cannot be limited on this system: use Linux or macOS")
+    return LimitedProcesses(Path(path), limits or ProcessLimits(), n)
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """Start the process, with no environment but what Python needs."""
+    environment = {k: v for k, v in os.environ.items() if k in _KEPT_ENVIRONMENT}
+    environment["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in sys.path)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "queries.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd="/",
+            process_group=0,
+        )
+    except OSError as error:
+        raise StoreError(
+            f"the process for statements cannot be started ({error.strerror})"
+        ) from None
+
+
+def _is_spent(said: Answer | TablepackError) -> bool:
+    """Whether memory ran out: what is left of it may be too little for the next statement."""
+    return isinstance(said, QueryRefused) and "more memory" in str(said)
+
+
+def _raised(said: tuple[Any, ...]) -> TablepackError:
+    """Return the error that a refusal tells of."""
+    _, name, message, missing, nearest = said
+    if name == "NotAnswerable":
+        return NotAnswerable(message, missing=tuple(missing), nearest=tuple(nearest))
+    known = getattr(errors, str(name), None)
+    is_ours = isinstance(known, type) and issubclass(known, TablepackError)
+    return known(message) if is_ours and known is not None else QueryRefused(message)
