@@ -29,6 +29,10 @@ STAGES = {
     "planning": "measuring tables",
     "people": "simulating people",
     "exporting": "exporting tables",
+    "tabulating": "tabulating",
+    "writing tables": "writing tables",
+    "writing the workbook": "writing the workbook",
+    "writing pages": "writing pages",
     "writing the report": "drawing and writing the report",
     "done": "done",
 }

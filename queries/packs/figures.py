@@ -1,0 +1,279 @@
+"""Figures of one table of a pack: blocks of tabulations put together on the codes of its dimensions.
+
+Takes a release and which codes a table shows; gives places, values, intervals and statuses. Every figure comes from
+`queries.uncertainty.tabulate`, except in tables with too many combinations to list them all: there only what was
+measured is listed. A block is one call: some dimensions over all their values, others held at a group or at the total.
+Invariant: a combination that nothing is released of has status "not released" and no value, whatever the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from engine.schema import ColumnSet, FloatArray, column_set, quoted
+from engine.store_catalog import count_names, table_name
+from queries.estimates import Measure, Tabulation
+from queries.figures import LOW, RELIABLE
+from queries.packs.model import NOT_RELEASED, STATUSES, Dimension
+from queries.session import Release
+from queries.uncertainty import tabulate
+
+_OF_BOTH = (
+    "Percentages are figures over their total; the interval holds every percentage that the intervals of both "
+    "allow."
+)
+ALL = -1
+"""A dimension of a block over all its values; otherwise the place of its group, or 0: the total."""
+Z = 1.959963984540054
+"""Standard deviations on either side that hold 95 % of a normal noise."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """Rows of a table; see `queries.packs.model.PackTable` for the arrays."""
+
+    index: npt.NDArray[np.int32]
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    status: npt.NDArray[np.uint8]
+    answered: ColumnSet
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What a table asks: everything of a tabulation but its columns.
+
+    Attributes
+    ----------
+    measure : str
+    of : str or None
+    quantile : float
+    where : dict
+        Columns and the values they are held at, for the whole table.
+    over : tuple of int
+        Dimensions whose totals percentages are taken of; empty: no percentages.
+    """
+
+    measure: Measure = "count"
+    of: str | None = None
+    quantile: float = 0.5
+    where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    over: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Block:
+    """Figures of one block, an axis a dimension; one that is held has length 1."""
+
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    status: npt.NDArray[np.uint8]
+    answered: ColumnSet
+    words: str
+
+
+def whole_figures(
+    release: Release,
+    dimensions: Sequence[Dimension],
+    shown: Sequence[Sequence[int]],
+    question: Question,
+) -> Figures:
+    """Return the figures of all combinations of the codes shown, in order.
+
+    Parameters
+    ----------
+    release : Release
+    dimensions : sequence of Dimension
+    shown : sequence of sequence of int
+        Per dimension, ALL for its values, and places of groups and the total.
+    question : Question
+    """
+    cache: dict[tuple[int, ...], _Block] = {}
+
+    def block(held: tuple[int, ...]) -> _Block:
+        if held not in cache:
+            cache[held] = _block(release, dimensions, held, question)
+        return cache[held]
+
+    parts = []
+    for held in itertools.product(*shown):
+        found = block(held)
+        if question.over:
+            whole = tuple(0 if j in question.over else h for j, h in enumerate(held))
+            found = _percent(found, block(whole), is_all=whole == held)
+        parts.append((_places(dimensions, held), found))
+    index = np.concatenate([places for places, _ in parts])
+    order = np.lexsort(index.T[::-1])
+    widest = max((b for _, b in parts), key=lambda b: (len(b.answered), b.answered))
+
+    def joined(name: Literal["value", "low", "high", "status"]) -> npt.NDArray[Any]:
+        whole: npt.NDArray[Any] = np.concatenate([getattr(b, name).ravel() for _, b in parts])
+        return whole[order]
+
+    return Figures(
+        index=index[order],
+        value=joined("value"),
+        low=joined("low"),
+        high=joined("high"),
+        status=joined("status"),
+        answered=widest.answered,
+        words=widest.words,
+    )
+
+
+def _places(dimensions: Sequence[Dimension], held: Sequence[int]) -> npt.NDArray[np.int32]:
+    """Places of all rows of a block, one column a dimension."""
+    axes = [
+        np.array(d.places("value", "blank") if h == ALL else [h], dtype=np.int32)
+        for d, h in zip(dimensions, held, strict=True)
+    ]
+    grids = np.meshgrid(*axes, indexing="ij")
+    return np.stack([g.ravel() for g in grids], axis=1)
+
+
+def _block(
+    release: Release,
+    dimensions: Sequence[Dimension],
+    held: Sequence[int],
+    question: Question,
+) -> _Block:
+    """Ask for one block and lay it out."""
+    free = [d for d, h in zip(dimensions, held, strict=True) if h == ALL]
+    where: dict[str, Any] = dict(question.where)
+    for d, h in zip(dimensions, held, strict=True):
+        if h > 0:
+            group = d.items[h]
+            where[d.name] = group.limits or [d.items[m].value for m in group.members]
+    found = tabulate(
+        release,
+        [d.name for d in free],
+        where=where,
+        measure=question.measure,
+        of=question.of,
+        quantile=question.quantile,
+    )
+    return _laid_out(found, free, [h == ALL for h in held])
+
+
+def _laid_out(found: Tabulation, free: Sequence[Dimension], is_free: Sequence[bool]) -> _Block:
+    """A tabulation on the grid of its dimensions; what it does not list is not released."""
+    listed = [d.places("value", "blank") for d in free]
+    axes = [{p: i for i, p in enumerate(places)} for places in listed]
+    sizes = [len(places) for places in listed]
+    flat = np.zeros(len(found), dtype=np.int64)
+    for j, (d, axis) in enumerate(zip(free, axes, strict=True)):
+        of_value = {v: axis[p] for v, p in d.place_of_value.items()}
+        flat = flat * sizes[j] + np.fromiter(
+            (of_value[key[j]] for key in found.keys), dtype=np.int64, count=len(found)
+        )
+    n = int(np.prod(sizes, dtype=np.int64))
+    number = {status: i for i, status in enumerate(STATUSES)}
+    status = np.full(n, NOT_RELEASED, dtype=np.uint8)
+    status[flat] = [number[s] for s in found.status]
+    shape = tuple(sizes[sum(is_free[:j])] if free_ else 1 for j, free_ in enumerate(is_free))
+
+    def laid(figures: FloatArray) -> FloatArray:
+        out = np.full(n, np.nan)
+        out[flat] = figures
+        return out.reshape(shape)
+
+    return _Block(
+        value=laid(found.value),
+        low=laid(found.low),
+        high=laid(found.high),
+        status=status.reshape(shape),
+        answered=found.table,
+        words=found.words,
+    )
+
+
+def _percent(part: _Block, whole: _Block, *, is_all: bool) -> _Block:
+    """Shares in percent; the interval holds every ratio of figures inside both intervals."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = 100 * part.value / whole.value
+        low = 100 * part.low / np.maximum(whole.high, part.low)
+        high = np.minimum(100 * part.high / np.maximum(whole.low, 0), 100)
+    is_known = (
+        (part.status != NOT_RELEASED)
+        & (np.broadcast_to(whole.status, part.status.shape) != NOT_RELEASED)
+        & (whole.value > 0)
+    )
+    if is_all:  # a total of itself: 100, without noise
+        low, high = value, value
+    return _Block(
+        value=np.where(is_known, value, np.nan),
+        low=np.where(is_known, np.fmin(low, value), np.nan),
+        high=np.where(is_known, np.fmax(high, value), np.nan),
+        status=np.where(is_known, part.status, NOT_RELEASED).astype(np.uint8),
+        answered=part.answered,
+        words=f"{part.words} {_OF_BOTH}",
+    )
+
+
+def listed_figures(
+    release: Release, con: duckdb.DuckDBPyConnection, dimensions: Sequence[Dimension]
+) -> Figures:
+    """Return what was measured of a table with too many combinations to list them all.
+
+    Parameters
+    ----------
+    release : Release
+    con : duckdb.DuckDBPyConnection
+        With the release in use.
+    dimensions : sequence of Dimension
+        Of exactly the columns of a released table.
+    """
+    columns = column_set(tuple(d.name for d in dimensions))
+    card = release.card(*columns)
+    ((physical,),) = con.execute(
+        "SELECT physical FROM catalog.tables WHERE name = ?", [table_name(columns)]
+    ).fetchall()
+    n, measured = (quoted(c) for c in count_names(columns))
+    listed = ", ".join(quoted(d.name) for d in dimensions)
+    rows = con.sql(
+        f"SELECT {listed}, {n} AS n FROM tables.{physical} WHERE {measured}"
+    ).to_arrow_table()
+    index = np.empty((rows.num_rows, len(dimensions)), dtype=np.int32)
+    for j, d in enumerate(dimensions):
+        index[:, j] = _coded(rows.column(j), d)
+    order = np.lexsort(index.T[::-1])
+    value = rows.column(len(dimensions)).to_numpy().astype(np.float64)[order]
+    half = np.ceil(Z * card.noise_sd)
+    low, high = np.maximum(value - half, 0), value + half
+    status = np.where((high - low) / 2 <= RELIABLE * value, 0, STATUSES.index("unreliable"))
+    status = np.where(value <= LOW * card.noise_sd, STATUSES.index("low"), status)
+    return Figures(
+        index=index[order],
+        value=value,
+        low=low,
+        high=high,
+        status=status.astype(np.uint8),
+        answered=columns,
+        words=(
+            "Only combinations that were measured are listed; about all others nothing is told. Noise of sd "
+            f"{card.noise_sd:.2f} people a figure; the interval is that noise's."
+        ),
+    )
+
+
+def _coded(column: Any, dimension: Dimension) -> npt.NDArray[np.int32]:
+    """Places of an Arrow column's values."""
+    coded = column.combine_chunks().dictionary_encode()
+    known = [dimension.place_of_value[v] for v in coded.dictionary.to_pylist()]
+    if coded.null_count:
+        known.append(dimension.place_of_value[None])
+        filled = coded.indices.fill_null(len(known) - 1)
+    else:
+        filled = coded.indices
+    places: npt.NDArray[np.int32] = np.array(known, dtype=np.int32)[filled.to_numpy()]
+    return places

@@ -1,0 +1,184 @@
+"""The nouns of a pack: dimensions with their code lists, tables of figures, and who publishes them.
+
+One model, many writers: each writer takes a `Pack` or a `PackTable` and gives a file. All are frozen; arrays inside are
+never written to after construction. Texts are tuples with one string a language of the pack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.card import GeneratorCard
+from engine.schema import ColumnSet, FloatArray
+from queries.estimates import Status
+from queries.packs.pack_spec import PackInfo
+
+Texts = tuple[str, ...]
+ItemKind = Literal["total", "group", "value", "blank"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+"""A table's `status` array holds places in this list."""
+NOT_RELEASED = STATUSES.index("not released")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One code of a dimension.
+
+    Attributes
+    ----------
+    code : str
+        As CSV files show it: the released value as text, `_T` for the total, `_X` for a blank of the source.
+    key : str
+        The same, as an SDMX identifier.
+    labels : Texts
+    kind : str
+        total, group (a subtotal or an area that holds others), value, or blank.
+    parent : int
+        Place of the item that it is part of; -1: none.
+    depth : int
+        How deep it is nested.
+    value : object
+        The typed value; None for all but values.
+    members : tuple of int
+        Places of the values that a group sums.
+    limits : tuple or None
+        The range of a group that is one.
+    """
+
+    code: str
+    key: str
+    labels: Texts
+    kind: ItemKind
+    parent: int = -1
+    depth: int = 0
+    value: Any = None
+    members: tuple[int, ...] = ()
+    limits: tuple[Any, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dimension:
+    """A column with all codes that tables of the pack may show, each after the one it is part of."""
+
+    name: str
+    key: str
+    labels: Texts
+    items: tuple[Item, ...]
+
+    def places(self, *kinds: ItemKind) -> list[int]:
+        """Places of the items of some kinds."""
+        return [i for i, item in enumerate(self.items) if item.kind in kinds]
+
+    @cached_property
+    def place_of_value(self) -> dict[Any, int]:
+        """Place of each typed value; None is a blank."""
+        return {it.value: i for i, it in enumerate(self.items) if it.kind in ("value", "blank")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackTable:
+    """One table: a figure, its noise interval and its status for combinations of codes.
+
+    Attributes
+    ----------
+    id : str
+    titles, units : Texts
+    dimensions : tuple of Dimension
+    index : ndarray of int32, shape (n_rows, n_dimensions)
+        Place of each row's code in its dimension.
+    value, low, high : ndarray of float64
+        NaN where nothing is released.
+    status : ndarray of uint8
+        Places in `STATUSES`.
+    stub, heading : tuple of int
+        Dimensions that a cross table shows down and across; no heading: a long table.
+    measure : str
+    is_whole : bool
+        Values are whole numbers.
+    is_listed : bool
+        Only released combinations are listed: there are too many to list all.
+    answered : ColumnSet
+        The widest released table the figures come from.
+    footnotes : tuple of Texts
+    words : str
+        How sure the figures are, and where they are from.
+    """
+
+    id: str
+    titles: Texts
+    units: Texts
+    dimensions: tuple[Dimension, ...]
+    index: npt.NDArray[np.int32]
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    status: npt.NDArray[np.uint8]
+    stub: tuple[int, ...]
+    heading: tuple[int, ...]
+    measure: str
+    is_whole: bool
+    is_listed: bool
+    answered: ColumnSet
+    footnotes: tuple[Texts, ...]
+    words: str
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @cached_property
+    def used(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """Places that occur, per dimension, in order."""
+        return tuple(np.unique(self.index[:, j]) for j in range(len(self.dimensions)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of codes that occur, per dimension."""
+        return tuple(len(u) for u in self.used)
+
+    @property
+    def is_cube(self) -> bool:
+        """Whether every combination of its codes has a row, in order."""
+        return len(self) == int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pack:
+    """A pack: its tables, and what all of them share.
+
+    Attributes
+    ----------
+    info : PackInfo
+    languages : tuple of str
+    titles, descriptions : Texts
+    dimensions : dict of str to Dimension
+        By column name.
+    tables : tuple of PackTable
+    cards : dict of ColumnSet to GeneratorCard
+        Of the tables that answered.
+    footnotes : tuple of Texts
+        Of the whole pack.
+    notes : tuple of str
+        Of the release: how to read it.
+    words : dict of str to Texts
+        Words of the pages, in each language.
+    release : dict of str to str
+        title, vintage, mode, key_id, engine_version, content_hash, file.
+    """
+
+    info: PackInfo
+    languages: tuple[str, ...]
+    titles: Texts
+    descriptions: Texts
+    dimensions: Mapping[str, Dimension]
+    tables: tuple[PackTable, ...]
+    cards: Mapping[ColumnSet, GeneratorCard]
+    footnotes: tuple[Texts, ...]
+    notes: tuple[str, ...]
+    words: Mapping[str, Texts]
+    release: Mapping[str, str]

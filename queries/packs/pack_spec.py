@@ -1,0 +1,189 @@
+"""What `pack.toml` says: who publishes, in which languages, which tables, how areas nest.
+
+Takes a TOML file; gives a checked `PackSpec`. Invariants: unknown keys are refused, and every mistake is named at once.
+Texts are a string, or a table of one string a language. Whether columns and values exist is checked against the
+release, in `queries.packs.dimensions`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from engine.errors import SpecError
+
+Text = str | dict[str, str]
+LANGUAGE = r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$"
+INCLUDED = (".html", ".htm", ".pdf", ".md", ".txt", ".csv", ".json", ".png", ".svg")
+"""Endings of files that `include` may name: documents, never a key or a database."""
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class PackInfo(_Strict):
+    """Who publishes what: section [pack]."""
+
+    title: Text = ""
+    description: Text = ""
+    publisher: str = ""
+    publisher_url: str = ""
+    licence: str = ""
+    licence_url: str = ""
+    contact: str = ""
+    email: str = ""
+    identifier: str = "urn:tablepack"
+    version: str = "1.0"
+    issued: datetime.date | None = None
+    keywords: list[str] = []
+    languages: list[str] = pydantic.Field(default=["en"], min_length=1)
+    unit: Text = "people"
+    include: list[str] = []
+    max_width: int = pydantic.Field(default=3, ge=1, le=24)
+    max_cells: int = pydantic.Field(default=20_000, ge=1, le=2_000_000)
+    workbook_rows: int = pydantic.Field(default=10_000, ge=0, le=50_000)
+
+    @pydantic.field_validator("languages")
+    @classmethod
+    def _are_languages(cls, value: list[str]) -> list[str]:
+        bad = [v for v in value if not re.match(LANGUAGE, v)]
+        if bad or len(set(value)) != len(value):
+            raise ValueError("languages are codes such as 'en', each named once")
+        return value
+
+
+class GroupSpec(_Strict):
+    """A subtotal of a column: some of its values, or a range of them."""
+
+    code: str = pydantic.Field(min_length=1)
+    label: Text = ""
+    values: list[str] = []
+    range: tuple[float, float] | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _one_of_two(self) -> GroupSpec:
+        if bool(self.values) == (self.range is not None):
+            raise ValueError("a group has either values or a range")
+        if self.range is not None and self.range[0] > self.range[1]:
+            raise ValueError("a range is [low, high], both included")
+        return self
+
+
+class ColumnSpec(_Strict):
+    """Section [columns.NAME]: labels, subtotals, and what areas lie in."""
+
+    label: Text = ""
+    values: dict[str, Text] = {}
+    groups: list[GroupSpec] = []
+    parents: str | dict[str, list[str]] | list[str | dict[str, list[str]]] = ""
+    parent_labels: dict[str, Text] = {}
+
+    @property
+    def levels(self) -> list[str | dict[str, list[str]]]:
+        """What areas lie in, lowest first: columns of the release, or codes with what lies in them."""
+        given = self.parents if isinstance(self.parents, list) else [self.parents]
+        return [level for level in given if level]
+
+
+class TableSpec(_Strict):
+    """One [[tables]] entry."""
+
+    id: str = pydantic.Field(default="", pattern=r"^([A-Za-z][A-Za-z0-9_.-]*)?$", max_length=24)
+    title: Text = ""
+    columns: list[str] = []
+    rows: list[str] = []
+    cols: list[str] = []
+    measure: Literal["count", "sum", "mean", "median", "quantile"] = "count"
+    of: str | None = None
+    quantile: float = pydantic.Field(default=0.5, ge=0, le=1)
+    percent: Literal["", "total", "row", "column"] = ""
+    totals: list[str] = []
+    subtotals: list[str] = []
+    only_groups: list[str] = []
+    where: dict[str, list[Any]] = {}
+    unit: Text = ""
+    footnotes: list[Text] = []
+
+    @pydantic.model_validator(mode="after")
+    def _is_sound(self) -> TableSpec:
+        names = self.names
+        if not names:
+            raise ValueError("a table has columns, or rows and cols")
+        if self.columns and (self.rows or self.cols):
+            raise ValueError("a table has either columns or rows and cols")
+        if len(set(names)) != len(names):
+            raise ValueError("a column is named once a table")
+        for what in ("totals", "subtotals", "only_groups"):
+            extra = [c for c in getattr(self, what) if c not in names]
+            if extra:
+                raise ValueError(f"{what}: {extra[0]!r} is no column of the table")
+        if (self.of is None) != (self.measure == "count"):
+            raise ValueError("every measure but count is of a column: of = ...")
+        if self.percent and self.measure not in ("count", "sum"):
+            raise ValueError("percentages are of counts and sums")
+        if self.percent in ("row", "column") and not (self.rows and self.cols):
+            raise ValueError("row and column percentages need rows and cols")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        """Its columns: rows, then columns."""
+        return self.columns or [*self.rows, *self.cols]
+
+
+class PackSpec(_Strict):
+    """A whole pack.toml."""
+
+    pack: PackInfo = PackInfo()
+    words: dict[str, Text] = {}
+    columns: dict[str, ColumnSpec] = {}
+    tables: list[TableSpec] = []
+    footnotes: list[Text] = []
+
+
+def read_pack_spec(path: str | Path) -> PackSpec:
+    """Read and check a pack.toml.
+
+    Raises
+    ------
+    SpecError
+        It cannot be read; or with every mistake in it.
+    """
+    path = Path(path)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise SpecError(f"no pack spec {path}") from None
+    except (OSError, UnicodeDecodeError):
+        raise SpecError(f"pack spec {path}: cannot be read") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"pack spec {path}: is not TOML: {error}") from None
+    return pack_spec_from(raw)
+
+
+def pack_spec_from(raw: dict[str, Any]) -> PackSpec:
+    """Check the values of a pack.toml; see `read_pack_spec`."""
+    try:
+        spec = PackSpec.model_validate(raw)
+    except pydantic.ValidationError as error:
+        problems = []
+        for e in error.errors():
+            where = ".".join(str(part) for part in e["loc"])
+            problems.append(f"pack spec, {where}: {e['msg'].removeprefix('Value error, ')}")
+        raise SpecError(problems) from None
+    wrong = [f for f in spec.pack.include if Path(f).suffix.lower() not in INCLUDED]
+    if wrong:
+        raise SpecError(
+            f"pack.include: {wrong[0]!r} is no document; allowed: {', '.join(INCLUDED)}"
+        )
+    ids = [t.id for t in spec.tables if t.id]
+    twice = sorted({i for i in ids if ids.count(i) > 1})
+    if twice:
+        raise SpecError(f"tables: the id {twice[0]!r} is given twice")
+    return spec

@@ -1,0 +1,139 @@
+"""The static site of a pack: a page a table, a list of all with a search box, in every language. No outside request.
+
+Takes a pack; gives HTML files, one style sheet and one script. Works without the script, from the keyboard, on a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from queries.packs.chart import chart
+from queries.packs.flat import STATUS_WORDS
+from queries.packs.model import STATUSES, Pack, PackTable
+from queries.packs.words import status_word
+from queries.packs.workbook import is_across
+
+TEMPLATES = Path(__file__).parent / "templates"
+MAX_ROWS = 200
+"""Rows of a page's table; the files hold all."""
+
+
+def write_site(
+    pack: Pack,
+    folder: Path,
+    files_of: Callable[[PackTable], list[str]],
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write the site into a folder: `index.html`, `LANGUAGE/index.html` for further languages, and a page a table.
+
+    Parameters
+    ----------
+    pack : Pack
+    folder : Path
+        The pack's folder; files it links to are named relative to it.
+    files_of : callable
+        Gives the files of a table, as paths inside the pack.
+    progress : callable, optional
+    """
+    env = _environment()
+    page, index = env.get_template("table.html.j2"), env.get_template("index.html.j2")
+    for name in ("site.css", "site.js"):
+        (folder / name).write_text((TEMPLATES / name).read_text("utf-8"), encoding="utf-8")
+    done, n_all = 0, len(pack.tables) * len(pack.languages)
+    for language, code in enumerate(pack.languages):
+        home = folder if language == 0 else folder / code
+        up = "" if language == 0 else "../"
+        (home / "pages").mkdir(parents=True)
+        shared = {
+            "pack": pack,
+            "lang": code,
+            "language": language,
+            "w": {k: v[language] for k, v in pack.words.items()},
+            "statuses": STATUS_WORDS,
+            "has_workbook": (folder / "pack.xlsx").exists(),
+        }
+        others = [
+            (c, f"{up}index.html" if i == 0 else f"{up}{c}/index.html")
+            for i, c in enumerate(pack.languages)
+        ]
+        text = index.render(**shared, up=up, others=others)
+        (home / "index.html").write_text(text, encoding="utf-8")
+        for table in pack.tables:
+            text = page.render(
+                **shared,
+                up=f"{up}../",
+                t=table,
+                shown=_shown(table, pack, language),
+                svg=chart(table, language),
+                files=files_of(table),
+                card=pack.cards.get(table.answered),
+                others=[
+                    (c, f"{up}../{'' if i == 0 else c + '/'}pages/{table.id}.html")
+                    for i, c in enumerate(pack.languages)
+                ],
+            )
+            (home / "pages" / f"{table.id}.html").write_text(text, encoding="utf-8")
+            done += 1
+            if progress is not None:
+                progress(done, n_all)
+
+
+def _environment() -> Any:
+    """Jinja with our templates; everything is escaped."""
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def _shown(table: PackTable, pack: Pack, language: int) -> dict[str, Any]:
+    """What a page's table shows: heads, rows of (heads of the row, cells), and how many there are."""
+    crossed = is_across(table)
+    down = table.stub if crossed else tuple(range(len(table.dimensions)))
+    width = int(np.prod([table.shape[j] for j in table.heading], dtype=np.int64)) if crossed else 1
+    n = len(table) // width
+    heads = [table.dimensions[j].labels[language] for j in down]
+    across = [
+        ", ".join(table.dimensions[j].items[p].labels[language] for j, p in _of(table, k))
+        for k in range(width if crossed else 0)
+    ]
+    rows = []
+    for first in range(0, min(n, MAX_ROWS) * width, width):
+        items = [table.dimensions[j].items[table.index[first, j]] for j in down]
+        labels = [(it.labels[language], it.depth, it.kind) for it in items]
+        cells = [_cell(table, row, pack, language) for row in range(first, first + width)]
+        rows.append((labels, cells))
+    return {"heads": heads, "across": across, "rows": rows, "n": n, "n_shown": len(rows)}
+
+
+def _of(table: PackTable, row: int) -> list[tuple[int, int]]:
+    """Heading dimensions of a row of the first block, with their places."""
+    return [(j, int(table.index[row, j])) for j in table.heading]
+
+
+def _cell(table: PackTable, row: int, pack: Pack, language: int) -> dict[str, str]:
+    """A figure as a page shows it: the number, its interval, its status in words and as a class."""
+    status = STATUSES[table.status[row]]
+    word = pack.words[status_word(status)][language]
+    low, high = table.low[row], table.high[row]
+    between = f"{_number(table, low)} – {_number(table, high)}" if np.isfinite(low + high) else ""
+    value = table.value[row]
+    return {
+        "text": _number(table, value) if np.isfinite(value) else "",
+        "interval": between,
+        "status": word,
+        "class": status.replace(" ", "-"),
+    }
+
+
+def _number(table: PackTable, figure: float) -> str:
+    return f"{figure:,.0f}" if table.is_whole else f"{figure:,.1f}"
