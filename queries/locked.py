@@ -115,7 +115,8 @@ def knows(model: NoiseModel, region: Region) -> BoolArray:
             whole &= upto[last + 1] - upto[first] == last + 1 - first
     whole &= (table.first < table.last).any(axis=1) & (not region.is_free)
     rows = inside & ~table.row_measured
-    rows[rows] = whole[model.tree.row_bucket[np.flatnonzero(rows)]]
+    bucket = model.tree.row_bucket[np.flatnonzero(rows)]
+    rows[rows] = (bucket >= 0) & whole[bucket]
     known[region.group[rows]] = True
     return known
 

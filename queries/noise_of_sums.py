@@ -67,6 +67,10 @@ def sums_of(
     weight : ndarray of float64, shape (n_entries,)
     """
     n_buckets = len(table.size)
+    known = tree.row_bucket[row] >= 0
+    # Rows that lie in no bucket were left over and put where there was room: blind, each by itself.
+    left_over = sum_by(of_sum[~known], table.n[row[~known]] * weight[~known] ** 2, n_sums)
+    of_sum, row, weight = of_sum[known], row[known], weight[known]
     bucket = tree.row_bucket[row]
     label, inverse = np.unique(of_sum * n_buckets + bucket, return_inverse=True)
     sums, buckets = np.divmod(label, max(n_buckets, 1))
@@ -83,7 +87,7 @@ def sums_of(
         bucket=buckets,
         weight=mean,
         rows=rows,
-        blind=sum_by(sums, spread, n_sums),
+        blind=sum_by(sums, spread, n_sums) + left_over,
     )
 
 

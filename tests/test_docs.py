@@ -91,6 +91,7 @@ def test_the_tour_runs(tmp_path):
     demo = tmp_path / "releases" / "demo"
     demo.mkdir(parents=True)
     shutil.copy(ROOT / "releases" / "demo.toml", demo / "release.toml")
+    shutil.copy(ROOT / "releases" / "demo-pack.toml", demo.parent)
     make_census(demo / "census", people=1_200)
     tablepack("key", "new", "census.key", cwd=demo)
     for words in shell_commands(README):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,8 @@ from engine.errors import NotAnswerable, QueryRefused
 from engine.release import build
 from queries import regions
 from queries.buckets import read_buckets
+from queries.noise_model import noise_model
+from queries.noise_of_sums import sums_of
 from queries.noise_tree import noise_tree, variance_of_sums
 from queries.session import open_release
 from queries.uncertainty import tabulate
@@ -113,6 +116,19 @@ def test_noise_reaches_sums_as_node_by_node(release):
             fast = variance_of_sums(tree, 1, np.zeros(len(chosen), dtype=np.int64), chosen, weight)
             slow = twin_variance(tree, dict(zip(chosen.tolist(), weight.tolist(), strict=True)))
             assert fast[0] == pytest.approx(slow)
+
+
+def test_a_row_in_no_bucket_is_blind_by_itself(release):
+    """What rounding left over may lie where no box is: it must neither crash nor count as known."""
+    model = noise_model(release, ("age", "sex"))
+    row = np.arange(len(model.table.n))
+    of_sum, weight = np.zeros(len(row), dtype=np.int64), np.full(len(row), 2.0)
+    lost = model.tree.row_bucket.copy()
+    lost[:2] = -1
+    known = sums_of(model.table, model.tree, 1, of_sum, row, weight)
+    found = sums_of(model.table, replace(model.tree, row_bucket=lost), 1, of_sum, row, weight)
+    assert found.blind[0] >= 4.0 * model.table.n[:2].sum()
+    assert found.rows.sum() == known.rows.sum() - model.table.n[:2].sum()
 
 
 def test_everything_together_has_the_noise_of_the_total(release):

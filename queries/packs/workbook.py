@@ -59,7 +59,9 @@ def n_rows(table: PackTable) -> int:
 
 def write_workbook(pack: Pack, path: Path, language: int = 0) -> bool:
     """Write the workbook; return whether there was a table to write."""
-    import gptables as gpt
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its own theme's file open
+        import gptables as gpt
 
     inside, outside = shown_tables(pack)
     if not inside:
