@@ -21,6 +21,7 @@ from engine import (
     cli_evaluate,
     cli_plan,
     cli_publish,
+    cli_serve,
     cli_sql,
     doctor,
     keys,
@@ -49,6 +50,7 @@ app.command("budget", epilog=cli_budget.EXAMPLE)(cli_budget.budget_command)
 app.command("evaluate", epilog=cli_evaluate.EXAMPLE)(cli_evaluate.evaluate_command)
 app.command("compare", epilog=cli_compare.EXAMPLE)(cli_compare.compare_command)
 app.command("sql", epilog=cli_sql.EXAMPLE)(cli_sql.sql_command)
+app.command("serve", epilog=cli_serve.EXAMPLE)(cli_serve.serve_command)
 app.command("publish", epilog=cli_publish.EXAMPLE)(cli_publish.publish_command)
 
 SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]

@@ -89,7 +89,8 @@ class Statement:
     def head(self, n: int) -> list[tuple[Any, ...]]:
         """Return the first rows of a run of its own, which is given up after them."""
         try:
-            self.start()
+            if not self._is_fresh:
+                self.start()
             self._is_fresh = False
             with limited(self._con, self._timeout_s):
                 return self._con.fetchmany(n)

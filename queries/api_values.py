@@ -1,0 +1,248 @@
+"""What a page or program may ask about: variables with their labels, released values, and ways to band them.
+
+Takes an open release; gives `Variable`s. Values travel as text keys in links and JSON: a blank is `~`, a text that
+begins with `~` has one more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from engine.errors import NotAnswerable, QueryRefused
+from queries.refusals import near_names
+from queries.session import Release
+
+BLANK = "~"
+BLANK_LABEL = "(blank)"
+_FEWEST_BANDS, _MOST_BANDS, _MOST_WIDTHS = 4, 40, 4
+_DATED = ("DATE", "TIMESTAMP")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """One released value: its key in links, itself, what people read, and its fitted number of rows."""
+
+    key: str
+    value: Any
+    label: str
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variable:
+    """A column that can be asked for.
+
+    Attributes
+    ----------
+    name, label, sql_type : str
+    step : int, Decimal, float or timedelta, or None
+        Distance of neighbours on its grid; None: a list of categories, without ranges.
+    values : tuple of Value
+        Released values in order, the blank among them.
+    """
+
+    name: str
+    label: str
+    sql_type: str
+    step: Any
+    values: tuple[Value, ...]
+
+    @cached_property
+    def by_key(self) -> Mapping[str, Value]:
+        """Values by key."""
+        return {v.key: v for v in self.values}
+
+    @cached_property
+    def known(self) -> tuple[Any, ...]:
+        """Values without the blank."""
+        return tuple(v.value for v in self.values if v.value is not None)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Means and sums of it make sense."""
+        return self.step is not None and self.sql_type not in _DATED
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Widths of bands worth offering; years for dates."""
+        if self.step is None or len(self.known) < 2 * _FEWEST_BANDS:
+            return ()
+        low, high = _number(self.known[0]), _number(self.known[-1])
+        steps = [m * 10**k for k in range(13) for m in (1, 2, 5)]
+        fit = [w for w in steps if _FEWEST_BANDS <= _n_bands(low, high, w) <= _MOST_BANDS]
+        least = 1 if self.sql_type in _DATED else self.step
+        return tuple(w for w in fit if w > least or self.sql_type in _DATED)[:_MOST_WIDTHS]
+
+
+def variables_of(release: Release) -> dict[str, Variable]:
+    """Return the variables of a release in the source's order."""
+    rows = release.sql(
+        "SELECT name, label, kind, sql_type, resolution_base, resolution_exponent "
+        "FROM catalog.columns ORDER BY position"
+    ).rows
+    out = {}
+    for name, label, kind, type_, base, exponent in rows:
+        values = tuple(
+            Value(key=key_of(v), value=v, label=_label(v, text), n=int(n or 0))
+            for v, text, n in release.values(name)
+        )
+        step = _step(kind, type_, base, exponent)
+        out[name] = Variable(
+            name=name, label=label or name, sql_type=type_, step=step, values=values
+        )
+    return out
+
+
+def variable(variables: Mapping[str, Variable], name: str) -> Variable:
+    """Return a variable by name.
+
+    Raises
+    ------
+    NotAnswerable
+        There is none; near names are told.
+    """
+    if name not in variables:
+        near = ", ".join(near_names(name, tuple(variables))) or "none"
+        raise NotAnswerable(f"The release has no column {name!r}. Near: {near}.", missing=(name,))
+    return variables[name]
+
+
+def values_of(asked: Variable, keys: Iterable[str]) -> list[Any]:
+    """Return released values by their keys.
+
+    Raises
+    ------
+    QueryRefused
+        A key is no released value.
+    """
+    out = []
+    for key in keys:
+        if key not in asked.by_key:
+            near = near_names(key, tuple(asked.by_key)[:5000]) or list(asked.by_key)[:5]
+            raise QueryRefused(
+                f"{asked.name} has no released value {key!r}. Near: {', '.join(near)}."
+            )
+        out.append(asked.by_key[key].value)
+    return out
+
+
+def bound_of(asked: Variable, text: str, *, is_high: bool) -> Any:
+    """Return one end of a range from its text; empty: the lowest or highest released value.
+
+    Raises
+    ------
+    QueryRefused
+        The variable has no order, or the text is no value of its type.
+    """
+    if asked.step is None or not asked.known:
+        raise QueryRefused(f"{asked.name} is a list of categories: name its values, not a range")
+    if text == "":
+        return asked.known[-1 if is_high else 0]
+    try:
+        made = type(asked.known[0])
+        return made.fromisoformat(text) if asked.sql_type in _DATED else made(_finite(text))
+    except (ValueError, ArithmeticError):
+        raise QueryRefused(
+            f"{text!r} is no {asked.sql_type}, the type of {asked.name}; an example: {key_of(asked.known[0])}"
+        ) from None
+
+
+def bands_of(asked: Variable, width: int) -> list[tuple[str, str, Any, Any]]:
+    """Return the bands of a variable: key, label, lowest and highest value (both included).
+
+    Raises
+    ------
+    QueryRefused
+        The variable cannot be banded, or there would be too many bands.
+    """
+    if not asked.widths:
+        raise QueryRefused(f"{asked.name} cannot be put in bands: take single values")
+    low, high = _number(asked.known[0]), _number(asked.known[-1])
+    if width < 1 or _n_bands(low, high, width) > _MOST_BANDS:
+        offered = ", ".join(map(str, asked.widths))
+        raise QueryRefused(
+            f"Bands of {width} of {asked.name} are more than {_MOST_BANDS}: try {offered}"
+        )
+    starts = range(math.floor(low / width) * width, math.floor(high / width) * width + 1, width)
+    return [_band(asked, start, width) for start in starts]
+
+
+def key_of(value: Any) -> str:
+    """Return the text that stands for a value in links and JSON."""
+    if value is None:
+        return BLANK
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return format(value, ".15g")
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    text = value.isoformat() if isinstance(value, datetime.date) else str(value)
+    return BLANK + text if text.startswith(BLANK) else text
+
+
+def _band(asked: Variable, start: int, width: int) -> tuple[str, str, Any, Any]:
+    """One band from its lowest number."""
+    if asked.sql_type in _DATED:
+        made = type(asked.known[0])
+        first, after = max(start, 1), min(start + width, 9999)
+        low, high = made(first, 1, 1), made(after, 1, 1) - asked.step
+        label = str(first) if width == 1 else f"{first} to {after - 1}"
+        return f"{first}..{after - 1}", label, low, high
+    made = type(asked.known[0])
+    low, high = made(start), made(start + width) - made(asked.step)
+    if isinstance(low, Decimal):
+        low = low.quantize(asked.step)
+    texts = key_of(low), key_of(high)
+    return "..".join(texts), f"{_grouped(low)} to {_grouped(high)}", low, high
+
+
+def _number(value: Any) -> float:
+    """A value on the axis that bands are cut on: years for dates."""
+    return float(value.year if isinstance(value, datetime.date) else value)
+
+
+def _n_bands(low: float, high: float, width: float) -> int:
+    return math.floor(high / width) - math.floor(low / width) + 1
+
+
+def _step(kind: str, type_: str, base: int | None, exponent: int | None) -> Any:
+    """Distance of neighbours, in the values' own type."""
+    if kind in ("category", "text", "boolean"):
+        return None
+    if type_ in _DATED:
+        return datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)
+    if base is not None and exponent is not None:
+        step = Decimal(base) ** exponent
+        return step if type_.startswith("DECIMAL") else float(step)
+    return 1 if type_ in ("BIGINT", "INTEGER") else None
+
+
+def _finite(text: str) -> str:
+    """The text of a number, refused where it is none that has a place on a grid."""
+    if not math.isfinite(float(text)):
+        raise ValueError(text)
+    return text
+
+
+def _grouped(value: Any) -> str:
+    """A number for people."""
+    return f"{value:,}" if abs(value) >= 10_000 else key_of(value)
+
+
+def _label(value: Any, text: str | None) -> str:
+    """What people read for a value."""
+    if text:
+        return text
+    if value is None:
+        return BLANK_LABEL
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    shown = key_of(value)
+    return shown[1:] if shown.startswith(BLANK) else shown

@@ -1,0 +1,178 @@
+"""Load on `tablepack serve` from this machine: steady rates, latencies from the planned start, memory, and a huge join.
+
+    scripts/load_serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50]
+
+Starts the server as people do, in a process of its own, and sends requests at set moments, whether or not earlier ones
+are answered: a stall counts for every request that it holds up. Prints Markdown; exit code 1 where a limit is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+START = (
+    "import typer; from engine import cli_serve; from engine.exits import run_and_exit; "
+    "a = typer.Typer(); a.command()(cli_serve.serve_command); run_and_exit(a)"
+)
+CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
+P99_MS = 100.0
+GROWTH_MB = 30.0
+IDLE_S = 3.0
+
+
+class Connections:
+    """Connections that are kept open, lent to one request at a time."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._free: list[tuple[float, asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def ask(self, path: str) -> tuple[int, bytes]:
+        """Ask once; status and body."""
+        now = time.monotonic()
+        while (
+            self._free and self._free[-1][0] < now - IDLE_S
+        ):  # the server closes what is idle for 5 s
+            self._free.pop()[2].close()
+        if self._free:
+            _, reader, writer = self._free.pop()
+        else:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(re.search(rb"content-length: (\d+)", head)[1])
+        body = await reader.readexactly(length)
+        self._free.append((time.monotonic(), reader, writer))
+        return int(head.split(b" ", 2)[1]), body
+
+
+async def steady(connections: Connections, paths, rate: float, seconds: float, progress) -> dict:
+    """Send requests at a steady rate; latencies in ms from the planned moment, and what was not 200."""
+    loop, took, wrong = asyncio.get_running_loop(), [], []
+    began = loop.time()
+
+    async def one(planned: float, path: str) -> None:
+        try:
+            status, _ = await connections.ask(path)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            status = type(error).__name__
+        took.append((loop.time() - planned) * 1000)
+        if status != 200:
+            wrong.append(status)
+
+    asks = []
+    for i in range(int(rate * seconds)):
+        planned = began + i / rate
+        await asyncio.sleep(max(0.0, planned - loop.time()))
+        asks.append(asyncio.create_task(one(planned, paths(i))))
+        progress(i)
+    await asyncio.gather(*asks)
+    lasted = loop.time() - began
+    return {
+        "n": len(took),
+        "per_s": len(took) / lasted,
+        "ms": np.percentile(took, [50, 95, 99, 100]),
+        "wrong": wrong,
+    }
+
+
+def memory_mb(pid: int) -> float:
+    """Resident memory of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+
+async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
+    """Run the three parts; whether all limits are kept."""
+    connections, memory = Connections(port), []
+    table = f"/api/tabulate?rows={quote(given.rows)}&cols={quote(given.cols)}"
+    for path in (table, "/api/variables"):
+        status, _ = await connections.ask(path)
+        if status != 200:
+            raise SystemExit(f"{path}: status {status}")
+
+    def distinct(i: int) -> str:
+        text = f'SELECT "{given.rows}", "{given.cols}", count(*) + {i} AS n FROM data GROUP BY ALL'
+        return f"/api/query?sql={quote(text)}"
+
+    def watch(i: int) -> None:
+        if i % 50 == 0:
+            memory.append(memory_mb(pid))
+
+    def mixed(i: int) -> str:
+        share = given.distinct / (given.cached + given.distinct)
+        return distinct(10**6 + i) if int((i + 1) * share) > int(i * share) else table
+
+    print(
+        f"load before: {os.getloadavg()[0]:.1f} (1 min), {os.cpu_count()} cores shared with this tool\n"
+    )
+    print(
+        "| what | asked | per second | median ms | p95 | p99 | longest | not answered | memory MB |"
+    )
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---|")
+    ok = True
+    parts = (
+        (f"cached table, {given.cached}/s", lambda _: table, given.cached),
+        (f"distinct queries, {given.distinct}/s", distinct, given.distinct),
+        ("both at once", mixed, given.cached + given.distinct),
+    )
+    for name, paths, rate in parts:
+        memory.clear()
+        got = await steady(connections, paths, rate, given.seconds, watch)
+        ms = " | ".join(f"{v:.1f}" for v in got["ms"])
+        if got["wrong"]:
+            print(f"{name}: {sorted({str(w) for w in got['wrong']})}", file=sys.stderr)
+        print(
+            f"| {name} | {got['n']} | {got['per_s']:.0f} | {ms} | {len(got['wrong'])} | "
+            f"{memory[0]:.0f} to {memory[-1]:.0f} |"
+        )
+        third = max(1, len(memory) // 3)
+        grown = np.mean(memory[-third:]) - np.mean(memory[third : 2 * third] or memory)
+        ok &= got["ms"][2] <= P99_MS and not got["wrong"] and grown <= GROWTH_MB
+    began = time.perf_counter()
+    status, body = await connections.ask(f"/api/query?sql={quote(CROSS)}")
+    lasted = time.perf_counter() - began
+    after = (await connections.ask("/api/query?sql=SELECT%2042"))[0]
+    print(
+        f"\n10^12-row join: status {status} after {lasted:.1f} s ({json.loads(body)['message']}); next request: {after}"
+    )
+    return ok and status == 504 and after == 200
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("release")
+    parser.add_argument("rows")
+    parser.add_argument("cols")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--cached", type=int, default=200)
+    parser.add_argument("--distinct", type=int, default=50)
+    given = parser.parse_args()
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", START, given.release, "--port", "0", "--timeout", "3"]
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        try:
+            port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
+            ok = asyncio.run(measure(port, server.pid, given))
+        finally:
+            server.terminate()
+    sys.exit(0 if ok else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""Ten things a new user wants, done on the page of `tablepack serve` in headless Chromium, with the clicks counted.
+
+    scripts/serve_tasks.py RELEASE [--picture FILE.png]
+
+RELEASE is the demo's (releases/demo.toml) with a table of activity, age, region and sex besides. A choice from a list
+counts two clicks. Prints a table in Markdown; a task that fails ends the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+EXTRA_TABLE = '\n[[tables]]\ncolumns = ["activity", "age", "region", "sex"]\n'
+"""What the demo's spec lacks for the first task."""
+EMPLOYED = ("Employed full-time", "Employed part-time", "Self-employed")
+
+
+class User:
+    """Works the page by what it says, as people and screen readers do, and counts.
+
+    Parameters
+    ----------
+    sheet : playwright page
+    """
+
+    def __init__(self, sheet: Any) -> None:
+        self.sheet = sheet
+        self.clicks = self.keys = 0
+
+    def press(self, name: str) -> None:
+        self.clicks += 1
+        self.sheet.get_by_role("button", name=name, exact=True).click()
+        self.wait()
+
+    def tick(self, name: str, role: str = "checkbox") -> None:
+        self.clicks += 1
+        self.sheet.get_by_role(role, name=name, exact=True).check()
+        self.wait()
+
+    def pick(self, label: str, option: str) -> None:
+        self.clicks += 2
+        self.sheet.get_by_label(label, exact=True).select_option(label=option)
+        self.wait()
+
+    def write(self, label: str, text: str) -> None:
+        self.clicks += 1
+        field = self.sheet.get_by_label(label, exact=True)
+        field.fill(text)
+        field.press("Tab")
+        self.keys += len(text) + 1
+        self.wait()
+
+    def key(self, name: str, times: int = 1) -> None:
+        for _ in range(times):
+            self.keys += 1
+            self.sheet.keyboard.press(name)
+        self.wait()
+
+    def download(self, name: str) -> bytes:
+        self.clicks += 1
+        with self.sheet.expect_download() as caught:
+            self.sheet.get_by_role("button", name=name, exact=True).click()
+        return Path(caught.value.path()).read_bytes()
+
+    def wait(self) -> None:
+        """Wait until the table on screen is the one asked for."""
+        self.sheet.wait_for_timeout(150)
+        self.sheet.wait_for_selector("body:not([aria-busy])")
+
+    def table(self) -> list[list[str]]:
+        """The table's body as text."""
+        rows = self.sheet.locator("#table tbody tr").all()
+        return [[c.strip() for c in row.locator("th, td").all_inner_texts()] for row in rows]
+
+    def title(self) -> str:
+        return self.sheet.locator("#table caption").inner_text()
+
+    def reason(self, variable: str) -> str:
+        item = self.sheet.locator("#variables li", has=self.sheet.get_by_text(variable, exact=True))
+        return item.locator(".reason").inner_text()
+
+
+def employed_women(user: User) -> str:
+    user.press("Rows: Age in years")
+    user.press("Filter: Sex")
+    user.tick("Female")
+    user.press("Filter: Economic activity")
+    for kind in EMPLOYED:
+        user.tick(kind)
+    user.press("Filter: Region")
+    user.tick("R6")
+    user.tick("of everything", role="radio")
+    book = user.download("Excel")
+    rows = user.table()
+    check(
+        book[:2] == b"PK" and "%" in rows[3][1] and " to " in rows[3][1],
+        "no workbook or no interval",
+    )
+    check("only Sex: Female" in user.title() and "Region: R6" in user.title(), user.title())
+    return "Employed women by age group in one area, as a percentage, with how sure it is, into a spreadsheet"
+
+
+def people_by_region(user: User) -> str:
+    user.press("Rows: Region")
+    check(len(user.table()) == 10, "nine regions and a total")
+    return "How many people live in each region"
+
+
+def pyramid(user: User) -> str:
+    user.press("Rows: Age in years")
+    user.press("Columns: Sex")
+    user.pick("Detail of Age in years", "bands of 5")
+    check(user.table()[1][0] == "5 to 9", "bands of 5")
+    check(user.sheet.locator("#chart svg rect").count() > 30, "a chart")
+    return "Age pyramid: five-year groups by sex, with a chart"
+
+
+def tenure_by_region(user: User) -> str:
+    user.press("Rows: Region")
+    user.press("Columns: Tenure")
+    user.tick("of each row", role="radio")
+    rows = list(csv.DictReader(io.StringIO(user.download("CSV").decode())))
+    first = [float(r["value"] or 0) for r in rows if r["region"] == "R6"]
+    check(abs(sum(first) - 1) < 0.01, "shares of a region add to one")
+    return "Share of each tenure in each region, as CSV"
+
+
+def median_income(user: User) -> str:
+    user.press("Rows: Highest qualification")
+    user.press("Columns: Sex")
+    user.pick("Figure", "Median")
+    user.pick("of", "Yearly income, pounds")
+    check(user.title().startswith("Median of Yearly income"), user.title())
+    return "Median income by qualification and sex"
+
+
+def old_by_district(user: User) -> str:
+    user.press("Rows: District")
+    user.press("Filter: Age in years")
+    user.write("from", "65")
+    check("only Age in years: 65 to" in user.title(), user.title())
+    check(len(user.table()) > 60, "districts")
+    return "People of 65 and over in each district"
+
+
+def link_to_send(user: User) -> str:
+    user.press("Rows: General health")
+    user.press("Columns: Sex")
+    user.press("Filter: Economic activity")
+    user.tick("Unemployed")
+    user.press("Filter: Region")
+    user.tick("R6")
+    user.press("Link")
+    before = user.table()
+    check("only.region=R6" in user.sheet.url, "the address is the query")
+    user.sheet.goto(user.sheet.url)
+    user.sheet.wait_for_selector("#table table")
+    check(user.table() == before, "the link gives the same table")
+    return "Health of the unemployed of one region by sex, as a link to send"
+
+
+def why_not(user: User) -> str:
+    user.press("Rows: District")
+    check(
+        user.reason("Yearly income, pounds") == "not released with District",
+        user.reason("Yearly income, pounds"),
+    )
+    return "Is income by district released, and if not, why"
+
+
+def sql_of_a_table(user: User) -> str:
+    user.press("Rows: Tenure")
+    user.press("SQL")
+    said = user.sheet.locator("#live").inner_text()
+    check("copied" in said or "GROUP BY" in said, said)
+    asked = user.sheet.evaluate(
+        "q => fetch('api/query?' + new URLSearchParams({sql: q})).then(r => r.text())",
+        user.sheet.locator("#sql").text_content(),
+    )
+    shown = [row[1].split("\n")[0].replace(",", "") for row in user.table()[:-1]]
+    given = sorted(str(r[1]) for r in json.loads(asked)["rows"])
+    check(given == sorted(shown), "SQL gives the table's figures")
+    return "The SQL behind a table, to go on with in a notebook"
+
+
+def by_keyboard(user: User) -> str:
+    user.sheet.get_by_label("Find a variable").focus()
+    for letter in "health":
+        user.key(letter)
+    user.key("Tab")
+    user.key("Enter")
+    check(user.title() == "Number of people by General health", user.title())
+    return "Without a mouse: people by general health"
+
+
+TASKS: tuple[Callable[[User], str], ...] = (
+    employed_women,
+    people_by_region,
+    pyramid,
+    tenure_by_region,
+    median_income,
+    old_by_district,
+    link_to_send,
+    why_not,
+    sql_of_a_table,
+    by_keyboard,
+)
+
+
+def check(is_so: bool, what: str) -> None:
+    """End the run where a task did not do what it should."""
+    if not is_so:
+        raise SystemExit(f"a task failed: {what}")
+
+
+def run(browser: Any, address: str, picture: Path | None = None) -> list[tuple[str, int, int]]:
+    """Do all tasks, each on a fresh page; return what was done, clicks and keys."""
+    out = []
+    for task in TASKS:
+        sheet = browser.new_page(viewport={"width": 1180, "height": 860})
+        sheet.goto(address)
+        sheet.wait_for_selector("#table table")
+        user = User(sheet)
+        out.append((task(user), user.clicks, user.keys))
+        if picture is not None and task is employed_women:
+            sheet.screenshot(path=picture)
+        sheet.close()
+    return out
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Start the distribution's Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield opened
+        opened.close()
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("release", type=Path)
+    parser.add_argument("--picture", type=Path)
+    given = parser.parse_args()
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+    from serve_fixture import served
+
+    from queries.server import app_of
+
+    with served(app_of(given.release)) as client, chromium() as browser:
+        done = run(browser, client.address, given.picture)
+    print("| task | clicks | keys |\n|---|---:|---:|")
+    for what, clicks, keys in done:
+        print(f"| {what} | {clicks} | {keys or ''} |")
+
+
+if __name__ == "__main__":
+    main()
