@@ -6,7 +6,10 @@ noisy it is, and what of the statement means nothing.
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +17,7 @@ import duckdb
 import typer
 
 from engine.console import notes, out, print_answer
-from engine.errors import SpecError
+from engine.errors import SpecError, StoreError
 from engine.schema import literal
 from queries.result import Result
 from queries.session import open_release
@@ -71,20 +74,45 @@ def _own_tables(given: list[str] | None) -> dict[str, Path]:
 
 def _write_result(result: Result, form: str, output: Path | None) -> None:
     """Write an answer in the form asked for, to a file or to standard output."""
-    if form == "parquet":
-        con = duckdb.connect()
-        con.register("answer", result.df())
-        con.execute(f"COPY answer TO {literal(str(output))} (FORMAT parquet)")
-        return
     text = {"csv": result.to_csv, "json": result.to_json}.get(form)
-    if text is not None and output is None:
-        sys.stdout.write(text())
+    if output is not None:
+        with _written(output) as part:
+            if form == "parquet":
+                _write_parquet(result, part)
+            elif text is not None:
+                text(part)
+            else:
+                part.write_text(f"{result!r}\n", encoding="utf-8")
     elif text is not None:
-        text(output)
-    elif output is not None:
-        output.write_text(f"{result!r}\n")
+        sys.stdout.write(text())
     else:
         print_answer(result.columns, [[_shown(v) for v in row] for row in result.rows])
+
+
+def _write_parquet(result: Result, path: Path) -> None:
+    """Write an answer as Parquet."""
+    with duckdb.connect() as con:
+        con.register("answer", result.df())
+        con.execute(f"COPY answer TO {literal(str(path))} (FORMAT parquet)")
+
+
+@contextmanager
+def _written(output: Path) -> Iterator[Path]:
+    """Lend a file beside the one to write, which takes its place when it is whole; pipes are written as they are."""
+    is_pipe = output.exists() and not output.is_file() and not output.is_dir()
+    target = output.resolve()
+    part = output if is_pipe else target.parent / f".{target.name[:60]}.{os.getpid()}.part"
+    try:
+        yield part
+        if not is_pipe:
+            part.replace(target)
+    except (OSError, duckdb.IOException) as error:
+        why = getattr(error, "strerror", None) or "disk full, or no such folder"
+        raise StoreError(f"{output}: cannot be written ({why})") from None
+    finally:
+        if not is_pipe:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def _shown(value: object) -> str:

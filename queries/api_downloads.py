@@ -170,7 +170,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
 def _number_or_text(value: Any) -> Any:
     """A value in CSV: whole numbers without a point."""
     if isinstance(value, float):
-        return int(value) if value.is_integer() else format(value, ".10g")
+        return int(value) if value.is_integer() else format(value, ".15g")
     return key_of(value) if isinstance(value, bool | Decimal) else value
 
 
@@ -194,7 +194,7 @@ def _arrow(pyarrow: Any, column: list[Any]) -> Any:
     """A column; as text where its values are of several types."""
     try:
         return pyarrow.array(column)
-    except pyarrow.ArrowException:
+    except (pyarrow.ArrowException, OverflowError):
         return pyarrow.array([None if v is None else _text(v) for v in column])
 
 

@@ -18,6 +18,7 @@ from queries.api_values import BLANK, Variable, bound_of, variable
 Percent = Literal["none", "total", "row", "column"]
 AskedMeasure = Literal["count", "mean", "median", "quantile", "sum"]
 Name = Annotated[str, Field(max_length=300)]
+Width = Annotated[int, Field(le=10**13)]  # beyond, the ends of bands are no numbers
 _PLAIN = ("measure", "of", "quantile", "percent")
 _MOST_COLUMNS = 6
 
@@ -45,7 +46,7 @@ class Question(BaseModel):
 
     rows: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
     cols: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
-    bands: Annotated[dict[Name, int], Field(max_length=_MOST_COLUMNS)] = {}
+    bands: Annotated[dict[Name, Width], Field(max_length=_MOST_COLUMNS)] = {}
     only: Annotated[dict[Name, tuple[Name, ...]], Field(max_length=_MOST_COLUMNS)] = {}
     between: Annotated[dict[Name, tuple[Name, Name]], Field(max_length=_MOST_COLUMNS)] = {}
     measure: AskedMeasure = "count"
@@ -74,7 +75,7 @@ class Question(BaseModel):
         if self.measure != "count":
             pairs += [("measure", self.measure), ("of", self.of or "")]
         if self.measure == "quantile":
-            pairs.append(("quantile", f"{self.quantile:g}"))
+            pairs.append(("quantile", repr(self.quantile)))
         if self.percent != "none":
             pairs.append(("percent", self.percent))
         return urlencode(pairs)
@@ -93,7 +94,7 @@ def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
         head, _, column = name.partition(".")
         if name in ("rows", "cols"):
             made[name].append(text)
-        elif head == "band" and column:
+        elif head == "band" and column and column not in made["bands"]:
             made["bands"][column] = text
         elif head == "only" and column:
             made["only"].setdefault(column, []).append(text)
@@ -186,8 +187,12 @@ def _measured(asked: Question, variables: Mapping[str, Variable]) -> str:
     if asked.measure != "count":
         of = quoted(asked.of or "")
         names = {"mean": "avg", "sum": "sum", "median": "median"}
+        if asked.measure in ("median", "quantile") and variables[
+            asked.of or ""
+        ].sql_type.startswith("DECIMAL"):
+            of = f"CAST({of} AS DOUBLE)"  # DuckDB cuts what lies between two decimals
         if asked.measure == "quantile":
-            return f"quantile_cont({of}, {asked.quantile:g})"
+            return f"quantile_cont({of}, {asked.quantile!r})"
         return f"{names[asked.measure]}({of})"
     within = {"none": None, "total": (), "row": asked.rows, "column": asked.cols}[asked.percent]
     if within is None:

@@ -21,6 +21,7 @@ def as_json(given: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]:
     return {
         "measure": given.cells.measure,
         "of": asked.of if asked.measure != "count" else None,
+        "quantile": asked.quantile if asked.measure == "quantile" else None,
         "percent": asked.percent,
         "rows": [{"name": c, "label": variables[c].label} for c in asked.rows],
         "cols": [{"name": c, "label": variables[c].label} for c in asked.cols],

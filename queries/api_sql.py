@@ -6,8 +6,11 @@ were more, a download refuses.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from engine.errors import QueryRefused
@@ -17,6 +20,14 @@ from queries.api_guard import Limits
 from queries.api_values import key_of
 from queries.limited import LimitedProcesses
 
+_READ: dict[str, Callable[[str], Any]] = {
+    "DECIMAL": Decimal,
+    "DATE": datetime.date.fromisoformat,
+    "TIMESTAMP": datetime.datetime.fromisoformat,
+    "DOUBLE": float,
+    **dict.fromkeys(("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"), int),
+}
+"""How to read what JSON holds as text only, by SQL type."""
 PAGE_SIZES = (1, 1000)
 """Fewest and most rows of a page."""
 
@@ -83,7 +94,21 @@ def all_rows(kept: Kept) -> tuple[list[str], list[list[Any]]]:
         raise QueryRefused(
             f"{TOO_MANY_ROWS}{_cut(len(kept.parts))} Aggregate, filter, or use `tablepack sql --output`."
         )
-    return said["columns"], [json.loads(part) for part in kept.parts]
+    read = [_READ.get(kind.partition("(")[0], str) for kind in said["types"]]
+    rows = [
+        [_typed(v, of) for v, of in zip(json.loads(part), read, strict=True)] for part in kept.parts
+    ]
+    return said["columns"], rows
+
+
+def _typed(value: Any, read: Callable[[str], Any]) -> Any:
+    """A value as its column has it; JSON has text for what it cannot hold."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return read(value)
+    except (ValueError, ArithmeticError):  # a date beyond Python's
+        return value
 
 
 def plain(value: Any) -> Any:

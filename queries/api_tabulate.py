@@ -283,8 +283,8 @@ def _shares(counts: Tabulation, totals: Tabulation) -> Tabulation:
     whole, least, most = totals.value[at], totals.low[at], totals.high[at]
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(whole > 0, counts.value / whole, np.nan)
-        low: FloatArray = np.where(most > 0, counts.low / most, 0.0)
-        high: FloatArray = np.where(least > 0, counts.high / least, 1.0)
+        low: FloatArray = np.where(most <= 0, 0.0, counts.low / most)
+        high: FloatArray = np.where(least <= 0, 1.0, counts.high / least)
     status: tuple[Status, ...] = tuple(
         "not released" if np.isnan(v) and s != "structural zero" else s
         for v, s in zip(value, counts.status, strict=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -88,9 +89,11 @@ def variables_of(release: Release) -> dict[str, Variable]:
     ).rows
     out = {}
     for name, label, kind, type_, base, exponent in rows:
+        found = release.values(name)
+        shown = _told_apart([(v, _label(v, text)) for v, text, _ in found])
         values = tuple(
-            Value(key=key_of(v), value=v, label=_label(v, text), n=int(n or 0))
-            for v, text, n in release.values(name)
+            Value(key=key_of(v), value=v, label=text, n=int(n or 0))
+            for (v, _, n), text in zip(found, shown, strict=True)
         )
         step = _step(kind, type_, base, exponent)
         out[name] = Variable(
@@ -234,6 +237,15 @@ def _finite(text: str) -> str:
 def _grouped(value: Any) -> str:
     """A number for people."""
     return f"{value:,}" if abs(value) >= 10_000 else key_of(value)
+
+
+def _told_apart(labels: Sequence[tuple[Any, str]]) -> list[str]:
+    """Labels of values; the code goes with each that another value has too."""
+    often = Counter(text for _, text in labels)
+    return [
+        text if often[text] == 1 else f"{text} [{'blank' if v is None else _label(v, None)}]"
+        for v, text in labels
+    ]
 
 
 def _label(value: Any, text: str | None) -> str:

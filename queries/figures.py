@@ -127,6 +127,8 @@ def _shares(
     is_ratio: bool,
 ) -> Figures:
     """Share of each group in its total, or its ratio to the rest of that total."""
+    if not region.n_groups:  # the limits leave no value
+        return counted
     total_of = _totals(region, over)
     totals = np.bincount(total_of, weights=counted.value)
     total = totals[total_of]

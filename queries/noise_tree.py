@@ -294,7 +294,8 @@ def variance_of_sums(
     ndarray of float64, shape (n_sums,)
     """
     variance = np.zeros(n_sums)
-    width = int(max(bucket.max(initial=0), tree.leaf_bucket.max(initial=0))) + 1
+    named = (bucket, tree.leaf_bucket, *(level.rest_bucket for level in tree.levels))
+    width = max(int(buckets.max(initial=0)) for buckets in named) + 1
     node_of = np.full(width, -1, dtype=np.int64)
     node_of[tree.leaf_bucket] = tree.leaf_node
     is_leaf = node_of[bucket] >= 0

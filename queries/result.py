@@ -281,7 +281,11 @@ class Result:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value that JSON can hold: NaN and infinities as text."""
+    """Return a value that JSON can hold: NaN and infinities as text, wherever they stand; keys as text."""
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    if isinstance(value, dict):
+        return {str(_plain(k)): _finite(v) for k, v in value.items()}
     return str(value) if isinstance(value, float) and value - value != 0 else value
 
 

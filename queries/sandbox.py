@@ -11,12 +11,18 @@ from __future__ import annotations
 import ctypes
 import io
 import pickle
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from engine.errors import StoreError
+
 _MIB = 2**20
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(MB|GB|TB|MiB|GiB|TiB)", re.IGNORECASE)
+_UNITS = {"MB": 1, "GB": 1000, "TB": 10**6, "MIB": 1, "GIB": 1024, "TIB": 1024**2}
+_LEAST_MB = 64
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446  # numbers of the system calls, the same on every machine
 _VERSION_FLAG = 1
 _NO_NEW_PRIVILEGES = 38
@@ -55,6 +61,23 @@ class ProcessLimits:
     threads: int = 1
     rows: int = 100_000
     answer_mb: int = 32
+
+
+def shared_out(memory: str, n: int) -> int:
+    """Return the megabytes that each of n processes may take of some memory, such as 500MB or 2GB.
+
+    Raises
+    ------
+    StoreError
+        It is no size, or too little for a process to open a release in.
+    """
+    found = _SIZE.fullmatch(memory.strip())
+    share = int(float(found[1]) * _UNITS[found[2].upper()]) // max(n, 1) if found else 0
+    if share < _LEAST_MB:
+        raise StoreError(
+            f"memory {memory!r}: give a size such as 500MB or 2GB, at least {_LEAST_MB} MB for each of {n} processes"
+        )
+    return share
 
 
 def deny_writes() -> bool:

@@ -30,7 +30,7 @@ from queries.api_service import Form, Service, json_kept, values_json
 from queries.api_tabulate import plan
 from queries.api_values import variable
 from queries.limited import limited_processes
-from queries.sandbox import ProcessLimits
+from queries.sandbox import ProcessLimits, shared_out
 from queries.session import Release, open_release
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -87,20 +87,25 @@ def app_of(
     Raises
     ------
     StoreError, DamagedRelease
-        As `queries.session.open_release`.
+        As `queries.session.open_release`; or the memory is no size, or too little.
     """
     limits = limits or Limits()
+    share = shared_out(memory, limits.workers)
     is_ours = not isinstance(release, Release)
     opened = (
         open_release(release, timeout_s=timeout_s, memory=memory)
         if not isinstance(release, Release)
         else release
     )
-    statements = limited_processes(
-        opened.path,
-        limits=ProcessLimits(seconds=timeout_s, rows=limits.rows + 1),
-        n=limits.workers,
+    allowed = ProcessLimits(
+        seconds=timeout_s, rows=limits.rows + 1, memory_mb=share, process_mb=max(2 * share, 512)
     )
+    try:
+        statements = limited_processes(opened.path, limits=allowed, n=limits.workers)
+    except BaseException:
+        if is_ours:
+            opened.close()
+        raise
     server = Service(opened, limits, statements)
 
     @asynccontextmanager
@@ -187,7 +192,7 @@ def _add_questions(app: FastAPI, server: Service) -> None:
         if asked.format == "json":
             return _sent(request, Kept(body=api_sql.page_of(kept, asked.page, asked.size)))
         made = await server.kept(
-            f"sql {asked.format} {asked.sql}", lambda: server.sql_file(kept, asked.format)
+            f"file {asked.format} {asked.sql}", lambda: server.sql_file(kept, asked.format)
         )
         return _sent(request, made, "answer", asked.format)
 

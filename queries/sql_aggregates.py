@@ -43,7 +43,7 @@ class _Kept(Statement):
             return self._rows
         import pandas
 
-        frame = pandas.DataFrame(self._rows, columns=list(self._columns))
+        frame = pandas.DataFrame(self._rows, columns=_apart(self._columns))
         if form == "df":
             return frame
         if form == "pl":
@@ -116,6 +116,7 @@ def _widened(
     if -1 in place:
         raise Unknown("its groups could not be told apart")
     columns: list[str] = []
+    taken = {name.casefold() for name in plain.columns}
     types: list[str] = []
     listed: list[list[Any]] = []
     for at, name in enumerate(plain.columns):
@@ -125,13 +126,33 @@ def _widened(
         if at in found:
             got = found[at]
             status = statuses(got, np.zeros(len(got.value), dtype=bool))
-            columns += [f"{name}_low", f"{name}_high", f"{name}_status"]
+            columns += _free([f"{name}_{word}" for word in ("low", "high", "status")], taken)
             types += _TYPES
             listed += [_plain(got.low, place), _plain(got.high, place), [status[i] for i in place]]
     widened = list(zip(*listed, strict=True))
     return _like(
         plain, widened, tuple(columns), tuple(types), tuple(_PLAIN + why for why in reasons)
     )
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names for a frame: what stands there twice gets a number, as DuckDB's own frames have it."""
+    out: list[str] = []
+    for name in names:
+        tries = (name, *(f"{name}_{i}" for i in range(1, len(names) + 1)))
+        out.append(next(t for t in tries if t not in out and (t == name or t not in names)))
+    return out
+
+
+def _free(names: Sequence[str], taken: set[str]) -> list[str]:
+    """Names that no column has, and take them; each gets a _ more as long as it is taken."""
+    out = []
+    for name in names:
+        while name.casefold() in taken:
+            name += "_"
+        taken.add(name.casefold())
+        out.append(name)
+    return out
 
 
 def _plain(ends: Any, place: Sequence[int]) -> list[float | None]:

@@ -23,8 +23,8 @@ from marginals_fixture import (
 from measure_fixture import column
 
 from engine import counting, marginals
-from engine.errors import BudgetError, InternalError, SpecError, StoreError
-from engine.journal import pin_vintage
+from engine.errors import BudgetError, InternalError, PrivacyError, SpecError, StoreError
+from engine.journal import journal_path, pin_vintage
 from engine.ledger import balance, ledger_path, measured_folder, set_budget
 from engine.marginals import noisy
 from engine.opening import open_rows, silent
@@ -139,10 +139,16 @@ TWO_ROWS = {"AGE": [1, 8, 4], "SEX": list("fmf"), "REG": list("nsn"), "HRS": [1,
 
 @pytest.mark.parametrize("hours", [[5, 1, 3], [2, 4, 3], [3, 3, 3]])
 def test_values_that_change_within_an_entity_are_seen(spec, hours):
-    """Two of its rows change places, or change while their sum does not: no column by itself tells."""
-    two = replace(PARAMS, max_rows=2)
+    """Two of its rows change places, or change while their sum does not: no column by itself tells.
+
+    The vintage refuses the changed source; and kept counts would not be taken for it if the journal were lost.
+    """
+    two, changed = replace(PARAMS, max_rows=2), pd.DataFrame(TWO_ROWS | {"HRS": hours})
     first = measure(named(spec), two, pd.DataFrame(TWO_ROWS))
-    again = measure(named(spec), two, pd.DataFrame(TWO_ROWS | {"HRS": hours}))
+    with pytest.raises(PrivacyError, match="rows of AGE, HRS, REG, SEX"):
+        measure(named(spec), two, changed)
+    journal_path(spec.key_path).unlink()
+    again = measure(named(spec), two, changed)
     assert (first.is_reused, again.is_reused) == (False, False)
     assert len(balance(spec.key_path).entries) == 2
 

@@ -127,7 +127,7 @@ def test_sdmx_csv_reads_back_equal(pack, table):
     assert read.keys() == told.keys()
     assert all(same(read[k], told[k]) for k in told)
     statuses = {"reliable": "A", "low": "N", "unreliable": "U", "not released": "O"}
-    words = [statuses.get(r["status"], "L") for r in rows_of(pack / f"tables/{table}.csv")]
+    words = [statuses.get(r["status"], "M") for r in rows_of(pack / f"tables/{table}.csv")]
     assert list(frame["OBS_STATUS"]) == words
 
 

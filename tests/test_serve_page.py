@@ -197,6 +197,14 @@ def test_a_refusal_is_told_with_the_nearest_tables(sheet, client):
     assert "Near: age" in sheet.get_by_role("alert").inner_text()
 
 
+def test_links_with_odd_names_and_quantiles_show_what_they_ask_for(sheet, client):
+    user = shown(sheet, f"{client.address}?rows=sex&measure=quantile&of=income&quantile=0.9")
+    assert "0.9 quantile" in user.title()
+    shown(sheet, f"{client.address}?rows=sex&only.__proto__=x&from.constructor=1")
+    assert "no column" in sheet.get_by_role("alert").inner_text()
+    assert [said for said in sheet.said if "TypeError" in said] == []
+
+
 def test_the_keyboard_is_enough_and_focus_stays(sheet, client):
     user = shown(sheet, client.address)
     user.key("Tab")

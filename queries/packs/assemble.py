@@ -6,6 +6,7 @@ becomes a long table of counts. Invariant: nothing here is written; all that is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from queries.packs.figures import ALL, Figures, Question, listed_figures, whole_
 from queries.packs.model import Dimension, Pack, PackTable, Texts
 from queries.packs.pack_spec import PackSpec, TableSpec
 from queries.packs.words import pack_words, texts
+from queries.refusals import near_names
 from queries.router import nearest
 from queries.session import Release
 
@@ -61,8 +63,8 @@ def assemble(
     names = dict.fromkeys(name for t in wanted for name in (*t.names, *t.where))
     dimensions = {name: dimension_of(name, release, con, spec, words) for name in names}
     tables = []
-    for number, told in enumerate(wanted, 1):
-        tables.append(_table(release, con, spec, told, number, dimensions, words))
+    for number, (name, told) in enumerate(zip(_ids(wanted), wanted, strict=True), 1):
+        tables.append(_table(release, con, spec, told, name, dimensions, words))
         if progress is not None:
             progress(number, len(wanted))
     languages = tuple(spec.pack.languages)
@@ -100,13 +102,30 @@ def _check_protected(release: Release, *, unprotected: bool) -> None:
         )
 
 
+def _ids(tables: Sequence[TableSpec]) -> list[str]:
+    """The ids of tables: given ones, and numbers that nobody gave."""
+    taken = {t.id.lower() for t in tables}
+    out = []
+    for number, told in enumerate(tables, 1):
+        made = f"T{number:04d}"
+        while made.lower() in taken:
+            made += "_"
+        out.append(told.id or made)
+    return out
+
+
 def _default_tables(release: Release, spec: PackSpec) -> list[TableSpec]:
     """Every released table of few columns, as a long table with columns in the source's order."""
-    return [
+    out = [
         TableSpec(columns=[c for c in release.columns if c in columns])
         for columns in release.tables
         if len(columns) <= spec.pack.max_width
     ]
+    if not out:
+        raise SpecError(
+            f"pack.max_width: no released table has at most {spec.pack.max_width} columns; raise it, or name [[tables]]"
+        )
+    return out
 
 
 def _table(
@@ -114,32 +133,30 @@ def _table(
     con: duckdb.DuckDBPyConnection,
     spec: PackSpec,
     told: TableSpec,
-    number: int,
+    name: str,
     dimensions: dict[str, Dimension],
     words: dict[str, Texts],
 ) -> PackTable:
     """Make one table."""
-    name = told.id or f"T{number:04d}"
     check_columns([told.of] if told.of else [], release)
     mine = tuple(dimensions[c] for c in told.names)
     shown = [_shown(d, told, name) for d in mine]
-    n_cells = int(np.prod([_n_shown(d, s) for d, s in zip(mine, shown, strict=True)]))
+    n_cells = math.prod(_n_shown(d, s) for d, s in zip(mine, shown, strict=True))
     is_listed = n_cells > spec.pack.max_cells
     try:
         figures = (
             _listed(release, con, told, mine, name, n_cells, spec.pack.max_cells)
             if is_listed
-            else whole_figures(release, mine, shown, _question(told, dimensions, len(mine)))
+            else whole_figures(release, mine, shown, _question(told, dimensions, release))
         )
     except QueryRefused as error:
         raise SpecError(f"tables, {name}: {error}") from None
-    languages = spec.pack.languages
+    languages, of = spec.pack.languages, _label_of(told, con, spec)
     n_stub = len(told.rows) if told.rows else len(mine)
-    units = words["percent"] if told.percent else texts(told.unit or spec.pack.unit, languages)
     return PackTable(
         id=name,
-        titles=_titles(told, mine, languages),
-        units=units,
+        titles=_titles(told, mine, dimensions, of, words, languages),
+        units=_units(told, of, spec, words),
         dimensions=mine,
         index=figures.index,
         value=figures.value,
@@ -201,9 +218,9 @@ def _listed(
     return listed_figures(release, con, mine)
 
 
-def _question(told: TableSpec, dimensions: dict[str, Dimension], n: int) -> Question:
+def _question(told: TableSpec, dimensions: dict[str, Dimension], release: Release) -> Question:
     """What a table asks of the release."""
-    n_rows = len(told.rows)
+    n, n_rows = len(told.names), len(told.rows)
     over = {
         "": (),
         "total": tuple(range(n)),
@@ -216,17 +233,30 @@ def _question(told: TableSpec, dimensions: dict[str, Dimension], n: int) -> Ques
         quantile=told.quantile,
         where={c: _typed(c, values, dimensions) for c, values in told.where.items()},
         over=over,
+        has_negative=bool(over and told.of)
+        and any(v is not None and v < 0 for v, *_ in release.values(told.of or "")),
     )
 
 
 def _typed(column: str, given: list[Any], dimensions: dict[str, Dimension]) -> list[Any]:
     """The values of a filter, as the release types them."""
-    items = dimensions[column].items
-    by_code = {item.code: item.value for item in items if item.kind == "value"}
-    missing = [v for v in given if str(v) not in by_code]
-    if missing:
-        raise SpecError(f"pack spec, where: {column} has no released value {missing[0]!r}")
-    return [by_code[str(v)] for v in given]
+    items = [item for item in dimensions[column].items if item.kind == "value"]
+    by_text = {item.code: item.value for item in items}
+    by_text |= {item.value: item.value for item in items if isinstance(item.value, str)}
+    out = []
+    for value in given:
+        same = [i.value for i in items if i.value == value and _is_bool(i.value) == _is_bool(value)]
+        if not same and str(value) not in by_text:
+            near = ", ".join(near_names(str(value), tuple(by_text))) or "none"
+            raise SpecError(
+                f"pack spec, where: {column} has no released value {value!r}. Near: {near}"
+            )
+        out.append(same[0] if same else by_text[str(value)])
+    return out
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
 
 
 def _is_whole(figures: Figures) -> bool:
@@ -235,16 +265,50 @@ def _is_whole(figures: Figures) -> bool:
     return bool(np.all(known == np.rint(known)))
 
 
-def _titles(told: TableSpec, mine: Sequence[Dimension], languages: Sequence[str]) -> Texts:
-    """The title given, or the columns by their labels."""
+def _label_of(told: TableSpec, con: duckdb.DuckDBPyConnection, spec: PackSpec) -> Texts | None:
+    """The label of the column that is summed or averaged; None: people are counted."""
+    if told.of is None:
+        return None
+    ((label,),) = con.execute(
+        "SELECT label FROM catalog.columns WHERE name = ?", [told.of]
+    ).fetchall()
+    given = spec.columns[told.of].label if told.of in spec.columns else ""
+    return texts(given, spec.pack.languages, label or told.of)
+
+
+def _units(told: TableSpec, of: Texts | None, spec: PackSpec, words: dict[str, Texts]) -> Texts:
+    """What figures count: percent, people, or what a column holds."""
+    if told.percent:
+        return words["percent"]
+    if of is not None and not told.unit:
+        return of
+    return texts(told.unit or spec.pack.unit, spec.pack.languages)
+
+
+def _titles(
+    told: TableSpec,
+    mine: Sequence[Dimension],
+    dimensions: dict[str, Dimension],
+    of: Texts | None,
+    words: dict[str, Texts],
+    languages: Sequence[str],
+) -> Texts:
+    """The title given; or what is measured, the columns by their labels, and whom it is about."""
     if told.title:
         return texts(told.title, languages)
-    return tuple(_joined([d.labels[i] for d in mine]) for i in range(len(languages)))
-
-
-def _joined(parts: Sequence[str]) -> str:
-    """Names in one line."""
-    return " by ".join(parts) if len(parts) < 3 else f"{parts[0]} by {', '.join(parts[1:])}"
+    out = []
+    for i in range(len(languages)):
+        by = f" {words['by'][i]} "
+        parts = [d.labels[i] for d in mine]
+        title = by.join(parts) if len(parts) < 3 else f"{parts[0]}{by}{', '.join(parts[1:])}"
+        if of is not None:
+            title = f"{words[told.measure][i]} {of[i]}{by}{', '.join(parts)}"
+        for column in told.where:
+            kept = _typed(column, told.where[column], dimensions)
+            labels = [it.labels[i] for it in dimensions[column].items if it.value in kept]
+            title += f"; {dimensions[column].labels[i]}: {', '.join(labels)}"
+        out.append(title)
+    return tuple(out)
 
 
 def answered_by(pack: Pack) -> list[ColumnSet]:

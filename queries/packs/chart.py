@@ -68,7 +68,7 @@ def _bar(table: PackTable, row: int, y: int, scale: float, language: int) -> lis
     middle, last = y + BAR / 2, table.heading[-1] if table.heading else len(table.dimensions) - 1
     series = int(table.index[row, last]) % SERIES if len(table.dimensions) > 1 else 0
     x, end = LABELS + value * scale, LABELS + max(high, value) * scale
-    shown = f"{value:,.0f}" if table.is_whole else f"{value:,.1f}"
+    shown = f"{value:,.{table.decimals}f}"
     out = [
         f'<text x="{LABELS - 6}" y="{middle + 4:.1f}" text-anchor="end">{html.escape(text)}</text>',
         f'<rect class="s{series}" x="{LABELS}" y="{y}" width="{max(x - LABELS, 0.5):.1f}" height="{BAR}"/>',

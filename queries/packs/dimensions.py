@@ -22,7 +22,8 @@ from queries.packs.words import texts
 from queries.refusals import near_names
 from queries.session import Release
 
-TOTAL, BLANK = "_T", "_X"
+TOTAL, BLANK, EMPTY = "_T", "_X", "_E"
+"""Codes of the total, of a blank of the source, and of a text without letters: CSV readers take that for nothing."""
 NESTED_SHARE = 0.9
 """Least share of an area's rows that lie in one larger area, for it to be part of that."""
 _KEY = re.compile(r"[A-Za-z0-9_@$-]+\Z")
@@ -96,8 +97,11 @@ def _values(
         if text is None:
             out.append(Item(code=BLANK, key=BLANK, labels=words["blank"], kind="blank"))
             continue
-        labels = texts(told.values.get(text, ""), languages, label or text)
-        out.append(Item(code=text, key=text, labels=labels, kind="value", value=typed))
+        code = text or EMPTY
+        own = words["empty"] if not text and not label else tuple(label or text for _ in languages)
+        given = told.values.get(code, "")
+        labels = texts(given, languages, label or text) if given else own
+        out.append(Item(code=code, key=code, labels=labels, kind="value", value=typed))
     return out
 
 
@@ -155,20 +159,53 @@ def _areas(
     out: list[Item] = []
     for level in told.levels:
         held: dict[str, list[int]] = {}
+        known: dict[str, str] = {}
         if isinstance(level, str):
             held = _by_column(name, level, values, release, con)
+            known = {
+                code: label
+                for code, label in con.execute(
+                    "SELECT value, label FROM catalog.codes WHERE column_name = ?", [level]
+                ).fetchall()
+                if code is not None and label
+            }
         else:
             below = {item.code: item.members for item in out}
             for parent, codes in level.items():
                 held[parent] = [
                     p for code in codes for p in below.get(code) or (_place(name, code, by_code),)
                 ]
+        _check_nested(name, held, out, values)
         for parent, members in held.items():
-            labels = texts(told.parent_labels.get(parent, ""), languages, parent)
+            own = told.parent_labels.get(parent, "")
+            labels = texts(own, languages, known.get(parent) or parent or EMPTY)
             out.append(
                 Item(code=parent, key=parent, labels=labels, kind="group", members=tuple(members))
             )
     return out
+
+
+def _check_nested(
+    name: str, held: dict[str, list[int]], below: Sequence[Item], values: Sequence[Item]
+) -> None:
+    """Refuse areas that hold nothing, or that cut each other: their figures would count people twice."""
+    seen: dict[int, str] = {}
+    for parent, members in held.items():
+        where = f"columns.{name}.parents: {parent!r}"
+        if not members:
+            raise SpecError(f"{where} holds nothing; name what lies in it")
+        for place in members:
+            if seen.setdefault(place, parent) != parent:
+                raise SpecError(
+                    f"{where} and {seen[place]!r} both hold {values[place].code!r}; areas of one level have no "
+                    "value in common"
+                )
+        for area in below:
+            inside = set(area.members) & set(members)
+            if inside and len(inside) < len(set(area.members)):
+                raise SpecError(
+                    f"{where} holds a part of {area.code!r} only; an area lies whole in one of the next level"
+                )
 
 
 def _by_column(
@@ -248,12 +285,14 @@ def _nested(total: Item, groups: list[Item], values: list[Item]) -> list[Item]:
 
 
 def _unique(items: list[Item]) -> tuple[Item, ...]:
-    """Items with codes, keys and labels that differ, also where case is ignored (codes)."""
-    out: list[Item] = []
+    """Items with codes, keys and labels that differ; of two that are the same, a group's changes, not a value's."""
+    out = list(items)
     codes: set[str] = set()
     keys: set[str] = set()
     labels: list[set[str]] = [set() for _ in items[0].labels]
-    for place, item in enumerate(items):
+    last = {"total": 0, "blank": 1, "value": 2, "group": 3}
+    for place in sorted(range(len(items)), key=lambda i: last[items[i].kind]):
+        item = items[place]
         code = item.code if item.code not in codes else unused_name(item.code + "_", codes)
         key = _key(code, place, "C")
         while key in keys:
@@ -267,7 +306,7 @@ def _unique(items: list[Item]) -> tuple[Item, ...]:
             said.append(label)
         codes.add(code)
         keys.add(key)
-        out.append(replace(item, code=code, key=key, labels=tuple(said)))
+        out[place] = replace(item, code=code, key=key, labels=tuple(said))
     return tuple(out)
 
 

@@ -61,6 +61,8 @@ class Question:
         Columns and the values they are held at, for the whole table.
     over : tuple of int
         Dimensions whose totals percentages are taken of; empty: no percentages.
+    has_negative : bool
+        What is summed can be less than nothing: a part may exceed its total.
     """
 
     measure: Measure = "count"
@@ -68,6 +70,7 @@ class Question:
     quantile: float = 0.5
     where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     over: tuple[int, ...] = ()
+    has_negative: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +113,8 @@ def whole_figures(
         found = block(held)
         if question.over:
             whole = tuple(0 if j in question.over else h for j, h in enumerate(held))
-            found = _percent(found, block(whole), is_all=whole == held)
+            total = block(whole)
+            found = _percent(found, total, is_all=whole == held, is_part=not question.has_negative)
         parts.append((_places(dimensions, held), found))
     index = np.concatenate([places for places, _ in parts])
     order = np.lexsort(index.T[::-1])
@@ -197,12 +201,28 @@ def _laid_out(found: Tabulation, free: Sequence[Dimension], is_free: Sequence[bo
     )
 
 
-def _percent(part: _Block, whole: _Block, *, is_all: bool) -> _Block:
-    """Shares in percent; the interval holds every ratio of figures inside both intervals."""
+def _ratios(part: _Block, whole: _Block) -> tuple[FloatArray, FloatArray]:
+    """Ends of the ratios, in percent, of figures inside both intervals; none where the total may be nothing."""
+    ends = [100 * a / b for a in (part.low, part.high) for b in (whole.low, whole.high)]
+    is_sure = whole.low > 0
+    low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
+    return np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
+
+
+def _percent(part: _Block, whole: _Block, *, is_all: bool, is_part: bool) -> _Block:
+    """Shares in percent; the interval holds every ratio of figures inside both intervals.
+
+    A part of a total that is no sum of like parts (some are negative) may exceed it, and has no interval where the
+    total's reaches nothing.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         value = 100 * part.value / whole.value
-        low = 100 * part.low / np.maximum(whole.high, part.low)
+        least = np.maximum(part.low, 0)
+        low = 100 * least / np.maximum(whole.high, least)
         high = np.minimum(100 * part.high / np.maximum(whole.low, 0), 100)
+        high = np.where(part.high <= 0, 0, high)
+        if not is_part:
+            low, high = _ratios(part, whole)
     is_known = (
         (part.status != NOT_RELEASED)
         & (np.broadcast_to(whole.status, part.status.shape) != NOT_RELEASED)
@@ -212,8 +232,8 @@ def _percent(part: _Block, whole: _Block, *, is_all: bool) -> _Block:
         low, high = value, value
     return _Block(
         value=np.where(is_known, value, np.nan),
-        low=np.where(is_known, np.fmin(low, value), np.nan),
-        high=np.where(is_known, np.fmax(high, value), np.nan),
+        low=np.where(is_known, np.minimum(low, value), np.nan),
+        high=np.where(is_known, np.maximum(high, value), np.nan),
         status=np.where(is_known, part.status, NOT_RELEASED).astype(np.uint8),
         answered=part.answered,
         words=f"{part.words} {_OF_BOTH}",

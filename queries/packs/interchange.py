@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ OBS_STATUS = {
     "low": "N",
     "unreliable": "U",
     "not released": "O",
-    "structural zero": "L",
+    "structural zero": "M",
 }
 """Our statuses in the SDMX code list CL_OBS_STATUS: normal, not significant, low reliability, missing, cannot exist."""
 FIGURES = ("value", "low", "high")
@@ -65,7 +66,14 @@ def _texts(figures: FloatArray, is_whole: bool) -> list[str]:
     listed: list[Any] = (
         np.rint(shown).astype(np.int64) if is_whole else significant(shown)
     ).tolist()
-    return [repr(v) if k else "" for v, k in zip(listed, is_known.tolist(), strict=True)]
+    return [_plain_number(v) if k else "" for v, k in zip(listed, is_known.tolist(), strict=True)]
+
+
+def _plain_number(number: float) -> str:
+    """A number without an exponent: PC-Axis has none."""
+    if isinstance(number, int):
+        return str(number)
+    return str(np.format_float_positional(number, trim="0"))
 
 
 def _dimension_keys(table: PackTable) -> list[str]:
@@ -96,7 +104,7 @@ def _agency(pack: Pack) -> str:
 
 def _version(text: str) -> str:
     """A version as SDMX writes it: numbers with dots."""
-    parts = [p for p in text.split(".") if p.isdigit()]
+    parts = re.findall("[0-9]+", text) or ["1"]
     return ".".join([*parts, "0"][:2] if len(parts) < 2 else parts[:3])
 
 
@@ -171,8 +179,8 @@ def _children(dimension: Any, used: Sequence[int]) -> dict[str, list[str]]:
 def pcaxis(table: PackTable, pack: Pack, language: int) -> str:
     """Return a table as a PC-Axis file (.px, UTF-8), labels in one language; parameters as for `jsonstat`."""
     words = pack.words
-    figure = unused_name(words["figure"][language], [d.labels[language] for d in table.dimensions])
-    names = _px_names(table, language)
+    names = _differing([d.labels[language] for d in table.dimensions])
+    figure = unused_name(_plain(words["figure"][language]), names)
     heading = [names[j] for j in table.heading] + [figure]
     matrix = "".join(c for c in table.id if c.isalnum())[:20]
     title = table.titles[language]
@@ -186,7 +194,7 @@ def pcaxis(table: PackTable, pack: Pack, language: int) -> str:
         lines.append(f'CREATION-DATE="{pack.info.issued:%Y%m%d} 00:00";')
     lines += [
         f"DECIMALS={0 if table.is_whole else 6};",
-        f"SHOWDECIMALS={0 if table.is_whole else 1};",
+        f"SHOWDECIMALS={table.decimals};",
         f"MATRIX={_q(matrix)};",
         f"SUBJECT-CODE={_q(matrix[:8])};",
         f"SUBJECT-AREA={_q(pack.titles[language])};",
@@ -199,9 +207,13 @@ def pcaxis(table: PackTable, pack: Pack, language: int) -> str:
     ]
     for j, (d, used) in enumerate(zip(table.dimensions, table.used, strict=True)):
         items = [d.items[i] for i in used]
-        lines.append(f"VALUES({_q(names[j])})={_list([it.labels[language] for it in items])};")
-        lines.append(f"CODES({_q(names[j])})={_list([it.code for it in items])};")
-    lines.append(f"VALUES({_q(figure)})={_list([words[f][language] for f in FIGURES])};")
+        lines.append(
+            f"VALUES({_q(names[j])})={_list(_differing([it.labels[language] for it in items]))};"
+        )
+        lines.append(f"CODES({_q(names[j])})={_list(_differing([it.code for it in items]))};")
+    lines.append(
+        f"VALUES({_q(figure)})={_list(_differing([words[f][language] for f in FIGURES]))};"
+    )
     lines.append(f"CODES({_q(figure)})={_list(FIGURES)};")
     lines.append(f"SOURCE={_q(pack.info.publisher or pack.release['title'])};")
     if pack.info.contact or pack.info.email:
@@ -213,12 +225,16 @@ def pcaxis(table: PackTable, pack: Pack, language: int) -> str:
     return "\n".join([*lines, "DATA=", *_px_rows(table), ";"]) + "\n"
 
 
-def _px_names(table: PackTable, language: int) -> list[str]:
-    """Names of the variables: labels, made to differ."""
+def _differing(texts: Sequence[str]) -> list[str]:
+    """Texts as a .px file holds them, made to differ: two may be the same without what it cannot hold."""
     out: list[str] = []
-    for d in table.dimensions:
-        label = _plain(d.labels[language])
-        out.append(label if label not in out else f"{label} ({d.name})")
+    taken: set[str] = set()
+    for text in texts:
+        told = _plain(text)
+        while told in taken:
+            told += "_"
+        taken.add(told)
+        out.append(told)
     return out
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from engine.store_catalog import unused_name
 from queries.exports import file_stem
 from queries.packs.flat import STATUS_WORDS, Field, fields_of, label_name
 from queries.packs.model import STATUSES, Dimension, Pack, PackTable
@@ -40,7 +41,7 @@ def describe(field: Field) -> str:
     return {
         "code": "Code; see the code list of the column.",
         "label": "Label of the code before it.",
-        "value": "The figure; empty where nothing is released. Every figure carries noise.",
+        "value": "The figure; empty where nothing is released.",
         "low": "Lower end of the 95 % noise interval.",
         "high": "Upper end of the 95 % noise interval.",
         "status": "; ".join(f"{s}: {text}" for s, text in STATUS_WORDS.items()),
@@ -91,7 +92,10 @@ def _who(pack: Pack, prefix: str) -> dict[str, Any]:
 
 def _variable(name: str) -> str:
     """A CSVW column name: percent-encoded where it must be."""
-    return quote(name, safe="").replace("-", "%2D") if not name.isidentifier() else quote(name)
+    told = quote(name, safe="").replace("-", "%2D").replace("~", "%7E")
+    return (
+        f"%5F{told[1:]}" if told.startswith("_") else told
+    )  # names that begin with _ are CSVW's own
 
 
 def _by_language(texts: tuple[str, ...], pack: Pack) -> Any:
@@ -112,7 +116,10 @@ def data_package(pack: Pack, files: Mapping[str, FileRecord]) -> str:
     """
     info = pack.info
     resources = [_code_resource(d, pack, files) for d in pack.dimensions.values()]
-    resources += [_table_resource(t, pack, files) for t in pack.tables]
+    taken = [r["name"] for r in resources]
+    for t in pack.tables:
+        resources.append(_table_resource(t, pack, files, unused_name(_slug(t.id), taken)))
+        taken.append(resources[-1]["name"])
     out: dict[str, Any] = {
         "name": _slug(pack.titles[0]),
         "id": info.identifier,
@@ -153,7 +160,7 @@ def _resource(
 
 
 def _table_resource(
-    table: PackTable, pack: Pack, files: Mapping[str, FileRecord]
+    table: PackTable, pack: Pack, files: Mapping[str, FileRecord], resource: str
 ) -> dict[str, Any]:
     fields, foreign = [], []
     for f in fields_of(table, pack):
@@ -177,7 +184,7 @@ def _table_resource(
         "foreignKeys": foreign,
     }
     path = f"tables/{table.id}.csv"
-    return _resource(_slug(table.id), path, table.titles[0], files, schema)
+    return _resource(resource, path, table.titles[0], files, schema)
 
 
 def _code_resource(

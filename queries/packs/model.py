@@ -6,6 +6,7 @@ never written to after construction. Texts are tuples with one string a language
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -144,7 +145,17 @@ class PackTable:
     @property
     def is_cube(self) -> bool:
         """Whether every combination of its codes has a row, in order."""
-        return len(self) == int(np.prod(self.shape, dtype=np.int64))
+        return len(self) == math.prod(self.shape)
+
+    @cached_property
+    def decimals(self) -> int:
+        """Decimal places that people are shown: three digits of a middling figure, and one at least."""
+        if self.is_whole:
+            return 0
+        sizes = np.abs(self.value[np.isfinite(self.value) & (self.value != 0)])
+        if not len(sizes):
+            return 1
+        return int(np.clip(2 - np.floor(np.log10(np.median(sizes))), 1, 6))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,3 +193,10 @@ class Pack:
     notes: tuple[str, ...]
     words: Mapping[str, Texts]
     release: Mapping[str, str]
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether figures carry noise: those of a dp release without an epsilon do not."""
+        return self.release["mode"] != "dp" or all(
+            card.dp.get("epsilon") is not None for card in self.cards.values()
+        )

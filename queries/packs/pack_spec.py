@@ -18,7 +18,7 @@ import pydantic
 from engine.errors import SpecError
 
 Text = str | dict[str, str]
-LANGUAGE = r"^[a-z]{2,3}(-[A-Za-z0-9]+)*$"
+LANGUAGE = r"[a-z]{2,3}(-[A-Za-z0-9]+)*"
 INCLUDED = (".html", ".htm", ".pdf", ".md", ".txt", ".csv", ".json", ".png", ".svg")
 """Endings of files that `include` may name: documents, never a key or a database."""
 
@@ -38,7 +38,7 @@ class PackInfo(_Strict):
     licence_url: str = ""
     contact: str = ""
     email: str = ""
-    identifier: str = "urn:tablepack"
+    identifier: str = pydantic.Field(default="urn:tablepack", pattern=r"^[^\s<>\"{}|\\^`]+$")
     version: str = "1.0"
     issued: datetime.date | None = None
     keywords: list[str] = []
@@ -52,9 +52,16 @@ class PackInfo(_Strict):
     @pydantic.field_validator("languages")
     @classmethod
     def _are_languages(cls, value: list[str]) -> list[str]:
-        bad = [v for v in value if not re.match(LANGUAGE, v)]
-        if bad or len(set(value)) != len(value):
+        bad = [v for v in value if not re.fullmatch(LANGUAGE, v)]
+        if bad or len({v.lower() for v in value}) != len(value):
             raise ValueError("languages are codes such as 'en', each named once")
+        return value
+
+    @pydantic.field_validator("publisher_url", "licence_url")
+    @classmethod
+    def _are_links(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[^\s<>\"]+", value):
+            raise ValueError("a link begins with https:// or http://")
         return value
 
 
@@ -123,6 +130,15 @@ class TableSpec(_Strict):
             extra = [c for c in getattr(self, what) if c not in names]
             if extra:
                 raise ValueError(f"{what}: {extra[0]!r} is no column of the table")
+        for name, values in self.where.items():
+            if not values:
+                raise ValueError(
+                    f"where: {name!r} is limited to no value; name some, or leave it out"
+                )
+            if name in names:
+                raise ValueError(
+                    f"where: {name!r} is a column of the table; show some of its values with groups and only_groups"
+                )
         if (self.of is None) != (self.measure == "count"):
             raise ValueError("every measure but count is of a column: of = ...")
         if self.percent and self.measure not in ("count", "sum"):
@@ -182,8 +198,8 @@ def pack_spec_from(raw: dict[str, Any]) -> PackSpec:
         raise SpecError(
             f"pack.include: {wrong[0]!r} is no document; allowed: {', '.join(INCLUDED)}"
         )
-    ids = [t.id for t in spec.tables if t.id]
-    twice = sorted({i for i in ids if ids.count(i) > 1})
+    ids = [t.id.lower() for t in spec.tables if t.id]
+    twice = [t.id for t in spec.tables if ids.count(t.id.lower()) > 1]
     if twice:
-        raise SpecError(f"tables: the id {twice[0]!r} is given twice")
+        raise SpecError(f"tables: the id {twice[0]!r} is given twice (case is ignored)")
     return spec

@@ -60,8 +60,10 @@ def blocks(pack: Pack, paths: Sequence[str]) -> list[tuple[str, list[str], bool]
         f"open it only if you trust its origin"
     )
     noise = [
-        "Every figure carries noise, to protect the people counted. It is fixed: the same figure is the same in every "
-        "file.",
+        "Figures carry no noise, and nothing is guaranteed: this is no pack for the public."
+        if not pack.has_noise
+        else "Every figure carries noise, to protect the people counted. It is fixed: the same figure is the same in "
+        "every file.",
         "low and high are the ends of the 95 % noise interval: without the noise, 95 of 100 figures would lie inside. "
         "It says nothing of sampling or of errors in the source.",
         *(f"Status {status}: {text}." for status, text in STATUS_WORDS.items()),

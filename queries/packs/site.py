@@ -136,4 +136,4 @@ def _cell(table: PackTable, row: int, pack: Pack, language: int) -> dict[str, st
 
 
 def _number(table: PackTable, figure: float) -> str:
-    return f"{figure:,.0f}" if table.is_whole else f"{figure:,.1f}"
+    return f"{figure:,.{table.decimals}f}"

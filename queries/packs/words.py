@@ -14,6 +14,12 @@ from queries.packs.pack_spec import Text
 WORDS = {
     "total": "Total",
     "blank": "(blank)",
+    "empty": "(empty text)",
+    "by": "by",
+    "mean": "Mean of",
+    "sum": "Sum of",
+    "median": "Median of",
+    "quantile": "Quantile of",
     "figure": "Figure",
     "value": "Value",
     "low": "Noise interval, low",

@@ -8,6 +8,7 @@ stand in a column of their own. Tables that are too long for people stay out, an
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import warnings
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from engine.store_catalog import unused_name
 from queries.packs.model import STATUSES, Pack, PackTable
 from queries.packs.words import status_word
 
@@ -30,6 +32,7 @@ LEGEND = (
     "[low] released, and rounds to zero",
     "[u] low reliability: the noise is a large share of the figure",
     "[z] not applicable: impossible by a declared rule",
+    "[x] not available: the noise interval is not known",
 )
 
 
@@ -48,13 +51,13 @@ def shown_tables(pack: Pack) -> tuple[list[PackTable], list[PackTable]]:
 
 def is_across(table: PackTable) -> bool:
     """Whether a table is shown with columns across."""
-    n_across = int(np.prod([table.shape[j] for j in table.heading], dtype=np.int64))
+    n_across = math.prod(table.shape[j] for j in table.heading)
     return bool(table.heading) and table.is_cube and n_across <= MAX_ACROSS
 
 
 def n_rows(table: PackTable) -> int:
     """Rows of a table's sheet."""
-    return int(np.prod([table.shape[j] for j in table.stub])) if is_across(table) else len(table)
+    return math.prod(table.shape[j] for j in table.stub) if is_across(table) else len(table)
 
 
 def write_workbook(pack: Pack, path: Path, language: int = 0) -> bool:
@@ -67,8 +70,11 @@ def write_workbook(pack: Pack, path: Path, language: int = 0) -> bool:
     if not inside:
         return False
     notes, refs = _notes(pack, inside, outside, language)
+    contents, noted = (_plain(pack.words[w][language])[:31] for w in ("contents", "notes"))
+    taken = ["Cover", "History", contents, noted]  # Excel keeps History for itself
     sheets = {
-        t.id: _sheet(gpt, t, pack, language, refs, is_first=i == 0) for i, t in enumerate(inside)
+        unused_name(t.id, taken): _sheet(gpt, t, pack, language, refs, is_first=i == 0)
+        for i, t in enumerate(inside)
     }
     with warnings.catch_warnings():  # gptables uses pandas as it was
         for old in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
@@ -77,10 +83,14 @@ def write_workbook(pack: Pack, path: Path, language: int = 0) -> bool:
             str(path),
             sheets=sheets,
             cover=_cover(gpt, pack, language),
-            contentsheet_label=_plain(pack.words["contents"][language])[:31],
-            notesheet_label=_plain(pack.words["notes"][language])[:31],
+            contentsheet_label=contents,
+            notesheet_label=noted,
             notes_table=notes,
-            workbook_options={"strings_to_formulas": False, "strings_to_numbers": False},
+            workbook_options={
+                "strings_to_formulas": False,
+                "strings_to_numbers": False,
+                "strings_to_urls": False,
+            },
         )
     issued = pack.info.issued
     made = datetime.datetime.combine(issued, datetime.time()) if issued else _EPOCH
@@ -108,6 +118,16 @@ def _fit_rows(book: Any, sheet: Any) -> None:
             sheet.set_row(row, 15.5 * -(-longest // (COVER_WIDTH - 10)))
 
 
+def _noise(pack: Pack) -> str:
+    """What is true of every figure."""
+    if not pack.has_noise:
+        return "Figures carry no noise, and nothing is guaranteed."
+    return (
+        "Every figure is an estimate that carries noise, to protect the people counted. Low and high are the ends "
+        "of its 95 % noise interval."
+    )
+
+
 def _cover(gpt: Any, pack: Pack, language: int) -> Any:
     """The cover: what this is, what noise means, whom to ask."""
     info = pack.info
@@ -116,8 +136,7 @@ def _cover(gpt: Any, pack: Pack, language: int) -> Any:
     intro += [f"Published on {info.issued.isoformat()}."] if info.issued else []
     intro += [f"Licence: {info.licence}."] if info.licence else []
     about = [
-        "Every figure is an estimate that carries noise, to protect the people counted. Low and high are the ends "
-        "of its 95 % noise interval.",
+        _noise(pack),
         *LEGEND,
         *pack.notes,
         f"Release {pack.release['title']}, vintage {pack.release['vintage']}, content hash "
@@ -137,7 +156,7 @@ def _notes(
     pack: Pack, inside: list[PackTable], outside: list[PackTable], language: int
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """The notes table, and the reference of each note by its text."""
-    listed = ["Figures carry noise; low and high are the ends of the 95 % noise interval."]
+    listed = [_noise(pack)]
     listed += [note[language] for note in pack.footnotes]
     for t in inside:
         listed += [t.words, *(note[language] for note in t.footnotes)]
@@ -175,7 +194,7 @@ def _sheet(
         table_name=re.sub(r"\W", "_", f"table_{table.id}"),
         title=f"{_plain(table.titles[language])} {marks}",
         instructions="This worksheet contains one table. Some cells hold shorthand, explained below.",
-        scope=f"Unit: {_plain(table.units[language])}. Every figure is a noisy estimate.",
+        scope=f"Unit: {_plain(table.units[language])}. {_noise(pack)}",
         legend=list(LEGEND),
         index_columns={level: level - 1 for level in range(1, min(n_index, 3) + 1)},
     )
@@ -240,10 +259,10 @@ def _cells(table: PackTable, figures: Any, *, is_value: bool) -> list[Any]:
             out.append(MARKS["not released"])
         elif not np.isfinite(number):
             out.append("[x]")
-        elif is_value and status == "low" and round(number, 0) == 0:
+        elif is_value and status == "low" and round(number, table.decimals) == 0:
             out.append(MARKS["low"])
         else:
-            out.append(int(number) if table.is_whole else round(number, 2))
+            out.append(int(number) if table.is_whole else round(number, max(2, table.decimals)))
     return out
 
 
@@ -258,12 +277,12 @@ def _cell(label: str, code: str) -> str:
 def _head(label: str, taken: Any) -> str:
     """A heading that no other column has."""
     text = _cell(label, label) if label.strip() else "Column"
-    while text in taken:
-        text += " (2)"
-    return text
+    if text.lower() not in {t.lower() for t in taken}:
+        return text
+    return unused_name(f"{text} (2)", taken)
 
 
 def _plain(text: str) -> str:
     """Text without what gptables reads as a note or link, or Excel as a formula."""
     kept = _ILLEGAL.sub("", text).replace("$$", "$").replace("](", "] (")
-    return f"'{kept}" if kept[:1] in "=+@" else kept
+    return f"'{kept}" if kept.startswith(("=", "+", "@")) else kept

@@ -53,7 +53,9 @@ export function draw() {
 }
 
 function drawShown() {
-  byId("measure").value = state.measure;
+  const measure = byId("measure"), quantile = measure.querySelector("[value=quantile]");
+  if (state.measure === "quantile" && !quantile) measure.append(make("option", { value: "quantile" }, "Quantile")); // only links ask for it
+  measure.value = state.measure;
   byId("of-box").hidden = state.measure === "count";
   if (state.of) byId("of").value = state.of;
   const allowed = percentages();
@@ -154,6 +156,26 @@ function range(v, i) {
   return make("div", { class: "pair" }, end(0, "from", v.first), end(1, "to", v.last), make("small", { class: "note" }, `released: ${v.first} to ${v.last}`));
 }
 
+// All values of a variable that has many, in pages; once.
+async function loadValues(v) {
+  if (v.isLoading) return;
+  v.isLoading = true;
+  try {
+    const found = [];
+    while (found.length < v.n_values) {
+      const got = await askJson("api/values", new URLSearchParams({ column: v.name, start: found.length, size: 1000 }));
+      if (!got.values.length) break;
+      found.push(...got.values);
+    }
+    v.values = found;
+    draw();
+  } catch (error) {
+    say(`The values of ${v.label} cannot be read: ${error.message}`);
+  } finally {
+    v.isLoading = false;
+  }
+}
+
 function values(v, i) {
   const chosen = new Set(state.only[v.name]);
   const box = make("div", { class: "values", id: `values${i}` });
@@ -166,7 +188,7 @@ function values(v, i) {
     },
   }), " " + value.label)));
   if (!v.values) {
-    askJson("api/values", new URLSearchParams({ column: v.name, size: 1000 })).then((got) => { v.values = got.values; fill(v.values); });
+    loadValues(v);
     return box;
   }
   fill(v.values.slice(0, LISTED));

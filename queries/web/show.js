@@ -22,7 +22,7 @@ export function formatter(answer) {
 
 export function caption(answer, labels, filters) {
   const by = [...answer.rows, ...answer.cols].map((c) => c.label);
-  const word = { count: "Number of people", share: "Percentage of people", mean: "Average", median: "Median", sum: "Total", quantile: "Quantile" }[answer.measure];
+  const word = { count: "Number of people", share: "Percentage of people", mean: "Average", median: "Median", sum: "Total", quantile: `${answer.quantile} quantile` }[answer.measure];
   const of = answer.of ? ` of ${labels(answer.of)}` : "";
   const percent = { row: ", of each row", column: ", of each column" }[answer.percent] || "";
   return word + of + (by.length ? " by " + by.join(", ") : "") + percent + filters.map((f) => "; only " + f).join("");

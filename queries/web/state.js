@@ -1,6 +1,8 @@
 // The question on screen, its link, and the way to the server. The link is the saved query.
 
-export const state = { rows: [], cols: [], bands: {}, only: {}, between: {}, measure: "count", of: "", percent: "none" };
+const named = () => Object.create(null); // by column: one may be called "constructor"
+const nothing = () => ({ rows: [], cols: [], bands: named(), only: named(), between: named(), measure: "count", of: "", quantile: "", percent: "none" });
+export const state = nothing();
 
 let token = sessionStorage.getItem("token") || "";
 if (location.hash.startsWith("#token=")) {
@@ -25,12 +27,13 @@ export function link() {
     if (low !== "" || high !== "") { out.append("from." + c, low); out.append("to." + c, high); }
   }
   if (state.measure !== "count" && state.of) { out.append("measure", state.measure); out.append("of", state.of); }
+  if (state.measure === "quantile" && state.quantile) out.append("quantile", state.quantile);
   if (percentages().includes(state.percent) && state.percent !== "none") out.append("percent", state.percent);
   return out.toString();
 }
 
 export function readLink() {
-  Object.assign(state, { rows: [], cols: [], bands: {}, only: {}, between: {}, measure: "count", of: "", percent: "none" });
+  Object.assign(state, nothing());
   for (const [name, text] of new URLSearchParams(location.search)) {
     const dot = name.indexOf(".");
     const head = dot < 0 ? name : name.slice(0, dot), column = dot < 0 ? "" : name.slice(dot + 1);
@@ -38,7 +41,7 @@ export function readLink() {
     else if (head === "band") state.bands[column] = Number(text);
     else if (head === "only") (state.only[column] ||= []).push(text);
     else if (head === "from" || head === "to") (state.between[column] ||= ["", ""])[head === "to" ? 1 : 0] = text;
-    else if (["measure", "of", "percent"].includes(name)) state[name] = text;
+    else if (["measure", "of", "quantile", "percent"].includes(name)) state[name] = text;
   }
 }
 
