@@ -16,6 +16,8 @@ from typing import IO
 from engine.errors import DataError
 
 DELIMITERS = (",", "\t", ";", "|")
+LONGEST_NAME = 131_072
+"""Signs of a column's name; what is longer is no header."""
 _SAMPLE_RECORDS = 30
 
 
@@ -83,6 +85,9 @@ def _first_records(path: Path, delimiter: str) -> list[list[str]]:
         problem = "is not UTF-8 text; convert it first"
     except (OSError, EOFError):
         problem = "cannot be read"
+    # The limit of Python's csv is one for the whole process, and other packages raise it.
+    if records and any(len(name) > LONGEST_NAME for name in records[0]):
+        problem = "its first line is not CSV"
     if problem:
         raise DataError(f"source {path}: {problem}")
     return records

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import gzip
 import sys
 
@@ -126,6 +127,15 @@ def test_file_names_with_glob_characters(con, tmp_path):
 def test_bad_csv(con, tmp_path, text, message):
     with pytest.raises(DataError, match=message):
         opened(con, write(tmp_path / "d.csv", text))
+
+
+def test_a_long_first_line_is_refused_whatever_limit_others_set(con, tmp_path):
+    before = csv.field_size_limit(10**9)
+    try:
+        with pytest.raises(DataError, match="first line is not CSV"):
+            opened(con, write(tmp_path / "d.csv", "x" * 200_000 + ",b\n1,2\n"))
+    finally:
+        csv.field_size_limit(before)
 
 
 def test_ragged_rows_far_down_and_long_values(con, tmp_path):
