@@ -155,8 +155,6 @@ class Release:
         """
         return self._answering.route(columns)
 
-    _route = route  # its older name
-
     def table(self, *names: str) -> Result:
         """Return one released table, a row a synthetic person, columns in the source's order.
 
@@ -200,8 +198,6 @@ class Release:
             yield con
         finally:
             con.close()
-
-    _cursor = cursor  # its older name
 
     def _new_cursor(self) -> duckdb.DuckDBPyConnection:
         """Return a fresh connection; one thread at a time, as DuckDB wants it."""

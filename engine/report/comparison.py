@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.compared import Compared, Spread, document, way_name
-from engine.errors import StoreError
 from engine.report.drawing import INK, canvas, compact, drawn_alike, legend, svg_of
 from engine.report.files import check_target, write_text
 from engine.report.grids import MISSING, shown
@@ -165,19 +164,11 @@ def page(found: Compared) -> str:
     StoreError
         A package is missing.
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError:
-        raise StoreError("reports need Jinja: pip install 'tablepack[evaluate]'") from None
-    environment = Environment(
-        loader=PackageLoader("engine.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    from engine.report.page import template_environment  # loads what a command line has no need of
+
+    environment = template_environment()
+    from markupsafe import Markup  # comes with Jinja
+
     drawn = [(one, Markup(one.svg)) for one in pictures(found)]  # noqa: S704  # `svg_of` escapes all text
     style = resources.files("engine.report").joinpath("report.css").read_text("utf-8")
     return environment.get_template("comparison.html.j2").render(

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import StoreError
 from engine.evaluation import Evaluation, Result
@@ -26,6 +26,9 @@ from engine.report.pictures import groups_of, improvement_picture
 from engine.report.summary import sentence
 from engine.report.verdicts import NO_SECTION, Catalogue, Line, Verdict, lines
 from engine.score import Rate, Risk, Score
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 VERDICTS: tuple[Verdict, ...] = ("good", "fair", "poor", "only stated", "not computed")
 MOST_LISTED = 2_000
@@ -265,14 +268,19 @@ def _public_parts(
     ]
 
 
-def _rendered(template: str, evaluation: Evaluation, **told: object) -> str:
-    """Fill a template of this package."""
+def template_environment() -> Environment:
+    """Return what fills the templates of this package: escaping all, and failing on what is undefined.
+
+    Raises
+    ------
+    StoreError
+        Jinja is missing.
+    """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
-        from markupsafe import Markup
     except ImportError:
         raise StoreError("reports need Jinja: pip install 'tablepack[evaluate]'") from None
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("engine.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
@@ -280,6 +288,13 @@ def _rendered(template: str, evaluation: Evaluation, **told: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def _rendered(template: str, evaluation: Evaluation, **told: object) -> str:
+    """Fill a template of this package."""
+    environment = template_environment()
+    from markupsafe import Markup  # comes with Jinja
+
     environment.globals |= {"shown": shown, "cell": cell, "grid": grid}
     script = _packaged("filter.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -14,7 +14,6 @@ import duckdb
 import numpy as np
 
 from engine.errors import PrivacyError, QueryRefused, SpecError
-from engine.schema import ColumnSet
 from queries.packs.dimensions import check_columns, dimension_of
 from queries.packs.figures import ALL, Figures, Question, listed_figures, whole_figures
 from queries.packs.model import Dimension, Pack, PackTable, Texts
@@ -309,8 +308,3 @@ def _titles(
             title += f"; {dimensions[column].labels[i]}: {', '.join(labels)}"
         out.append(title)
     return tuple(out)
-
-
-def answered_by(pack: Pack) -> list[ColumnSet]:
-    """The released tables that answered, in order."""
-    return sorted(pack.cards, key=lambda c: (len(c), c))
