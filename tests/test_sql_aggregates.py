@@ -169,7 +169,8 @@ def test_what_is_not_understood_is_answered_plain_with_the_reason(release, text,
     got, plain = annotated(release, text), release.sql(text)
     assert got.columns == plain.columns
     if "random" not in text and "SAMPLE" not in text:
-        assert got.rows == plain.rows
+        # Without ORDER BY, DuckDB's threads decide the order.
+        assert sorted(map(repr, got.rows)) == sorted(map(repr, plain.rows))
     said = [w for w in got.warnings if w.startswith("No noise interval is known for ")]
     assert said
     assert why in " ".join(said)
