@@ -7,12 +7,13 @@ publish_pack("census.duckdb", "pack/", spec="pack.toml")
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.comparing import refuse_scratch
 from engine.opening import Progress, silent
 from engine.report.files import refuse_confidential
-from queries.packs import PackSpec, publish, read_pack_spec
+from queries.packs import Pack, PackSpec, preview, publish, read_pack_spec
 from queries.session import open_release
 
 
@@ -23,6 +24,7 @@ def publish_pack(
     spec: str | Path | None = None,
     unprotected: bool = False,
     progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Write the pack of a release.
 
@@ -38,6 +40,8 @@ def publish_pack(
         Publish a release of mode dp that guarantees nothing.
     progress : callable, optional
         Called with a stage, the number done and of all.
+    warn : callable, optional
+        Called with each thing that a publisher should look at.
 
     Returns
     -------
@@ -67,4 +71,20 @@ def publish_pack(
             base=base,
             unprotected=unprotected,
             progress=progress or silent,
+            warn=warn,
         )
+
+
+def preview_pack(
+    release: str | os.PathLike[str],
+    *,
+    spec: str | Path | None = None,
+    unprotected: bool = False,
+    progress: Progress | None = None,
+) -> Pack:
+    """Return what a pack would hold, and write nothing; parameters and errors as for `publish_pack`."""
+    told = read_pack_spec(spec) if spec is not None else PackSpec()
+    if Path(release).is_file():
+        refuse_scratch(Path(release))
+    with open_release(release, verify="hash") as opened:
+        return preview(opened, told, unprotected=unprotected, progress=progress or silent)

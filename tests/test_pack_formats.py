@@ -153,12 +153,13 @@ def test_json_stat_reads_back_equal(pack, table, ending):
     assert len(raw["status"]) == len(raw["value"]) == math.prod(raw["size"])
 
 
+@pytest.mark.parametrize("language", ["en", "cy"])
 @pytest.mark.parametrize("table", DIMENSIONS)
-def test_px_reads_back_equal(pack, table):
+def test_px_reads_back_equal(pack, table, language):
     pyaxis = pytest.importorskip("pyaxis.pyaxis")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parsed = pyaxis.parse(str(pack / f"px/{table}.px"), encoding="utf-8")
+        parsed = pyaxis.parse(str(pack / f"px/{table}.px"), encoding="utf-8", lang=language)
     frame = parsed["DATA"]
     listed = rows_of(pack / f"tables/{table}.csv")
     assert len(frame) == 3 * len(listed)
@@ -168,7 +169,11 @@ def test_px_reads_back_equal(pack, table):
         if not is_impossible:
             read = None if text in ('".."', "..", "") or text != text else float(text)
             assert same(read, None if expected is None else float(expected))
-    assert parsed["METADATA"]["TITLE"][0]
+    if table == "T1":
+        words = {"en": ["People by region and sex"], "cy": ["Pobl"]}
+        assert parsed["METADATA"]["TITLE"] == words[language]
+        total = {"en": "Total", "cy": "Cyfanswm"}[language]
+        assert frame.iloc[0, 0] == total
 
 
 def test_the_catalogue_is_linked_data(pack):
@@ -197,7 +202,7 @@ def test_the_workbook_follows_the_guidance(pack):
     book = openpyxl.load_workbook(pack / "pack.xlsx")
     names = ["Cover", "Contents", "Notes", "T1", "T2", "T3", "T4", "T5"]
     assert book.sheetnames == names  # T6 only lists what was measured: CSV only
-    assert "T6" in "".join(str(c.value) for row in book["Notes"].iter_rows() for c in row)
+    assert "T6" in "".join(str(c.value) for row in book["Contents"].iter_rows() for c in row)
     for name in names[3:]:
         sheet = book[name]
         assert len(sheet.tables) == 1  # one marked-up table a sheet, and nothing below it

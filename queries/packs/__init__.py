@@ -6,7 +6,17 @@ metadata model (`queries.packs.model`), many small writers; `publish` is the mai
 
 from __future__ import annotations
 
+from queries.packs.model import STATUSES, Pack
 from queries.packs.pack_spec import PackSpec, pack_spec_from, read_pack_spec
-from queries.packs.publishing import publish
+from queries.packs.publishing import example_spec, preview, publish
 
-__all__ = ["PackSpec", "pack_spec_from", "publish", "read_pack_spec"]
+__all__ = [
+    "STATUSES",
+    "Pack",
+    "PackSpec",
+    "example_spec",
+    "pack_spec_from",
+    "preview",
+    "publish",
+    "read_pack_spec",
+]

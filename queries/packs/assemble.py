@@ -6,20 +6,21 @@ becomes a long table of counts. Invariant: nothing here is written; all that is 
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import duckdb
 import numpy as np
 
 from engine.errors import PrivacyError, QueryRefused, SpecError
+from queries.packs.asking import label_of, question_of, titles_of, units_of
 from queries.packs.dimensions import check_columns, dimension_of
-from queries.packs.figures import ALL, Figures, Question, listed_figures, whole_figures
-from queries.packs.model import Dimension, Pack, PackTable, Texts
-from queries.packs.pack_spec import PackSpec, TableSpec
+from queries.packs.doubts import doubts_of
+from queries.packs.figures import ALL, Figures, listed_figures, whole_figures
+from queries.packs.model import Dimension, Pack, PackTable, Texts, decimals_of
+from queries.packs.pack_spec import UNNAMED, PackInfo, PackSpec, TableSpec
 from queries.packs.words import pack_words, texts
-from queries.refusals import near_names
 from queries.router import nearest
 from queries.session import Release
 
@@ -55,20 +56,40 @@ def assemble(
         The release guarantees nothing.
     """
     _check_protected(release, unprotected=unprotected)
-    check_columns(spec.columns, release)
-    check_columns([c for t in spec.tables for c in (*t.names, *t.where)], release)
+    named = [c for t in spec.tables for c in (*t.names, *t.where, *([t.of] if t.of else []))]
+    check_columns([*spec.columns, *named], release)
     words = pack_words(spec.words, spec.pack.languages)
     wanted = spec.tables or _default_tables(release, spec)
     names = dict.fromkeys(name for t in wanted for name in (*t.names, *t.where))
-    dimensions = {name: dimension_of(name, release, con, spec, words) for name in names}
-    tables = []
+    problems: list[str] = []
+    dimensions = {}
+    for name in names:
+        with _gathered(problems):
+            dimensions[name] = dimension_of(name, release, con, spec, words)
+    _refuse(problems)
+    tables: list[PackTable] = []
     for number, (name, told) in enumerate(zip(_ids(wanted), wanted, strict=True), 1):
-        tables.append(_table(release, con, spec, told, name, dimensions, words))
+        with _gathered(problems):
+            tables.append(_table(release, con, spec, told, name, dimensions, words))
         if progress is not None:
             progress(number, len(wanted))
+    _refuse(problems)
+    return _pack(release, con, spec, dimensions, tables, words)
+
+
+def _pack(
+    release: Release,
+    con: duckdb.DuckDBPyConnection,
+    spec: PackSpec,
+    dimensions: dict[str, Dimension],
+    tables: list[PackTable],
+    words: dict[str, Texts],
+) -> Pack:
+    """Put the pack together, with what all its tables share."""
     languages = tuple(spec.pack.languages)
+    about = {*dimensions, *(t.of for t in spec.tables if t.of)}
     return Pack(
-        info=spec.pack,
+        info=_identified(spec.pack, release),
         languages=languages,
         titles=texts(spec.pack.title, languages, release.title or release.path.stem),
         descriptions=texts(spec.pack.description, languages),
@@ -76,8 +97,9 @@ def assemble(
         tables=tuple(tables),
         cards={t.answered: release.card(*t.answered) for t in tables if t.answered},
         footnotes=tuple(texts(note, languages) for note in spec.footnotes),
-        notes=release.notes,
+        notes=tuple(note for note in release.notes if _is_about(note, about, release)),
         words=words,
+        warnings=doubts_of(spec, dimensions, con),
         release={
             "title": release.title,
             "vintage": release.vintage,
@@ -88,6 +110,33 @@ def assemble(
             "file": release.path.name,
         },
     )
+
+
+@contextlib.contextmanager
+def _gathered(problems: list[str]) -> Iterator[None]:
+    """Keep the mistakes of one entry, and go on to the next: all are told at once."""
+    try:
+        yield
+    except SpecError as error:
+        problems += [p for p in error.problems if p not in problems]
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise SpecError(problems)
+
+
+def _identified(info: PackInfo, release: Release) -> PackInfo:
+    """Who publishes what, with an identifier that no other pack has where the spec gives none."""
+    if info.identifier != UNNAMED:
+        return info
+    return info.model_copy(update={"identifier": f"{UNNAMED}:{release.content_hash}"})
+
+
+def _is_about(note: str, columns: set[str], release: Release) -> bool:
+    """Whether a note of the release concerns a pack of some columns: not other columns' universes."""
+    others = (c for c in release.columns if c not in columns)
+    return not any(note.startswith(f"Universe of {c}, declared: ") for c in others)
 
 
 def _check_protected(release: Release, *, unprotected: bool) -> None:
@@ -137,35 +186,36 @@ def _table(
     words: dict[str, Texts],
 ) -> PackTable:
     """Make one table."""
-    check_columns([told.of] if told.of else [], release)
     mine = tuple(dimensions[c] for c in told.names)
     shown = [_shown(d, told, name) for d in mine]
     n_cells = math.prod(_n_shown(d, s) for d, s in zip(mine, shown, strict=True))
     is_listed = n_cells > spec.pack.max_cells
     try:
         figures = (
-            _listed(release, con, told, mine, name, n_cells, spec.pack.max_cells)
+            _listed(release, told, mine, name, n_cells, spec.pack.max_cells)
             if is_listed
-            else whole_figures(release, mine, shown, _question(told, dimensions, release))
+            else whole_figures(release, mine, shown, question_of(told, dimensions, release))
         )
     except QueryRefused as error:
         raise SpecError(f"tables, {name}: {error}") from None
-    languages, of = spec.pack.languages, _label_of(told, con, spec)
+    languages, of = spec.pack.languages, label_of(told, con, spec)
+    is_whole = not told.percent and _is_whole(figures)
+    digits = decimals_of(figures.value, is_whole=is_whole) + 1  # more would be digits of the noise
     n_stub = len(told.rows) if told.rows else len(mine)
     return PackTable(
         id=name,
-        titles=_titles(told, mine, dimensions, of, words, languages),
-        units=_units(told, of, spec, words),
+        titles=titles_of(told, mine, dimensions, of, words, languages),
+        units=units_of(told, of, spec, words),
         dimensions=mine,
         index=figures.index,
-        value=figures.value,
-        low=figures.low,
-        high=figures.high,
+        value=np.round(figures.value, digits),
+        low=np.round(figures.low, digits),
+        high=np.round(figures.high, digits),
         status=figures.status,
         stub=tuple(range(n_stub)),
         heading=tuple(range(n_stub, len(mine))),
         measure=told.measure,
-        is_whole=not told.percent and _is_whole(figures),
+        is_whole=is_whole,
         is_listed=is_listed,
         answered=figures.answered,
         footnotes=tuple(texts(note, languages) for note in told.footnotes),
@@ -194,7 +244,6 @@ def _n_shown(dimension: Dimension, shown: Sequence[int]) -> int:
 
 def _listed(
     release: Release,
-    con: duckdb.DuckDBPyConnection,
     told: TableSpec,
     mine: tuple[Dimension, ...],
     name: str,
@@ -214,97 +263,10 @@ def _listed(
         raise SpecError(
             f"tables, {name}: no released table of {', '.join(columns)}. Nearest: {near}"
         )
-    return listed_figures(release, con, mine)
-
-
-def _question(told: TableSpec, dimensions: dict[str, Dimension], release: Release) -> Question:
-    """What a table asks of the release."""
-    n, n_rows = len(told.names), len(told.rows)
-    over = {
-        "": (),
-        "total": tuple(range(n)),
-        "row": tuple(range(n_rows, n)),
-        "column": tuple(range(n_rows)),
-    }[told.percent]
-    return Question(
-        measure=told.measure,
-        of=told.of,
-        quantile=told.quantile,
-        where={c: _typed(c, values, dimensions) for c, values in told.where.items()},
-        over=over,
-        has_negative=bool(over and told.of)
-        and any(v is not None and v < 0 for v, *_ in release.values(told.of or "")),
-    )
-
-
-def _typed(column: str, given: list[Any], dimensions: dict[str, Dimension]) -> list[Any]:
-    """The values of a filter, as the release types them."""
-    items = [item for item in dimensions[column].items if item.kind == "value"]
-    by_text = {item.code: item.value for item in items}
-    by_text |= {item.value: item.value for item in items if isinstance(item.value, str)}
-    out = []
-    for value in given:
-        same = [i.value for i in items if i.value == value and _is_bool(i.value) == _is_bool(value)]
-        if not same and str(value) not in by_text:
-            near = ", ".join(near_names(str(value), tuple(by_text))) or "none"
-            raise SpecError(
-                f"pack spec, where: {column} has no released value {value!r}. Near: {near}"
-            )
-        out.append(same[0] if same else by_text[str(value)])
-    return out
-
-
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
+    return listed_figures(release, mine)
 
 
 def _is_whole(figures: Figures) -> bool:
     known = np.concatenate([figures.value, figures.low, figures.high])
     known = known[np.isfinite(known)]
     return bool(np.all(known == np.rint(known)))
-
-
-def _label_of(told: TableSpec, con: duckdb.DuckDBPyConnection, spec: PackSpec) -> Texts | None:
-    """The label of the column that is summed or averaged; None: people are counted."""
-    if told.of is None:
-        return None
-    ((label,),) = con.execute(
-        "SELECT label FROM catalog.columns WHERE name = ?", [told.of]
-    ).fetchall()
-    given = spec.columns[told.of].label if told.of in spec.columns else ""
-    return texts(given, spec.pack.languages, label or told.of)
-
-
-def _units(told: TableSpec, of: Texts | None, spec: PackSpec, words: dict[str, Texts]) -> Texts:
-    """What figures count: percent, people, or what a column holds."""
-    if told.percent:
-        return words["percent"]
-    if of is not None and not told.unit:
-        return of
-    return texts(told.unit or spec.pack.unit, spec.pack.languages)
-
-
-def _titles(
-    told: TableSpec,
-    mine: Sequence[Dimension],
-    dimensions: dict[str, Dimension],
-    of: Texts | None,
-    words: dict[str, Texts],
-    languages: Sequence[str],
-) -> Texts:
-    """The title given; or what is measured, the columns by their labels, and whom it is about."""
-    if told.title:
-        return texts(told.title, languages)
-    out = []
-    for i in range(len(languages)):
-        by = f" {words['by'][i]} "
-        parts = [d.labels[i] for d in mine]
-        title = by.join(parts) if len(parts) < 3 else f"{parts[0]}{by}{', '.join(parts[1:])}"
-        if of is not None:
-            title = f"{words[told.measure][i]} {of[i]}{by}{', '.join(parts)}"
-        for column in told.where:
-            kept = _typed(column, told.where[column], dimensions)
-            labels = [it.labels[i] for it in dimensions[column].items if it.value in kept]
-            title += f"; {dimensions[column].labels[i]}: {', '.join(labels)}"
-        out.append(title)
-    return tuple(out)

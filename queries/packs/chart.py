@@ -9,9 +9,10 @@ import html
 
 import numpy as np
 
-from queries.packs.model import NOT_RELEASED, PackTable
+from queries.packs.model import NOT_RELEASED, STATUSES, PackTable
 
 MAX_BARS = 40
+IMPOSSIBLE = STATUSES.index("structural zero")
 MAX_ROWS = 400
 """A table with more rows is not looked at."""
 WIDTH, LABELS, BAR, GAP = 640, 200, 16, 6
@@ -26,7 +27,8 @@ def chart(table: PackTable, language: int) -> str:
     table : PackTable
     language : int
     """
-    rows = np.flatnonzero((table.status != NOT_RELEASED) & np.isfinite(table.value))
+    is_shown = (table.status != NOT_RELEASED) & (table.status != IMPOSSIBLE)
+    rows = np.flatnonzero(is_shown & np.isfinite(table.value))
     if len(rows) > MAX_ROWS:
         return ""
     sums = [_sums(table, j) for j in range(len(table.dimensions))]

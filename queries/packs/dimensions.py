@@ -72,10 +72,13 @@ def dimension_of(
 
 def check_columns(names: Iterable[str], release: Release) -> None:
     """Refuse names that are no columns of a release, with near ones."""
-    for name in names:
+    problems = []
+    for name in dict.fromkeys(names):
         if name not in release.columns:
             near = ", ".join(near_names(name, tuple(release.columns))) or "none"
-            raise SpecError(f"pack spec: the release has no column {name!r}. Near: {near}")
+            problems.append(f"pack spec: the release has no column {name!r}. Near: {near}")
+    if problems:
+        raise SpecError(problems)
 
 
 def _values(
@@ -120,7 +123,7 @@ def _declared(
             limits = group.range
             members = [i for i, v in enumerate(values) if _inside(name, v, group.range)]
         else:
-            members = [_place(name, code, by_code) for code in group.values]
+            members = [_place(name, code, by_code, "groups") for code in group.values]
         if not members:
             raise SpecError(f"columns.{name}.groups: no released value lies in {group.code!r}")
         labels = texts(group.label, languages, group.code)
@@ -173,7 +176,9 @@ def _areas(
             below = {item.code: item.members for item in out}
             for parent, codes in level.items():
                 held[parent] = [
-                    p for code in codes for p in below.get(code) or (_place(name, code, by_code),)
+                    p
+                    for code in codes
+                    for p in below.get(code) or (_place(name, code, by_code, "parents"),)
                 ]
         _check_nested(name, held, out, values)
         for parent, members in held.items():
@@ -318,9 +323,9 @@ def _key(text: str, place: int, letter: str) -> str:
     return made if made[:1].isalpha() else f"D_{made}"
 
 
-def _place(name: str, code: str, by_code: dict[str, int]) -> int:
+def _place(name: str, code: str, by_code: dict[str, int], where: str) -> int:
     if code not in by_code:
-        raise _unknown(name, code, by_code, "groups")
+        raise _unknown(name, code, by_code, where)
     return by_code[code]
 
 

@@ -1,9 +1,10 @@
 """Figures of one table of a pack: blocks of tabulations put together on the codes of its dimensions.
 
-Takes a release and which codes a table shows; gives places, values, intervals and statuses. Every figure comes from
-`queries.uncertainty.tabulate`, except in tables with too many combinations to list them all: there only what was
-measured is listed. A block is one call: some dimensions over all their values, others held at a group or at the total.
-Invariant: a combination that nothing is released of has status "not released" and no value, whatever the reason.
+Takes a release and which codes a table shows; gives places, values, intervals and statuses. Every figure is one of
+`queries.uncertainty.tabulate`; of tables with too many combinations to list them all, only what was measured is
+listed, with the same intervals. A block is one call: some dimensions over all their values, others held at a group or
+at the total. Invariants: a combination that nothing is released of has status "not released" and no value, whatever the
+reason; its interval says how much it may hide at most, where that is known.
 """
 
 from __future__ import annotations
@@ -13,26 +14,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from engine.schema import ColumnSet, FloatArray, column_set, quoted
-from engine.store_catalog import count_names, table_name
+from engine.schema import ColumnSet, FloatArray, Int64Array, column_set
 from queries.estimates import Measure, Tabulation
-from queries.figures import LOW, RELIABLE
+from queries.figures import counts, statuses
+from queries.noise_model import noise_model
 from queries.packs.model import NOT_RELEASED, STATUSES, Dimension
+from queries.regions import Region
 from queries.session import Release
 from queries.uncertainty import tabulate
+from queries.universes import ruled_out
 
 _OF_BOTH = (
     "Percentages are figures over their total; the interval holds every percentage that the intervals of both "
     "allow."
 )
+_ONLY_MEASURED = (
+    "There are too many combinations to list all: only those that were measured are listed, and nothing is told of the "
+    "others."
+)
 ALL = -1
 """A dimension of a block over all its values; otherwise the place of its group, or 0: the total."""
-Z = 1.959963984540054
-"""Standard deviations on either side that hold 95 % of a normal noise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -230,70 +234,69 @@ def _percent(part: _Block, whole: _Block, *, is_all: bool, is_part: bool) -> _Bl
     )
     if is_all:  # a total of itself: 100, without noise
         low, high = value, value
+    value = np.where(is_known, value, np.nan)
+    bounded = np.broadcast_to((whole.status != NOT_RELEASED) & (whole.value > 0), value.shape)
     return _Block(
-        value=np.where(is_known, value, np.nan),
-        low=np.where(is_known, np.minimum(low, value), np.nan),
-        high=np.where(is_known, np.maximum(high, value), np.nan),
+        value=value,
+        low=np.where(bounded, np.where(is_known, np.minimum(low, value), low), np.nan),
+        high=np.where(bounded, np.where(is_known, np.maximum(high, value), high), np.nan),
         status=np.where(is_known, part.status, NOT_RELEASED).astype(np.uint8),
         answered=part.answered,
         words=f"{part.words} {_OF_BOTH}",
     )
 
 
-def listed_figures(
-    release: Release, con: duckdb.DuckDBPyConnection, dimensions: Sequence[Dimension]
-) -> Figures:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Measured(Region):
+    """The combinations of a table that were measured, one group each."""
+
+    letters: Int64Array
+
+    def places(self) -> Int64Array:
+        """The letters of each group: of those listed, not of all that can be."""
+        return self.letters
+
+
+def listed_figures(release: Release, dimensions: Sequence[Dimension]) -> Figures:
     """Return what was measured of a table with too many combinations to list them all.
+
+    Value, interval and status of each are those that `queries.uncertainty.tabulate` gives for it.
 
     Parameters
     ----------
     release : Release
-    con : duckdb.DuckDBPyConnection
-        With the release in use.
     dimensions : sequence of Dimension
         Of exactly the columns of a released table.
     """
     columns = column_set(tuple(d.name for d in dimensions))
-    card = release.card(*columns)
-    ((physical,),) = con.execute(
-        "SELECT physical FROM catalog.tables WHERE name = ?", [table_name(columns)]
-    ).fetchall()
-    n, measured = (quoted(c) for c in count_names(columns))
-    listed = ", ".join(quoted(d.name) for d in dimensions)
-    rows = con.sql(
-        f"SELECT {listed}, {n} AS n FROM tables.{physical} WHERE {measured}"
-    ).to_arrow_table()
-    index = np.empty((rows.num_rows, len(dimensions)), dtype=np.int32)
+    model = noise_model(release, columns)
+    table = model.table
+    letters = table.rows[table.row_measured]
+    group = np.full(len(table.rows), -1, dtype=np.int64)
+    group[table.row_measured] = np.arange(len(letters))
+    region = _Measured(
+        by=tuple(range(len(columns))),
+        allowed=tuple(np.ones(len(column.values), dtype=bool) for column in table.letters),
+        choices=(),
+        group=group,
+        n_groups=len(letters),
+        letters=letters,
+    )
+    found = counts(release, model, region)
+    number = {status: i for i, status in enumerate(STATUSES)}
+    status = statuses(found, ruled_out(release, table, region))
+    index = np.empty(letters.shape, dtype=np.int32)
     for j, d in enumerate(dimensions):
-        index[:, j] = _coded(rows.column(j), d)
+        at = columns.index(d.name)
+        place = [d.place_of_value[v] for v in table.letters[at].values]
+        index[:, j] = np.array(place, dtype=np.int32)[letters[:, at]]
     order = np.lexsort(index.T[::-1])
-    value = rows.column(len(dimensions)).to_numpy().astype(np.float64)[order]
-    half = np.ceil(Z * card.noise_sd)
-    low, high = np.maximum(value - half, 0), value + half
-    status = np.where((high - low) / 2 <= RELIABLE * value, 0, STATUSES.index("unreliable"))
-    status = np.where(value <= LOW * card.noise_sd, STATUSES.index("low"), status)
     return Figures(
         index=index[order],
-        value=value,
-        low=low,
-        high=high,
-        status=status.astype(np.uint8),
+        value=found.value[order],
+        low=found.low[order],
+        high=found.high[order],
+        status=np.array([number[s] for s in status], dtype=np.uint8)[order],
         answered=columns,
-        words=(
-            "Only combinations that were measured are listed; about all others nothing is told. Noise of sd "
-            f"{card.noise_sd:.2f} people a figure; the interval is that noise's."
-        ),
+        words=f"{model.words} {_ONLY_MEASURED}",
     )
-
-
-def _coded(column: Any, dimension: Dimension) -> npt.NDArray[np.int32]:
-    """Places of an Arrow column's values."""
-    coded = column.combine_chunks().dictionary_encode()
-    known = [dimension.place_of_value[v] for v in coded.dictionary.to_pylist()]
-    if coded.null_count:
-        known.append(dimension.place_of_value[None])
-        filled = coded.indices.fill_null(len(known) - 1)
-    else:
-        filled = coded.indices
-    places: npt.NDArray[np.int32] = np.array(known, dtype=np.int32)[filled.to_numpy()]
-    return places

@@ -1,7 +1,8 @@
 """CSV and Parquet files of a pack, and its code lists: one row a combination of codes, numbers that are only numbers.
 
-Takes a pack and one of its tables; gives files, and the fields that all metadata of them describe. Invariant: `value`,
-`low` and `high` are numeric, empty where nothing is released; words stand in `status` only.
+Takes a pack and one of its tables; gives files, and the fields that all metadata of them describe. Invariants: `value`,
+`low` and `high` are numeric, words stand in `status` only. `value` is empty where nothing is released; `low` and `high`
+then say how many it may hide (0 to some, "at most 5"), or are empty where that is not known.
 """
 
 from __future__ import annotations
@@ -17,13 +18,6 @@ from engine.store_catalog import unused_name
 from queries.packs.model import STATUSES, Dimension, Pack, PackTable, Texts
 
 Role = Literal["code", "label", "value", "low", "high", "status"]
-STATUS_WORDS = {
-    "reliable": "the noise is small against the figure",
-    "low": "released, and next to nothing: within the noise",
-    "unreliable": "the noise is a large share of the figure",
-    "not released": "suppressed or empty: nobody can tell which",
-    "structural zero": "impossible by a declared rule",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

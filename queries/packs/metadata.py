@@ -12,10 +12,12 @@ from urllib.parse import quote
 
 from engine.store_catalog import unused_name
 from queries.exports import file_stem
-from queries.packs.flat import STATUS_WORDS, Field, fields_of, label_name
+from queries.packs.flat import Field, fields_of, label_name
 from queries.packs.model import STATUSES, Dimension, Pack, PackTable
 from queries.packs.naming import FileRecord
+from queries.packs.words import STATUS_WORDS
 
+_HIDDEN = "Where nothing is released, low and high say how much it may be all the same (0 to high); empty: not known."
 MEDIA = {
     ".csv": "text/csv",
     ".parquet": "application/vnd.apache.parquet",
@@ -42,8 +44,8 @@ def describe(field: Field) -> str:
         "code": "Code; see the code list of the column.",
         "label": "Label of the code before it.",
         "value": "The figure; empty where nothing is released.",
-        "low": "Lower end of the 95 % noise interval.",
-        "high": "Upper end of the 95 % noise interval.",
+        "low": f"Lower end of the 95 % noise interval. {_HIDDEN}",
+        "high": f"Upper end of the 95 % noise interval. {_HIDDEN}",
         "status": "; ".join(f"{s}: {text}" for s, text in STATUS_WORDS.items()),
     }[field.role]
 

@@ -149,13 +149,18 @@ class PackTable:
 
     @cached_property
     def decimals(self) -> int:
-        """Decimal places that people are shown: three digits of a middling figure, and one at least."""
-        if self.is_whole:
-            return 0
-        sizes = np.abs(self.value[np.isfinite(self.value) & (self.value != 0)])
-        if not len(sizes):
-            return 1
-        return int(np.clip(2 - np.floor(np.log10(np.median(sizes))), 1, 6))
+        """Decimal places that people are shown; files hold one more, where figures are not whole."""
+        return decimals_of(self.value, is_whole=self.is_whole)
+
+
+def decimals_of(value: FloatArray, *, is_whole: bool) -> int:
+    """Return how many decimals figures are shown with: three digits of a middling one, and one decimal at least."""
+    if is_whole:
+        return 0
+    sizes = np.abs(value[np.isfinite(value) & (value != 0)])
+    if not len(sizes):
+        return 1
+    return int(np.clip(2 - np.floor(np.log10(np.median(sizes))), 1, 6))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,6 +183,8 @@ class Pack:
         Of the release: how to read it.
     words : dict of str to Texts
         Words of the pages, in each language.
+    warnings : tuple of str
+        What a publisher should look at.
     release : dict of str to str
         title, vintage, mode, key_id, engine_version, content_hash, file.
     """
@@ -192,7 +199,13 @@ class Pack:
     footnotes: tuple[Texts, ...]
     notes: tuple[str, ...]
     words: Mapping[str, Texts]
+    warnings: tuple[str, ...]
     release: Mapping[str, str]
+
+    @property
+    def reader_notes(self) -> tuple[str, ...]:
+        """The notes for people who see tables, not a SQL prompt."""
+        return tuple(note for note in self.notes if not note.startswith("At a SQL prompt"))
 
     @property
     def has_noise(self) -> bool:

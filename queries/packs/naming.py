@@ -26,6 +26,11 @@ class FileRecord:
     sha256: str
 
 
+def ending(language: str, place: int) -> str:
+    """Return what the name of a file in a further language ends on; nothing for the first."""
+    return f"~{language}" if place else ""
+
+
 def record_of(path: Path) -> FileRecord:
     """Return size and hash of a file."""
     with path.open("rb") as file:

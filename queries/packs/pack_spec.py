@@ -8,6 +8,7 @@ release, in `queries.packs.dimensions`.
 from __future__ import annotations
 
 import datetime
+import difflib
 import re
 import tomllib
 from pathlib import Path
@@ -19,6 +20,12 @@ from engine.errors import SpecError
 
 Text = str | dict[str, str]
 LANGUAGE = r"[a-z]{2,3}(-[A-Za-z0-9]+)*"
+UNNAMED = "urn:tablepack"
+"""What identifies a pack whose spec says nothing: the release's hash is added to it."""
+_SHAPES = {
+    "id": "is no id: it begins with a letter, and has letters, digits, and . _ - only",
+    "identifier": "is no identifier: it is a URI, such as https://example.org/census, without blanks",
+}
 INCLUDED = (".html", ".htm", ".pdf", ".md", ".txt", ".csv", ".json", ".png", ".svg")
 """Endings of files that `include` may name: documents, never a key or a database."""
 
@@ -38,7 +45,7 @@ class PackInfo(_Strict):
     licence_url: str = ""
     contact: str = ""
     email: str = ""
-    identifier: str = pydantic.Field(default="urn:tablepack", pattern=r"^[^\s<>\"{}|\\^`]+$")
+    identifier: str = pydantic.Field(default=UNNAMED, pattern=r"^[^\s<>\"{}|\\^`]+$")
     version: str = "1.0"
     issued: datetime.date | None = None
     keywords: list[str] = []
@@ -129,7 +136,9 @@ class TableSpec(_Strict):
         for what in ("totals", "subtotals", "only_groups"):
             extra = [c for c in getattr(self, what) if c not in names]
             if extra:
-                raise ValueError(f"{what}: {extra[0]!r} is no column of the table")
+                raise ValueError(
+                    f"{what}: {extra[0]!r} is no column of the table; it has {', '.join(names)}"
+                )
         for name, values in self.where.items():
             if not values:
                 raise ValueError(
@@ -188,18 +197,49 @@ def pack_spec_from(raw: dict[str, Any]) -> PackSpec:
     try:
         spec = PackSpec.model_validate(raw)
     except pydantic.ValidationError as error:
-        problems = []
-        for e in error.errors():
-            where = ".".join(str(part) for part in e["loc"])
-            problems.append(f"pack spec, {where}: {e['msg'].removeprefix('Value error, ')}")
-        raise SpecError(problems) from None
-    wrong = [f for f in spec.pack.include if Path(f).suffix.lower() not in INCLUDED]
-    if wrong:
-        raise SpecError(
-            f"pack.include: {wrong[0]!r} is no document; allowed: {', '.join(INCLUDED)}"
-        )
+        raise SpecError([_told(e, raw) for e in error.errors()]) from None
+    problems = [
+        f"pack.include: {name!r} is no document; allowed: {', '.join(INCLUDED)}"
+        for name in spec.pack.include
+        if Path(name).suffix.lower() not in INCLUDED
+    ]
     ids = [t.id.lower() for t in spec.tables if t.id]
-    twice = [t.id for t in spec.tables if ids.count(t.id.lower()) > 1]
+    twice = {t.id for t in spec.tables if ids.count(t.id.lower()) > 1}
     if twice:
-        raise SpecError(f"tables: the id {twice[0]!r} is given twice (case is ignored)")
+        named = ", ".join(repr(name) for name in sorted(twice))
+        problems.append(f"tables: an id is given twice (case is ignored): {named}")
+    if problems:
+        raise SpecError(problems)
     return spec
+
+
+def _told(error: Any, raw: dict[str, Any]) -> str:
+    """A mistake in words: where it is, what is wrong, what is allowed."""
+    loc = [part for part in error["loc"] if part not in ("str", "dict[str,str]")]
+    where = f"pack spec, {_place(loc, raw)}"
+    if error["type"] == "extra_forbidden":
+        known = list(_section(loc).model_fields)
+        near = difflib.get_close_matches(str(loc[-1]), known, 1)
+        hint = f"; near: {near[0]}" if near else ""
+        return f"{where}: there is no such key{hint}; allowed: {', '.join(known)}"
+    if error["type"] == "string_pattern_mismatch":
+        return f"{where}: {error['input']!r} {_SHAPES.get(str(loc[-1]), error['msg'])}"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _place(loc: list[Any], raw: dict[str, Any]) -> str:
+    """Where a mistake is, tables by their id."""
+    if len(loc) > 1 and loc[0] == "tables":
+        entry = raw["tables"][loc[1]]
+        name = entry.get("id") if isinstance(entry, dict) else None
+        loc = [f"table {name}" if isinstance(name, str) and name else f"tables.{loc[1]}", *loc[2:]]
+    return ".".join(str(part) for part in loc)
+
+
+def _section(loc: list[Any]) -> type[pydantic.BaseModel]:
+    """The model whose keys a place is one of."""
+    if len(loc) == 1:
+        return PackSpec
+    if loc[0] == "columns":
+        return GroupSpec if "groups" in loc[2:-1] else ColumnSpec
+    return PackInfo if loc[0] == "pack" else TableSpec

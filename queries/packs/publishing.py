@@ -7,23 +7,28 @@ the documents that the spec includes.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import duckdb
 
 import engine.manifest
 from engine.errors import SpecError, StoreError
 from queries.packs.assemble import assemble
 from queries.packs.flat import arrow_table, write_code_list, write_csv, write_parquet, write_quality
-from queries.packs.interchange import jsonstat, pcaxis, sdmx_csv
+from queries.packs.interchange import jsonstat
 from queries.packs.metadata import code_list_path, csvw, data_package, dcat
 from queries.packs.model import Pack, PackTable
-from queries.packs.naming import FileRecord, new_folder, record_of
+from queries.packs.naming import FileRecord, ending, new_folder, record_of
 from queries.packs.pack_spec import PackSpec
+from queries.packs.pcaxis import pcaxis
 from queries.packs.readme import markdown, page
-from queries.packs.site import write_site
+from queries.packs.sdmx import sdmx_csv, sdmx_structure
+from queries.packs.site import TEMPLATES, write_site
 from queries.packs.workbook import write_workbook
 from queries.session import Release
 
@@ -39,6 +44,7 @@ def publish(
     base: Path | None = None,
     unprotected: bool = False,
     progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Write the pack of a release.
 
@@ -55,6 +61,8 @@ def publish(
         Publish a release of mode dp that guarantees nothing.
     progress : callable, optional
         Called with a stage, the number done and of all.
+    warn : callable, optional
+        Called with each thing that a publisher should look at.
 
     Returns
     -------
@@ -75,24 +83,66 @@ def publish(
     report = progress or _silent
     _check_packages()
     documents = _documents(spec, base or Path())
+    with _connected(release) as con, new_folder(Path(directory)) as folder:
+        pack = _assembled(release, con, spec, unprotected=unprotected, report=report)
+        for warning in pack.warnings:
+            (warn or _ignore)(warning)
+        _write(pack, release, documents, folder, report)
+        paths = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
+    return [Path(directory) / path for path in paths]
+
+
+def preview(
+    release: Release,
+    spec: PackSpec | None = None,
+    *,
+    unprotected: bool = False,
+    progress: Progress | None = None,
+) -> Pack:
+    """Return what a pack would hold, and write nothing; parameters and errors as for `publish`."""
+    with _connected(release) as con:
+        return _assembled(
+            release, con, spec or PackSpec(), unprotected=unprotected, report=progress or _silent
+        )
+
+
+@contextlib.contextmanager
+def _connected(release: Release) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Lend a connection on the release, which is still the one that was opened."""
     con, record = engine.manifest.open_release(release.path)
     try:
         if record.content_hash != release.content_hash:
             raise StoreError(f"{release.path}: was replaced since it was opened; open it again")
-        with new_folder(Path(directory)) as folder:
-            con.execute(f"USE {engine.manifest.ATTACHED}")
-            pack = assemble(
-                release,
-                con,
-                spec,
-                unprotected=unprotected,
-                progress=lambda done, total: report("tabulating", done, total),
-            )
-            _write(pack, release, documents, folder, report)
-            paths = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
+        con.execute(f"USE {engine.manifest.ATTACHED}")
+        yield con
     finally:
         con.close()
-    return [Path(directory) / path for path in paths]
+
+
+def _assembled(
+    release: Release,
+    con: duckdb.DuckDBPyConnection,
+    spec: PackSpec,
+    *,
+    unprotected: bool,
+    report: Progress,
+) -> Pack:
+    return assemble(
+        release,
+        con,
+        spec,
+        unprotected=unprotected,
+        progress=lambda done, total: report("tabulating", done, total),
+    )
+
+
+def example_spec() -> str:
+    """Return a commented pack.toml that has every key."""
+    return (TEMPLATES / "pack.toml").read_text(encoding="utf-8")
+
+
+def _ignore(warning: str) -> None:
+    """Tell nobody."""
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -131,9 +181,12 @@ def _write(
     for name in ("jsonstat", "px"):
         if not any((folder / name).iterdir()):
             (folder / name).rmdir()
+    _text(folder / "sdmx/structure.json", sdmx_structure(pack))
     write_quality(pack, folder / "quality.csv")
-    report("writing the workbook", 0, 1)
-    write_workbook(pack, folder / "pack.xlsx")
+    report("writing the workbook", 0, len(pack.languages))
+    for i, language in enumerate(pack.languages):
+        write_workbook(pack, folder / f"pack{ending(language, i)}.xlsx", i)
+        report("writing the workbook", i + 1, len(pack.languages))
     _copy(release, documents, folder)
     write_site(
         pack,
@@ -158,9 +211,9 @@ def table_files(table: PackTable, pack: Pack) -> list[str]:
     out = [f"tables/{table.id}.csv", f"tables/{table.id}.parquet"]
     out += [f"tables/{table.id}.csv-metadata.json", f"sdmx/{table.id}.csv"]
     if table.is_cube and not table.is_listed:
-        for i, language in enumerate(pack.languages):
-            ending = "" if i == 0 else f"~{language}"
-            out += [f"jsonstat/{table.id}{ending}.json", f"px/{table.id}{ending}.px"]
+        out.append(f"px/{table.id}.px")
+        languages = enumerate(pack.languages)
+        out += [f"jsonstat/{table.id}{ending(language, i)}.json" for i, language in languages]
     return out
 
 
@@ -172,10 +225,10 @@ def _write_table(table: PackTable, pack: Pack, folder: Path) -> None:
     _text(folder / f"tables/{table.id}.csv-metadata.json", csvw(table, pack))
     _text(folder / f"sdmx/{table.id}.csv", sdmx_csv(table, pack))
     if table.is_cube and not table.is_listed:
+        _text(folder / f"px/{table.id}.px", pcaxis(table, pack))
         for i, language in enumerate(pack.languages):
-            ending = "" if i == 0 else f"~{language}"
-            _text(folder / f"jsonstat/{table.id}{ending}.json", jsonstat(table, pack, i))
-            _text(folder / f"px/{table.id}{ending}.px", pcaxis(table, pack, i))
+            name = f"{table.id}{ending(language, i)}.json"
+            _text(folder / "jsonstat" / name, jsonstat(table, pack, i))
 
 
 def _text(path: Path, text: str) -> None:

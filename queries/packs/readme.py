@@ -9,18 +9,29 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from queries.packs.flat import STATUS_WORDS
 from queries.packs.model import Pack
+from queries.packs.words import STATUS_WORDS
 from queries.packs.workbook import shown_tables
 
 KINDS = (
     ("index.html", "the tables as web pages, with charts; works offline"),
-    ("pack.xlsx", "a workbook: cover, contents, notes, one table a sheet"),
-    ("tables/", "every table as CSV and Parquet, with CSVW metadata beside each CSV"),
+    (
+        "pack.xlsx",
+        "a workbook: cover, contents, notes, one table a sheet; pack~LANGUAGE.xlsx in others",
+    ),
+    (
+        "tables/",
+        "every table as CSV and Parquet, with CSVW metadata beside each CSV. pandas takes codes such as None and NA "
+        'for nothing; read them with read_csv(..., keep_default_na=False, na_values=[""])',
+    ),
     ("codelists/", "what the codes mean, and which code is part of which"),
-    ("sdmx/", "SDMX-CSV 2.0; noise intervals as attributes NOISE_LOW and NOISE_HIGH"),
+    (
+        "sdmx/",
+        "SDMX-CSV 2.0; noise intervals as attributes NOISE_LOW and NOISE_HIGH; structure.json: data structures and "
+        "code lists (SDMX-JSON 2.0)",
+    ),
     ("jsonstat/", "JSON-stat 2.0"),
-    ("px/", "PC-Axis"),
+    ("px/", "PC-Axis, all languages in one file"),
     ("documents/", "further documents"),
     ("quality.csv", "per table: which released table answered, how noisy, how many of each status"),
     ("datapackage.json", "Frictionless Data Package of all CSV files"),
@@ -66,6 +77,7 @@ def blocks(pack: Pack, paths: Sequence[str]) -> list[tuple[str, list[str], bool]
         "every file.",
         "low and high are the ends of the 95 % noise interval: without the noise, 95 of 100 figures would lie inside. "
         "It says nothing of sampling or of errors in the source.",
+        "Where nothing is released, value is empty, and low and high say how much it may be, where that is known.",
         *(f"Status {status}: {text}." for status, text in STATUS_WORDS.items()),
     ]
     sections = [

@@ -5,17 +5,17 @@ Takes a pack; gives HTML files, one style sheet and one script. Works without th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from queries.packs.chart import chart
-from queries.packs.flat import STATUS_WORDS
 from queries.packs.model import STATUSES, Pack, PackTable
+from queries.packs.naming import ending
 from queries.packs.words import status_word
-from queries.packs.workbook import is_across
+from queries.packs.worksheets import is_across
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_ROWS = 200
@@ -40,46 +40,55 @@ def write_site(
     progress : callable, optional
     """
     env = _environment()
-    page, index = env.get_template("table.html.j2"), env.get_template("index.html.j2")
     for name in ("site.css", "site.js"):
         (folder / name).write_text((TEMPLATES / name).read_text("utf-8"), encoding="utf-8")
     done, n_all = 0, len(pack.tables) * len(pack.languages)
-    for language, code in enumerate(pack.languages):
-        home = folder if language == 0 else folder / code
-        up = "" if language == 0 else "../"
-        (home / "pages").mkdir(parents=True)
-        shared = {
-            "pack": pack,
-            "lang": code,
-            "language": language,
-            "w": {k: v[language] for k, v in pack.words.items()},
-            "statuses": STATUS_WORDS,
-            "has_workbook": (folder / "pack.xlsx").exists(),
-        }
-        others = [
-            (c, f"{up}index.html" if i == 0 else f"{up}{c}/index.html")
-            for i, c in enumerate(pack.languages)
-        ]
-        text = index.render(**shared, up=up, others=others)
-        (home / "index.html").write_text(text, encoding="utf-8")
-        for table in pack.tables:
-            text = page.render(
-                **shared,
-                up=f"{up}../",
-                t=table,
-                shown=_shown(table, pack, language),
-                svg=chart(table, language),
-                files=files_of(table),
-                card=pack.cards.get(table.answered),
-                others=[
-                    (c, f"{up}../{'' if i == 0 else c + '/'}pages/{table.id}.html")
-                    for i, c in enumerate(pack.languages)
-                ],
-            )
-            (home / "pages" / f"{table.id}.html").write_text(text, encoding="utf-8")
+    for language in range(len(pack.languages)):
+        for _ in _write_language(pack, folder, files_of, env, language):
             done += 1
             if progress is not None:
                 progress(done, n_all)
+
+
+def _write_language(
+    pack: Pack,
+    folder: Path,
+    files_of: Callable[[PackTable], list[str]],
+    env: Any,
+    language: int,
+) -> Iterator[None]:
+    """Write the pages of one language, one a step."""
+    page, index = env.get_template("table.html.j2"), env.get_template("index.html.j2")
+    code, names = pack.languages[language], pack.words["language"]
+    home, up = (folder / code, "../") if language else (folder, "")
+    (home / "pages").mkdir(parents=True)
+    workbook = f"pack{ending(code, language)}.xlsx"
+    shared = {
+        "pack": pack,
+        "lang": code,
+        "language": language,
+        "w": {k: v[language] for k, v in pack.words.items()},
+        "statuses": STATUSES,
+        "foreign": language > 0,  # what the release itself says is in English
+        "workbook": workbook if (folder / workbook).exists() else "",
+    }
+    homes = [(c, names[i], f"{c}/" if i else "") for i, c in enumerate(pack.languages)]
+    others = [(c, name, f"{up}{at}index.html") for c, name, at in homes]
+    text = index.render(**shared, up=up, others=others)
+    (home / "index.html").write_text(text, encoding="utf-8")
+    for table in pack.tables:
+        text = page.render(
+            **shared,
+            up=f"{up}../",
+            t=table,
+            shown=_shown(table, pack, language),
+            svg=chart(table, language),
+            files=files_of(table),
+            card=pack.cards.get(table.answered),
+            others=[(c, name, f"{up}../{at}pages/{table.id}.html") for c, name, at in homes],
+        )
+        (home / "pages" / f"{table.id}.html").write_text(text, encoding="utf-8")
+        yield
 
 
 def _environment() -> Any:
@@ -112,7 +121,15 @@ def _shown(table: PackTable, pack: Pack, language: int) -> dict[str, Any]:
         labels = [(it.labels[language], it.depth, it.kind) for it in items]
         cells = [_cell(table, row, pack, language) for row in range(first, first + width)]
         rows.append((labels, cells))
-    return {"heads": heads, "across": across, "rows": rows, "n": n, "n_shown": len(rows)}
+    held = np.flatnonzero(np.bincount(table.status, minlength=len(STATUSES)))
+    return {
+        "heads": heads,
+        "across": across,
+        "rows": rows,
+        "n": n,
+        "n_shown": len(rows),
+        "statuses": [STATUSES[s] for s in held if STATUSES[s] != "reliable"],
+    }
 
 
 def _of(table: PackTable, row: int) -> list[tuple[int, int]]:
@@ -126,7 +143,11 @@ def _cell(table: PackTable, row: int, pack: Pack, language: int) -> dict[str, st
     word = pack.words[status_word(status)][language]
     low, high = table.low[row], table.high[row]
     between = f"{_number(table, low)} – {_number(table, high)}" if np.isfinite(low + high) else ""
+    if status == "not released" and between:
+        between = f"{pack.words['at most'][language]} {_number(table, high)}"
     value = table.value[row]
+    if status == "structural zero":  # a sign, not three lines of nothing
+        return {"text": "–", "interval": "", "status": word, "class": "structural-zero"}
     return {
         "text": _number(table, value) if np.isfinite(value) else "",
         "interval": between,

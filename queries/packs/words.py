@@ -11,7 +11,15 @@ from engine.errors import SpecError
 from queries.packs.model import Texts
 from queries.packs.pack_spec import Text
 
+STATUS_WORDS = {
+    "reliable": "the noise is small against the figure",
+    "low": "released, and next to nothing: within the noise",
+    "unreliable": "the noise is a large share of the figure",
+    "not released": "too few people, or nobody: it is not told which; an interval, where given, says how many",
+    "structural zero": "impossible by a declared rule",
+}
 WORDS = {
+    "language": "",
     "total": "Total",
     "blank": "(blank)",
     "empty": "(empty text)",
@@ -43,7 +51,22 @@ WORDS = {
     "back": "All tables",
     "nothing found": "No table matches.",
     "skip": "Skip to the table",
-}
+    "at most": "at most",
+    "release notes": "Notes of the release",
+    "marks": "Marks",
+    "no marks": "none",
+    "unit": "Unit",
+    "noise": "Every figure is an estimate that carries noise, to protect the people counted. Low and high are the "
+    "ends of its 95 % noise interval.",
+    "one table": "This worksheet contains one table.",
+    "shorthand below": "This worksheet contains one table. Some cells hold shorthand, explained below.",
+    "shorthand": "Shorthand of the tables:",
+    "rounds to zero": "released, and rounds to zero",
+    "no interval": "not available: the noise interval is not known",
+    "either side": "95 % noise intervals reach at most so far to either side of a figure",
+    "each interval": "Each figure's own interval is in",
+    "left out": "Not in this workbook, too long for it; in tables/ as CSV and Parquet, and on the web pages",
+} | {f"about {status}": text for status, text in STATUS_WORDS.items()}
 """Words of pages and labels; `[words]` of a pack.toml gives them in other languages."""
 _STATUS_WORD = {"low": "low figure"}
 
@@ -67,7 +90,11 @@ def pack_words(given: Mapping[str, Text], languages: Sequence[str]) -> dict[str,
     unknown = sorted(set(given) - set(WORDS))
     if unknown:
         raise SpecError(f"words: {unknown[0]!r} is not used; used are {', '.join(WORDS)}")
-    return {word: texts(given.get(word, ""), languages, text) for word, text in WORDS.items()}
+    out = {word: texts(given.get(word, ""), languages, text) for word, text in WORDS.items()}
+    names = given.get("language", "")
+    known = names if isinstance(names, dict) else dict.fromkeys(languages[:1], names)
+    out["language"] = tuple(known.get(code, "") or code for code in languages)
+    return out
 
 
 def status_word(status: str) -> str:

@@ -1,7 +1,7 @@
 // The search box: shows the tables that hold every word typed. Without it, all tables are listed.
 "use strict";
 const box = document.getElementById("q");
-const entries = [...document.querySelectorAll("#tables li")].map((li) => [li, li.textContent.toLowerCase()]);
+const entries = [...document.querySelectorAll("#tables li")].map((li) => [li, `${li.textContent} ${li.dataset.words}`.toLowerCase()]);
 const search = () => {
   const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
   let n = 0;
