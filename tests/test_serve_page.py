@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-
+import page_fixture
 import pytest
+from page_fixture import HOSTILE, shown
 from pipeline_fixture import KEY, ROOT
-from serve_fixture import served, small_release
+from serve_fixture import served
+from serve_tasks import TASKS, User, run
 
 from engine.api import read
 from engine.release import build
-
-sys.path.insert(0, str(ROOT / "scripts"))
-from serve_tasks import EXTRA_TABLE, FLAGS, TASKS, User, run
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from queries.server import app_of
 
-HOSTILE = "<img src=x onerror=alert(1)>"
+browser, client, path, sheet = page_fixture.FIXTURES
 TOKEN = "a-token-of-some-length"
 LINKS = (
     "",
@@ -30,6 +26,8 @@ LINKS = (
     "rows=sex&measure=mean&of=income&from.income=1000&to.income=",
     "rows=education&cols=age",
     "rows=carer",
+    "rows=region&cols=sex&group.region=R1+and+R2|R1|R2&measure=ratio&percent=row&sort=down.0",
+    "rows=age&group.age=under+16|..15&group.age=16+and+over|16..",
 )
 NAMELESS = """[...document.querySelectorAll('button, select, input, a, summary, [role=region]')].filter(e => {
   const named = e.getAttribute('aria-label') || (e.labels && [...e.labels].map(l => l.textContent).join('').trim()) ||
@@ -56,64 +54,15 @@ SMALL = """[...document.querySelectorAll('button, select, input, summary')].filt
   return ![e, ...(e.closest('label') ? [e.closest('label')] : [])].some(large); }).map(e => e.outerHTML)"""
 
 
-@pytest.fixture(scope="module")
-def browser():
-    if os.environ.get("CI") == "true":
-        import playwright.sync_api as api
-    else:
-        api = pytest.importorskip("playwright.sync_api")
-    found = shutil.which("chromium")
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("Chromium is not installed: ./scripts/browser installs it")
-        pytest.skip("Chromium is not installed")
-    with api.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=found, args=FLAGS)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory, census):
-    from serve_fixture import CENSUS
-
-    before = dict(CENSUS["carer"])
-    CENSUS["carer"]["label"] = HOSTILE
-    try:
-        return small_release(tmp_path_factory.mktemp("paged"), census)
-    finally:
-        CENSUS["carer"] = before
-
-
-@pytest.fixture(scope="module")
-def client(path):
-    with served(app_of(path)) as client:
-        yield client
-
-
-@pytest.fixture
-def sheet(browser):
-    """A page that remembers what it said and asked for."""
-    opened = browser.new_page(viewport={"width": 1180, "height": 860})
-    opened.said, opened.asked = [], []
-    opened.on("console", lambda message: opened.said.append(message.text))
-    opened.on("pageerror", lambda error: opened.said.append(str(error)))
-    opened.on("dialog", lambda dialog: opened.said.append("a dialog"))
-    opened.on("request", lambda request: opened.asked.append(request.url))
-    yield opened
-    opened.close()
-
-
-def shown(sheet, address: str) -> User:
-    sheet.goto(address)
-    sheet.wait_for_selector("#table table, #problem p")
-    user = User(sheet)
-    user.wait()
-    return user
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1280, "light"),
+        (390, "dark"),
+        pytest.param(1280, "dark", marks=pytest.mark.slow),
+        pytest.param(390, "light", marks=pytest.mark.slow),
+    ],
+)
 def test_it_looks_right_everywhere(sheet, client, width, scheme):
     sheet.set_viewport_size({"width": width, "height": 844})
     sheet.emulate_media(color_scheme=scheme)
@@ -191,8 +140,17 @@ def test_what_cannot_be_added_is_grey_and_says_why(sheet, client):
 
 def test_a_refusal_is_told_with_the_nearest_tables(sheet, client):
     shown(sheet, f"{client.address}?rows=education&cols=age")
-    assert "Nearest tables" in sheet.get_by_role("alert").inner_text()
+    told = sheet.get_by_role("alert").inner_text()
+    assert "Age in years and education are in no released table together" in told
+    assert "Nearest tables" in told
     assert not sheet.locator("#table").is_visible()
+    sheet.get_by_text("For those who make the release").click()
+    assert 'columns = ["age", "education"]' in sheet.get_by_role("alert").inner_text()
+    sheet.get_by_role("alert").get_by_role("link").first.click()
+    sheet.wait_for_selector("#table table")
+    assert sheet.get_by_role("alert").inner_text() == ""
+    sheet.go_back()
+    sheet.wait_for_selector("#problem p")
     shown(sheet, f"{client.address}?rows=agee")
     assert "Near: age" in sheet.get_by_role("alert").inner_text()
 
@@ -246,7 +204,7 @@ def test_a_token_comes_with_the_address_or_is_asked_for(path, browser):
 
 @pytest.mark.slow
 def test_ten_tasks_are_done_from_the_page_alone(browser, tmp_path, census):
-    text = (ROOT / "releases" / "demo.toml").read_text("utf-8") + EXTRA_TABLE
+    text = (ROOT / "releases" / "demo.toml").read_text("utf-8")
     path = census / "people.parquet"
     (tmp_path / "demo.toml").write_text(
         text.replace('path = "census/people.parquet"', f'path = "{path}"')

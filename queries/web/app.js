@@ -2,66 +2,108 @@
 
 import * as choose from "./choose.js";
 import { drawChart } from "./chart.js";
-import { caption, drawTable, drawWords } from "./show.js";
-import { ask, askJson, byId, link, make, readLink, state, useToken } from "./state.js";
+import { folded, ordered, turned } from "./order.js";
+import { asText, caption, drawTable, drawWords, hintSideways } from "./show.js";
+import { address, ask, askJson, byId, link, make, readLink, state, useToken } from "./state.js";
+import { drawTables, listenTables, tableLink } from "./tables.js";
+import { filters, label, listed, setVariables } from "./variables.js";
 
-let shown = null, number = 0, waiting = 0;
-const say = (text) => { byId("live").textContent = text; };
+let shown = null, number = 0, waiting = 0, fading = 0, release = "Table builder";
+
+// Tell what happened: to screen readers always, on screen for a while unless it is there to see.
+function say(text, isSeen = true) {
+  const live = byId("live");
+  clearTimeout(fading);
+  live.textContent = text;
+  live.classList.toggle("hidden", !isSeen || !text);
+  if (isSeen) fading = setTimeout(() => live.classList.add("hidden"), 8000);
+}
 
 function changed() {
   choose.draw();
+  number++; // what is on its way is no longer asked for
+  document.body.setAttribute("aria-busy", "true");
   clearTimeout(waiting);
   waiting = setTimeout(refresh, 120);
 }
 
+const keepAddress = () => history.pushState(null, "", address() ? "?" + address() : location.pathname);
+
 async function refresh({ keep = false } = {}) {
   const mine = ++number, question = link();
-  if (!keep) history.pushState(null, "", question ? "?" + question : location.pathname);
+  if (!keep && location.search.slice(1) !== address()) keepAddress();
   document.body.setAttribute("aria-busy", "true");
+  const late = setTimeout(() => say("Working …"), 700);
   try {
     const plan = await askJson("api/plan", question);
     if (mine !== number) return;
     choose.setOthers(plan.others);
-    if (!plan.is_answerable) { refuse({ message: plan.message }); return; }
+    if (!plan.is_answerable) { refuse(plan); return; }
     const answer = await askJson("api/tabulate", question);
     if (mine !== number) return;
-    shown = { answer, plan, title: caption(answer, choose.label, choose.filters()) };
+    shown = { answer, plan, title: caption(answer, label, filters()) };
     byId("problem").replaceChildren();
     drawAll();
-    say(`${shown.title}: ${answer.row_heads.length} ${answer.row_heads.length === 1 ? "row" : "rows"}, ${answer.col_heads.length} ${answer.col_heads.length === 1 ? "column" : "columns"}.`);
+    tellTable();
   } catch (error) {
     if (mine === number) refuse(error);
   } finally {
+    clearTimeout(late);
     if (mine === number) document.body.removeAttribute("aria-busy");
   }
 }
 
-function drawAll() {
-  byId("bar").hidden = false;
-  drawTable(shown.answer, shown.title, byId("intervals").checked);
-  drawWords(shown.answer, shown.plan);
-  drawChart(shown.answer, shown.title);
+function tellTable() {
+  const many = (n, word) => `${n.toLocaleString("en-GB")} ${word}${n === 1 ? "" : "s"}`, answer = shown.view;
+  document.title = `${shown.title} – ${release}`;
+  say(`${shown.title}: ${many(answer.row_heads.length, "row")}, ${many(answer.col_heads.length, "column")}.`, false);
 }
 
+function drawAll() {
+  byId("bar").hidden = false;
+  const banded = state.rows.length === 1 && state.rows[0] in state.bands;
+  shown.view = ordered(banded ? folded(shown.answer) : shown.answer, state.sort);
+  drawTable(shown.view, shown.title, { intervals: byId("intervals").checked, sort, all: shown.isLong, whenAll: () => { shown.isLong = true; drawAll(); } });
+  drawWords(shown.view, shown.plan);
+  drawChart(shown.view, shown.title);
+  drawTables();
+}
+
+function sort(at) {
+  state.sort = turned(state.sort, at);
+  keepAddress();
+  drawAll();
+  byId("sort-" + at).focus();
+  say(state.sort ? `Sorted, ${state.sort.way === "down" ? "largest" : "smallest"} first.` : "In the released order again.", false);
+}
+
+// Say why there is no table, and what there is instead.
 function refuse(error) {
+  const near = error.nearest || error.said?.nearest || [], spec = error.spec || "";
   shown = null;
   say("");
-  for (const id of ["bar", "table", "chart", "card-box", "sql-box"]) byId(id).hidden = true;
+  document.title = `No table – ${release}`;
+  for (const id of ["bar", "table", "sideways", "chart", "card-box", "sql-box"]) byId(id).hidden = true;
   for (const id of ["words", "legend", "more"]) byId(id).replaceChildren();
-  byId("problem").replaceChildren(make("p", { class: "why" }, error.message));
+  const together = error.columns?.length > 1 && spec;
+  byId("problem").replaceChildren(make("div", { class: "why" },
+    make("p", {}, together ? `${listed(error.columns.map(label))} are in no released table together. Take one of them away.` : error.message),
+    near.length ? make("p", {}, "Nearest tables: ", ...near.flatMap((t, i) => [i ? "; " : "", tableLink(t)])) : null,
+    spec ? make("details", {}, make("summary", {}, "For those who make the release"), make("p", {}, "Put this in the spec and build again:"), make("pre", { tabindex: 0, "aria-label": "Lines for the spec", role: "region" }, spec)) : null));
   byId("token-box").hidden = error.status !== 401;
+  drawTables();
 }
 
 async function download(form) {
   try {
     const question = link(), got = await ask("api/tabulate", question + (question ? "&" : "") + "format=" + form);
     const ending = { "json-stat": "json" }[form] || form;
-    const address = URL.createObjectURL(await got.blob());
-    const anchor = make("a", { href: address, download: `${[...state.rows, ...state.cols].join("-") || "total"}.${ending}` });
+    const where = URL.createObjectURL(await got.blob());
+    const anchor = make("a", { href: where, download: `${[...state.rows, ...state.cols].join("-") || "total"}.${ending}` });
     document.body.append(anchor);
     anchor.click();
     anchor.remove();
-    setTimeout(() => URL.revokeObjectURL(address), 60000);
+    setTimeout(() => URL.revokeObjectURL(where), 60000);
     say("Downloaded.");
   } catch (error) {
     say(`Not downloaded: ${error.message}`);
@@ -73,7 +115,7 @@ async function copy(text, word) {
     await navigator.clipboard.writeText(text);
     say(`${word} copied.`);
   } catch {
-    say(`Copy it by hand: ${text}`);
+    say(text.length < 300 ? `Copy it by hand: ${text}` : "This browser lets no page copy here: download the table, or open the SQL below.");
   }
 }
 
@@ -86,23 +128,36 @@ async function begin() {
     refuse(error);
     return;
   }
+  release = about.title || "Release";
   byId("token-box").hidden = true;
   byId("title").textContent = about.title || "Table builder";
-  document.title = `${about.title || "Release"}: table builder`;
   byId("lead").textContent = "No row here is a person: every figure carries noise, and says how much. Pick variables; the table follows.";
   byId("notes").replaceChildren(...about.notes.map((n) => make("li", {}, n)));
   byId("foot").textContent = `Vintage ${about.vintage}, ${about.n_tables} released tables, content hash ${about.content_hash}. Programs: /api/openapi.json.`;
-  choose.start(about.variables, changed, say);
+  setVariables(about.variables);
+  choose.start(changed, say);
+  arrive();
+}
+
+// Show what the address asks for.
+function arrive() {
   readLink();
   choose.draw();
   refresh({ keep: true });
 }
 
-byId("token-box").addEventListener("submit", (e) => { e.preventDefault(); useToken(byId("token").value); begin(); });
-byId("bar").addEventListener("click", (e) => { if (e.target.dataset.form) download(e.target.dataset.form); });
-byId("copy-link").addEventListener("click", () => copy(location.href, "Link"));
-byId("copy-sql").addEventListener("click", () => copy(shown ? shown.plan.sql : "", "SQL"));
-byId("intervals").addEventListener("change", () => shown && drawAll());
-window.addEventListener("popstate", () => { readLink(); choose.draw(); refresh({ keep: true }); });
-window.addEventListener("resize", () => { if (shown) drawChart(shown.answer, shown.title); });
+function listen() {
+  choose.listen();
+  listenTables((query) => { history.pushState(null, "", "?" + query); arrive(); byId("result").focus(); });
+  byId("token-box").addEventListener("submit", (e) => { e.preventDefault(); useToken(byId("token").value); begin(); });
+  byId("bar").addEventListener("click", (e) => { if (e.target.dataset.form) download(e.target.dataset.form); });
+  byId("copy-link").addEventListener("click", () => copy(location.href, "Link"));
+  byId("copy-sql").addEventListener("click", () => copy(shown ? shown.plan.sql : "", "SQL"));
+  byId("copy-table").addEventListener("click", () => copy(shown ? asText(shown.view) : "", "Table"));
+  byId("intervals").addEventListener("change", () => shown && drawAll());
+  window.addEventListener("popstate", arrive);
+  window.addEventListener("resize", () => { if (shown) { drawChart(shown.view, shown.title); hintSideways(); } });
+}
+
+listen();
 begin();

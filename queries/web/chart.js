@@ -1,7 +1,8 @@
 // Bars with whiskers for the noise interval, drawn as SVG. The table beside it says the same.
 
-import { byId } from "./state.js";
 import { formatter } from "./show.js";
+import { byId, make } from "./state.js";
+import { listed } from "./variables.js";
 
 const SPACE = "http://www.w3.org/2000/svg", MOST_ROWS = 40, MOST_SERIES = 6;
 
@@ -20,35 +21,18 @@ export function drawChart(answer, title) {
   box.replaceChildren();
   if (box.hidden) return;
   if (rows.length > MOST_ROWS || series.length > MOST_SERIES) {
-    const said = document.createElement("p");
-    said.className = "why";
-    said.textContent = `No chart: it would have ${rows.length} groups of ${series.length} bars (at most ${MOST_ROWS} of ${MOST_SERIES}). Wider bands or a filter help.`;
-    box.append(said);
+    box.append(make("p", { class: "note" }, `No chart: it would have ${rows.length} groups of ${series.length} bars (at most ${MOST_ROWS} of ${MOST_SERIES}). Wider bands, own groups or a filter help.`));
     return;
   }
   box.append(caption(answer, series, title), bars(answer, rows, series, title, box.clientWidth - 28));
 }
 
 function caption(answer, series, title) {
-  const out = document.createElement("figcaption");
-  const name = document.createElement("b");
-  name.textContent = title;
-  out.append(name);
-  if (series.length > 1) {
-    const list = document.createElement("ul");
-    list.className = "keys";
-    series.forEach((keys, i) => {
-      const line = document.createElement("li"), mark = document.createElement("span");
-      mark.className = "key k" + i;
-      line.append(mark, keys.join(", "));
-      list.append(line);
-    });
-    out.append(list);
-  }
-  const said = document.createElement("span");
-  said.textContent = "The thin lines are the noise intervals.";
-  out.append(said);
-  return out;
+  const keys = series.length < 2 ? null : make("ul", { class: "keys" },
+    make("li", { class: "note" }, listed(answer.cols.map((c) => c.label)) + ":"),
+    ...series.map((words, i) => make("li", {}, make("span", { class: "key k" + i }), words.join(", "))));
+  const marks = answer.cells.value.some((v) => v === null) ? " × stands for what is not released or impossible." : "";
+  return make("figcaption", {}, make("b", {}, title), keys, make("span", {}, "The thin lines are the noise intervals." + marks));
 }
 
 function bars(answer, rows, series, title, room) {
@@ -70,7 +54,11 @@ function bars(answer, rows, series, title, room) {
     out.append(draw("text", { x: left - 8, y: top + (series.length * tall) / 2 + 4, "text-anchor": "end" }, cut(keys.join(", "), (left - 12) / 7)));
     series.forEach((_, s) => {
       const i = r * series.length + s, y = top + s * tall, value = cells.value[i];
-      if (value === null) return out.append(draw("text", { class: "tick", x: x(0) + 4, y: y + tall - 3 }, cells.status[i] === "structural zero" ? "impossible" : "not released"));
+      if (value === null) {
+        const mark = draw("text", { class: "tick", x: x(0) + 4, y: y + tall / 2 + 4 }, "×");
+        mark.append(draw("title", {}, `${keys.join(", ")}: ${cells.status[i] === "structural zero" ? "impossible" : "not released"}`));
+        return out.append(mark);
+      }
       const bar = draw("rect", { class: "bar k" + s, x: Math.min(x(0), x(value)), y: y + 1, width: Math.abs(x(value) - x(0)), height: tall - 2 });
       bar.append(draw("title", {}, `${keys.join(", ")}: ${format(value)}`));
       out.append(bar);

@@ -1,98 +1,152 @@
 // The right side: the table with its noise intervals and statuses, and how sure it is, in words.
 
 import { byId, make } from "./state.js";
+import { listed } from "./variables.js";
 
 const FIRST_ROWS = 200;
 export const STATUS = {
   low: ["low", "few people, or none: the figure is next to nothing beside its noise"],
   unreliable: ["unreliable", "the noise is a large share of the figure"],
-  "not released": ["not released", "too few people to show, or none: nobody can tell which"],
+  "not released": ["not released", "too few people to show, or none: it is not told which"],
   "structural zero": ["impossible", "ruled out by how the data are defined"],
 };
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const one = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const fine = new Intl.NumberFormat("en-GB", { maximumSignificantDigits: 4 });
+const near = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 
 export function formatter(answer) {
+  if (answer.measure === "ratio") return (x) => (x === null ? "" : near.format(x));
   if (answer.percent !== "none") return (x) => (x === null ? "" : one.format(100 * x) + "%");
   if (answer.measure === "count" || answer.measure === "sum") return (x) => (x === null ? "" : whole.format(x));
   return (x) => (x === null ? "" : Math.abs(x) >= 1000 ? whole.format(x) : fine.format(x));
 }
 
+const share = (x, digits) => (100 * x).toFixed(digits);
+
+// Digits of a table's percentages: as many as tell the ends of most intervals apart, the same in all cells.
+function digitsOf(answer) {
+  const { low, high } = answer.cells, known = low.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
+  return [1, 2, 3].find((d) => 2 * known.filter((i) => share(low[i], d) !== share(high[i], d)).length >= known.length) ?? 1;
+}
+
+// How a table spells a figure, and its noise interval.
+function spelling(answer) {
+  const format = formatter(answer), digits = isShare(answer) ? digitsOf(answer) : 0;
+  if (!digits) return [format, (low, high) => `${format(low)} to ${format(high)}`];
+  return [(x) => share(x, digits) + "%", (low, high) => `${share(low, digits)} to ${share(high, digits)}%`];
+}
+
+const QUARTILES = { 0.25: "Lower quartile", 0.75: "Upper quartile" };
+
 export function caption(answer, labels, filters) {
   const by = [...answer.rows, ...answer.cols].map((c) => c.label);
-  const word = { count: "Number of people", share: "Percentage of people", mean: "Average", median: "Median", sum: "Total", quantile: `${answer.quantile} quantile` }[answer.measure];
-  const of = answer.of ? ` of ${labels(answer.of)}` : "";
-  const percent = { row: ", of each row", column: ", of each column" }[answer.percent] || "";
-  return word + of + (by.length ? " by " + by.join(", ") : "") + percent + filters.map((f) => "; only " + f).join("");
+  const word = { count: "Number of people", share: "Percentage of people", mean: "Average", median: "Median", sum: "Total", ratio: "People as a ratio to the rest",
+    quantile: QUARTILES[answer.quantile] || `${answer.quantile} quantile` }[answer.measure];
+  const of = answer.of ? ` of ${labels(answer.of)}` : "", isRatio = answer.measure === "ratio";
+  const percent = { row: "each row", column: "each column" }[answer.percent];
+  return word + of + (isRatio && percent ? ` of ${percent}` : "") + (isRatio && by.length ? "," : "") + (by.length ? " by " + listed(by) : "") + (!isRatio && percent ? `, of ${percent}` : "") + filters.map((f) => "; only " + f).join("");
 }
 
-export function drawTable(answer, title, intervals, all = false) {
-  const format = formatter(answer), seen = new Set();
-  const cell = (side, i, tag = "td") => {
-    const status = side.status[i], value = side.value[i], word = STATUS[status];
+// The table. `sort` is called with a column's place when its head is pressed, `whenAll` when all rows are asked for.
+export function drawTable(answer, title, { intervals, sort, all, whenAll }) {
+  const seen = new Set(), cell = cells(answer, intervals, seen);
+  const rows = all ? answer.row_heads.length : Math.min(answer.row_heads.length, FIRST_ROWS);
+  const table = make("table", {}, make("caption", {}, make("span", {}, title)), head(answer, sort), make("tbody", {}, ...lines(answer, rows, cell)), foot(answer, cell));
+  const box = byId("table");
+  box.replaceChildren(table);
+  box.hidden = false;
+  const more = () => { whenAll(); box.focus(); };
+  byId("more").replaceChildren(...(rows < answer.row_heads.length ? [
+    make("span", { class: "note" }, `The first ${FIRST_ROWS} of ${whole.format(answer.row_heads.length)} rows. `),
+    make("button", { type: "button", onclick: more }, `Show all ${whole.format(answer.row_heads.length)} rows`)] : []));
+  byId("legend").replaceChildren(...[...seen].map((s) => make("li", {}, make("b", {}, STATUS[s][0]), ": " + STATUS[s][1])));
+  hintSideways();
+}
+
+export function hintSideways() {
+  const box = byId("table");
+  byId("sideways").hidden = box.hidden || box.scrollWidth <= box.clientWidth + 1;
+}
+
+// Makes cells: the figure, its noise interval, its status in words; and notes which statuses occur.
+function cells(answer, intervals, seen) {
+  const [format, between] = spelling(answer);
+  return (side, i) => {
+    const status = side.status[i], value = side.value[i], word = STATUS[status], isKnown = value !== null;
     if (word) seen.add(status);
-    const known = value !== null;
-    const range = intervals && known && side.low[i] !== null && side.high[i] !== null ? `${format(side.low[i])} to ${format(side.high[i])}` : "";
-    return make(tag, { class: "n s-" + status.replace(" ", "-") },
-      known ? make("span", { class: "v" }, format(value)) : null,
-      range ? make("span", { class: "i" }, make("span", { class: "hidden" }, "between "), range) : null,
+    const range = intervals && isKnown && status !== "structural zero" && side.low[i] !== null && side.high[i] !== null ? between(side.low[i], side.high[i]) : "";
+    return make("td", { class: "n s-" + status.replace(" ", "-") },
+      isKnown ? make("span", { class: "v" }, format(value)) : null,
+      range ? make("span", { class: "i" }, make("span", { class: "hidden" }, "from "), range) : null,
       word ? make("span", { class: "s" }, word[0]) : null);
   };
-  const table = make("table", {}, make("caption", {}, title), head(answer));
-  const body = make("tbody"), width = answer.col_heads.length;
-  const rows = all ? answer.row_heads.length : Math.min(answer.row_heads.length, FIRST_ROWS);
+}
+
+const hundred = () => make("td", { class: "n" }, make("span", { class: "v" }, "100%"));
+const isShare = (answer) => answer.measure !== "ratio" && answer.percent !== "none";
+
+// Whether a column "All" stands at the right.
+const hasAll = (answer) => Boolean(answer.row_total || (answer.cols.length && ((answer.total && !answer.rows.length) || (isShare(answer) && answer.percent === "row"))));
+
+function* lines(answer, rows, cell) {
+  const width = answer.col_heads.length;
   for (let r = 0; r < rows; r++) {
-    const line = make("tr");
-    answer.row_heads[r].forEach((text) => line.append(make("th", { scope: "row" }, text)));
-    if (!answer.rows.length) line.append(make("th", { scope: "row" }, "All people"));
+    const heads = answer.rows.length ? answer.row_heads[r] : ["All people"];
+    const line = make("tr", {}, ...heads.map((text) => make("th", { scope: "row" }, text)));
     for (let c = 0; c < width; c++) line.append(cell(answer.cells, r * width + c));
     if (answer.row_total) line.append(cell(answer.row_total, r));
-    body.append(line);
+    else if (hasAll(answer)) line.append(answer.total ? cell(answer.total, 0) : hundred());
+    yield line;
   }
-  const foot = answer.col_total || (answer.total && answer.rows.length && !answer.cols.length ? answer.total : null);
-  if (foot) {
-    const line = make("tr", { class: "total" }, make("th", { scope: "row", colspan: Math.max(answer.rows.length, 1) }, "All"));
-    for (let c = 0; c < width; c++) line.append(cell(foot, c));
-    if (answer.row_total) line.append(answer.total ? cell(answer.total, 0) : make("td", { class: "n" }, answer.percent === "none" ? "" : "100%"));
-    body.append(line);
-  } else if (answer.total && answer.cols.length && !answer.rows.length) {
-    body.firstChild.append(cell(answer.total, 0));
-  }
-  table.append(body);
-  const shown = byId("table");
-  shown.replaceChildren(table);
-  shown.hidden = false;
-  byId("more").replaceChildren(...(rows < answer.row_heads.length ? [make("button", { type: "button", onclick: () => drawTable(answer, title, intervals, true) }, `Show all ${whole.format(answer.row_heads.length)} rows`)] : []));
-  const marks = [...seen].map((s) => make("li", {}, make("b", {}, STATUS[s][0]), ": " + STATUS[s][1]));
-  byId("legend").replaceChildren(...marks);
 }
 
-function head(answer) {
-  const out = make("thead"), depth = Math.max(answer.cols.length, 1);
-  const hasTotal = answer.row_total || (answer.total && answer.cols.length && !answer.rows.length);
-  for (let level = 0; level < depth; level++) {
-    const line = make("tr");
-    if (level === 0) {
-      answer.rows.forEach((c) => line.append(make("th", { scope: "col", rowspan: depth }, c.label)));
-      if (!answer.rows.length) line.append(make("td", { rowspan: depth }));
-    }
-    if (!answer.cols.length) line.append(make("th", { scope: "col", class: "n" }, answer.percent === "none" ? "All" : "Percentage"));
-    else spans(answer.col_heads, level).forEach(([text, n]) => line.append(make("th", { scope: n > 1 ? "colgroup" : "col", colspan: n > 1 ? n : null, class: "n" }, text)));
-    if (hasTotal && level === 0) line.append(make("th", { scope: "col", rowspan: depth, class: "n" }, "All"));
-    out.append(line);
-  }
-  return out;
+// The last line: figures of whole columns, or the hundred per cent that they are shares of.
+function foot(answer, cell) {
+  const width = answer.col_heads.length, isWhole = isShare(answer) && answer.rows.length && (answer.percent === "column" || !answer.cols.length);
+  const side = answer.col_total || (answer.total && answer.rows.length && !answer.cols.length ? answer.total : null);
+  if (!side && !isWhole) return null;
+  const line = make("tr", { class: "total" }, make("th", { scope: "row", colspan: Math.max(answer.rows.length, 1) }, "All"));
+  for (let c = 0; c < width; c++) line.append(side ? cell(side, c) : hundred());
+  if (hasAll(answer)) line.append(answer.total ? cell(answer.total, 0) : isShare(answer) ? hundred() : make("td"));
+  return make("tfoot", {}, line);
 }
 
-// Runs of equal heads down to a level: [text, how many].
+function head(answer, sort) {
+  const hasCols = answer.cols.length > 0, depth = answer.cols.length + (hasCols ? 1 : 0) || 1, lines = [];
+  const corner = answer.rows.length ? answer.rows.map((c) => make("th", { scope: "col", rowspan: depth }, c.label)) : [make("td", { rowspan: depth })];
+  const n = answer.col_heads.length, figure = isShare(answer) ? "Percentage" : answer.measure === "count" ? "All" : "Figure";
+  const top = make("tr", {}, ...corner);
+  if (hasCols) top.append(make("th", { scope: "colgroup", colspan: n, class: "over" }, make("span", {}, listed(answer.cols.map((c) => c.label)))));
+  else top.append(sortable(answer, "0", figure, 1, sort));
+  if (hasAll(answer)) top.append(sortable(answer, "all", "All", depth, answer.row_total ? sort : null));
+  lines.push(top);
+  for (let level = 0; level < answer.cols.length; level++) {
+    const isLast = level === answer.cols.length - 1;
+    lines.push(make("tr", {}, ...spans(answer.col_heads, level).map(([text, wide, at]) => (isLast ? sortable(answer, String(at), text, 1, sort)
+      : make("th", { scope: "colgroup", colspan: wide, class: "n" }, text)))));
+  }
+  return make("thead", {}, ...lines);
+}
+
+// A column's head; a button where the rows can be put in the order of its figures.
+function sortable(answer, at, text, depth, sort) {
+  const way = answer.sorted && answer.sorted.at === at ? answer.sorted.way : "";
+  const attributes = { scope: "col", rowspan: depth > 1 ? depth : null, class: "n" };
+  if (!sort || answer.row_heads.length < 2) return make("th", attributes, text);
+  return make("th", { ...attributes, "aria-sort": { up: "ascending", down: "descending" }[way] || null },
+    make("button", { type: "button", class: "sort", id: "sort-" + at, title: "Sort the rows by this column", onclick: () => sort(at) },
+      text, make("span", { class: "way", "aria-hidden": "true" }, "\u2060" + ({ up: "▲", down: "▼" }[way] || "↕")))); // joined: never on a line of its own
+}
+
+// Runs of equal heads down to a level: [text, how many, place of the first].
 function spans(heads, level) {
   const out = [];
   heads.forEach((keys, i) => {
     const same = i > 0 && keys.slice(0, level + 1).every((k, j) => k === heads[i - 1][j]) && level < keys.length - 1;
     if (same) out[out.length - 1][1]++;
-    else out.push([keys[level], 1]);
+    else out.push([keys[level], 1, i]);
   });
   return out;
 }
@@ -103,4 +157,13 @@ export function drawWords(answer, plan) {
   byId("card").replaceChildren(...[`Answered from the released table of ${answer.table.join(", ") || "the total"}.`, ...answer.card].map((s) => make("li", {}, s)));
   byId("sql-box").hidden = false;
   byId("sql").textContent = plan.sql;
+}
+
+// The table as it is shown, for a spreadsheet's clipboard: one line a row, tabs between.
+export function asText(answer) {
+  const width = answer.col_heads.length, flat = (text) => String(text).replace(/[\t\r\n]+/g, " ");
+  const names = answer.cols.length ? answer.col_heads.map((k) => k.join(", ")) : [answer.measure];
+  const out = [[...answer.rows.map((c) => c.label), ...names]];
+  answer.row_heads.forEach((keys, r) => out.push([...keys, ...names.map((_, c) => answer.cells.value[r * width + c] ?? STATUS[answer.cells.status[r * width + c]]?.[0] ?? "")]));
+  return out.map((line) => line.map(flat).join("\t")).join("\n");
 }

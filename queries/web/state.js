@@ -1,7 +1,10 @@
 // The question on screen, its link, and the way to the server. The link is the saved query.
 
 const named = () => Object.create(null); // by column: one may be called "constructor"
-const nothing = () => ({ rows: [], cols: [], bands: named(), only: named(), between: named(), measure: "count", of: "", quantile: "", percent: "none" });
+export const nothing = () => ({
+  rows: [], cols: [], bands: named(), groups: named(), only: named(), between: named(),
+  measure: "count", of: "", quantile: "", percent: "none", sort: null, odd: [],
+});
 export const state = nothing();
 
 let token = sessionStorage.getItem("token") || "";
@@ -15,21 +18,35 @@ export function useToken(text) {
   sessionStorage.setItem("token", token);
 }
 
+// The question as the server takes it.
 export function link() {
   const out = new URLSearchParams();
   state.rows.forEach((c) => out.append("rows", c));
   state.cols.forEach((c) => out.append("cols", c));
   const shown = [...state.rows, ...state.cols];
-  for (const c of Object.keys(state.bands).sort()) if (shown.includes(c)) out.append("band." + c, state.bands[c]);
+  const own = (c) => (state.groups[c] || []).length > 0; // without one, the bands from before hold
+  for (const c of Object.keys(state.bands).sort()) if (shown.includes(c) && !own(c)) out.append("band." + c, state.bands[c]);
+  for (const c of Object.keys(state.groups).sort()) {
+    if (shown.includes(c)) for (const [label, keys] of state.groups[c]) out.append("group." + c, joined([label, ...keys]));
+  }
   for (const c of Object.keys(state.only).sort()) for (const v of state.only[c]) out.append("only." + c, v);
   for (const c of Object.keys(state.between).sort()) {
     const [low, high] = state.between[c];
     if (low !== "" || high !== "") { out.append("from." + c, low); out.append("to." + c, high); }
   }
-  if (state.measure !== "count" && state.of) { out.append("measure", state.measure); out.append("of", state.of); }
+  if (state.measure === "ratio") out.append("measure", "ratio");
+  else if (state.measure !== "count" && state.of) { out.append("measure", state.measure); out.append("of", state.of); }
   if (state.measure === "quantile" && state.quantile) out.append("quantile", state.quantile);
-  if (percentages().includes(state.percent) && state.percent !== "none") out.append("percent", state.percent);
+  const percent = percentNow();
+  if (percent !== "none") out.append("percent", percent);
+  for (const [name, text] of state.odd) out.append(name, text);
   return out.toString();
+}
+
+// The same with what only the page knows: the order of the rows.
+export function address() {
+  const sort = state.sort ? `sort=${state.sort.way}.${state.sort.at}` : "";
+  return [link(), sort].filter(Boolean).join("&");
 }
 
 export function readLink() {
@@ -39,17 +56,40 @@ export function readLink() {
     const head = dot < 0 ? name : name.slice(0, dot), column = dot < 0 ? "" : name.slice(dot + 1);
     if (name === "rows" || name === "cols") state[name].push(text);
     else if (head === "band") state.bands[column] = Number(text);
+    else if (head === "group") readGroup(column, parts(text));
     else if (head === "only") (state.only[column] ||= []).push(text);
     else if (head === "from" || head === "to") (state.between[column] ||= ["", ""])[head === "to" ? 1 : 0] = text;
     else if (["measure", "of", "quantile", "percent"].includes(name)) state[name] = text;
+    else if (/^(up|down)\.(\d+|all)$/.test(text) && name === "sort") state.sort = { way: text.split(".")[0], at: text.split(".")[1] };
+    else state.odd.push([name, text]); // the server says what is wrong with it
   }
 }
 
-// Which percentages make sense now.
+const readGroup = (column, [label, ...keys]) => (state.groups[column] ||= []).push([label, keys]);
+
+// A list in one text: parted by |, which a backslash escapes.
+export const joined = (list) => list.map((s) => String(s).replace(/[\\|]/g, "\\$&")).join("|");
+export function parts(text) {
+  const out = [""];
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === "|") { out.push(""); continue; }
+    if (text[i] === "\\" && i + 1 < text.length) i++;
+    out[out.length - 1] += text[i];
+  }
+  return out;
+}
+
+// Which percentages make sense now; a ratio is always to the rest of something.
 export function percentages() {
-  if (state.measure !== "count") return ["none"];
-  if (state.rows.length && state.cols.length) return ["none", "total", "row", "column"];
-  return state.rows.length || state.cols.length ? ["none", "total"] : ["none"];
+  const isRatio = state.measure === "ratio", start = isRatio ? [] : ["none"];
+  if (state.measure !== "count" && !isRatio) return ["none"];
+  if (state.rows.length && state.cols.length) return [...start, "total", "row", "column"];
+  return state.rows.length || state.cols.length || isRatio ? [...start, "total"] : ["none"];
+}
+
+export function percentNow() {
+  const allowed = percentages();
+  return allowed.includes(state.percent) ? state.percent : allowed[0];
 }
 
 export class Refused extends Error {
@@ -84,7 +124,7 @@ export function make(tag, attributes = {}, ...children) {
     if (name.startsWith("on")) out.addEventListener(name.slice(2), value);
     else out.setAttribute(name, value === true ? "" : value);
   }
-  out.append(...children.filter((c) => c !== null && c !== undefined));
+  out.append(...children.filter((c) => c !== null && c !== undefined && c !== false));
   return out;
 }
 

@@ -1,0 +1,66 @@
+// Groups of values that the user makes: named sets of categories, and bands of numbers cut where they like.
+
+import { byId, make, state } from "./state.js";
+import { variables } from "./variables.js";
+
+const drafts = new Map(); // ticked and not yet grouped, by column
+
+export function ownGroups(v, changed, say, picker) {
+  const i = variables().indexOf(v), groups = state.groups[v.name], draft = drafts.get(v.name) || { keys: new Set(), text: "" };
+  drafts.set(v.name, draft);
+  const taken = new Set(groups.flatMap(([, keys]) => keys)), free = (v.values || []).filter((w) => !taken.has(w.key));
+  const words = (keys) => keys.map((key) => v.values?.find((w) => w.key === key)?.label || key).join(", ");
+  const ungroup = (at) => { groups.splice(at, 1); changed(); byId(`name-${i}`)?.focus(); };
+  const close = () => {
+    const keys = free.filter((w) => draft.keys.has(w.key)).map((w) => w.key), text = draft.text.trim() || words(keys);
+    if (!keys.length) return say("Tick the values of the group first.");
+    if (groups.some(([t]) => t === text) || free.some((w) => w.label === text && !draft.keys.has(w.key))) return say(`There is a ${text} already: give another name.`);
+    groups.push([text, keys]);
+    drafts.delete(v.name);
+    changed();
+    byId(`name-${i}`)?.focus();
+    return say(`Grouped: ${text}.`);
+  };
+  const made = groups.map(([text, keys], at) => make("div", { class: "chip made" }, make("span", {}, text, make("small", {}, words(keys))),
+    make("button", { type: "button", class: "plain", "aria-label": `Ungroup ${text}`, onclick: () => ungroup(at) }, "Ungroup")));
+  const tick = (value, on) => { on ? draft.keys.add(value.key) : draft.keys.delete(value.key); };
+  const name = make("input", { type: "text", id: `name-${i}`, value: draft.text, autocomplete: "off", maxlength: 100, oninput: (e) => { draft.text = e.target.value; },
+    onkeydown: (e) => { if (e.key === "Enter") close(); } });
+  return make("fieldset", { class: "filter own" }, make("legend", {}, `Own groups of ${v.label}`), ...made,
+    v.values && !free.length ? null : picker(v, free, "own", draft.keys, tick),
+    v.values && !free.length ? null : make("div", { class: "pair" }, make("label", {}, "Name ", name), make("button", { type: "button", onclick: close }, "Group the ticked")),
+    make("small", { class: "note" }, "Values in no group stay on their own; a filter takes them away."));
+}
+
+// Distance of neighbouring values of a column of numbers, years of one of dates; 0 where bands cannot be cut to the digit.
+export const stepOf = (v) => (/^(BIGINT|INTEGER|DATE)$/.test(v.type) ? 1 : 10 ** -Number(/^DECIMAL\(\d+,\s*(\d+)\)$/.exec(v.type)?.[1] ?? Infinity));
+
+// Bands from the numbers (years of dates) at which new ones begin: label and the range it stands for.
+export function cut(v, starts) {
+  const digits = Math.max(0, Math.round(-Math.log10(stepOf(v)))), text = (x) => x.toFixed(digits), isDate = v.type === "DATE";
+  const day = (words, of) => (isDate ? `${words.padStart(4, "0")}-${of}` : words), low = (x) => day(text(x), "01-01"), high = (x) => day(text(x - stepOf(v)), "12-31");
+  const bands = starts.map((x, i) => {
+    const next = starts[i + 1];
+    if (next === undefined) return [`${text(x)} and ${isDate ? "later" : "over"}`, [`${low(x)}..`]];
+    const last = text(next - stepOf(v));
+    return [text(x) === last ? last : `${text(x)} to ${last}`, [`${low(x)}..${high(next)}`]];
+  });
+  if (starts[0] <= Number(isDate ? v.first.slice(0, 4) : v.first)) return bands;
+  return [[`${isDate ? "before" : "under"} ${text(starts[0])}`, [`..${high(starts[0])}`]], ...bands];
+}
+
+export function ownBands(v, changed, say) {
+  const i = variables().indexOf(v), groups = state.groups[v.name];
+  const starts = groups.flatMap(([, members]) => members.map((m) => m.split("..")[0])).filter(Boolean).map((m) => (v.type === "DATE" ? m.slice(0, 4) : m));
+  const read = (e) => {
+    const numbers = e.target.value.split(/[\s;,]+/).filter(Boolean).map(Number);
+    if (numbers.some((x) => !Number.isFinite(x))) return say("Numbers only, with a space or a comma between them.");
+    const sorted = [...new Set(numbers)].sort((a, b) => a - b);
+    state.groups[v.name] = sorted.length ? cut(v, sorted) : [];
+    return changed();
+  };
+  return make("fieldset", { class: "filter own" }, make("legend", {}, `Own bands of ${v.label}`),
+    make("label", { for: `cuts-${i}` }, v.type === "DATE" ? "New bands begin in the years" : "New bands begin at"),
+    make("input", { type: "text", id: `cuts-${i}`, autocomplete: "off", placeholder: v.type === "DATE" ? "for example 2000, 2010" : "for example 16, 25, 65", value: starts.join(", "), onchange: read }),
+    make("small", { class: "note" }, `released: ${v.first} to ${v.last}`));
+}

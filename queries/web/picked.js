@@ -1,0 +1,124 @@
+// What is chosen: variables in rows and columns with their detail, and filters with the values they keep.
+
+import { ownBands, ownGroups, stepOf } from "./groups.js";
+import { byId, make, nothing, state } from "./state.js";
+import { FEW, find, label, loadValues, variables } from "./variables.js";
+
+const LISTED = 300;
+const searches = new Map(); // what was typed to find a value, by list: a redraw must not lose it
+let changed = () => {}, say = () => {};
+
+export function drawPicked(whenChanged, whenSaid) {
+  [changed, say] = [whenChanged, whenSaid];
+  const out = [];
+  for (const [side, word] of [["rows", "Rows"], ["cols", "Columns"]]) {
+    if (state[side].length) out.push(make("div", { class: "side" }, make("h3", {}, word), ...state[side].map((c, i) => chip(side, c, i))));
+  }
+  const kept = [...new Set([...Object.keys(state.only), ...Object.keys(state.between)])];
+  if (kept.length) out.push(make("div", { class: "side" }, make("h3", {}, "Only people with"), ...kept.map(filter)));
+  const isMeasured = state.measure !== "count";
+  if (out.length || isMeasured) out.push(make("p", { class: "acts" },
+    state.rows.length + state.cols.length ? make("button", { type: "button", id: "swap", class: "plain", onclick: swap }, "Swap rows and columns") : null,
+    make("button", { type: "button", id: "reset", class: "plain", onclick: reset }, "Start again")));
+  const opened = [...byId("picked").querySelectorAll(".values")].map((box) => [box.id, box.scrollTop]);
+  byId("picked").replaceChildren(...out);
+  for (const [id, top] of opened) if (byId(id)) byId(id).scrollTop = top;
+}
+
+function swap() {
+  [state.rows, state.cols] = [state.cols, state.rows];
+  changed();
+}
+
+function reset() {
+  Object.assign(state, nothing());
+  searches.clear();
+  changed();
+  byId("h-variables").focus();
+  say("All choices removed; the browser's Back brings them back.");
+}
+
+const plain = (text, described, onclick, id) => make("button", { type: "button", class: "plain", id, "aria-label": described, title: described === text ? null : described, onclick }, text);
+
+function chip(side, name, at) {
+  const v = find(name), list = state[side];
+  const up = () => { [list[at - 1], list[at]] = [name, list[at - 1]]; changed(); };
+  const remove = () => { state[side] = list.filter((c) => c !== name); changed(); byId("h-variables").focus(); };
+  const line = make("div", { class: "chip" }, make("span", {}, label(name)), v ? detail(v) : null,
+    make("span", { class: "group" }, at ? plain("Up", `Move ${label(name)} before ${label(list[at - 1])}`, up, `up${variables().indexOf(v)}`) : null,
+      plain("Remove", `Remove ${label(name)}`, remove)));
+  if (!v || !(name in state.groups)) return line;
+  return make("div", {}, line, v.is_ordered ? ownBands(v, changed, say) : ownGroups(v, changed, say, picker));
+}
+
+// Each value, bands of some width, or groups of one's own.
+function detail(v) {
+  const years = /DATE|TIMESTAMP/.test(v.type), name = v.name;
+  const widths = [...new Set([...v.bands, state.bands[name]].filter(Boolean))];
+  const isOwn = name in state.groups, canOwn = v.is_ordered ? stepOf(v) > 0 && v.bands.length : v.n_values > 2;
+  if (!widths.length && !canOwn && !isOwn) return null;
+  const word = (w) => `bands of ${w.toLocaleString("en-GB")}${years ? (w === 1 ? " year" : " years") : ""}`;
+  const out = make("select", { id: `band${variables().indexOf(v)}`, "aria-label": `Detail of ${v.label}`, onchange: (e) => {
+    delete state.groups[name];
+    if (e.target.value === "own") state.groups[name] = []; // the bands stay until there is a group
+    else if (e.target.value) state.bands[name] = Number(e.target.value);
+    else delete state.bands[name];
+    changed();
+  } }, make("option", { value: "" }, "each value"), ...widths.map((w) => make("option", { value: w }, word(w))),
+  canOwn || isOwn ? make("option", { value: "own" }, v.is_ordered ? "own bands" : "own groups") : null);
+  out.value = isOwn ? "own" : state.bands[name] || "";
+  return out;
+}
+
+function filter(name) {
+  const v = find(name);
+  const remove = plain("Remove", `Remove the filter on ${label(name)}`, () => { delete state.only[name]; delete state.between[name]; changed(); byId("h-variables").focus(); });
+  const head = make("div", { class: "chip" }, make("span", {}, label(name)), remove);
+  if (!v) return head;
+  const body = name in state.between ? range(v) : kept(v);
+  return make("fieldset", { class: "filter" }, make("legend", { class: "hidden" }, `Filter on ${v.label}`), head, body);
+}
+
+function range(v) {
+  const i = variables().indexOf(v), kind = v.type === "DATE" ? "date" : v.is_numeric ? "number" : "text";
+  const end = (at, word, shown) => make("label", {}, word + " ", make("input", {
+    id: `end${at}-${i}`, type: kind, step: "any", placeholder: shown, value: state.between[v.name][at],
+    onchange: (e) => { state.between[v.name][at] = e.target.value; changed(); },
+  }));
+  return make("div", { class: "pair" }, end(0, "from", v.first), end(1, "to", v.last), make("small", { class: "note" }, `released: ${v.first} to ${v.last}`));
+}
+
+// The values that a filter keeps; none ticked keeps all.
+function kept(v) {
+  const chosen = new Set(state.only[v.name]);
+  const keep = () => { state.only[v.name] = v.values.filter((w) => chosen.has(w.key)).map((w) => w.key); changed(); };
+  const tick = (value, on) => { on ? chosen.add(value.key) : chosen.delete(value.key); keep(); };
+  const all = (found) => { found.forEach((w) => chosen.add(w.key)); keep(); };
+  return picker(v, v.values, "only", chosen, tick, { all, none: () => { chosen.clear(); keep(); } });
+}
+
+// A list of values to tick, with a search field where it is long.
+function picker(v, given, kind, chosen, tick, whole = null) {
+  const i = variables().indexOf(v), at = kind + i;
+  if (!v.values) {
+    loadValues(v).then((isNew) => isNew && drawPicked(changed, say), (error) => say(`The values of ${v.label} cannot be read: ${error.message}`));
+    return make("p", { class: "note" }, "Reading the values …");
+  }
+  const box = make("div", { class: "values", id: `values-${at}` }), isLong = given.length > FEW;
+  const found = () => given.filter((w) => w.label.toLowerCase().includes((searches.get(at) || "").trim().toLowerCase()));
+  const line = (value) => make("label", {}, make("input", {
+    type: "checkbox", id: `${at}-${v.values.indexOf(value)}`, checked: chosen.has(value.key), onchange: (e) => tick(value, e.target.checked),
+  }), " " + value.label);
+  const fill = () => {
+    const list = found(), rest = list.length - LISTED;
+    box.replaceChildren(...list.slice(0, LISTED).map(line), list.length ? "" : make("p", { class: "note" }, "No value of that name."), rest > 0 ? make("p", { class: "note" }, `and ${rest.toLocaleString("en-GB")} more: type to find them`) : "");
+  };
+  fill();
+  const search = !isLong ? null : make("input", { type: "search", id: `search-${at}`, value: searches.get(at) || "", placeholder: "find a value", "aria-label": `Find a value of ${v.label}`, autocomplete: "off",
+    oninput: (e) => { searches.set(at, e.target.value); fill(); } });
+  const counted = whole ? make("span", { class: "note" }, chosen.size ? `${chosen.size} of ${given.length} ticked` : "none ticked: all are kept") : null;
+  const acts = !whole ? null : make("div", { class: "acts" }, counted, make("span", { class: "group" },
+    isLong ? plain("Tick these", `Tick all values of ${v.label} in the list`, () => whole.all(found()), `all-${at}`) : null,
+    chosen.size ? plain("Clear", `Clear the ticks of ${v.label}`, () => { whole.none(); byId(`values-${at}`)?.querySelector("input")?.focus(); }) : null));
+  return make("div", {}, search, box, acts);
+}

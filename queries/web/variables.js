@@ -1,0 +1,58 @@
+// What the release holds: its variables, their values and their labels.
+
+import { askJson, state } from "./state.js";
+
+export const MANY = 40, FEW = 12;
+let known = [];
+
+export const setVariables = (given) => { known = given; };
+export const variables = () => known;
+export const find = (name) => known.find((v) => v.name === name);
+export const label = (name) => (find(name) || { label: name }).label;
+export const isRanged = (v) => v.is_ordered && v.n_values > MANY;
+export const listed = (words, last = "and") => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}`);
+
+// Filters in words, for the table's title.
+export function filters() {
+  const kept = Object.entries(state.only).filter(([, keys]) => keys.length).map(([c, keys]) => {
+    const v = find(c), words = keys.slice(0, 4).map((key) => ((v && v.values) || []).find((w) => w.key === key)?.label || key);
+    return `${label(c)}: ${words.join(", ")}${keys.length > 4 ? ` and ${keys.length - 4} more` : ""}`;
+  });
+  const ranged = Object.entries(state.between).filter(([, [low, high]]) => low !== "" || high !== "").map(([c, [low, high]]) => {
+    const v = find(c) || { first: "", last: "" };
+    return `${label(c)}: ${low || v.first} to ${high || v.last}`;
+  });
+  return [...kept, ...ranged];
+}
+
+// All values of a variable that has many, in pages; once. Resolves to whether there is anything new to draw.
+export async function loadValues(v) {
+  if (v.isLoading || v.values) return false;
+  v.isLoading = true;
+  try {
+    const found = [];
+    while (found.length < v.n_values) {
+      const got = await askJson("api/values", new URLSearchParams({ column: v.name, start: found.length, size: 1000 }));
+      if (!got.values.length) break;
+      found.push(...got.values);
+    }
+    v.values = found;
+    return true;
+  } finally {
+    v.isLoading = false;
+  }
+}
+
+// Show a released table: its narrowest short column across, the others down, long ones in bands.
+export function shownAs(columns) {
+  const size = (c) => find(c)?.n_values ?? 0, out = new URLSearchParams();
+  const across = columns.length > 1 ? [...columns].sort((a, b) => size(a) - size(b))[0] : "";
+  const cols = size(across) <= FEW ? [across] : [];
+  columns.filter((c) => !cols.includes(c)).forEach((c) => out.append("rows", c));
+  if (across) cols.forEach((c) => out.append("cols", c));
+  columns.forEach((c) => { const w = firstBand(find(c)); if (w) out.append("band." + c, w); });
+  return out.toString();
+}
+
+// The bands that a long ordered variable begins with, if any.
+export const firstBand = (v) => (v && v.n_values > MANY && v.bands.length ? v.bands[Math.min(1, v.bands.length - 1)] : 0);
