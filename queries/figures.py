@@ -19,6 +19,7 @@ from queries.locked import Z, count_sd, is_single, knows, most_hidden
 from queries.noise_model import NoiseModel
 from queries.regions import Region
 from queries.session import Release
+from queries.tails import beyond, stretched
 
 _MOST_ENTRIES = 500_000
 _FEW_ENTRIES, _FEW_GROUPS = 5_000, 40
@@ -37,6 +38,8 @@ class Figures:
     value, low, high, sd : ndarray of float64, shape (n_groups,)
     known : ndarray of bool, shape (n_groups,)
         A released bucket says something of the group.
+    is_amount : bool
+        0 means nothing, as with counts, sums and shares; a mean or quantile near 0 is a figure like others.
     """
 
     value: FloatArray
@@ -44,6 +47,7 @@ class Figures:
     high: FloatArray
     sd: FloatArray
     known: BoolArray
+    is_amount: bool = True
 
 
 def figures_of(
@@ -88,7 +92,8 @@ def counts(release: Release, model: NoiseModel, region: Region) -> Figures:
         known |= value > model.most_hidden
     half = np.ceil(Z * sd - 0.5)
     low = np.maximum(value - half, 0.0)
-    high = np.where(known, value + half, most_hidden(model, region, value))
+    hidden = np.maximum(most_hidden(model, region, value), value)  # never below what the fill shows
+    high = np.where(known, value + half, hidden)
     return Figures(value=value, low=np.where(known, low, 0.0), high=high, sd=sd, known=known)
 
 
@@ -112,10 +117,15 @@ def sums(
     if is_mean:
         value = np.divide(value, rows, out=np.full(len(value), np.nan), where=rows > 0)
         weight = (weight - value[group]) / rows[group]
-    sd = model.sd(region.n_groups, group, row, weight)
+    sd = model.sd_of_values(region.n_groups, group, row, weight)
     known = counted.known & (rows > 0)
+    more, less = beyond(region.n_groups, region.group, numbers, n, model.beyond)
+    if is_mean:
+        more, less = more / np.maximum(rows, 1.0), less / np.maximum(rows, 1.0)
+        sd = sd * stretched(model.sd(region.n_groups, group, row, np.ones(len(row))), rows, Z)
     half = np.where(known, Z * sd, np.nan)
-    return Figures(value=value, low=value - half, high=value + half, sd=sd, known=known)
+    low, high = value - half - less, value + half + more
+    return Figures(value=value, low=low, high=high, sd=sd, known=known, is_amount=not is_mean)
 
 
 def _shares(
@@ -239,6 +249,7 @@ def quantiles(
         high=high,
         sd=(high - low) / (2 * Z),
         known=known,
+        is_amount=False,
     )
 
 
@@ -257,9 +268,9 @@ def _at(numbers: FloatArray, upto: FloatArray, place: FloatArray) -> FloatArray:
 
 def statuses(found: Figures, ruled: BoolArray) -> tuple[Status, ...]:
     """Give each figure its status; see the module's first lines for the thresholds."""
-    half = (found.high - found.low) / 2
-    with np.errstate(invalid="ignore"):
-        low = np.abs(found.value) <= LOW * found.sd
+    with np.errstate(invalid="ignore"):  # an end may be infinite, and a ratio to nothing has none
+        half = (found.high - found.low) / 2
+        low = found.is_amount & (np.abs(found.value) <= LOW * found.sd)
         sure = half <= RELIABLE * np.abs(found.value)
     number = np.where(sure, 0, 2)
     number = np.where(low, 1, number)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.schema import BoolArray, FloatArray
+from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.noise_model import NoiseModel, noise_model
 from queries.noise_of_sums import BLIND
 from queries.noise_tree import deepest_buckets
@@ -143,8 +143,25 @@ def most_hidden(model: NoiseModel, region: Region, shown: FloatArray) -> FloatAr
         step = max(int(np.gcd.reduce(column.code)), 1)  # what was drawn keeps to the column's grid
         volume *= np.maximum((table.span[:, j] + 1) // step if column.is_number else letters, 1)
     density = np.append(table.size / np.maximum(volume * tree.is_open, 1.0), 0.0)[bucket]
-    dense = np.ceil(density + Z * np.sqrt(BLIND * density))
+    density = np.maximum(density, _by_values(model, places, bucket))
+    dense: FloatArray = np.ceil(density + Z * np.sqrt(BLIND * density))
     return np.clip(dense, 1.0, float(model.most_hidden))
+
+
+def _by_values(model: NoiseModel, places: Int64Array, bucket: Int64Array) -> FloatArray:
+    """Rows to expect of combinations if a box was filled as frequent as each column's values are by themselves."""
+    table, tree = model.table, model.tree
+    if (
+        tree is None or len(table.columns) == 1
+    ):  # a single column's own values are what was filled in
+        return np.zeros(len(places))
+    share = np.ones(len(places))
+    for j, column in enumerate(table.letters):
+        upto = np.concatenate([[0.0], np.cumsum(np.maximum(column.n, 0))])
+        held = upto[table.last[bucket, j] + 1] - upto[table.first[bucket, j]]
+        share *= np.divide(column.n[places[:, j]], held, out=np.zeros(len(places)), where=held > 0)
+    dense: FloatArray = np.where(bucket >= 0, share * (table.size / tree.is_open)[bucket], 0.0)
+    return dense
 
 
 def is_single(region: Region) -> bool:

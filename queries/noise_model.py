@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.schema import ColumnSet, FloatArray, Int64Array
 from queries.buckets import TableBuckets, read_buckets, sum_by
-from queries.noise_of_sums import sd_of_sums, sums_of
+from queries.noise_of_sums import sd_of_sums, sparse_variance, sums_of
 from queries.noise_tree import ROUNDING, NoiseTree, noise_tree
 from queries.session import Release
 
@@ -33,6 +33,8 @@ class NoiseModel:
         A combination of more rows is hidden in fewer than 1 of 20 releases; 0 in mode dp.
     least_released : int
         Fewest rows of a released combination; 0 in mode dp.
+    beyond : int
+        Rows that may lie beyond the outermost released value of a column; 0 in mode dp.
     words : str
     """
 
@@ -40,6 +42,7 @@ class NoiseModel:
     tree: NoiseTree | None
     most_hidden: int
     least_released: int
+    beyond: int
     words: str
 
     def sd(
@@ -65,6 +68,15 @@ class NoiseModel:
         hidden = sum_by(of_sum, blind.astype(np.float64), n_sums) > 0
         found = np.sqrt(own * sum_by(of_sum, weight**2, n_sums))
         return np.where(hidden, np.nan, found)
+
+    def sd_of_values(
+        self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+    ) -> FloatArray:
+        """Return the same where rows weigh by values of theirs, which a table of small counts places less surely."""
+        found = self.sd(n_sums, of_sum, row, weight)
+        if self.tree is None:
+            return found
+        return np.sqrt(found**2 + sparse_variance(self.table, n_sums, of_sum, row, weight))
 
 
 def noise_model(release: Release, columns: ColumnSet) -> NoiseModel:
@@ -100,6 +112,7 @@ def _model(table: TableBuckets) -> NoiseModel:
             tree=None,
             most_hidden=0,
             least_released=0,
+            beyond=0,
             words=f"From table {named}; {said}.",
         )
     hidden = int(card["threshold_mean"]) + 1
@@ -114,8 +127,9 @@ def _model(table: TableBuckets) -> NoiseModel:
         tree=noise_tree(table),
         most_hidden=hidden * int(scale),
         least_released=int(card["low_threshold"]),
+        beyond=int(card["threshold_mean"]) * int(scale),
         words=(
-            f"From table {named}; the interval holds the count without noise in 95 of 100 releases. Not released: "
+            f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
             f"too few people, or nobody; nobody can tell which (at most {hidden * scale} rows).{heavy}"
         ),
     )

@@ -13,14 +13,25 @@ import numpy as np
 
 from engine.schema import FloatArray, Int64Array
 from queries.buckets import TableBuckets, sum_by
-from queries.noise_tree import ROUNDING, NoiseTree, variance_of_sums
+from queries.noise_tree import NOISE_LAYERS, ROUNDING, NoiseTree, variance_of_sums
 
 BLIND = 1.5
 """Variance of blind placement over that of rows drawn at random: the truth comes in clumps, and was drawn too."""
 
+CLUMPED = 0.08
+"""The same for each row of a box, beside that: where the truth is heaped, or falls off, a whole box is off one way."""
+
 ALIKE = 1.2
 """Variance of a sum of several buckets over that of independent noise: a bucket and its half may hold the same people,
 who draw the same. Found over 60 keys on two sets of data; ./scripts/intervals.py shows whether it still holds."""
+
+
+RAKED = 1.5
+"""Variance that a wider table adds for each row which it moves to meet the number of a value in a narrower one."""
+
+FEW, SPARSE = 8, 0.5
+"""Cells of at most so many rows, next to which others were not released, keep this part of their own noise in sums over
+values: what they are off by is made up for anywhere in the table, not in cells of like value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +47,7 @@ class Sums:
     rows : ndarray of float64, shape (n_entries,)
         Number of the bucket's rows that the sum counts.
     blind : ndarray of float64, shape (n_sums,)
-        Spread of the weights inside filled boxes.
+        Variance of placing rows blindly inside filled boxes.
     """
 
     n_sums: int
@@ -67,6 +78,7 @@ def sums_of(
     weight : ndarray of float64, shape (n_entries,)
     """
     n_buckets = len(table.size)
+    raked = raked_variance(table, n_sums, of_sum, row, weight)
     known = tree.row_bucket[row] >= 0
     # Rows that lie in no bucket were left over and put where there was room: blind, each by itself.
     left_over = sum_by(of_sum[~known], table.n[row[~known]] * weight[~known] ** 2, n_sums)
@@ -81,14 +93,62 @@ def sums_of(
     second = sum_by(inverse, n * weight**2, len(label))
     mean = first / size
     spread = np.where(table.measured[buckets], 0.0, np.maximum(second - size * mean**2, 0.0))
+    spread *= BLIND + CLUMPED * size
     return Sums(
         n_sums=n_sums,
         of_sum=sums,
         bucket=buckets,
         weight=mean,
         rows=rows,
-        blind=sum_by(sums, spread, n_sums) + left_over,
+        blind=sum_by(sums, spread, n_sums) + BLIND * left_over + raked,
     )
+
+
+def raked_variance(
+    table: TableBuckets, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+) -> FloatArray:
+    """Variance of sums by what locking moved: a value's rows give way by their variance, whichever sum they are in.
+
+    What a value is off by is the same tree's for all of a range and cancels, as far as every value's rows are in the
+    sum with the same share; what they differ in share does not. Parameters as in `sums_of`.
+    """
+    out = np.zeros(n_sums)
+    if len(table.columns) == 1:
+        return out
+    own = _own_variance(table)
+    give = np.where(table.row_measured, np.minimum(table.n, own), table.n).astype(np.float64)
+    for j, column in enumerate(table.letters):
+        n_letters = len(column.values)
+        of_letter = sum_by(table.rows[:, j], give, n_letters)
+        label, inverse = np.unique(of_sum * n_letters + table.rows[row, j], return_inverse=True)
+        sums, letter = np.divmod(label, n_letters)
+        most = np.zeros(len(label))
+        np.maximum.at(most, inverse, np.abs(weight))
+        moved = sum_by(inverse, give[row] * weight, len(label))
+        room = of_letter[letter]
+        share = np.divide(moved, room * most, out=np.zeros(len(label)), where=room * most > 0)
+        size = room * most**2
+        mean = sum_by(sums, size * share, n_sums) / np.maximum(sum_by(sums, size, n_sums), 1e-300)
+        out += sum_by(sums, size * (share - mean[sums]) ** 2, n_sums)
+    return RAKED * out
+
+
+def sparse_variance(
+    table: TableBuckets, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+) -> FloatArray:
+    """Variance that small cells of a wider table add to sums in which rows weigh by values; parameters as above."""
+    if len(table.columns) == 1:
+        return np.zeros(n_sums)
+    n = table.n[row].astype(np.float64)
+    rows = np.maximum(sum_by(of_sum, n, n_sums), 1.0)
+    mean = sum_by(of_sum, n * weight, n_sums) / rows
+    off = np.where(n <= FEW, weight - mean[of_sum], 0.0)
+    return SPARSE * _own_variance(table) * sum_by(of_sum, off**2, n_sums)
+
+
+def _own_variance(table: TableBuckets) -> float:
+    """Variance of the noise of one cell."""
+    return NOISE_LAYERS * (table.layer_sd * float(table.card.get("scale", 1))) ** 2
 
 
 def sd_of_sums(tree: NoiseTree, sums: Sums) -> FloatArray:
@@ -98,4 +158,4 @@ def sd_of_sums(tree: NoiseTree, sums: Sums) -> FloatArray:
     count = np.bincount(sums.of_sum, minlength=sums.n_sums)
     rounded = ROUNDING * np.divide(scale, count, out=np.zeros(sums.n_sums), where=count > 0)
     variance *= np.where(count > 1, ALIKE, 1.0)
-    return np.sqrt(variance + BLIND * sums.blind + rounded)
+    return np.sqrt(variance + sums.blind + rounded)

@@ -135,6 +135,10 @@ def within(column: Letters, limit: Any) -> BoolArray:
     QueryRefused
         An interval that is not two ends, or ends that the column's values cannot be compared with.
     """
+    if isinstance(limit, str | bytes) or not hasattr(limit, "__iter__"):
+        raise QueryRefused(
+            f"limit of {column.name}: {limit!r} is one value; give a list of values, or (low, high)"
+        )
     if not isinstance(limit, tuple):
         values = limit if isinstance(limit, list | set | frozenset) else list(limit)
         wanted = set(values)
@@ -146,6 +150,10 @@ def within(column: Letters, limit: Any) -> BoolArray:
         )
     low, high = limit
     try:
+        if low is not None and high is not None and low > high:
+            raise QueryRefused(
+                f"limit of {column.name}: {low!r} is above {high!r}; give (low, high)"
+            )
         return np.array(
             [
                 value is not None

@@ -7,6 +7,7 @@ on the distinct synthetic rows, so that every figure is a weighted sum of rows w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,16 +15,21 @@ import duckdb
 import numpy as np
 
 from engine.errors import StoreError
-from engine.schema import ColumnSet
+from engine.schema import BoolArray, ColumnSet, FloatArray
 from queries.figures import Figures, statuses
 from queries.noise_model import noise_model
 from queries.result import Form, Result, Statement
 from queries.session import Release
 from queries.statement_rows import Evaluated, evaluated
-from queries.statement_tree import Asked, Unknown, asked
+from queries.statement_tree import Aggregate, Asked, Unknown, asked
 from queries.terms import figures_of_term
+from queries.universes import ruled_out
 
 _PLAIN = "No noise interval is known for "
+_OF_GROUPS = (
+    "some figures: in mode dp values are measured in groups, or modelled from narrower tables, and what a part of "
+    "a group holds is not known."
+)
 _TYPES = ("DOUBLE", "DOUBLE", "VARCHAR")
 
 
@@ -90,7 +96,12 @@ def annotated(release: Release, text: str) -> Result:
                 reasons.append(f"{plain.columns[at]}: {term}.")
             else:
                 found[at] = figures_of_term(release, model, rows, term)
-        return _widened(plain, question, rows, found, reasons)
+        if model.tree is None and any(np.isnan(got.sd).any() for got in found.values()):
+            reasons.append(_OF_GROUPS)
+        ruled = np.zeros(rows.region.n_groups, dtype=bool)
+        if not rows.region.is_free:
+            ruled = ruled_out(release, model.table, rows.region)
+        return _widened(plain, question, rows, found, ruled, reasons)
     except Unknown as why:
         return _warned(plain, f"this answer: {why}.")
     except (duckdb.Error, StoreError) as error:
@@ -107,9 +118,13 @@ def _widened(
     question: Asked,
     rows: Evaluated,
     found: dict[int, Figures],
+    ruled: BoolArray,
     reasons: Sequence[str],
 ) -> Result:
     """The plain answer with three columns more a figure."""
+    counted = {
+        at for at, term in question.figures if isinstance(term, Aggregate) and term.kind == "count"
+    }
     key_places = [at for at, _ in question.keys]
     number = {key: i for i, key in enumerate(rows.keys)}
     place = [number.get(tuple(row[at] for at in key_places), -1) for row in plain.rows]
@@ -125,10 +140,14 @@ def _widened(
         listed.append([row[at] for row in plain.rows])
         if at in found:
             got = found[at]
-            status = statuses(got, np.zeros(len(got.value), dtype=bool))
+            status = statuses(got, ruled)
+            is_nought = ruled & (at in counted)
+            low, high = np.where(is_nought, 0.0, got.low), np.where(is_nought, 0.0, got.high)
             columns += _free([f"{name}_{word}" for word in ("low", "high", "status")], taken)
-            types += _TYPES
-            listed += [_plain(got.low, place), _plain(got.high, place), [status[i] for i in place]]
+            end = int if at in counted else float
+            types += ("BIGINT", "BIGINT", "VARCHAR") if at in counted else _TYPES
+            listed += [_plain(low, place, end), _plain(high, place, end)]
+            listed.append([status[i] for i in place])
     widened = list(zip(*listed, strict=True))
     return _like(
         plain, widened, tuple(columns), tuple(types), tuple(_PLAIN + why for why in reasons)
@@ -155,10 +174,10 @@ def _free(names: Sequence[str], taken: set[str]) -> list[str]:
     return out
 
 
-def _plain(ends: Any, place: Sequence[int]) -> list[float | None]:
-    """Ends of intervals as Python numbers; None where there is none."""
+def _plain(ends: FloatArray, place: Sequence[int], kind: type) -> list[Any]:
+    """Ends of intervals as Python numbers of a kind; None where there is none."""
     values = ends.tolist()
-    return [None if values[i] != values[i] else values[i] for i in place]
+    return [kind(values[i]) if math.isfinite(values[i]) else None for i in place]
 
 
 def _like(

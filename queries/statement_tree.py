@@ -125,8 +125,8 @@ def asked(con: duckdb.DuckDBPyConnection, text: str, logical_name: str) -> Asked
     source = node.get("from_table", {})
     name = source.get("table_name", "")
     if source.get("type") != "BASE_TABLE" or name.casefold() != logical_name.casefold():
-        raise Unknown(f"it does not read {logical_name} alone")
-    if node.get("sample") or node.get("qualify"):
+        raise Unknown(f"it reads something else than {logical_name} alone, or a subquery")
+    if node.get("sample") or source.get("sample") or node.get("qualify"):
         raise Unknown("it samples rows or has a QUALIFY")
     items = node["select_list"]
     groups = _groups(node, items)
@@ -173,9 +173,13 @@ def _nodes(node: Any) -> Iterator[Node]:
 
 
 def _bare(node: Any) -> Any:
-    """An expression without its place in the text and its name."""
+    """An expression without its place in the text and its name; columns as SQL compares them."""
     if isinstance(node, dict):
-        return {k: _bare(v) for k, v in node.items() if k not in _PLACES}
+        out = {k: _bare(v) for k, v in node.items() if k not in _PLACES}
+        if node.get("class") == "COLUMN_REF":
+            out["column_names"] = [node["column_names"][-1].casefold()]
+            out.pop("qualified_name", None)
+        return out
     return [_bare(v) for v in node] if isinstance(node, list) else node
 
 

@@ -16,10 +16,12 @@ from queries.buckets import sum_by
 from queries.figures import Figures, counts, quantiles, sd_with_total, sums
 from queries.locked import Z
 from queries.noise_model import NoiseModel
+from queries.noise_of_sums import sparse_variance
 from queries.regions import Region
 from queries.session import Release
 from queries.statement_rows import Evaluated, free_region
 from queries.statement_tree import Aggregate, Arithmetic, Rounded, Term, Unknown, bare
+from queries.tails import beyond, stretched
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +39,12 @@ class _Part:
         How much that total changes with each row.
     total_of : ndarray of int64, shape (n_groups,), or None
         Which total each group belongs to.
+    more, less : ndarray of float64, shape (n_groups,), or 0
+        How much higher, and lower, it may be for what lies beyond the released values.
+    extra : ndarray of float64, shape (n_groups,), or 0
+        Variance that values add to that of the rows.
+    stretch : ndarray of float64, shape (n_groups,), or 1
+        Factor that noisy divisors put on the interval; NaN: it has no end.
     """
 
     value: FloatArray
@@ -44,6 +52,10 @@ class _Part:
     total: FloatArray
     base: FloatArray | None = None
     total_of: Int64Array | None = None
+    more: FloatArray | float = 0.0
+    less: FloatArray | float = 0.0
+    extra: FloatArray | float = 0.0
+    stretch: FloatArray | float = 1.0
 
 
 def figures_of_term(release: Release, model: NoiseModel, rows: Evaluated, term: Term) -> Figures:
@@ -64,13 +76,12 @@ def figures_of_term(release: Release, model: NoiseModel, rows: Evaluated, term: 
     if isinstance(term, Aggregate) and term.within is None:
         return _alone(release, model, rows, term)
     part = _part(model, rows, term)
-    sd = _sd(model, rows.region, part)
+    sd = np.sqrt(_sd(model, rows.region, part) ** 2 + part.extra) * part.stretch
     counted = counts(release, model, rows.region)
     known = counted.known & np.isfinite(part.value)
     half = np.where(known, Z * sd, np.nan)
-    return Figures(
-        value=part.value, low=part.value - half, high=part.value + half, sd=sd, known=known
-    )
+    low, high = part.value - half - part.less, part.value + half + part.more
+    return Figures(value=part.value, low=low, high=high, sd=sd, known=known)
 
 
 def _rounded(ends: FloatArray, digits: int, which: np.ufunc) -> FloatArray:
@@ -117,7 +128,12 @@ def _part(model: NoiseModel, rows: Evaluated, term: Term) -> _Part:
     if isinstance(term, Aggregate):
         return _linear(model, rows, term)
     left, right = _part(model, rows, term.left), _part(model, rows, term.right)
-    return _joined(region, term, left, right)
+    joined = _joined(region, term, left, right)
+    if term.operator != "/" or right.base is not None:
+        return joined  # a window's total is large
+    return replace(
+        joined, stretch=joined.stretch * stretched(_sd(model, region, right), right.value, Z)
+    )
 
 
 def _linear(model: NoiseModel, rows: Evaluated, term: Aggregate) -> _Part:
@@ -134,13 +150,34 @@ def _linear(model: NoiseModel, rows: Evaluated, term: Aggregate) -> _Part:
     group, n = region.group[inside], model.table.n[inside].astype(np.float64)
     value = sum_by(group, n * weight[inside], region.n_groups)
     none = np.zeros(region.n_groups)
+    more, less, stretch = none, none, none + 1.0
+    if term.kind != "count":
+        numbers = np.where(inside, weight, np.nan)
+        n_all = model.table.n.astype(np.float64)
+        more, less = beyond(region.n_groups, region.group, numbers, n_all, model.beyond)
     if term.kind == "avg":
         rows_in = np.maximum(sum_by(group, n, region.n_groups), 1.0)
         value = value / rows_in
         at = np.maximum(region.group, 0)
         weight = np.where(inside, (weight - value[at]) / rows_in[at], 0.0)
+        row = np.flatnonzero(inside)
+        off = model.sd(region.n_groups, group, row, np.ones(len(row)))
+        more, less, stretch = more / rows_in, less / rows_in, stretched(off, rows_in, Z)
     if term.within is None:
-        return _Part(value=value, own=weight, total=none)
+        extra = none
+        if term.kind != "count" and model.tree is not None:
+            row = np.flatnonzero(inside)
+            given = region.n_groups, region.group[row], row, weight[row]
+            extra = sparse_variance(model.table, *given)
+        return _Part(
+            value=value,
+            own=weight,
+            total=none,
+            more=more,
+            less=less,
+            extra=extra,
+            stretch=stretch,
+        )
     total_of = _totals(rows, term)
     totals = sum_by(total_of, value, region.n_groups)
     return _Part(
@@ -191,7 +228,12 @@ def _joined(region: Region, term: Arithmetic, left: _Part, right: _Part) -> _Par
     ):
         raise Unknown("totals of two kinds in one figure are not followed")
     at = np.maximum(region.group, 0)
+    ends = [(by * part.more, by * part.less) for by, part in ((by_left, left), (by_right, right))]
     return _Part(
+        more=sum(np.maximum(more, -less) for more, less in ends),
+        less=sum(np.maximum(less, -more) for more, less in ends),
+        extra=by_left**2 * left.extra + by_right**2 * right.extra,
+        stretch=np.maximum(left.stretch, right.stretch),
         value=value,
         own=left.own * by_left[at] + right.own * by_right[at],
         total=left.total * by_left + right.total * by_right,

