@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,7 +30,7 @@ from engine import (
 from engine import detect as detection
 from engine.card_dp import promises
 from engine.console import notes, out, print_table, progress_bar
-from engine.errors import StoreError
+from engine.errors import StoreError, TablepackError
 from engine.exits import run_and_exit
 from engine.release import build as build_release
 from engine.schema import column_set
@@ -56,8 +57,25 @@ app.command("publish", epilog=cli_publish.EXAMPLE)(cli_publish.publish_command)
 SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
 ReleasePath = Annotated[Path, typer.Argument(help="Release file.", metavar="RELEASE")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON; no progress bar.")]
+
+
+def _table_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What --table may be, for the shell: a release that cannot be opened has none."""
+    given = (ctx.params.get("release"), *ctx.args)  # what stands before an unfinished option
+    names: list[str] = []
+    for path in [str(word) for word in given if word][:1]:
+        with suppress(TablepackError), open_release(path) as opened:
+            names = [",".join(columns) for columns in opened.tables]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 TableName = Annotated[
-    str | None, typer.Option("--table", help="One table only: its columns, with commas between.")
+    str | None,
+    typer.Option(
+        "--table",
+        help="One table only: its columns, with commas between.",
+        autocompletion=_table_names,
+    ),
 ]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.console import notes, out
-from engine.errors import SpecError, StoreError
+from engine.errors import MissingPackage, SpecError, StoreError
 
 if TYPE_CHECKING:
     from queries.api_guard import Limits
@@ -27,7 +27,6 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 _RATE = re.compile(r"(\d+)/(s|min|h)")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
 _SHORTEST_TOKEN = 16
-_AT_ONCE = 200
 _GIVE_WAY_S = 0.0005  # a thread that computes soon gives way to the one that answers
 
 
@@ -59,9 +58,10 @@ def serve_command(
     try:
         import uvicorn
 
+        from queries.api_connections import Connection
         from queries.server import LOCAL_HOSTS, app_of
     except ImportError:
-        raise StoreError(
+        raise MissingPackage(
             "`tablepack serve` needs fastapi: pip install 'tablepack[serve]'"
         ) from None
     listening = _listening(host, port)
@@ -77,7 +77,9 @@ def serve_command(
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=_AT_ONCE,
+            proxy_headers=False,  # what a client says of its address is not believed
+            http=Connection,
+            ws="none",
             timeout_graceful_shutdown=5,
         )
         uvicorn.Server(config).run(sockets=[listening])

@@ -1,37 +1,62 @@
 """The command `tablepack sql`: one SELECT, answered from the smallest table that covers it.
 
-Takes a release and a statement; writes the answer as a table, CSV, JSON or Parquet, and says which table answered, how
-noisy it is, and what of the statement means nothing.
+Takes a release and a statement, or asks for statements; writes the answer as a table, CSV, JSON, Markdown or Parquet,
+and says which table answered, how noisy it is, and what of the statement means nothing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
 import duckdb
 import typer
 
+from engine.cli_prompt import prompt
 from engine.console import notes, out, print_answer
 from engine.errors import SpecError, StoreError
 from engine.schema import literal
 from queries.result import Result
 from queries.session import open_release
+from queries.shown import text_table
 
+Form = Literal["table", "csv", "json", "markdown", "parquet"]
+FORMS: dict[str, Form] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".md": "markdown",
+    ".parquet": "parquet",
+}
+"""What --format is where the name of --output says it."""
+MANY, TOO_MANY = 1e5, 1e15
+"""Numbers with a fraction between these are shown to one place; others with six digits."""
+N_SHOWN = 200
+"""Rows shown on a terminal; a file or a pipe gets all."""
 EXAMPLE = 'Example: `tablepack sql census.duckdb "SELECT sex, count(*) FROM data GROUP BY sex"`'
 
 
 def sql_command(
     release: Annotated[Path, typer.Argument(help="Release file.", metavar="RELEASE")],
-    statement: Annotated[str, typer.Argument(help="One SELECT; `-` reads it from standard input.")],
+    statement: Annotated[
+        str | None,
+        typer.Argument(
+            help="One SELECT; `-` reads it from standard input. Without one, a terminal is asked for many."
+        ),
+    ] = None,
     form: Annotated[
-        Literal["table", "csv", "json", "parquet"],
-        typer.Option("--format", help="parquet needs --output."),
-    ] = "table",
+        Form | None,
+        typer.Option(
+            "--format",
+            help="By default what the name of --output ends in, else table.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the answer to a file.")
     ] = None,
@@ -49,16 +74,31 @@ def sql_command(
     """Ask a release anything in SQL; the smallest table that covers the columns answers."""
     if form == "parquet" and output is None:
         raise SpecError("--format parquet needs --output FILE")
-    text = sys.stdin.read() if statement == "-" else statement
+    chosen = form or _form_of(output)
     with open_release(release) as opened:
-        if explain:
-            out().print(str(opened.explain(text, tables=_own_tables(own))), markup=False)
-            return
-        result = opened.sql(text, tables=_own_tables(own), intervals=intervals)
-        _write_result(result, form, output)
-        notes().print(result.source, soft_wrap=True, markup=False)
-        for warning in result.warnings:
-            notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+
+        def answer(text: str) -> None:
+            if explain:
+                out().print(str(opened.explain(text, tables=_own_tables(own))), markup=False)
+                return
+            result = opened.sql(text, tables=_own_tables(own), intervals=intervals)
+            _write_result(result, chosen, output)
+            notes().print(result.source, soft_wrap=True, markup=False)
+            for warning in result.warnings:
+                notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+
+        if statement is None and sys.stdin.isatty():
+            if output is not None:
+                raise SpecError("--output is for one statement: give it as an argument")
+            prompt(opened, answer)
+        else:
+            answer(sys.stdin.read() if statement in (None, "-") else str(statement))
+
+
+def _form_of(output: Path | None) -> Form:
+    """What the name of a file says of its form."""
+    suffix = "" if output is None else output.suffix.lower()
+    return FORMS.get(suffix, "table")
 
 
 def _own_tables(given: list[str] | None) -> dict[str, Path]:
@@ -74,19 +114,43 @@ def _own_tables(given: list[str] | None) -> dict[str, Path]:
 
 def _write_result(result: Result, form: str, output: Path | None) -> None:
     """Write an answer in the form asked for, to a file or to standard output."""
-    text = {"csv": result.to_csv, "json": result.to_json}.get(form)
+    texts = {"csv": result.to_csv, "json": result.to_json, "markdown": lambda: _markdown(result)}
+    text = texts.get(form)
     if output is not None:
         with _written(output) as part:
             if form == "parquet":
                 _write_parquet(result, part)
-            elif text is not None:
-                text(part)
             else:
-                part.write_text(f"{result!r}\n", encoding="utf-8")
+                whole = text() if text is not None else _whole(result)
+                part.write_text(whole, encoding="utf-8", newline="")
     elif text is not None:
         sys.stdout.write(text())
     else:
-        print_answer(result.columns, [[_shown(v) for v in row] for row in result.rows])
+        hidden = len(result.rows) - N_SHOWN if sys.stdout.isatty() else 0
+        shown = result.rows[:N_SHOWN] if hidden > 0 else result.rows
+        print_answer(result.columns, [[_shown(v) for v in row] for row in shown])
+        if hidden > 0:
+            notes().print(f"... and {hidden:,} more rows: --format csv has all", markup=False)
+
+
+def _whole(result: Result) -> str:
+    """An answer as text, all rows of it."""
+    rows = [[_shown(v) for v in row] for row in result.rows]
+    return text_table(result.columns, rows, [result.source]) + "\n"
+
+
+def _markdown(result: Result) -> str:
+    """An answer as a table of Markdown, numbers to the right."""
+    rows = [[_shown(v) for v in row] for row in result.rows]
+    numeric = [
+        any(v is not None for v in column)
+        and all(v is None or isinstance(v, int | float | Decimal) for v in column)
+        for column in zip(*result.rows, strict=True)
+    ] or [False] * len(result.columns)
+    marks = ["--:" if is_number else "---" for is_number in numeric]
+    lines = [list(result.columns), marks, *rows]
+    escaped = [[re.sub(r"([|\\])", r"\\\1", v).replace("\n", " ") for v in row] for row in lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in escaped)
 
 
 def _write_parquet(result: Result, path: Path) -> None:
@@ -119,4 +183,7 @@ def _shown(value: object) -> str:
     """A value for people."""
     if value is None:
         return "NULL"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        # Six digits, but never 1.23457e+06 for a sum of incomes.
+        return f"{value:.1f}" if MANY <= abs(value) < TOO_MANY else f"{value:g}"
+    return str(value)

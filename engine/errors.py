@@ -58,10 +58,30 @@ class DamagedRelease(StoreError):
     exit_code = 6
 
 
+class ReplacedRelease(StoreError):
+    """The release was replaced by another since it was opened: open it again."""
+
+
+class MissingPackage(StoreError):
+    """A package that this needs, and that is an extra, is not installed."""
+
+
 class QueryRefused(TablepackError):
     """A statement that is not one SELECT, or that reaches outside the release."""
 
     exit_code = 5
+
+
+class TimedOut(QueryRefused):
+    """A statement ran longer than it may."""
+
+
+class TooLarge(QueryRefused):
+    """A statement needs more memory, or its answer more rows or bytes, than it may."""
+
+
+class AnotherAnswer(QueryRefused):
+    """A further page was asked for, and the statement, run again, gave other rows or another order."""
 
 
 class NotAnswerable(QueryRefused):

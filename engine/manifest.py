@@ -100,17 +100,21 @@ def read_manifest(release: Path) -> Manifest:
     Raises
     ------
     StoreError
-        There is neither a file nor a manifest.
+        There is neither a file nor a manifest, or it is a folder.
     DamagedRelease
         The manifest is missing, unreadable or of another format version.
     """
     path = manifest_path(release)
     if not path.exists() and not release.exists():
         raise StoreError(f"{release}: there is no such release")
+    if release.is_dir():
+        raise StoreError(f"{release}: is a folder, not a release")
     try:
         manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DamagedRelease(f"{release}: its manifest {path.name} is missing") from None
+        raise DamagedRelease(
+            f"{release}: its manifest {path.name} is missing: this is no release, or the two were parted"
+        ) from None
     except (ValueError, OSError):
         raise DamagedRelease(f"{release}: its manifest {path.name} cannot be read") from None
     if manifest.format_version != FORMAT_VERSION:

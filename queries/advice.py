@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 FEW = 10
 """Rows up to which an answer shows single synthetic rows, not a distribution."""
+UNKNOWN = 1e18
+"""Rows that a LIMIT leaves which is a share, or known only as it runs."""
 SELF_JOIN = (
     "Synthetic rows are joined with each other. No row is a person, and two rows have no bond (no household, couple "
     "or friendship): which of them match was left to chance. Count groups first, then join the counts."
@@ -27,7 +29,14 @@ LOOK_UP = (
     "Single synthetic rows are looked up. No row is a person, so what one row says is true of nobody, and a row that "
     "is not there proves nothing either. Ask for counts, sums or averages of groups."
 )
+SAMPLED = (
+    "Synthetic rows are sampled: another call may give other figures, and each is less sure than the table's. Ask the "
+    "whole table."
+)
 _KEEPS_LEFT = ("SEMI", "ANTI", "MARK")
+_COMPARES = re.compile(r"[<>]|!=")
+_CORRELATED = "__duckdb_delim"
+"""How DuckDB names the rows that a correlated subquery is asked about."""
 _NUMBERING = re.compile(
     r'\b(row_number|lag|lead|nth_value|first_value|last_value)"?(\(|$)|"?\b(first|last)"?\('
 )
@@ -61,11 +70,15 @@ class Advice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Flow:
-    """What an operator passes on: rows one by one, rows a condition has chosen, distinct rows with a number."""
+    """What an operator passes on: rows one by one, rows a condition has chosen, distinct rows with a number.
+
+    `asked`: rows for each of which a correlated subquery is asked.
+    """
 
     rows: bool = False
     chosen: bool = False
     stored: bool = False
+    asked: bool = False
 
 
 _NOTHING = _Flow()
@@ -118,6 +131,8 @@ class _Reader:
         if name.endswith("SCAN"):
             held = self._scanned(str(info.get("Table", "")))
             chosen = held is not None and bool(info.get("Filters"))
+            if held is not None and "Sample Method" in info:
+                self.said[SAMPLED] = None
             return _Flow(rows=held == "rows", chosen=chosen, stored=held == "stored")
         if "JOIN" in name and len(children) >= 2:
             return self._join(info, children)
@@ -128,7 +143,8 @@ class _Reader:
     ) -> _Flow:
         """A common table expression: what it holds, then what reads it."""
         held = self.flow(children[0])
-        self._shared[str(info.get("Table Index"))] = held
+        is_asked = str(info.get("CTE Name", "")).startswith(_CORRELATED)
+        self._shared[str(info.get("Table Index"))] = replace(held, asked=is_asked)
         rest = self.flow(children[1])
         return self._either(held, rest) if name.startswith("REC") else rest
 
@@ -136,11 +152,13 @@ class _Reader:
         """Rows with rows is a self-join; a set of values that rows are held against is a condition."""
         left, right = self.flow(children[0]), self.together(children[1:])
         kind = str(info.get("Join Type", ""))
-        if any(word in kind for word in _KEEPS_LEFT):
-            kept = right if kind.startswith("RIGHT") else left
-            return _Flow(rows=kept.rows, chosen=True, stored=kept.stored)
-        if left.rows and right.rows:
+        is_condition = any(word in kind for word in _KEEPS_LEFT)
+        kept = right if kind.startswith("RIGHT") else left
+        is_pairing = not is_condition or kept.asked or _COMPARES.search(str(info.get("Conditions")))
+        if left.rows and right.rows and is_pairing:
             self.said[SELF_JOIN] = None
+        if is_condition:
+            return _Flow(rows=kept.rows, chosen=True, stored=kept.stored)
         return self._either(left, right)
 
     def _unary(self, name: str, info: Mapping[str, Any], below: _Flow) -> _Flow:
@@ -157,9 +175,12 @@ class _Reader:
             return _Flow(rows=True, chosen=True)
         if "WINDOW" in name and _NUMBERING.search(str(info.get("Projections", ""))):
             self.said[NUMBERED] = None
-        if _at_most(name, info) <= FEW:
+        if "SAMPLE" in name:
+            self.said[SAMPLED] = None
+        left = _at_most(name, info)
+        if left <= FEW:
             self.said[LOOK_UP] = None
-        return below
+        return replace(below, chosen=True) if left == UNKNOWN else below
 
     @staticmethod
     def _either(one: _Flow, other: _Flow) -> _Flow:
@@ -171,9 +192,11 @@ class _Reader:
 
 
 def _at_most(name: str, info: Mapping[str, Any]) -> float:
-    """How many rows a LIMIT, ORDER BY ... LIMIT or SAMPLE leaves; infinity where it is none or unknown."""
+    """How many rows a LIMIT, ORDER BY ... LIMIT or SAMPLE leaves; infinity where it is none."""
+    if not any(word in name for word in ("LIMIT", "TOP_N", "SAMPLE")):
+        return float("inf")
     for key in ("Limit", "Top", "Sample Size"):
         found = re.fullmatch(r"(\d+)( rows)?", str(info.get(key, "")).strip())
-        if found and any(word in name for word in ("LIMIT", "TOP_N", "SAMPLE")):
+        if found:
             return int(found[1])
-    return float("inf")
+    return UNKNOWN

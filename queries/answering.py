@@ -39,6 +39,8 @@ class Answering:
     card : callable
         Gives the card of a table.
     timeout_s : float
+    memory_mb : int
+        What an answer may take.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class Answering:
         connect: Callable[[], duckdb.DuckDBPyConnection],
         card: Callable[[ColumnSet], GeneratorCard],
         timeout_s: float,
+        memory_mb: int,
     ) -> None:
+        self._memory_mb = memory_mb
         self._facts, self._connect, self._card, self._timeout_s = facts, connect, card, timeout_s
         tables = tuple(facts.cells)
         self._known = Vocabulary(
@@ -60,10 +64,10 @@ class Answering:
             facts.columns, facts.logical_name, release=release, tables=tables
         )
 
-    def route(self, columns: Collection[str]) -> ColumnSet:
+    def route(self, columns: Collection[str], parts: Collection[ColumnSet] = ()) -> ColumnSet:
         """Return the table that answers; in mode dp tables have any width."""
         widest = None if self._facts.mode == "dp" else MAX_WIDTH
-        return route(columns, self._facts.cells, max_width=widest)
+        return route(columns, self._facts.cells, max_width=widest, parts=parts)
 
     def read(self, text: str, own: tuple[OwnTable, ...] = ()) -> Reads:
         """Plan a statement on the stub."""
@@ -77,7 +81,7 @@ class Answering:
             return self.run(text, None, own=own, advice=reads.advice)
         if reads.is_multi:
             return self._learned(text, reads.columns, own)[0]
-        table = self.route(reads.columns)
+        table = self.route(reads.columns, reads.parts)
         try:
             return self.run(text, table, own=own, advice=reads.advice)
         except QueryRefused as error:
@@ -94,7 +98,7 @@ class Answering:
         if not reads.is_logical:
             return reads, None
         if not reads.is_multi:
-            return reads, self.route(reads.columns)
+            return reads, self.route(reads.columns, reads.parts)
         result, reads = self._learned(text, reads.columns, own)
         return reads, result.table
 
@@ -111,7 +115,9 @@ class Answering:
         con = self._connect()
         self._views.use(con, table, filling)
         put(con, own)
-        statement = Statement(con, text, self._known, self._timeout_s)
+        statement = Statement(
+            con, text, self._known, timeout_s=self._timeout_s, memory_mb=self._memory_mb
+        )
         columns, types = statement.start()
         noise_sd, filled_share = (None, None) if table is None else self._facts.noise[table]
         is_dp = table is not None and self._facts.mode == "dp"

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from engine.errors import StoreError
+from engine.errors import MissingPackage
 from queries.api_values import BLANK_LABEL, Variable, key_of
 from queries.estimates import Tabulation
 
@@ -57,7 +57,7 @@ def parquet_of(names: Sequence[str], rows: Rows) -> bytes:
 
     Raises
     ------
-    StoreError
+    MissingPackage
         pyarrow is not installed.
     """
     try:
@@ -77,7 +77,7 @@ def xlsx_of(names: Sequence[str], rows: Rows, notes: Sequence[tuple[str, str]]) 
 
     Raises
     ------
-    StoreError
+    MissingPackage
         XlsxWriter is not installed.
     """
     try:
@@ -198,5 +198,5 @@ def _arrow(pyarrow: Any, column: list[Any]) -> Any:
         return pyarrow.array([None if v is None else _text(v) for v in column])
 
 
-def _lacking(form: str, package: str) -> StoreError:
-    return StoreError(f"a download as {form} needs {package}: pip install 'tablepack[serve]'")
+def _lacking(form: str, package: str) -> MissingPackage:
+    return MissingPackage(f"a download as {form} needs {package}: pip install 'tablepack[serve]'")

@@ -5,36 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 from engine.errors import (
+    AnotherAnswer,
     DamagedRelease,
     InternalError,
+    MissingPackage,
     NotAnswerable,
     QueryRefused,
+    ReplacedRelease,
     StoreError,
     TablepackError,
+    TimedOut,
+    TooLarge,
     place_of,
 )
 
-TOO_LARGE = "The table would be too large: "
-TOO_MANY_ROWS = "The answer has too many rows: "
-_BY_START = (
-    ("The statement was stopped after ", 504),
-    ("The statement needs more memory", 413),
-    (TOO_LARGE, 413),
-    (TOO_MANY_ROWS, 413),
+_STATUS: tuple[tuple[type[TablepackError], int], ...] = (
+    (NotAnswerable, 404),
+    (TimedOut, 504),
+    (TooLarge, 413),
+    (AnotherAnswer, 409),
+    (QueryRefused, 400),
+    (DamagedRelease, 503),
+    (ReplacedRelease, 503),
+    (MissingPackage, 501),
+    (StoreError, 500),
+    (InternalError, 500),
+)
+"""Status by type; the first that fits."""
+_GONE = (
+    "The release cannot be read any more: whoever runs this server learns why with `tablepack show`, "
+    "and starts it again"
 )
 
 
 def status_of(error: TablepackError) -> int:
     """Return the HTTP status of an error."""
-    if isinstance(error, NotAnswerable):
-        return 404
-    if isinstance(error, QueryRefused):
-        return next((s for start, s in _BY_START if str(error).startswith(start)), 400)
-    if isinstance(error, DamagedRelease):
-        return 503
-    if isinstance(error, StoreError):
-        return 501
-    return 500 if isinstance(error, InternalError) else 400
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
 
 
 def told(error: BaseException) -> dict[str, Any]:
@@ -42,7 +48,10 @@ def told(error: BaseException) -> dict[str, Any]:
     if not isinstance(error, TablepackError):
         message = f"{type(error).__name__} in {place_of(error)}; this is our bug, please report it"
         return {"error": "InternalError", "message": message}
-    said: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+    message = str(error)
+    if isinstance(error, StoreError) and not isinstance(error, MissingPackage | ReplacedRelease):
+        message = _GONE  # its own text says where the file lies
+    said: dict[str, Any] = {"error": type(error).__name__, "message": message}
     if isinstance(error, NotAnswerable):
         said |= {"missing": list(error.missing), "nearest": [list(t) for t in error.nearest]}
     return said

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
 import logging
 import time
@@ -30,6 +31,8 @@ HEADERS = (
     (b"permissions-policy", b"geolocation=(), camera=(), microphone=()"),
 )  # fmt: skip
 _MOST_CLIENTS = 10_000
+_PART = 65_536  # bytes of an answer that a slow reader keeps in memory
+_SOON = ((b"retry-after", b"1"),)
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -44,8 +47,10 @@ class Limits:
     ----------
     body_bytes : int
         Largest request: its body, and its address.
-    body_s : float
-        Longest wait for a body.
+    body_s, send_s : float
+        Longest wait for a body, and for an answer to be taken.
+    at_once : int
+        Requests at work at once; more are sent away.
     rate : float or None
         Requests a second a client; None: any number.
     burst : int
@@ -59,13 +64,15 @@ class Limits:
 
     body_bytes: int = 64_000
     body_s: float = 10.0
+    send_s: float = 60.0
+    at_once: int = 200
     rate: float | None = None
     burst: int = 60
     rows: int = 10_000
     answer_bytes: int = 8_000_000
     workers: int = 2
     waiting: int = 100
-    cache_bytes: int = 64_000_000
+    cache_bytes: int = 20_000_000
 
 
 class Rate:
@@ -111,6 +118,7 @@ class Guard:
         self._app, self._limits, self._hosts = app, limits, hosts
         self._token = None if token is None else token.encode()
         self._rate = None if limits.rate is None else Rate(limits.rate, limits.burst)
+        self._at_work = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -125,8 +133,10 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             else:
                 told["bytes"] += len(message.get("body", b""))
-            await send(message)
+            async with asyncio.timeout(self._limits.send_s):
+                await _in_parts(send, message)
 
+        self._at_work += 1
         try:
             turned = self._turned_away(scope)
             body = b"" if turned else await self._body(receive)
@@ -142,12 +152,15 @@ class Guard:
             else:
                 await self._app(scope, _replayed(body or b"", receive), sent)
         except TimeoutError:
+            if told["status"]:  # nobody takes the answer: the rest of it is not kept for long
+                return
             await _reply(sent, 408, "TooSlow", "the request took too long to arrive", ())
         except Exception as error:  # noqa: BLE001  # its text may hold anything: only its kind is told
             if not told["status"]:
                 said = told_of(error)
                 await _reply(sent, 500, said["error"], said["message"], ())
         finally:
+            self._at_work -= 1
             ms = (time.perf_counter() - began) * 1000
             path = scope["path"] if scope["path"].isprintable() else "?"
             LOG.info(
@@ -167,7 +180,7 @@ class Guard:
         if is_api and headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
             return 403, "Forbidden", "asked by a page of another site", ()
         if self._rate is not None:
-            client = (scope.get("client") or ("?",))[0]
+            client = _client((scope.get("client") or ("?",))[0])
             wait = self._rate.wait_of(client, time.monotonic())
             if wait:
                 retry = ((b"retry-after", str(int(wait) + 1).encode()),)
@@ -182,6 +195,8 @@ class Guard:
                     "this server needs its token (Authorization: Bearer ...)",
                     needs,
                 )
+        if self._at_work > self._limits.at_once:
+            return 503, "Busy", "too many requests at once: try again in a moment", _SOON
         if len(scope.get("query_string", b"")) > self._limits.body_bytes:
             return 413, "TooLarge", f"a request may have {self._limits.body_bytes:,} bytes", ()
         return None
@@ -199,6 +214,29 @@ class Guard:
                 parts.append(part)
                 if not message.get("more_body", False):
                     return b"".join(parts)
+
+
+async def _in_parts(send: Send, message: MutableMapping[str, Any]) -> None:
+    """Send a message, a long body in parts: each waits until the one before is on its way."""
+    body = memoryview(message.get("body", b""))
+    for start in range(0, len(body) - _PART, _PART):
+        part = {"type": message["type"], "body": bytes(body[start : start + _PART])}
+        await send({**part, "more_body": True})
+    if len(body) > _PART:
+        last = (len(body) - 1) // _PART * _PART
+        message = {**message, "body": bytes(body[last:])}
+    await send(message)
+
+
+def _client(address: str) -> str:
+    """Who asks: one address, or the network that a household of the newer internet has to itself."""
+    try:
+        given = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if given.version == 4:
+        return address
+    return str(ipaddress.ip_network((given, 64), strict=False))
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -1,6 +1,7 @@
 """A question to a release as the table builder asks it: a link, a JSON body, and the same thing in SQL.
 
-The link is the saved query: `?rows=age&cols=sex&band.age=10&only.region=London&from.hours=1&percent=row`.
+The link is the saved query: `?rows=age&cols=sex&band.age=10&only.region=London&from.hours=1&percent=row`; groups of
+one's own are `group.age=Working age|16..64` (`queries.api_groups`).
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import QueryRefused
-from engine.schema import literal, quoted
-from queries.api_values import BLANK, Variable, bound_of, variable
+from engine.schema import quoted
+from queries import api_groups
+from queries.api_values import Variable, bands_of, bound_of, values_of, variable
 
 Percent = Literal["none", "total", "row", "column"]
-AskedMeasure = Literal["count", "mean", "median", "quantile", "sum"]
+AskedMeasure = Literal["count", "ratio", "mean", "median", "quantile", "sum"]
 Name = Annotated[str, Field(max_length=300)]
 Width = Annotated[int, Field(le=10**13)]  # beyond, the ends of bands are no numbers
+Group = tuple[Name, Annotated[tuple[Name, ...], Field(max_length=2000)]]
 _PLAIN = ("measure", "of", "quantile", "percent")
 _MOST_COLUMNS = 6
 
@@ -32,14 +35,16 @@ class Question(BaseModel):
         Columns whose values label rows and columns of the table.
     bands : dict
         Width of the bands that an ordered column is put in; years for dates.
+    groups : dict
+        Groups of an ordered column's or a category's values, by column: name and members; see `queries.api_groups`.
     only : dict
         Keys of the values to keep, by column; `~` is a blank.
     between : dict
         Lowest and highest value to keep, as text; an empty one is open.
     measure, of, quantile
-        What is shown, and of which column.
+        What is shown, and of which column; `ratio`: rows over the other rows of their total.
     percent : str
-        Counts as shares of all, of their row or of their column.
+        Counts as shares of all, of their row or of their column; of a ratio, which total.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -47,12 +52,30 @@ class Question(BaseModel):
     rows: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
     cols: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
     bands: Annotated[dict[Name, Width], Field(max_length=_MOST_COLUMNS)] = {}
+    groups: Annotated[
+        dict[Name, Annotated[tuple[Group, ...], Field(max_length=60)]],
+        Field(max_length=_MOST_COLUMNS),
+    ] = {}
     only: Annotated[dict[Name, tuple[Name, ...]], Field(max_length=_MOST_COLUMNS)] = {}
     between: Annotated[dict[Name, tuple[Name, Name]], Field(max_length=_MOST_COLUMNS)] = {}
     measure: AskedMeasure = "count"
     of: Name | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
     percent: Percent = "none"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_total(cls, given: Any) -> Any:
+        """A ratio is to the rest of some total: of all, unless another is named."""
+        if isinstance(given, dict) and given.get("measure") == "ratio":
+            is_bare = given.get("percent", "none") == "none"
+            return {**given, "percent": "total"} if is_bare else given
+        return given
+
+    @property
+    def is_counted(self) -> bool:
+        """It counts rows, and measures no column."""
+        return self.measure in ("count", "ratio")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,18 +85,25 @@ class Question(BaseModel):
     @property
     def reads(self) -> tuple[str, ...]:
         """Every column it reads, once."""
-        of = () if self.of is None or self.measure == "count" else (self.of,)
+        of = () if self.of is None or self.is_counted else (self.of,)
         return tuple(dict.fromkeys((*self.columns, *self.only, *self.between, *of)))
 
     def link(self) -> str:
         """Return it as the query of a URL: the same question gives the same link."""
         pairs = [("rows", c) for c in self.rows] + [("cols", c) for c in self.cols]
         pairs += [(f"band.{c}", str(w)) for c, w in sorted(self.bands.items())]
+        pairs += [
+            (f"group.{c}", api_groups.text_of(g))
+            for c, gs in sorted(self.groups.items())
+            for g in gs
+        ]
         pairs += [(f"only.{c}", v) for c, vs in sorted(self.only.items()) for v in vs]
         for column, (low, high) in sorted(self.between.items()):
             pairs += [(f"from.{column}", low), (f"to.{column}", high)]
         if self.measure != "count":
-            pairs += [("measure", self.measure), ("of", self.of or "")]
+            pairs.append(("measure", self.measure))
+        if not self.is_counted:
+            pairs.append(("of", self.of or ""))
         if self.measure == "quantile":
             pairs.append(("quantile", repr(self.quantile)))
         if self.percent != "none":
@@ -89,13 +119,16 @@ def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
     QueryRefused
         A parameter is unknown, given twice, or not as it must be.
     """
-    made: dict[str, Any] = {"rows": [], "cols": [], "bands": {}, "only": {}, "between": {}}
+    made: dict[str, Any] = {"rows": [], "cols": []}
+    made |= {"bands": {}, "groups": {}, "only": {}, "between": {}}
     for name, text in pairs:
         head, _, column = name.partition(".")
         if name in ("rows", "cols"):
             made[name].append(text)
         elif head == "band" and column and column not in made["bands"]:
             made["bands"][column] = text
+        elif head == "group" and column:
+            made["groups"].setdefault(column, []).append(api_groups.group_of(text))
         elif head == "only" and column:
             made["only"].setdefault(column, []).append(text)
         elif head in ("from", "to") and column:
@@ -105,8 +138,8 @@ def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
             made[name] = text
         else:
             raise QueryRefused(
-                f"parameter {name!r} is unknown or given twice: allowed are rows, cols, band.COLUMN, only.COLUMN, "
-                f"from.COLUMN, to.COLUMN, {', '.join(_PLAIN)}"
+                f"parameter {name!r} is unknown or given twice: allowed are rows, cols, band.COLUMN, group.COLUMN, "
+                f"only.COLUMN, from.COLUMN, to.COLUMN, {', '.join(_PLAIN)}"
             )
     try:
         return Question(**made)
@@ -114,12 +147,20 @@ def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
         raise QueryRefused(mistakes(error.errors())) from None
 
 
-def mistakes(errors: Iterable[Mapping[str, Any]]) -> str:
+def mistakes(errors: Iterable[Mapping[str, Any]], allowed: Iterable[str] = ()) -> str:
     """Return what pydantic found wrong, a sentence a mistake."""
-    return "; ".join(
-        f"{'.'.join(str(p) for p in e['loc'] if p != 'body') or 'the request'}: {e['msg']}"
-        for e in errors
-    )
+    return "; ".join(_mistake(e, tuple(allowed)) for e in errors)
+
+
+def _mistake(error: Mapping[str, Any], allowed: tuple[str, ...]) -> str:
+    """One mistake: where, what, and what is allowed."""
+    if error["type"] == "json_invalid":
+        return f"the body is no JSON: {error.get('ctx', {}).get('error', 'it cannot be read')}"
+    places = [str(p) for p in error["loc"] if p not in ("body", "query")]
+    where = ".".join(places) or "the request"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown; allowed is {', '.join(allowed or Question.model_fields)}"
+    return f"{where}: {error['msg']}"
 
 
 def check(asked: Question, variables: Mapping[str, Variable]) -> None:
@@ -132,18 +173,22 @@ def check(asked: Question, variables: Mapping[str, Variable]) -> None:
     QueryRefused
         Its parts do not go together.
     """
-    for name in (*asked.reads, *asked.bands):
+    for name in (*asked.reads, *asked.bands, *asked.groups):
         variable(variables, name)
     twice = sorted({c for c in asked.columns if asked.columns.count(c) > 1})
     if twice:
         raise QueryRefused(f"{', '.join(twice)}: stands in rows or columns twice")
-    both = sorted(set(asked.only) & set(asked.between))
-    if both:
-        raise QueryRefused(f"{', '.join(both)}: give values to keep, or a range, not both")
-    empty = sorted(c for c, keys in asked.only.items() if not keys)
-    if empty:
-        raise QueryRefused(f"{', '.join(empty)}: no value to keep")
-    if asked.measure == "count":
+    _check_measure(asked, variables)
+    if (asked.percent == "row" and not asked.cols) or (
+        asked.percent == "column" and not asked.rows
+    ):
+        raise QueryRefused(f"percentages of a {asked.percent} need both rows and columns")
+    _check_values(asked, variables)
+
+
+def _check_measure(asked: Question, variables: Mapping[str, Variable]) -> None:
+    """Refuse a measure that its column, or the rest, does not suit."""
+    if asked.is_counted:
         return
     if asked.of is None:
         raise QueryRefused(f"measure {asked.measure} needs `of`: the column it is taken of")
@@ -155,16 +200,42 @@ def check(asked: Question, variables: Mapping[str, Variable]) -> None:
         raise QueryRefused("percentages are of counts: leave out measure, or percent")
 
 
+def _check_values(asked: Question, variables: Mapping[str, Variable]) -> None:
+    """Refuse values, ranges, bands and groups that are not there or do not go together."""
+    both = sorted(set(asked.only) & set(asked.between))
+    if both:
+        raise QueryRefused(f"{', '.join(both)}: give values to keep, or a range, not both")
+    both = sorted(set(asked.bands) & set(asked.groups))
+    if both:
+        raise QueryRefused(f"{', '.join(both)}: give the width of bands, or groups, not both")
+    empty = sorted(c for c, keys in asked.only.items() if not keys)
+    if empty:
+        raise QueryRefused(f"{', '.join(empty)}: no value to keep")
+    for c, keys in asked.only.items():
+        values_of(variables[c], keys)
+    for c, ends in asked.between.items():
+        for i, text in enumerate(ends):
+            bound_of(variables[c], text, is_high=bool(i))
+    for c in set(asked.bands) & set(asked.columns):
+        bands_of(variables[c], asked.bands[c])
+    for c, groups in asked.groups.items():
+        api_groups.checked(variables[c], groups)
+
+
 def sql_of(asked: Question, variables: Mapping[str, Variable], logical_name: str) -> str:
     """Return SQL that gives the same figures, without the noise intervals."""
-    heads = [f"{_expression(c, asked, variables)} AS {quoted(c)}" if c in asked.bands else quoted(c)
+    is_made = {*asked.bands, *asked.groups}
+    heads = [f"{_expression(c, asked, variables)} AS {quoted(c)}" if c in is_made else quoted(c)
              for c in asked.columns]  # fmt: skip
     figure = "n" if asked.measure == "count" else asked.measure
     lines = [
         "SELECT " + ", ".join([*heads, f"{_measured(asked, variables)} AS {quoted(figure)}"]),
         f"FROM {quoted(logical_name)}",
     ]
-    wheres = [_kept(c, keys, variables[c]) for c, keys in asked.only.items()]
+    wheres = [
+        api_groups.held_in(variables[c], values_of(variables[c], keys))
+        for c, keys in asked.only.items()
+    ]
     wheres += [_ranged(c, ends, variables[c]) for c, ends in asked.between.items()]
     if wheres:
         lines.append("WHERE " + "\n  AND ".join(wheres))
@@ -175,7 +246,11 @@ def sql_of(asked: Question, variables: Mapping[str, Variable], logical_name: str
 
 
 def _expression(column: str, asked: Question, variables: Mapping[str, Variable]) -> str:
-    """The start of a value's band."""
+    """What a column is grouped by: itself, the start of a value's band, or its group."""
+    if asked.groups.get(column):
+        return api_groups.case_of(variables[column], asked.groups[column])
+    if column not in asked.bands:
+        return quoted(column)
     width = asked.bands[column]
     is_dated = variables[column].sql_type in ("DATE", "TIMESTAMP")
     value = f"year({quoted(column)})" if is_dated else quoted(column)
@@ -184,7 +259,7 @@ def _expression(column: str, asked: Question, variables: Mapping[str, Variable])
 
 def _measured(asked: Question, variables: Mapping[str, Variable]) -> str:
     """The aggregate."""
-    if asked.measure != "count":
+    if not asked.is_counted:
         of = quoted(asked.of or "")
         names = {"mean": "avg", "sum": "sum", "median": "median"}
         if asked.measure in ("median", "quantile") and variables[
@@ -197,30 +272,14 @@ def _measured(asked: Question, variables: Mapping[str, Variable]) -> str:
     within = {"none": None, "total": (), "row": asked.rows, "column": asked.cols}[asked.percent]
     if within is None:
         return "count(*)"
-    part = ", ".join(
-        _expression(c, asked, variables) if c in asked.bands else quoted(c) for c in within
-    )
-    return f"100.0 * count(*) / sum(count(*)) OVER ({'PARTITION BY ' + part if part else ''})"
-
-
-def _kept(column: str, keys: Iterable[str], asked: Variable) -> str:
-    """One condition on values."""
-    known = [_constant(k, asked) for k in keys if k != BLANK]
-    tests = [f"{quoted(column)} IN ({', '.join(known)})"] if known else []
-    if BLANK in keys:
-        tests.append(f"{quoted(column)} IS NULL")
-    return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
+    part = ", ".join(_expression(c, asked, variables) for c in within)
+    total = f"sum(count(*)) OVER ({'PARTITION BY ' + part if part else ''})"
+    if asked.measure == "ratio":
+        return f"count(*) / nullif({total} - count(*), 0)"
+    return f"100.0 * count(*) / {total}"
 
 
 def _ranged(column: str, ends: tuple[str, str], asked: Variable) -> str:
     """One condition on a range."""
     low, high = (bound_of(asked, text, is_high=bool(i)) for i, text in enumerate(ends))
-    shown = [literal(str(v)) if not asked.is_numeric else str(v) for v in (low, high)]
-    return f"{quoted(column)} BETWEEN {shown[0]} AND {shown[1]}"
-
-
-def _constant(key: str, asked: Variable) -> str:
-    """A value in SQL."""
-    if asked.is_numeric or asked.sql_type in ("BIGINT", "INTEGER", "DOUBLE", "BOOLEAN"):
-        return key
-    return literal(key[1:] if key.startswith(BLANK) else key)
+    return f"{quoted(column)} BETWEEN {api_groups.constant(asked, low)} AND {api_groups.constant(asked, high)}"

@@ -14,15 +14,14 @@ import anyio
 import anyio.to_thread
 from starlette.exceptions import HTTPException
 
-from engine.errors import QueryRefused
+from engine.errors import TooLarge
 from queries import api_downloads as downloads
 from queries import api_sql
 from queries.api_cache import Cache, Kept
-from queries.api_errors import TOO_MANY_ROWS
 from queries.api_guard import Limits
 from queries.api_question import Question
 from queries.api_shown import as_json
-from queries.api_tabulate import answer
+from queries.api_tabulate import answer, shown
 from queries.api_values import Variable, key_of, variables_of
 from queries.limited import LimitedProcesses
 from queries.session import Release
@@ -63,7 +62,9 @@ class Service:
     async def _worked(self, make: Callable[[], Kept]) -> Kept:
         """Make an answer in a worker thread, unless too many wait already."""
         if self._at_work >= self.limits.workers + self.limits.waiting:
-            raise HTTPException(503, "too many questions at once: try again in a moment")
+            raise HTTPException(
+                503, "too many questions at once: try again in a moment", {"retry-after": "1"}
+            )
         self._at_work += 1  # counted here: the limiter counts a burst only after it was let in
         try:
             return await anyio.to_thread.run_sync(make, limiter=self._workers)
@@ -127,16 +128,16 @@ class Service:
                 given.cells,
                 label=self.release.title,
                 source=self._source(),
-                variables=self.variables,
+                variables=shown(asked, self.variables),
             )
             return Kept(body=body, media_type=downloads.KINDS[form])
         return self._file(
             form, names, rows, [("Question", f"?{asked.link()}"), *(("How sure", s) for s in sure)]
         )
 
-    def sql(self, text: str) -> Kept:
+    def sql(self, text: str, *, intervals: bool = False) -> Kept:
         """Run a statement."""
-        return api_sql.run(self.statements, text, self.limits)
+        return api_sql.run(self.statements, text, self.limits, intervals=intervals)
 
     def sql_file(self, kept: Kept, form: Form) -> Kept:
         """Return a statement's answer as a file."""
@@ -155,8 +156,8 @@ class Service:
                 names, rows, [*about, *(("Note", n) for n in self.release.notes)]
             )
         if len(body) > self.limits.answer_bytes:
-            raise QueryRefused(
-                f"{TOO_MANY_ROWS}a file may have at most {self.limits.answer_bytes:,} bytes"
+            raise TooLarge(
+                f"The answer is too large: a file may have at most {self.limits.answer_bytes:,} bytes"
             )
         return Kept(body=body, media_type=downloads.KINDS[form])
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.schema import FloatArray
-from queries.api_tabulate import Answer, Keys
+from queries.api_tabulate import Answer, Keys, shown
 from queries.api_values import BLANK_LABEL, Variable
 from queries.estimates import Tabulation
 
@@ -17,10 +17,11 @@ def as_json(given: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]:
     asked = given.asked
     at = {key: i for i, key in enumerate(given.cells.keys)}
     order = [at.get((*r, *c), -1) for r in given.rows for c in given.cols]
-    labels = {c: {v.value: v.label for v in variables[c].values} for c in asked.columns}
+    read = shown(asked, variables)
+    labels = {c: {v.value: v.label for v in read[c].values} for c in asked.columns}
     return {
         "measure": given.cells.measure,
-        "of": asked.of if asked.measure != "count" else None,
+        "of": None if asked.is_counted else asked.of,
         "quantile": asked.quantile if asked.measure == "quantile" else None,
         "percent": asked.percent,
         "rows": [{"name": c, "label": variables[c].label} for c in asked.rows],

@@ -7,15 +7,15 @@ were more, a download refuses.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from engine.errors import QueryRefused
+from engine.errors import AnotherAnswer, QueryRefused, TooLarge
 from queries.api_cache import Kept
-from queries.api_errors import TOO_MANY_ROWS
 from queries.api_guard import Limits
 from queries.api_values import key_of
 from queries.limited import LimitedProcesses
@@ -32,20 +32,22 @@ PAGE_SIZES = (1, 1000)
 """Fewest and most rows of a page."""
 
 
-def run(statements: LimitedProcesses, text: str, limits: Limits) -> Kept:
-    """Run a statement; return its rows as JSON, and what is said of it.
+def run(
+    statements: LimitedProcesses, text: str, limits: Limits, *, intervals: bool = False
+) -> Kept:
+    """Run a statement, with noise intervals if asked; return its rows as JSON, and what is said of it.
 
     Raises
     ------
     QueryRefused, NotAnswerable
         As `queries.session.Release.sql`.
     """
-    result = statements.sql(text)
+    result = statements.sql(text, intervals=intervals)
     parts: list[bytes] = []
     size, is_cut = 0, False
     for row in result.head(limits.rows + 1):
         part = json.dumps([plain(v) for v in row], ensure_ascii=False, allow_nan=False).encode()
-        size += len(part) + 41
+        size += len(part) + 1
         if len(parts) == limits.rows or size > limits.answer_bytes:
             is_cut = True
             break
@@ -59,24 +61,40 @@ def run(statements: LimitedProcesses, text: str, limits: Limits) -> Kept:
         "n_rows": len(parts),
         "is_cut": is_cut,
     }
-    return Kept(body=json.dumps(said, ensure_ascii=False).encode(), parts=tuple(parts))
+    rows = b"\n".join(parts)
+    said["answer"] = hashlib.blake2b(rows, digest_size=12).hexdigest()
+    body = json.dumps(said, ensure_ascii=False).encode()
+    return Kept(body=body, rows=rows, n_rows=len(parts), name=str(said["answer"]))
 
 
-def page_of(kept: Kept, page: int, size: int) -> bytes:
+def page_of(kept: Kept, page: int, size: int, answer: str | None = None) -> bytes:
     """Return one page of a kept answer as JSON; pages count from 1.
+
+    Parameters
+    ----------
+    kept : Kept
+    page, size : int
+    answer : str or None
+        Name of the answer that an earlier page was of: a statement without ORDER BY may be run again in between.
 
     Raises
     ------
+    AnotherAnswer
+        It is not the one.
     QueryRefused
         There is no such page.
     """
+    if answer not in (None, kept.name):
+        raise AnotherAnswer(
+            "This is another answer than that of the earlier page: start again at page 1, and say ORDER BY"
+        )
     least, most = PAGE_SIZES
     if not least <= size <= most:
         raise QueryRefused(f"size {size}: a page may have {least} to {most:,} rows")
-    n_pages = max(1, math.ceil(len(kept.parts) / size))
+    n_pages = max(1, math.ceil(kept.n_rows / size))
     if not 1 <= page <= n_pages:
         raise QueryRefused(f"page {page}: there are {n_pages:,}, from 1")
-    rows = b",".join(kept.parts[(page - 1) * size : page * size])
+    rows = b",".join(_lines(kept)[(page - 1) * size : page * size])
     where = f',"page":{page},"size":{size},"n_pages":{n_pages},"rows":['.encode()
     return kept.body[:-1] + where + rows + b"]}"
 
@@ -86,19 +104,25 @@ def all_rows(kept: Kept) -> tuple[list[str], list[list[Any]]]:
 
     Raises
     ------
-    QueryRefused
+    TooLarge
         It was cut.
     """
     said = json.loads(kept.body)
     if said["is_cut"]:
-        raise QueryRefused(
-            f"{TOO_MANY_ROWS}{_cut(len(kept.parts))} Aggregate, filter, or use `tablepack sql --output`."
+        raise TooLarge(
+            f"The answer has too many rows: {_cut(kept.n_rows)} Aggregate, filter, or use `tablepack sql --output`."
         )
     read = [_READ.get(kind.partition("(")[0], str) for kind in said["types"]]
     rows = [
-        [_typed(v, of) for v, of in zip(json.loads(part), read, strict=True)] for part in kept.parts
+        [_typed(v, of) for v, of in zip(json.loads(part), read, strict=True)]
+        for part in _lines(kept)
     ]
     return said["columns"], rows
+
+
+def _lines(kept: Kept) -> list[bytes]:
+    """The rows of an answer, each as JSON; a row may be empty, but is never no line."""
+    return kept.rows.split(b"\n") if kept.n_rows else []
 
 
 def _typed(value: Any, read: Callable[[str], Any]) -> Any:

@@ -1,7 +1,7 @@
 """A question answered: cells with intervals and statuses laid out in rows and columns, with totals; and its plan.
 
-Every figure is `queries.uncertainty.tabulate`'s. Bands are ranges, tabulated one by one: a band has the figure that
-anyone gets who asks for that range. Totals come from their own, narrower tables.
+Every figure is `queries.uncertainty.tabulate`'s. Bands and groups are tabulated one by one: each has the figure that
+anyone gets who asks for that range or those values. Totals come from their own, narrower tables.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import NotAnswerable, QueryRefused
-from engine.schema import FloatArray
-from queries.api_errors import TOO_LARGE
+from engine.errors import NotAnswerable, QueryRefused, TooLarge
+from queries.api_groups import Group, grouped, inside, members_of
 from queries.api_question import Question, check, sql_of
+from queries.api_shares import ratios_of, shares_of
 from queries.api_values import Variable, bands_of, bound_of, values_of
-from queries.estimates import Measure, Status, Tabulation
+from queries.estimates import Measure, Tabulation
 from queries.router import spec_entry
 from queries.session import Release
 from queries.uncertainty import tabulate
 
 MAX_CELLS = 20_000
 _MAX_BANDS = 60
+_UNGROUPED = object()  # no label: values in no group stand for themselves
 Keys = tuple[tuple[Any, ...], ...]
 
 
@@ -64,10 +65,6 @@ def answer(release: Release, variables: Mapping[str, Variable], asked: Question)
         No released table covers it.
     """
     check(asked, variables)
-    if (asked.percent == "row" and not asked.cols) or (
-        asked.percent == "column" and not asked.rows
-    ):
-        raise QueryRefused(f"percentages of a {asked.percent} need both rows and columns")
     _check_size(asked, variables)
     covers(release, asked)
     over = {"none": None, "total": (), "row": asked.rows, "column": asked.cols}[asked.percent]
@@ -84,6 +81,12 @@ def answer(release: Release, variables: Mapping[str, Variable], asked: Question)
         col_total=margins[1],
         total=margins[2],
     )
+
+
+def shown(asked: Question, variables: Mapping[str, Variable]) -> dict[str, Variable]:
+    """Return the variables as the answer shows them: own groups in the place of the values that they hold."""
+    made = {c: grouped(variables[c], asked.groups.get(c, ())) for c in asked.columns}
+    return {**variables, **made}
 
 
 def covers(release: Release, asked: Question) -> Any:
@@ -131,20 +134,29 @@ def n_cells(asked: Question, variables: Mapping[str, Variable]) -> int:
 def _n_positions(column: str, asked: Question, about: Variable) -> int:
     if column in asked.bands:
         return len(bands_of(about, asked.bands[column])) + 1
+    if column in asked.groups:
+        return len(grouped(about, asked.groups[column]).values)
     return len(asked.only.get(column, about.values))
 
 
 def _check_size(asked: Question, variables: Mapping[str, Variable]) -> None:
     """Refuse a table that nobody can read and that takes long."""
     size = n_cells(asked, variables)
-    bands = math.prod(_n_positions(c, asked, variables[c]) for c in asked.bands)
+    bands = math.prod(
+        len(asked.groups[c]) + 1 if c in asked.groups else _n_positions(c, asked, variables[c])
+        for c in asked.columns
+        if c in asked.groups or c in asked.bands
+    )
     most = max(asked.columns, default="", key=lambda c: _n_positions(c, asked, variables[c]))
     hint = f"put {most} in bands" if most and variables[most].widths else "filter, or drop one"
     if size > MAX_CELLS:
-        raise QueryRefused(f"{TOO_LARGE}{size:,} cells, at most {MAX_CELLS:,}; {hint}")
+        raise TooLarge(
+            f"The table would be too large: {size:,} cells, at most {MAX_CELLS:,}; {hint}"
+        )
     if bands > _MAX_BANDS:
-        raise QueryRefused(
-            f"{TOO_LARGE}{bands} combinations of bands, at most {_MAX_BANDS}; take wider bands"
+        raise TooLarge(
+            f"The table would be too large: {bands} combinations of bands and groups, at most "
+            f"{_MAX_BANDS}; take wider ones"
         )
 
 
@@ -188,24 +200,33 @@ class _Asking:
 
     def tabulated(self, columns: Sequence[str], over: Sequence[str] | None) -> Tabulation:
         """Tabulate some columns; `over`: shares of the totals of these columns."""
-        banded = [c for c in columns if c in self.asked.bands]
+        banded = [c for c in columns if c in self.asked.bands or self.asked.groups.get(c)]
         if over is not None and banded:
-            return _shares(self.tabulated(columns, None), self.tabulated(over, None))
+            shares = shares_of(self._counts(columns), self._counts(over))
+            return ratios_of(shares) if self.asked.measure == "ratio" else shares
         pieces = [self._piece(columns, over, picked) for picked in self._bands(banded)]
         return pieces[0] if not banded else _joined(pieces)
+
+    def _counts(self, columns: Sequence[str]) -> Tabulation:
+        """Tabulate the rows of some columns' groups, whatever is measured."""
+        asked = self.asked.model_copy(update={"measure": "count", "percent": "none"})
+        return replace(self, asked=asked).tabulated(columns, None)
 
     def _piece(
         self, columns: Sequence[str], over: Sequence[str] | None, picked: Mapping[str, Any]
     ) -> Tabulation:
-        """Tabulate with every banded column held to one band."""
+        """Tabulate with every banded or grouped column held to one band, one group, or the values in none."""
         where = {**self._where(), **{c: kept for c, (_, kept) in picked.items()}}
-        measure: Measure = self.asked.measure if over is None else "share"
+        picked = {c: band for c, band in picked.items() if band[0] is not _UNGROUPED}
+        measure: Measure = (
+            "share" if over is not None and self.asked.measure == "count" else self.asked.measure
+        )
         got = tabulate(
             self.release,
             [c for c in columns if c not in picked],
             where=where,
             measure=measure,
-            of=None if self.asked.measure == "count" else self.asked.of,
+            of=None if self.asked.is_counted else self.asked.of,
             over=tuple(over or ()),
             quantile=self.asked.quantile,
         )
@@ -234,6 +255,7 @@ class _Asking:
             width = self.asked.bands[column]
             labels = [label for _, label, _, _ in bands_of(about, width)]
             return {v: i for i, v in enumerate([*labels, None])}
+        about = grouped(about, self.asked.groups.get(column, ()))
         return {v.value: i for i, v in enumerate(about.values)}
 
     def _bands(self, banded: Sequence[str]) -> Iterator[dict[str, tuple[Any, Any]]]:
@@ -243,8 +265,11 @@ class _Asking:
             yield dict(zip(banded, combination, strict=True))
 
     def _cut(self, column: str, kept: Any) -> Iterator[tuple[Any, Any]]:
-        """The bands of a column that a filter on it leaves: label and what is kept."""
+        """The bands or groups of a column that a filter on it leaves: label and what is kept."""
         about = self.variables[column]
+        if column in self.asked.groups:
+            yield from _grouped_within(about, self.asked.groups[column], kept)
+            return
         for _, label, low, high in bands_of(about, self.asked.bands[column]):
             if isinstance(kept, tuple):
                 low, high = max(low, kept[0]), min(high, kept[1])
@@ -259,10 +284,24 @@ class _Asking:
             yield None, [None]
 
 
+def _grouped_within(
+    about: Variable, groups: Sequence[Group], kept: Any
+) -> Iterator[tuple[Any, Any]]:
+    """The groups of a column that a filter leaves, then the values in none: label and what is kept."""
+    held: set[Any] = set()
+    for name, members in groups:
+        values = members_of(about, members)
+        held |= set(values)
+        if left := inside(values, kept):
+            yield name, left
+    if rest := inside((v.value for v in about.values if v.value not in held), kept):
+        yield _UNGROUPED, rest
+
+
 def _joined(pieces: Sequence[Tabulation]) -> Tabulation:
     """Return the tabulations of all bands as one."""
     if not pieces:
-        raise QueryRefused("No band is left by the filters: widen them")
+        raise QueryRefused("No band or group is left by the filters: widen them")
     words = max((p.words for p in pieces), key=len)
     return replace(
         pieces[0],
@@ -272,30 +311,6 @@ def _joined(pieces: Sequence[Tabulation]) -> Tabulation:
         high=np.concatenate([p.high for p in pieces]),
         status=tuple(s for p in pieces for s in p.status),
         words=words,
-    )
-
-
-def _shares(counts: Tabulation, totals: Tabulation) -> Tabulation:
-    """Return counts over the totals they belong to; intervals are the widest that the two allow."""
-    places = [counts.columns.index(c) for c in totals.columns]
-    of = {key: i for i, key in enumerate(totals.keys)}
-    at = np.array([of[tuple(key[j] for j in places)] for key in counts.keys], dtype=np.int64)
-    whole, least, most = totals.value[at], totals.low[at], totals.high[at]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(whole > 0, counts.value / whole, np.nan)
-        low: FloatArray = np.where(most <= 0, 0.0, counts.low / most)
-        high: FloatArray = np.where(least <= 0, 1.0, counts.high / least)
-    status: tuple[Status, ...] = tuple(
-        "not released" if np.isnan(v) and s != "structural zero" else s
-        for v, s in zip(value, counts.status, strict=True)
-    )
-    return replace(
-        counts,
-        measure="share",
-        value=value,
-        low=np.clip(low, 0, 1),
-        high=np.clip(high, 0, 1),
-        status=status,
     )
 
 

@@ -13,18 +13,19 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 
-from engine.errors import QueryRefused
+from engine.errors import QueryRefused, TimedOut
 from engine.manifest import ATTACHED
 from engine.schema import ColumnSet, column_set, literal, quoted
 from queries.advice import Advice, advice_of
 from queries.own_tables import OwnTable, put
 from queries.refusals import Vocabulary, near_names, refusal
+from queries.unreleased import N_TOLD, Released, compared, released, remark
 
 __all__ = [
     "LOCKDOWN",
@@ -49,8 +50,11 @@ LOCKDOWN = (
 """Closes the file system, the network, extensions, Python variables, and then the settings themselves."""
 _NO_PRUNING = (
     "expression_rewriter,statistics_propagation,filter_pushdown,empty_result_pullup,"
-    "join_elimination,deliminator"
+    "join_elimination,deliminator,in_clause,"
+    "cte_inlining"  # a recursive expression put in its place hides what the scans beside it read
 )
+_AS_WRITTEN = {"asof_loop_join_threshold": "0"}
+"""On few rows an ASOF join would be planned as numbering and picking rows, which nobody asked for."""
 _ALLOWED = (
     "one SELECT, or one of FROM, WITH, VALUES, PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE, SHOW, EXPLAIN"
 )
@@ -77,12 +81,15 @@ class Reads:
     is_multi : bool
         DuckDB runs more than one statement for it: a PIVOT looks up its values first. What it reads shows fully
         only when it is run.
+    parts : tuple of ColumnSet
+        The same for each place in which the logical table is read.
     """
 
     columns: ColumnSet
     is_logical: bool
     advice: Advice = NO_ADVICE
     is_multi: bool = False
+    parts: tuple[ColumnSet, ...] = ()
 
 
 class StubPlanner:
@@ -117,7 +124,9 @@ class StubPlanner:
         if release is not None:
             self._stub = f"USE {ATTACHED}; {self._stub}"
         self._scan = f"temp.main.{logical_name}"
-        self._con = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
+        self._is_attached = release is not None
+        self._released: dict[str, Released] = {}
+        self._con = duckdb.connect(config={"threads": 1, "memory_limit": "512MB", **_AS_WRITTEN})
         if release is not None:
             self._con.execute(f"ATTACH {literal(str(release))} AS {ATTACHED} (READ_ONLY)")
         self._con.execute(f"SET disabled_optimizers = '{_NO_PRUNING}'; {LOCKDOWN}")
@@ -162,15 +171,36 @@ class StubPlanner:
 
     def _reads(self, plan: list[dict[str, Any]], is_multi: bool) -> Reads:
         """What a plan on the stub reads."""
-        found = [names for table, names in scans(plan) if self._is_stub(table)]
-        read = {name for names in found for name in _columns_in(names, self._names)}
+        parts = tuple(
+            column_set(tuple(_columns_in(names, self._names)))
+            for table, names in scans(plan)
+            if self._is_stub(table)
+        )
+        read = {name for part in parts for name in part}
+        unreleased = self._unreleased(plan)
         advice = advice_of(plan, lambda table: "rows" if self._is_stub(table) else _stored(table))
         return Reads(
             columns=column_set(tuple(read)),
-            is_logical=bool(found),
-            advice=advice,
+            is_logical=bool(parts),
+            advice=replace(advice, warnings=(*advice.warnings, *unreleased)),
             is_multi=is_multi,
+            parts=parts,
         )
+
+    def _unreleased(self, plan: list[dict[str, Any]]) -> list[str]:
+        """What there is to say of values that the statement asks for, and that are not released."""
+        if not self._is_attached:
+            return []
+        asked = [(c, v) for c, v in compared(plan, self._is_stub) if c in self._names]
+        said = [remark(c, v, self._values(c)) for c, v in asked]
+        return [text for text in said if text is not None][:N_TOLD]
+
+    def _values(self, column: str) -> Released:
+        """Released values of a column; looked up once."""
+        if column not in self._released:
+            with self._lock:
+                self._released[column] = released(self._con, column)
+        return self._released[column]
 
     def close(self) -> None:
         """Close the planner."""
@@ -239,7 +269,7 @@ def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
     if kind not in ("SELECT", "MULTI"):
         if kind == "LOAD" and not _LOAD.match(sql):  # DuckDB counts INSTALL among them
             kind = "INSTALL"
-        raise QueryRefused(f"{kind} is not allowed here: allowed is {_ALLOWED}")
+        raise QueryRefused(f"{kind.replace('_', ' ')} is not allowed here: allowed is {_ALLOWED}")
     return sql, kind == "MULTI"
 
 
@@ -279,7 +309,7 @@ def limited(con: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
     try:
         yield
     except duckdb.InterruptException:
-        raise QueryRefused(f"The statement was stopped after {timeout_s:g} seconds") from None
+        raise TimedOut(f"The statement was stopped after {timeout_s:g} seconds") from None
     finally:
         timer.cancel()
 

@@ -20,7 +20,15 @@ from types import TracebackType
 from typing import Any
 
 from engine import errors
-from engine.errors import NotAnswerable, QueryRefused, StoreError, TablepackError
+from engine.errors import (
+    NotAnswerable,
+    QueryRefused,
+    ReplacedRelease,
+    StoreError,
+    TablepackError,
+    TimedOut,
+    TooLarge,
+)
 from engine.schema import ColumnSet
 from queries.sandbox import ProcessLimits, plain_loads, write_frame
 
@@ -61,13 +69,18 @@ class Answer:
 
 
 class _Worker:
-    """One process; made anew by its owner when it has failed."""
+    """One process, told here to open a release; ready after `wait`; made anew by its owner when it has failed."""
 
     def __init__(self, path: Path, limits: ProcessLimits) -> None:
         self._limits = limits
         self._child = _started()
+        self.content_hash = ""
+        self._send({"path": str(path.resolve()), "limits": asdict(limits)})
+
+    def wait(self) -> None:
+        """Wait until it has opened the release; it is ended where it cannot."""
         try:
-            said = self._exchange({"path": str(path.resolve()), "limits": asdict(limits)}, _START_S)
+            said = self._received(_START_S)
             if said is None or said[0] not in ("open", "refused"):
                 raise StoreError("the process for statements did not start")
             if said[0] == "refused":
@@ -75,22 +88,27 @@ class _Worker:
         except BaseException:
             self.close()
             raise
-        self.content_hash: str = said[1]
+        self.content_hash = said[1]
 
     def ask(self, text: str, how: dict[str, bool]) -> Answer | TablepackError | None:
         """Return the answer or the refusal; None where the process has failed."""
-        said = self._exchange({"sql": text, "how": how}, self._limits.seconds + GRACE_S)
+        is_sent = self._send({"sql": text, "how": how})
+        said = self._received(self._limits.seconds + GRACE_S) if is_sent else None
         if said is None or said[0] not in ("answer", "refused"):
             return None
         return Answer(**plain_loads(said[1])) if said[0] == "answer" else _raised(said)
 
-    def _exchange(self, request: dict[str, Any], seconds: float) -> tuple[Any, ...] | None:
-        """Send a request and read what comes back in time; None where nothing whole does."""
-        until = time.monotonic() + seconds
+    def _send(self, request: dict[str, Any]) -> bool:
+        """Send a request; whether somebody takes it."""
         try:
             write_frame(self._child.stdin, json.dumps(request).encode())  # type: ignore[arg-type]
         except (BrokenPipeError, ValueError):
-            return None
+            return False
+        return True
+
+    def _received(self, seconds: float) -> tuple[Any, ...] | None:
+        """Return what comes back in time; None where nothing whole does."""
+        until = time.monotonic() + seconds
         head = self._read(8, until)
         size = int.from_bytes(head or b"", "little")
         if head is None or size > self._limits.answer_mb * 2**20 + _MORE:
@@ -141,12 +159,20 @@ class LimitedProcesses:
     def __init__(self, path: Path, limits: ProcessLimits, n: int) -> None:
         self.path, self.limits = path, limits
         self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
-        first = _Worker(path, limits)
-        self.content_hash = first.content_hash
-        for _ in range(n - 1):
-            self._idle.put(None)  # started when it is needed
-        self._idle.put(first)
         self._n = n
+        workers: list[_Worker] = []
+        try:
+            for _ in range(n):  # all start at once: nobody waits for one later
+                workers.append(_Worker(path, limits))
+            for worker in workers:
+                worker.wait()
+        except BaseException:
+            for worker in workers:
+                worker.close()
+            raise
+        self.content_hash = workers[0].content_hash
+        for worker in workers:
+            self._idle.put(worker)
 
     def sql(self, text: str, **how: bool) -> Answer:
         """Answer one statement as `Release.sql` does; waits where all processes are busy.
@@ -155,8 +181,10 @@ class LimitedProcesses:
         ------
         QueryRefused, NotAnswerable
             As `Release.sql`; or it took too long, too much memory, or its answer is too large.
+        ReplacedRelease
+            The release was replaced since it was opened, and a new process would ask the other one.
         StoreError
-            The release was replaced since it was opened, or no process can be started.
+            No process can be started.
         """
         worker = self._idle.get()
         said: Answer | TablepackError | None = None
@@ -174,17 +202,20 @@ class LimitedProcesses:
         if said is not None:
             raise said
         if time.monotonic() - begun >= self.limits.seconds:
-            raise QueryRefused(f"The statement was stopped after {self.limits.seconds:g} seconds")
-        raise QueryRefused(
+            raise TimedOut(f"The statement was stopped after {self.limits.seconds:g} seconds")
+        raise TooLarge(
             "The statement needs more memory than a query may use, or broke the process that ran it"
         )
 
     def _fresh(self) -> _Worker:
         """Start a process over the same release."""
         worker = _Worker(self.path, self.limits)
+        worker.wait()
         if worker.content_hash != self.content_hash:
             worker.close()
-            raise StoreError(f"{self.path}: was replaced since it was opened; open it again")
+            raise ReplacedRelease(
+                f"{self.path.name}: was replaced since it was opened: open it again (a server: start it again)"
+            )
         return worker
 
     def close(self) -> None:
@@ -251,7 +282,7 @@ def _started() -> subprocess.Popen[bytes]:
 
 def _is_spent(said: Answer | TablepackError) -> bool:
     """Whether memory ran out: what is left of it may be too little for the next statement."""
-    return isinstance(said, QueryRefused) and "more memory" in str(said)
+    return isinstance(said, TooLarge)
 
 
 def _raised(said: tuple[Any, ...]) -> TablepackError:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import duckdb
 
-from engine.errors import NotAnswerable, QueryRefused
-from engine.schema import ColumnSet
+from engine.errors import NotAnswerable, QueryRefused, TooLarge
+from engine.schema import ColumnSet, column_set, literal, quoted
 from engine.store_catalog import table_name
 from queries.router import uncovered
 
-_NOT_OURS = re.compile(r"\n\nLINE |\n\nPossible solutions|, due to the following Python")
+_NOT_OURS = re.compile(r"\n\nLINE |\n\nPossible solutions|, due to the following Python|\nUse SET ")
 """Where a message of DuckDB goes on with what helps nobody here."""
+_PARAMETERS = "Values were not provided for the following parameters"
 _UNKNOWN_COLUMN = re.compile(
     r'column "(.*?)" (?:in \w+ list )?not found|does not have a column named "(.*?)"\n',
     re.IGNORECASE,
@@ -50,21 +51,27 @@ def refusal(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
     text = _NOT_OURS.split(str(error))[0]
     column = _UNKNOWN_COLUMN.search(text)
     if column and known.columns:
-        return unknown_column(column[1] or column[2] or "", known.columns)
+        name = column[1] or column[2] or ""
+        is_quoted = f'"{name}"' in str(error)[len(text) :]
+        return unknown_column(name, known.columns, is_quoted=is_quoted)
     table = _UNKNOWN_TABLE.search(text)
     if table and known.columns:
         return _unknown_table(table[1], known)
     if isinstance(error, duckdb.PermissionException | duckdb.IOException | duckdb.HTTPException):
         return QueryRefused(f"The statement reaches outside the release: {text}")
     if isinstance(error, duckdb.OutOfMemoryException):
-        return QueryRefused(f"The statement needs more memory than a query may use: {text}")
+        return TooLarge(f"The statement needs more memory than a query may use: {text}")
+    if _PARAMETERS in text:
+        return QueryRefused("The statement has parameters ($1, ?): write the values into it")
     return QueryRefused(text)
 
 
-def unknown_column(name: str, columns: Sequence[str]) -> NotAnswerable:
-    """Return the refusal of a column that the release does not have."""
+def unknown_column(name: str, columns: Sequence[str], *, is_quoted: bool = False) -> NotAnswerable:
+    """Return the refusal of a column that the release does not have; in quotes, it may have been meant as text."""
     near = near_names(name, columns)
     hint = f"Near: {', '.join(near)}." if near else f"Columns: {', '.join(columns[:40])}."
+    if is_quoted:
+        hint += f" Text stands in single quotes: {literal(name)}."
     return NotAnswerable(f"The release has no column {name!r}. {hint}", missing=(name,))
 
 
@@ -80,8 +87,12 @@ def _unknown_table(name: str, known: Vocabulary) -> NotAnswerable:
     parts = [p.replace("%2E", ".").replace("%25", "%").casefold() for p in name.split(".")]
     if all(part in folded for part in parts):
         spelled = frozenset(folded[part] for part in parts)
-        if tuple(sorted(spelled)) not in known.tables:
+        if column_set(tuple(spelled)) not in known.tables:
             return uncovered(spelled, known.tables, head=f"Table with name {name} does not exist: ")
+        held = quoted(table_name(column_set(tuple(spelled))))
+        return NotAnswerable(
+            f"Table with name {name} does not exist: write {held}, in quotes.", missing=()
+        )
     near = near_names(name, [table_name(t) for t in known.tables])
     hint = f" Released tables near that name: {', '.join(near)}." if near else ""
     return NotAnswerable(

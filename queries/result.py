@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
 
-from engine.errors import StoreError
+from engine.errors import MissingPackage, QueryRefused, TooLarge
 from engine.schema import ColumnSet
 from queries.advice import FEW, LOOK_UP
-from queries.columns import limited
 from queries.refusals import Vocabulary, refusal
 from queries.shown import html_table, text_table
+from queries.watched import watched
 
 if TYPE_CHECKING:
     import pandas
@@ -49,21 +49,30 @@ class Statement:
     known : Vocabulary
         Names it may use, to name near ones of an unknown one.
     timeout_s : float
+    memory_mb : int
+        What an answer may take as Python's, beyond DuckDB's own limit.
     """
 
     def __init__(
-        self, con: duckdb.DuckDBPyConnection, text: str, known: Vocabulary, timeout_s: float
+        self,
+        con: duckdb.DuckDBPyConnection,
+        text: str,
+        known: Vocabulary,
+        *,
+        timeout_s: float,
+        memory_mb: int,
     ) -> None:
-        self._con, self._text, self._known, self._timeout_s = con, text, known, timeout_s
+        self._con, self._text, self._known = con, text, known
+        self._timeout_s, self._memory_mb = timeout_s, memory_mb
         self._is_fresh = False
 
     def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Run it; return names and types of its columns."""
         try:
-            with limited(self._con, self._timeout_s):
+            with watched(self._con, self._timeout_s, self._memory_mb):
                 self._con.execute(self._text)
         except duckdb.Error as error:
-            raise refusal(error, self._known) from None
+            raise _refused(error, self._known) from None
         self._is_fresh = True
         description = self._con.description or []
         return tuple(d[0] for d in description), tuple(str(d[1]) for d in description)
@@ -81,10 +90,10 @@ class Statement:
                     self._con.execute("SELECT 1").fetchall()
                     self._is_fresh = False
                 source = self._con.sql(self._text)
-            with limited(self._con, self._timeout_s):
+            with watched(self._con, self._timeout_s, self._memory_mb):
                 return getattr(source, form)()
         except duckdb.Error as error:
-            raise refusal(error, self._known) from None
+            raise _refused(error, self._known) from None
 
     def head(self, n: int) -> list[tuple[Any, ...]]:
         """Return the first rows of a run of its own, which is given up after them."""
@@ -92,10 +101,21 @@ class Statement:
             if not self._is_fresh:
                 self.start()
             self._is_fresh = False
-            with limited(self._con, self._timeout_s):
+            with watched(self._con, self._timeout_s, self._memory_mb):
                 return self._con.fetchmany(n)
         except duckdb.Error as error:
-            raise refusal(error, self._known) from None
+            raise _refused(error, self._known) from None
+
+
+def _refused(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
+    """Return the refusal that an error means."""
+    if "'pytz'" in str(error):
+        return QueryRefused(
+            "The answer has a TIMESTAMP WITH TIME ZONE, which is not given out: cast it, as in now()::TIMESTAMP"
+        )
+    made = refusal(error, known)
+    is_full = isinstance(error, duckdb.OutOfMemoryException)
+    return TooLarge(str(made).partition("\n")[0]) if is_full else made
 
 
 class Result:
@@ -142,7 +162,13 @@ class Result:
 
     @cached_property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows as tuples of Python values."""
+        """The rows as tuples of Python values.
+
+        Raises
+        ------
+        TooLarge
+            They take more memory than the release was opened with; `head` gives the first ones.
+        """
         rows: list[tuple[Any, ...]] = self._statement.fetch("fetchall")
         return rows
 
@@ -174,7 +200,7 @@ class Result:
 
         Raises
         ------
-        StoreError
+        MissingPackage
             pyarrow is not installed.
         """
         return self._fetch_with("to_arrow_table", "pyarrow", extra="arrow")
@@ -184,7 +210,7 @@ class Result:
 
         Raises
         ------
-        StoreError
+        MissingPackage
             polars or pyarrow is not installed.
         """
         return self._fetch_with("pl", "polars", "pyarrow", extra="polars")
@@ -194,7 +220,7 @@ class Result:
             try:
                 importlib.import_module(package)
             except ImportError:
-                raise StoreError(
+                raise MissingPackage(
                     f".{'arrow' if form == 'to_arrow_table' else form}() needs {package}: "
                     f"pip install 'tablepack[{extra}]'"
                 ) from None

@@ -61,6 +61,7 @@ def route(
     tables: Mapping[ColumnSet, int],
     *,
     max_width: int | None = MAX_WIDTH,
+    parts: Collection[ColumnSet] = (),
 ) -> ColumnSet:
     """Return the table that answers: fewest columns, then fewest distinct rows, then first by name.
 
@@ -72,6 +73,8 @@ def route(
         The released tables with their number of distinct synthetic rows.
     max_width : int or None
         Widest table that a spec could ask for; None: any.
+    parts : collection of ColumnSet
+        What each part of the statement reads, where it has several: a refusal says if they can be asked alone.
 
     Raises
     ------
@@ -83,7 +86,15 @@ def route(
     covering = [t for t in tables if wanted.issubset(t)]
     if covering:
         return min(covering, key=lambda t: (len(t), tables[t], t))
-    raise uncovered(wanted, tables, max_width=max_width)
+    error = uncovered(wanted, tables, max_width=max_width)
+    if len(set(parts)) > 1 and all(any(frozenset(p).issubset(t) for t in tables) for p in parts):
+        alone = "; ".join(", ".join(p) or "no column" for p in sorted(set(parts)))
+        raise NotAnswerable(
+            f"{error}\nOne table answers a statement. Each of its parts is released alone: {alone}. Ask one by one.",
+            missing=error.missing,
+            nearest=error.nearest,
+        )
+    raise error
 
 
 def nearest(columns: ColumnSet, tables: Collection[ColumnSet]) -> tuple[ColumnSet, ...]:
@@ -125,7 +136,7 @@ def uncovered(
     if max_width is not None and len(wanted) > max_width:
         return NotAnswerable(
             f"{head}The statement reads {len(wanted)} columns, and tables have at most {max_width}: "
-            "name fewer columns (SELECT * and SUMMARIZE read all of them).\n"
+            "name fewer columns (SELECT *, SUMMARIZE, whole rows and PIVOT without GROUP BY read all of them).\n"
             f"Nearest tables: {shown}.",
             missing=missing,
             nearest=near,

@@ -23,6 +23,13 @@ _MIB = 2**20
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(MB|GB|TB|MiB|GiB|TiB)", re.IGNORECASE)
 _UNITS = {"MB": 1, "GB": 1000, "TB": 10**6, "MIB": 1, "GIB": 1024, "TIB": 1024**2}
 _LEAST_MB = 64
+_OF_SERVER = re.compile(
+    r"duckdb_databases|duckdb_settings|pg_settings|database_list|current_setting|duckdb_external_file_cache|duckdb_logs"
+    r"|duckdb_temporary_files|json_execute_serialized_sql|(?<![a-z0-9_])query(?:_table)?\W*\(",
+    re.IGNORECASE,
+)
+"""Functions that name the release's file, and those that make SQL of text, in which such a name could hide."""
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446  # numbers of the system calls, the same on every machine
 _VERSION_FLAG = 1
 _NO_NEW_PRIVILEGES = 38
@@ -63,6 +70,17 @@ class ProcessLimits:
     answer_mb: int = 32
 
 
+def megabytes_of(size: str) -> int | None:
+    """Return a size such as 500MB or 1.8 GiB in megabytes; None where it is none."""
+    found = _SIZE.fullmatch(size.strip())
+    return int(float(found[1]) * _UNITS[found[2].upper()]) if found else None
+
+
+def tells_of_server(text: str) -> bool:
+    """Return whether a statement asks where the release lies: that is of no concern to strangers."""
+    return any(_OF_SERVER.search(t) is not None for t in (text, _COMMENT.sub(" ", text)))
+
+
 def shared_out(memory: str, n: int) -> int:
     """Return the megabytes that each of n processes may take of some memory, such as 500MB or 2GB.
 
@@ -71,8 +89,7 @@ def shared_out(memory: str, n: int) -> int:
     StoreError
         It is no size, or too little for a process to open a release in.
     """
-    found = _SIZE.fullmatch(memory.strip())
-    share = int(float(found[1]) * _UNITS[found[2].upper()]) // max(n, 1) if found else 0
+    share = (megabytes_of(memory) or 0) // max(n, 1)
     if share < _LEAST_MB:
         raise StoreError(
             f"memory {memory!r}: give a size such as 500MB or 2GB, at least {_LEAST_MB} MB for each of {n} processes"

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from engine.errors import TablepackError
+from queries import api_document as document
 from queries import api_downloads as downloads
 from queries import api_sql
 from queries.api_cache import Kept
@@ -35,21 +36,21 @@ from queries.session import Release, open_release
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Names under which a server without a token may be asked."""
-_PAGES = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/app.js": ("app.js", "text/javascript; charset=utf-8"),
-    "/state.js": ("state.js", "text/javascript; charset=utf-8"),
-    "/choose.js": ("choose.js", "text/javascript; charset=utf-8"),
-    "/show.js": ("show.js", "text/javascript; charset=utf-8"),
-    "/chart.js": ("chart.js", "text/javascript; charset=utf-8"),
-    "/style.css": ("style.css", "text/css; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
+"""Content type of each kind of file of the page; others are not served."""
 SqlForm = Literal["json", "csv", "parquet", "xlsx"]
 
 
 class Statement(BaseModel):
-    """A statement to answer, and which page of its rows."""
+    """A statement to answer, and which page of its rows.
+
+    `intervals` adds how sure its figures are; `answer` is what an earlier page said it is of.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -57,6 +58,8 @@ class Statement(BaseModel):
     page: int = 1
     size: int = 100
     format: SqlForm = "json"
+    intervals: bool = False
+    answer: Annotated[str, Field(max_length=100)] | None = None
 
 
 def app_of(
@@ -128,6 +131,7 @@ def app_of(
     _add_facts(app, server)
     _add_questions(app, server)
     _add_page(app)
+    document.without_422(app.openapi())
     return Guard(app, limits=limits, token=token, hosts=hosts)
 
 
@@ -160,7 +164,10 @@ def _add_facts(app: FastAPI, server: Service) -> None:
         )
 
     @app.get(
-        "/api/plan", summary="What a question would be answered from, and what can be added to it"
+        "/api/plan",
+        summary="What a question would be answered from, and what can be added to it",
+        openapi_extra={"parameters": document.parameters()},
+        responses=document.answers("plan"),
     )
     async def planned(request: Request) -> Response:
         asked = question_of(request.query_params.multi_items())
@@ -176,40 +183,55 @@ def _add_questions(app: FastAPI, server: Service) -> None:
         kept = await server.kept(question, lambda: server.tabulated(asked, form))
         return _sent(request, kept, "table", form)
 
+    shape = document.answers("table")
+
     @app.get(
-        "/api/tabulate", summary="A table with noise intervals; its address is the saved query"
+        "/api/tabulate",
+        summary="A table with noise intervals; its address is the saved query",
+        openapi_extra={"parameters": document.parameters()},
+        responses=shape,
     )
     async def tabulate_link(request: Request, format: Form = "json") -> Response:
         pairs = [(k, v) for k, v in request.query_params.multi_items() if k != "format"]
         return await tabulated(request, question_of(pairs), format)
 
-    @app.post("/api/tabulate", summary="The same, asked as JSON")
+    @app.post("/api/tabulate", summary="The same, asked as JSON", responses=shape)
     async def tabulate_body(request: Request, asked: Question, format: Form = "json") -> Response:
         return await tabulated(request, asked, format)
 
     async def queried(request: Request, asked: Statement) -> Response:
-        kept = await server.kept(f"sql {asked.sql}", lambda: server.sql(asked.sql))
+        question = f"{asked.intervals:d} {asked.sql}"
+        kept = await server.kept(
+            f"sql {question}", lambda: server.sql(asked.sql, intervals=asked.intervals)
+        )
         if asked.format == "json":
-            return _sent(request, Kept(body=api_sql.page_of(kept, asked.page, asked.size)))
+            return _sent(
+                request, Kept(body=api_sql.page_of(kept, asked.page, asked.size, asked.answer))
+            )
         made = await server.kept(
-            f"file {asked.format} {asked.sql}", lambda: server.sql_file(kept, asked.format)
+            f"file {asked.format} {question}", lambda: server.sql_file(kept, asked.format)
         )
         return _sent(request, made, "answer", asked.format)
 
-    @app.get("/api/query", summary="One SELECT-like statement, in pages")
+    page = document.answers("page")
+
+    @app.get("/api/query", summary="One SELECT-like statement, in pages", responses=page)
     async def query_link(request: Request, asked: Annotated[Statement, Query()]) -> Response:
         return await queried(request, asked)
 
-    @app.post("/api/query", summary="The same, asked as JSON")
+    @app.post("/api/query", summary="The same, asked as JSON", responses=page)
     async def query_body(request: Request, asked: Statement) -> Response:
         return await queried(request, asked)
 
 
 def _add_page(app: FastAPI) -> None:
     """The table builder: a few files of this package, and nothing else."""
-    folder = files("queries") / "web"
-    for path, (name, kind) in _PAGES.items():
-        kept = Kept(body=(folder / name).read_bytes(), media_type=kind)
+    for file in (files("queries") / "web").iterdir():
+        kind = _KINDS.get(Path(file.name).suffix)
+        if kind is None:
+            continue
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        kept = Kept(body=file.read_bytes(), media_type=kind)
 
         def page(request: Request, kept: Kept = kept) -> Response:
             return _sent(request, kept)
@@ -225,8 +247,10 @@ def _add_errors(app: FastAPI) -> None:
         return JSONResponse(told(error), status_of(error))
 
     @app.exception_handler(RequestValidationError)
-    async def malformed(_: Request, error: RequestValidationError) -> Response:
-        return JSONResponse({"error": "BadRequest", "message": mistakes(error.errors())}, 400)
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
+        allowed = Statement.model_fields if request.url.path == "/api/query" else ()
+        said = {"error": "BadRequest", "message": mistakes(error.errors(), allowed)}
+        return JSONResponse(said, 400)
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> Response:
@@ -245,6 +269,8 @@ def _sent(request: Request, kept: Kept, name: str = "", form: str = "json") -> R
     headers = {"etag": tag, "cache-control": "private, no-cache"}
     if form != "json":
         headers["content-disposition"] = f'attachment; filename="{name}.{downloads.ENDINGS[form]}"'
-    if request.headers.get("if-none-match") == tag:
+    asked = request.headers.get("if-none-match", "")
+    held = {part.strip().removeprefix("W/") for part in asked.split(",")}
+    if held & {tag, "*"}:
         return Response(status_code=304, headers=headers)
     return Response(kept.body, media_type=kept.media_type, headers=headers)

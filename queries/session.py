@@ -30,12 +30,14 @@ from queries.columns import LOCKDOWN
 from queries.refusals import unknown_column
 from queries.result import Result
 from queries.router import Routing, no_such_table
+from queries.sandbox import megabytes_of
 from queries.shown import html_table
 
 __all__ = ["TIMEOUT_S", "Release", "Routing", "open_release"]
 
 TIMEOUT_S = 60.0
 """Seconds after which a statement is stopped, unless told otherwise."""
+_MEMORY_MB = 2000
 
 
 class Release:
@@ -80,6 +82,7 @@ class Release:
             connect=self._new_cursor,
             card=lambda table: self.card(*table),
             timeout_s=timeout_s,
+            memory_mb=_memory_mb(con),
         )
 
     def sql(
@@ -110,7 +113,10 @@ class Release:
         """
         if intervals:
             if tables:
-                raise QueryRefused("intervals are not known for tables of one's own: ask without")
+                raise QueryRefused(
+                    "intervals are not known for tables of one's own: "
+                    "ask without them, grouped by the column that you join on"
+                )
             # Imported by name: that module is made of this one.
             uncertainty = importlib.import_module("queries.uncertainty")
             annotated: Result = uncertainty.annotated(self, text)
@@ -266,7 +272,7 @@ def open_release(
     threads : int
         Threads that all statements of this handle share.
     memory : str
-        Their memory limit; nothing is spilled to disk.
+        Their memory limit, and what one answer may take as Python's; nothing is spilled to disk.
     timeout_s : float
         Seconds after which a statement is stopped.
 
@@ -286,3 +292,9 @@ def open_release(
     except BaseException:
         con.close()
         raise
+
+
+def _memory_mb(con: duckdb.DuckDBPyConnection) -> int:
+    """The memory limit of a connection."""
+    (said,) = con.execute("SELECT current_setting('memory_limit')").fetchall()[0]
+    return megabytes_of(said) or _MEMORY_MB

@@ -12,7 +12,14 @@ import pickle
 import sys
 from typing import Any
 
-from engine.errors import InternalError, NotAnswerable, QueryRefused, TablepackError, place_of
+from engine.errors import (
+    InternalError,
+    NotAnswerable,
+    QueryRefused,
+    TablepackError,
+    TooLarge,
+    place_of,
+)
 from engine.schema import quoted
 from engine.store_catalog import unused_name
 from queries.sandbox import (
@@ -21,6 +28,7 @@ from queries.sandbox import (
     close_process,
     deny_writes,
     read_frame,
+    tells_of_server,
     write_frame,
 )
 from queries.session import Release, open_release
@@ -75,22 +83,24 @@ def _opened(path: str, limits: ProcessLimits) -> Release:
 
 
 def _answered(release: Release, asked: dict[str, Any], limits: ProcessLimits) -> tuple[Any, ...]:
-    """Answer or refuse one request; never more bytes than allowed."""
+    """Answer or refuse one request; never more bytes than allowed, and nothing of where the release lies."""
     try:
+        if tells_of_server(asked["sql"]):
+            raise QueryRefused(
+                "The statement asks about the server, not the release: its databases, settings or text made into SQL"
+            )
         said = _said(release.sql(asked["sql"], **asked["how"]), limits)
         raw = pickle.dumps(said, protocol=5)
     except TablepackError as error:
         return _refused(error)
     except MemoryError:
-        return _refused(QueryRefused(f"{TOO_MUCH}: {limits.process_mb:,} MB"))
+        return _refused(TooLarge(f"{TOO_MUCH}: {limits.process_mb:,} MB"))
     except Exception as error:  # noqa: BLE001  # a bug of ours must not end the process
         return _refused(
             InternalError(f"{type(error).__name__} in {place_of(error)}; please report it")
         )
     if len(raw) > limits.answer_mb * 2**20:
-        return _refused(
-            QueryRefused(f"{TOO_MUCH}: its answer is larger than {limits.answer_mb:,} MB")
-        )
+        return _refused(TooLarge(f"{TOO_MUCH}: its answer is larger than {limits.answer_mb:,} MB"))
     return ("answer", raw)
 
 

@@ -89,9 +89,15 @@ async def steady(connections: Connections, paths, rate: float, seconds: float, p
 
 
 def memory_mb(pid: int) -> float:
-    """Resident memory of a process."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+    """Resident memory of a process and of the processes it started, pages that they share counted for each."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # ended since
+        return 0.0
+    resident = re.search(r"VmRSS:\s+(\d+)", status)
+    own = int(resident[1]) / 1024 if resident else 0.0
+    return own + sum(memory_mb(int(child)) for child in children)
 
 
 async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:

@@ -1,4 +1,4 @@
-"""Open a release with what other people have: an older DuckDB, ibis, SQLAlchemy, pandas, polars, pyarrow.
+"""Open a release with what other people have: an older DuckDB, its shell, ADBC, ibis, SQLAlchemy, pandas, polars.
 
 In: a release. Out: a line a recipe; an error where one does not work. Nothing of tablepack is imported.
 Usage: python scripts/recipes_peers.py RELEASE
@@ -7,7 +7,10 @@ Usage: python scripts/recipes_peers.py RELEASE
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
 import sys
+from pathlib import Path
 
 import duckdb
 
@@ -37,6 +40,47 @@ def in_the_shell(path: str) -> str:
         assert con.execute('SELECT count(*) FROM r."age.sex"').fetchall()[0][0] > 0
         assert con.execute("SELECT r.noise_interval(100)").fetchall()[0][0]["low"] < 100
     return f"DuckDB {duckdb.__version__}: {rows[0]}"
+
+
+def at_the_prompt(path: str, shell: Path) -> str:
+    """The DuckDB shell itself: what it lists, and a statement typed in."""
+    typed = f"{COUNTS.strip()};\nFROM catalog.notes;\n"
+    command = [str(shell), "-readonly", "-json", path]
+    done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    counts, notes = (json.loads(part + "]") for part in done.stdout.split("]\n") if part.strip())
+    assert all(row["interval"]["low"] <= row["people"] for row in counts), counts
+    assert notes[0]["note"], notes
+    listed = subprocess.run(
+        [*command[:2], "-c", ".tables", path], capture_output=True, text=True, timeout=60
+    )
+    assert all(name in listed.stdout for name in ("age.sex", "notes", "codes")), listed.stdout
+    version = subprocess.run([str(shell), "--version"], capture_output=True, text=True, timeout=60)
+    return f"DuckDB shell {version.stdout.split()[0]}: {counts[0]}"
+
+
+def in_adbc(path: str) -> str:
+    """ADBC, by the driver that comes with DuckDB: what a tool browses (schemas, tables, columns, remarks), and SQL."""
+    import adbc_driver_duckdb.dbapi as adbc
+
+    with adbc.connect(path) as con, con.cursor() as cursor:
+        seen = con.adbc_get_objects(depth="columns").read_all().to_pylist()
+        columns = {
+            (schema["db_schema_name"], table["table_name"], column["column_name"]): column
+            for catalog in seen
+            for schema in catalog["catalog_db_schemas"]
+            if schema["db_schema_name"] in ("main", "catalog", "tables")
+            and catalog["catalog_name"] not in ("system", "temp")
+            for table in schema["db_schema_tables"]
+            for column in table["table_columns"]
+        }
+        assert all(column["remarks"] for column in columns.values()), columns
+        age = columns["main", "age.sex", "age"]
+        cursor.execute(COUNTS)
+        rows = cursor.fetch_arrow_table().num_rows
+    return (
+        f"ADBC: {len(columns)} columns with remarks, age.sex age: {age['remarks']!r}; {rows} rows"
+    )
 
 
 def in_frames(path: str) -> str:
@@ -80,8 +124,12 @@ def in_sqlalchemy(path: str) -> str:
 def main(path: str) -> None:
     """Try all recipes whose packages are here."""
     print(in_the_shell(path))
+    shell = Path(sys.executable).parent / "duckdb"
+    if shell.exists():
+        print(at_the_prompt(path, shell))
     for package, recipe in (
         ("polars", in_frames),
+        ("adbc_driver_manager", in_adbc),
         ("ibis", in_ibis),
         ("duckdb_sqlalchemy", in_sqlalchemy),
     ):

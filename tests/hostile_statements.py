@@ -136,6 +136,24 @@ HARMLESS = (
     "SELECT getvariable('x')",
 )
 """Answered: they tell nothing of the planted, and change nothing."""
+OF_SERVER = (
+    "FROM duckdb_databases()",
+    "FROM system.main.duckdb_databases()",
+    'SELECT hex(path) FROM "duckdb_databases"()',
+    "FROM duckdb_settings()",
+    "FROM pragma_database_list",
+    "SELECT setting FROM pg_catalog.pg_settings",
+    "SELECT * FROM query('FROM duckdb_' || 'databases()')",
+    "SELECT * FROM query/* x */('FROM duckdb_' || 'databases()')",
+    "SELECT * FROM query -- x\n ('FROM duckdb_' || 'databases()')",
+    "SELECT * FROM \"query\"('FROM duckdb_' || 'databases()')",
+    "SELECT * FROM QUERY_TABLE('duckdb_' || 'databases')",
+    "SELECT current_setting('allowed_' || 'paths')",
+    "SELECT hex(('allowed_' || 'paths').current_setting()::VARCHAR)",
+    "SELECT current_/* x */setting('allowed_paths')",
+    "FROM json_execute_serialized_sql(json_serialize_sql('FROM duckdb_' || 'databases()'))",
+)
+"""None of these tells strangers where the release lies."""
 PATTERN = (
     "read|scan|glob|file|copy|attach|secret|env|query|log|write|sniff|import|export|install|load|checkpoint|http|url"
     "|path|dir|blob|parquet|external|resource|extension|setting|variable|shell|exec|connect|database|serial|profil"

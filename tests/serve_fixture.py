@@ -76,13 +76,13 @@ class Client:
 
 
 @contextmanager
-def served(app) -> Iterator[Client]:
-    """Run an application in a thread of its own."""
+def served(app, **settings) -> Iterator[Client]:
+    """Run an application in a thread of its own, with settings of uvicorn."""
     import uvicorn
 
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, **settings))
     running = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     running.start()
     try:

@@ -15,7 +15,7 @@ from release_fixture import ALPHABETS, HEADER, build_release, expanded, make_alp
 
 from engine.errors import DamagedRelease, NotAnswerable, QueryRefused, StoreError
 from engine.schema import Column
-from queries.advice import FEW, LOOK_UP, NUMBERED, SELF_JOIN, advice_of
+from queries.advice import FEW, LOOK_UP, NUMBERED, SAMPLED, SELF_JOIN, advice_of
 from queries.session import open_release
 
 SEXES = pd.DataFrame({"code": ["f", "m", "x"], "word": ["Women", "Men", None]})
@@ -168,13 +168,23 @@ SUMS = node("HASH_GROUP_BY", ROWS, Aggregates="count_star()")
         (node("HASH_JOIN", ROWS, SUMS, **{"Join Type": "INNER"}), (), False),
         (node("HASH_JOIN", ROWS, ROWS, **{"Join Type": "SEMI"}), (), True),
         (node("HASH_JOIN", SUMS, ROWS, **{"Join Type": "RIGHT_ANTI"}), (), True),
+        (
+            node("HASH_JOIN", ROWS, ROWS, **{"Join Type": "ANTI", "Conditions": ["a = b", "a < c"]}),
+            (SELF_JOIN,),
+            True,
+        ),
+        (node("LIMIT_PERCENT", ROWS, Limit="0.1%"), (), True),
+        (node("STREAMING_LIMIT", SUMS), (), False),
         (node("CROSS_PRODUCT", ROWS, ROWS), (), False),
         (node("FILTER", ROWS), (), True),
         (node("FILTER", SUMS), (), False),
         (node("TOP_N", ROWS, Top=str(FEW)), (LOOK_UP,), False),
         (node("TOP_N", ROWS, Top=str(FEW + 1)), (), False),
         (node("TOP_N", SUMS, Top="1"), (), False),
-        (node("RESERVOIR_SAMPLE", ROWS, **{"Sample Size": "3 rows"}), (LOOK_UP,), False),
+        (node("RESERVOIR_SAMPLE", ROWS, **{"Sample Size": "3 rows"}), (SAMPLED, LOOK_UP), False),
+        (node("STREAMING_SAMPLE", ROWS), (SAMPLED,), True),
+        (node("STREAMING_SAMPLE", SUMS), (), False),
+        (node("SEQ_SCAN", Table="rows", **{"Sample Method": "System: 10.0%"}), (SAMPLED,), False),
         (node("WINDOW", ROWS, Projections=["sum(x) OVER ()"]), (), False),
         (node("WINDOW", ROWS, Projections=["lead(x, 1) OVER ()"]), (NUMBERED,), False),
         (node("WINDOW", SUMS, Projections="row_number() OVER ()"), (), False),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from engine import spec_tables
 from engine.errors import NotAnswerable, QueryRefused
-from queries.columns import columns_read
+from queries.columns import StubPlanner, columns_read
 from queries.router import MAX_WIDTH, nearest, route, spec_entry
 
 TABLES = {
@@ -48,6 +48,26 @@ def test_refusal_names_what_is_missing_and_how_to_add_it():
     assert error.missing == ("d",)
     assert '[[tables]]\ncolumns = ["c", "d"]' in str(error)
     assert "a, c" in str(error)
+
+
+def test_a_statement_that_could_be_asked_in_parts_says_so():
+    parts = (("c",), ("a", "d"), ("c",))
+    with pytest.raises(NotAnswerable) as refused:
+        route("acd", TABLES, parts=parts)
+    assert "Each of its parts is released alone: a, d; c. Ask one by one." in str(refused.value)
+    assert refused.value.nearest == nearest(("a", "c", "d"), TABLES)
+    assert refused.value.missing == ("d",)
+    for whole in ((("a", "c", "d"),), (("a", "c", "d"), ("a",)), ()):
+        with pytest.raises(NotAnswerable) as refused:
+            route("acd", TABLES, parts=whole)
+        assert "one by one" not in str(refused.value)
+
+
+def test_parts_of_a_statement():
+    planner = StubPlanner(COLUMNS, "data")
+    union = "SELECT age FROM data UNION SELECT two FROM data WHERE owns"
+    assert set(planner.read(union).parts) == {("age",), ("owns", "two")}
+    planner.close()
 
 
 def test_refusal_where_nothing_is_near():
@@ -147,6 +167,7 @@ STATEMENTS = [
     ("EXPLAIN (FORMAT json) SELECT owns FROM data", ("owns",)),
     ("SELECT AGE, Sex FROM DATA", ("age", "sex")),
     ("WITH RECURSIVE r AS (SELECT two AS x FROM data UNION SELECT x + 1 FROM r WHERE x < 9) FROM r", ("two",)),
+    ("WITH RECURSIVE r AS (SELECT 0 AS x UNION SELECT x FROM r) SELECT count(*) FROM r JOIN data ON x = age", ("age",)),
 ]  # fmt: skip
 
 

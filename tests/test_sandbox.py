@@ -12,6 +12,7 @@ from hostile_statements import (
     ENVIRONMENT,
     HARMLESS,
     LOOKED_AT,
+    OF_SERVER,
     REFUSED,
     calls,
     leaks,
@@ -80,6 +81,47 @@ def test_hostile_statements(where, planted, request):
     assert planted.now() == planted.before
     assert asked.sql("SELECT count(*) FROM data").rows == [(N_ROWS,)]
     assert (len(frame), len(canary_table), len(canary_list)) == (1, 1, 1)
+
+
+def test_strangers_are_not_told_where_the_release_lies(strangers, release):
+    told = 0
+    for sql in OF_SERVER:
+        for asked in (strangers, release):
+            try:
+                said = repr(asked.sql(sql).rows)
+            except QueryRefused as error:
+                said = str(error)
+            folder = str(release.path.parent)
+            tells = [t for t in (folder, folder.encode().hex().upper()) if t in said]
+            assert not tells or asked is release, (sql, said)
+            told += bool(tells)
+    assert told > 5  # the owner is: they are real
+    for sql in (
+        "SELECT 'the query of a user' AS a",
+        "SELECT count(*) AS my_query FROM data",
+        "WITH query AS (SELECT 1 AS a) SELECT a FROM query",
+    ):
+        assert len(strangers.sql(sql).rows) == 1
+
+
+def test_nothing_that_lists_tells_strangers_where_the_release_lies(strangers, release):
+    with duckdb.connect() as con:
+        views = con.execute(
+            "SELECT DISTINCT database_name || '.' || schema_name || '.' || view_name FROM duckdb_views() WHERE internal"
+        ).fetchall()
+        functions = [f"{name}()" for name, kind in looked_for(con).items() if kind == "table"]
+    assert len(views) > 30
+    assert len(functions) > 30
+    answered = 0
+    for source in (*(v for (v,) in views), *functions):
+        try:
+            said = repr(strangers.sql(f"SELECT to_json(COLUMNS(*))::VARCHAR FROM {source}").rows)
+            answered += 1
+        except QueryRefused as error:
+            said = str(error)
+        assert str(release.path.parent) not in said, source
+        assert release.path.name not in said, source
+    assert answered > 40
 
 
 def test_every_function_was_looked_at():

@@ -140,10 +140,10 @@ def test_the_cache_forgets_the_least_recent_and_keeps_its_bound():
     assert len(cache) == 4
     assert cache.get("0") is not None
     assert cache.get("46") is None
-    cache.put("large", Kept(body=b"x" * 3000))
+    cache.put("large", Kept(body=b"x" * 5000))
     assert cache.get("large") is None
-    cache.put("0", Kept(body=b"y", parts=(b"z",)))
-    assert cache.bytes == 3 * (2000 + 2 * 2) + 543 + 2 * 1
+    cache.put("0", Kept(body=b"y", rows=b"z"))
+    assert cache.bytes == 3 * (2100 + 2 * 2) + 602 + 2 * 1
 
 
 # The command.

@@ -53,7 +53,7 @@ REFUSED = {
     "/api/tabulate?rows=sex&measure=mean&of=income&percent=total": (400, "percentages are of counts"),
     "/api/tabulate?rows=sex&percent=row": (400, "need both rows and columns"),
     "/api/tabulate?rows=sex&nonsense=1": (400, "unknown or given twice"),
-    "/api/tabulate?rows=age&band.age=10&from.age=200&to.age=300": (400, "No band is left"),
+    "/api/tabulate?rows=age&band.age=10&from.age=200&to.age=300": (400, "No band or group is left"),
     "/api/tabulate?rows=sex&quantile=2&measure=quantile&of=income": (400, "quantile"),
     "/api/plan?rows=nobody": (404, "no column 'nobody'"),
     "/etc/passwd": (404, "Not Found"),

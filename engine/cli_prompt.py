@@ -1,0 +1,75 @@
+"""The prompt of `tablepack sql RELEASE`: statements one after another, each ended by a semicolon.
+
+Takes lines and what answers a statement; a refusal is told and the next statement is asked for. Nothing is kept:
+neither statements nor answers are written anywhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import suppress
+
+from engine.console import notes, out
+from engine.errors import QueryRefused
+from queries.session import Release
+
+HELP = "A statement ends with a semicolon. What there is: .tables, .columns, .notes; to leave: .quit or Ctrl-D."
+FIRST, NEXT = "> ", ". "
+_LEAVE = (".quit", ".exit", ".q")
+
+
+def prompt(
+    release: Release, answer: Callable[[str], None], *, read: Callable[[str], str] = input
+) -> None:
+    """Read statements and answer them until the input ends.
+
+    Parameters
+    ----------
+    release : Release
+    answer : callable
+        Shows the answer of one statement.
+    read : callable
+        Gives the next line; is told what to show before it.
+    """
+    with suppress(ImportError):
+        importlib.import_module("readline")  # lines can be edited, and those before called back
+    notes().print(
+        f"Ask: SELECT ... FROM {release.logical_name};  {HELP}", soft_wrap=True, markup=False
+    )
+    lines: list[str] = []
+    while True:
+        try:
+            lines.append(read(NEXT if lines else FIRST))
+        except KeyboardInterrupt:
+            lines = []
+            notes().print()
+            continue
+        except EOFError:
+            notes().print()
+            return
+        text = "\n".join(lines).strip()
+        if text.lower() in _LEAVE:
+            return
+        if text.startswith(".") or text.endswith(";") or not text:
+            lines = []
+            _one(release, text, answer)
+
+
+def _one(release: Release, text: str, answer: Callable[[str], None]) -> None:
+    """Answer one statement, or one of the words that begin with a dot."""
+    words = {
+        ".tables": lambda: [", ".join(columns) for columns in release.tables],
+        ".columns": lambda: [f"{c}  {t}  {release.labels[c]}" for c, t in release.columns.items()],
+        ".notes": lambda: list(release.notes),
+    }
+    if text.startswith("."):
+        for line in words.get(text.lower(), lambda: [HELP])():
+            out().print(line, soft_wrap=True, markup=False)
+    elif text:
+        try:
+            answer(text)
+        except KeyboardInterrupt:
+            notes().print("stopped", markup=False)
+        except QueryRefused as error:
+            notes().print(f"error: {error}", soft_wrap=True, markup=False, style="red")

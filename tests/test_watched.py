@@ -1,0 +1,70 @@
+"""What a user fetches in their own process is stopped before it fills the memory, in every form."""
+
+from __future__ import annotations
+
+import time
+
+import duckdb
+import pytest
+from release_fixture import build_release
+
+from engine.errors import TimedOut, TooLarge
+from queries import watched as module
+from queries.session import open_release
+from queries.watched import resident_mb, watched
+
+ENDLESS = "SELECT range, 'abc' || range AS text FROM range(10000000000)"
+pytestmark = pytest.mark.skipif(resident_mb() == 0, reason="this system does not tell of memory")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    path = build_release(tmp_path_factory.mktemp("watched") / "r.duckdb")
+    with open_release(path, memory="64MB", timeout_s=30) as release:
+        yield release
+
+
+@pytest.mark.parametrize("form", ["rows", "df", "arrow", "pl"])
+def test_an_answer_without_end_is_refused_and_the_next_one_works(release, form):
+    if form in ("arrow", "pl"):
+        pytest.importorskip("pyarrow")
+    if form == "pl":
+        pytest.importorskip("polars")
+    before = resident_mb()
+    result = release.sql(ENDLESS)
+    with pytest.raises(TooLarge, match=r"takes more than 6\d MB: .*\.head\(n\)"):
+        result.rows if form == "rows" else getattr(result, form)()
+    assert resident_mb() - before < 700
+    assert release.sql("SELECT 42 AS a").rows == [(42,)]
+    assert result.head(2) == [(0, "abc0"), (1, "abc1")]
+
+
+def test_time_is_up_first_where_it_is_short(release):
+    with duckdb.connect() as con:
+        began = time.monotonic()
+        with (
+            pytest.raises(TimedOut, match=r"stopped after 0\.2 seconds"),
+            watched(con, 0.2, 10_000),
+        ):
+            con.execute(
+                "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range + b.range) = 1"
+            )
+        assert time.monotonic() - began < 5
+        with watched(con, 5, 10_000):
+            assert con.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_nothing_is_stopped_where_the_system_tells_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "_STATM", tmp_path / "none")
+    assert resident_mb() == 0
+    with duckdb.connect() as con, watched(con, 5, 0):
+        assert con.execute("SELECT count(*) FROM range(20000000)").fetchall() == [(20_000_000,)]
+
+
+def test_a_watch_ends_with_what_it_watches():
+    with duckdb.connect() as con:
+        began = time.monotonic()
+        with watched(con, 60, 10_000):
+            con.execute("SELECT 1").fetchall()
+        assert time.monotonic() - began < 1
+        assert con.execute("SELECT sum(range) FROM range(1000000)").fetchall() == [(499999500000,)]
