@@ -87,19 +87,37 @@ def publish_command(
             )
     if directory is None or dry_run:
         _tell_preview(told, as_json=as_json)
+        handed_out = told.release["file"]
     else:
-        _tell_files(directory, files, warnings, as_json=as_json)
+        handed_out = release.name if directory / release.name in files else ""
+        _tell_files(directory, files, warnings, handed_out, as_json=as_json)
+    if not as_json:
+        _tell_release(handed_out)
     for warning in warnings if not as_json else ():
         notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
 
 
-def _tell_files(directory: Path, files: list[Path], warnings: list[str], *, as_json: bool) -> None:
+def _tell_release(handed_out: str) -> None:
+    """Say whether readers get the release itself: it answers more than the tables of the pack show."""
+    told = (
+        f"with {handed_out}, the release itself: all its tables can be read, not only these "
+        "(release_file = false in [pack] keeps it back)"
+        if handed_out
+        else "without the release itself (release_file = true in [pack] adds it, with all its tables)"
+    )
+    notes().print(told, soft_wrap=True, markup=False)
+
+
+def _tell_files(
+    directory: Path, files: list[Path], warnings: list[str], handed_out: str, *, as_json: bool
+) -> None:
     """Say what was written."""
     size = sum(f.stat().st_size for f in files)
     if as_json:
         told = {
             "directory": str(directory),
             "bytes": size,
+            "release_file": handed_out,
             "files": [f.relative_to(directory).as_posix() for f in files],
             "warnings": warnings,
         }
@@ -131,7 +149,11 @@ def _tell_preview(pack: Pack, *, as_json: bool) -> None:
             }
         )
     if as_json:
-        told = {"tables": rows, "warnings": list(pack.warnings)}
+        told = {
+            "tables": rows,
+            "release_file": pack.release["file"],
+            "warnings": list(pack.warnings),
+        }
         sys.stdout.write(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
         return
     heads = ("table", "title", "from", "rows", "reliable", "not released")

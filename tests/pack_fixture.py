@@ -23,6 +23,7 @@ issued = 2026-11-20
 languages = ["en", "cy"]
 keywords = ["census"]
 max_cells = 1200
+release_file = true
 
 [words]
 total = {en = "Total", cy = "Cyfanswm"}
@@ -109,6 +110,20 @@ def make_pack(folder: Path, release: Path, text: str = SPEC, name: str = "pack")
     (folder / f"{name}.toml").write_text(text, encoding="utf-8")
     publish_pack(release, folder / name, spec=folder / f"{name}.toml")
     return folder / name
+
+
+def shared_release(tmp_path_factory, census: Path) -> Path:
+    """The release of all tests of packs that only read it; built once a run."""
+    folder = tmp_path_factory.getbasetemp() / "shared-pack"
+    folder.mkdir(exist_ok=True)
+    path = folder / "census.duckdb"
+    return path if path.exists() else make_release(folder, census)
+
+
+def shared_pack(release: Path) -> Path:
+    """The pack of the shared release; for tests that only read it."""
+    path = release.parent / "pack"
+    return path if path.exists() else make_pack(release.parent, release)
 
 
 def rows_of(path: Path) -> list[dict]:

@@ -9,7 +9,7 @@ import warnings
 
 import pandas as pd
 import pytest
-from pack_fixture import SPEC, figures_of, loaded, make_pack, make_release, rows_of
+from pack_fixture import SPEC, figures_of, loaded, rows_of, shared_pack, shared_release
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("gptables")
@@ -26,8 +26,7 @@ DIMENSIONS = {
 
 @pytest.fixture(scope="module")
 def pack(census, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("formats")
-    return make_pack(folder, make_release(folder, census))
+    return shared_pack(shared_release(tmp_path_factory, census))
 
 
 @pytest.fixture

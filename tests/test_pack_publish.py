@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from pack_fixture import SPEC, make_pack, make_release
+from pack_fixture import SPEC, make_pack, shared_pack, shared_release
 from release_dp_fixture import spec_in
 from typer.testing import CliRunner
 
@@ -29,12 +29,12 @@ pytest.importorskip("jinja2")
 
 @pytest.fixture(scope="module")
 def release(census, tmp_path_factory):
-    return make_release(tmp_path_factory.mktemp("publish"), census)
+    return shared_release(tmp_path_factory, census)
 
 
 @pytest.fixture(scope="module")
 def pack(release):
-    return make_pack(release.parent, release)
+    return shared_pack(release)
 
 
 def content(folder: Path) -> dict[str, bytes]:

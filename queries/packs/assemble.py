@@ -107,7 +107,7 @@ def _pack(
             "key_id": release.key_id,
             "engine_version": release.engine_version,
             "content_hash": release.content_hash,
-            "file": release.path.name,
+            "file": release.path.name if _hands_out(spec) else "",
         },
     )
 
@@ -131,6 +131,12 @@ def _identified(info: PackInfo, release: Release) -> PackInfo:
     if info.identifier != UNNAMED:
         return info
     return info.model_copy(update={"identifier": f"{UNNAMED}:{release.content_hash}"})
+
+
+def _hands_out(spec: PackSpec) -> bool:
+    """Whether the release file is in the pack; who chose tables has not chosen all that the release holds."""
+    told = spec.pack.release_file
+    return not spec.tables if told is None else told
 
 
 def _is_about(note: str, columns: set[str], release: Release) -> bool:
@@ -200,7 +206,8 @@ def _table(
         raise SpecError(f"tables, {name}: {error}") from None
     languages, of = spec.pack.languages, label_of(told, con, spec)
     is_whole = not told.percent and _is_whole(figures)
-    digits = decimals_of(figures.value, is_whole=is_whole) + 1  # more would be digits of the noise
+    decimals = decimals_of(figures.value, figures.low, figures.high, is_whole=is_whole)
+    digits = decimals + 1  # more would be digits of the noise
     n_stub = len(told.rows) if told.rows else len(mine)
     return PackTable(
         id=name,
@@ -216,6 +223,7 @@ def _table(
         heading=tuple(range(n_stub, len(mine))),
         measure=told.measure,
         is_whole=is_whole,
+        decimals=decimals,
         is_listed=is_listed,
         answered=figures.answered,
         footnotes=tuple(texts(note, languages) for note in told.footnotes),

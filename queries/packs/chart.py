@@ -50,12 +50,16 @@ def chart(table: PackTable, language: int) -> str:
 
 
 def _sums(table: PackTable, place: int) -> set[int]:
-    """Places of totals, and of groups where the values in them are shown too: bars of both would mislead."""
+    """Places of totals, and of groups where what is in them is shown too: bars of both would mislead."""
     items = table.dimensions[place].items
     used = {int(p) for p in table.used[place]}
     has_values = any(items[p].kind == "value" for p in used)
-    kinds = ("total", "group") if has_values else ("total",)
-    return {p for p in used if items[p].kind in kinds}
+    around = {items[p].parent for p in used}
+    return {
+        p
+        for p in used
+        if items[p].kind == "total" or (items[p].kind == "group" and (has_values or p in around))
+    }
 
 
 def _bar(table: PackTable, row: int, y: int, scale: float, language: int) -> list[str]:

@@ -183,9 +183,10 @@ def _areas(
         _check_nested(name, held, out, values)
         for parent, members in held.items():
             own = told.parent_labels.get(parent, "")
-            labels = texts(own, languages, known.get(parent) or parent or EMPTY)
+            code = parent or EMPTY
+            labels = texts(own, languages, known.get(parent) or code)
             out.append(
-                Item(code=parent, key=parent, labels=labels, kind="group", members=tuple(members))
+                Item(code=code, key=code, labels=labels, kind="group", members=tuple(members))
             )
     return out
 
@@ -241,7 +242,7 @@ def _by_column(
             counts.setdefault(child, {})[area] = int(rows_there)
     out: dict[str, list[int]] = {}
     for place, item in enumerate(values):
-        found = counts.get(item.code)
+        found = counts.get("" if item.value == "" else item.code)
         if item.kind == "blank" or not found:
             continue
         area = max(found, key=lambda a: (found[a], a))
@@ -275,15 +276,15 @@ def _nested(total: Item, groups: list[Item], values: list[Item]) -> list[Item]:
     for below in children.values():  # in the order of the values they hold
         below.sort(key=lambda c: (min(groups[c[1]].members) if c[0] else c[1], not c[0]))
     out, place_of_value = [total], {}
-    pending = [(kind, place, -1, 0) for kind, place in reversed(children.get(-1, []))]
+    pending = [(kind, place, -1) for kind, place in reversed(children.get(-1, []))]
     while pending:
-        is_group, place, parent, depth = pending.pop()
-        item = replace((groups if is_group else values)[place], parent=parent, depth=depth)
+        is_group, place, parent = pending.pop()
+        item = replace((groups if is_group else values)[place], parent=parent)
         out.append(item)
         here = len(out) - 1
         if is_group:
             inside = reversed(children.get(place, []))
-            pending += [(kind, child, here, depth + 1) for kind, child in inside]
+            pending += [(kind, child, here) for kind, child in inside]
         else:
             place_of_value[place] = here
     return [replace(item, members=tuple(place_of_value[m] for m in item.members)) for item in out]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,8 +28,8 @@ from queries.uncertainty import tabulate
 from queries.universes import ruled_out
 
 _OF_BOTH = (
-    "Percentages are figures over their total; the interval holds every percentage that the intervals of both "
-    "allow."
+    "Percentages of groups, and of sums, are figures over their total; the interval holds every percentage that the "
+    "intervals of both allow."
 )
 _ONLY_MEASURED = (
     "There are too many combinations to list all: only those that were measured are listed, and nothing is told of the "
@@ -112,14 +112,17 @@ def whole_figures(
             cache[held] = _block(release, dimensions, held, question)
         return cache[held]
 
-    parts = []
-    for held in itertools.product(*shown):
-        found = block(held)
-        if question.over:
-            whole = tuple(0 if j in question.over else h for j, h in enumerate(held))
-            total = block(whole)
-            found = _percent(found, total, is_all=whole == held, is_part=not question.has_negative)
-        parts.append((_places(dimensions, held), found))
+    def share(held: tuple[int, ...]) -> _Block:
+        whole = tuple(0 if j in question.over else h for j, h in enumerate(held))
+        if whole != held and question.of is None and max(held) <= 0:
+            return _shares(release, dimensions, held, question)
+        total = block(whole)
+        is_part = not question.has_negative
+        return _percent(block(held), total, is_all=whole == held, is_part=is_part)
+
+    figure = share if question.over else block
+    parts = [(_places(dimensions, held), figure(held)) for held in itertools.product(*shown)]
+    is_divided = question.of is not None or any(max(s) > 0 for s in shown)
     index = np.concatenate([places for places, _ in parts])
     order = np.lexsort(index.T[::-1])
     widest = max((b for _, b in parts), key=lambda b: (len(b.answered), b.answered))
@@ -135,7 +138,7 @@ def whole_figures(
         high=joined("high"),
         status=joined("status"),
         answered=widest.answered,
-        words=widest.words,
+        words=f"{widest.words} {_OF_BOTH}" if question.over and is_divided else widest.words,
     )
 
 
@@ -171,6 +174,25 @@ def _block(
         quantile=question.quantile,
     )
     return _laid_out(found, free, [h == ALL for h in held])
+
+
+def _shares(
+    release: Release,
+    dimensions: Sequence[Dimension],
+    held: Sequence[int],
+    question: Question,
+) -> _Block:
+    """Ask for the percentages of one block without groups: everywhere the same question has the same interval."""
+    free = [j for j, h in enumerate(held) if h == ALL]
+    found = tabulate(
+        release,
+        [dimensions[j].name for j in free],
+        where=question.where,
+        measure="share",
+        over=[dimensions[j].name for j in free if j not in question.over],
+    )
+    out = _laid_out(found, [dimensions[j] for j in free], [h == ALL for h in held])
+    return replace(out, value=100 * out.value, low=100 * out.low, high=100 * out.high)
 
 
 def _laid_out(found: Tabulation, free: Sequence[Dimension], is_free: Sequence[bool]) -> _Block:
@@ -232,6 +254,7 @@ def _percent(part: _Block, whole: _Block, *, is_all: bool, is_part: bool) -> _Bl
         & (np.broadcast_to(whole.status, part.status.shape) != NOT_RELEASED)
         & (whole.value > 0)
     )
+    is_ruled = part.status == STATUSES.index("structural zero")
     if is_all:  # a total of itself: 100, without noise
         low, high = value, value
     value = np.where(is_known, value, np.nan)
@@ -240,9 +263,9 @@ def _percent(part: _Block, whole: _Block, *, is_all: bool, is_part: bool) -> _Bl
         value=value,
         low=np.where(bounded, np.where(is_known, np.minimum(low, value), low), np.nan),
         high=np.where(bounded, np.where(is_known, np.maximum(high, value), high), np.nan),
-        status=np.where(is_known, part.status, NOT_RELEASED).astype(np.uint8),
+        status=np.where(is_known | is_ruled, part.status, NOT_RELEASED).astype(np.uint8),
         answered=part.answered,
-        words=f"{part.words} {_OF_BOTH}",
+        words=part.words,
     )
 
 

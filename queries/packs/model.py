@@ -42,8 +42,6 @@ class Item:
         total, group (a subtotal or an area that holds others), value, or blank.
     parent : int
         Place of the item that it is part of; -1: none.
-    depth : int
-        How deep it is nested.
     value : object
         The typed value; None for all but values.
     members : tuple of int
@@ -57,7 +55,6 @@ class Item:
     labels: Texts
     kind: ItemKind
     parent: int = -1
-    depth: int = 0
     value: Any = None
     members: tuple[int, ...] = ()
     limits: tuple[Any, Any] | None = None
@@ -102,6 +99,8 @@ class PackTable:
     measure : str
     is_whole : bool
         Values are whole numbers.
+    decimals : int
+        Decimal places that people are shown; files hold one more, where figures are not whole.
     is_listed : bool
         Only released combinations are listed: there are too many to list all.
     answered : ColumnSet
@@ -124,6 +123,7 @@ class PackTable:
     heading: tuple[int, ...]
     measure: str
     is_whole: bool
+    decimals: int
     is_listed: bool
     answered: ColumnSet
     footnotes: tuple[Texts, ...]
@@ -142,25 +142,35 @@ class PackTable:
         """Number of codes that occur, per dimension."""
         return tuple(len(u) for u in self.used)
 
+    def depths(self, place: int) -> list[int]:
+        """How deep each item of a dimension stands in others that are shown."""
+        shown = set(self.used[place].tolist())
+        out: list[int] = []
+        for item in self.dimensions[place].items:  # each stands after the one it is part of
+            out.append(0 if item.parent < 0 else out[item.parent] + (item.parent in shown))
+        return out
+
     @property
     def is_cube(self) -> bool:
         """Whether every combination of its codes has a row, in order."""
         return len(self) == math.prod(self.shape)
 
-    @cached_property
-    def decimals(self) -> int:
-        """Decimal places that people are shown; files hold one more, where figures are not whole."""
-        return decimals_of(self.value, is_whole=self.is_whole)
 
+def decimals_of(value: FloatArray, low: FloatArray, high: FloatArray, *, is_whole: bool) -> int:
+    """Return how many decimals figures are shown with.
 
-def decimals_of(value: FloatArray, *, is_whole: bool) -> int:
-    """Return how many decimals figures are shown with: three digits of a middling one, and one decimal at least."""
+    Three digits of a middling one and one decimal at least; up to two more, until most intervals have two ends.
+    """
     if is_whole:
         return 0
     sizes = np.abs(value[np.isfinite(value) & (value != 0)])
-    if not len(sizes):
-        return 1
-    return int(np.clip(2 - np.floor(np.log10(np.median(sizes))), 1, 6))
+    least = int(np.clip(2 - np.floor(np.log10(np.median(sizes))), 1, 6)) if len(sizes) else 1
+    is_open = np.isfinite(low) & np.isfinite(high) & (low < high)
+    for digits in range(least, min(least + 2, 6)):
+        is_told = np.round(low[is_open], digits) < np.round(high[is_open], digits)
+        if 2 * np.count_nonzero(is_told) >= len(is_told):
+            return digits
+    return min(least + 2, 6)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,7 +196,7 @@ class Pack:
     warnings : tuple of str
         What a publisher should look at.
     release : dict of str to str
-        title, vintage, mode, key_id, engine_version, content_hash, file.
+        title, vintage, mode, key_id, engine_version, content_hash, file: its name; empty: it is not handed out.
     """
 
     info: PackInfo
@@ -204,7 +214,7 @@ class Pack:
 
     @property
     def reader_notes(self) -> tuple[str, ...]:
-        """The notes for people who see tables, not a SQL prompt."""
+        """Notes for people who see tables, not a SQL prompt."""
         return tuple(note for note in self.notes if not note.startswith("At a SQL prompt"))
 
     @property

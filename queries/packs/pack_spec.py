@@ -52,6 +52,7 @@ class PackInfo(_Strict):
     languages: list[str] = pydantic.Field(default=["en"], min_length=1)
     unit: Text = "people"
     include: list[str] = []
+    release_file: bool | None = None
     max_width: int = pydantic.Field(default=3, ge=1, le=24)
     max_cells: int = pydantic.Field(default=20_000, ge=1, le=2_000_000)
     workbook_rows: int = pydantic.Field(default=10_000, ge=0, le=50_000)

@@ -187,7 +187,7 @@ def _write(
     for i, language in enumerate(pack.languages):
         write_workbook(pack, folder / f"pack{ending(language, i)}.xlsx", i)
         report("writing the workbook", i + 1, len(pack.languages))
-    _copy(release, documents, folder)
+    _copy(pack, release, documents, folder)
     write_site(
         pack,
         folder,
@@ -235,11 +235,12 @@ def _text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _copy(release: Release, documents: list[Path], folder: Path) -> None:
-    """Copy the release with its manifest, and further documents."""
-    shutil.copyfile(release.path, folder / release.path.name)
-    manifest = engine.manifest.manifest_path(release.path)
-    shutil.copyfile(manifest, folder / manifest.name)
+def _copy(pack: Pack, release: Release, documents: list[Path], folder: Path) -> None:
+    """Copy the release with its manifest, if it is to be handed out, and further documents."""
+    if pack.release["file"]:
+        manifest = engine.manifest.manifest_path(release.path)
+        shutil.copyfile(release.path, folder / release.path.name)
+        shutil.copyfile(manifest, folder / manifest.name)
     if documents:
         (folder / "documents").mkdir()
     for path in documents:

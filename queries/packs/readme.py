@@ -66,10 +66,11 @@ def blocks(pack: Pack, paths: Sequence[str]) -> list[tuple[str, list[str], bool]
         for name, text in KINDS
         if any(p.startswith(name) for p in (*paths, "SHA256SUMS"))
     ]
-    kinds.append(
-        f"{release}: the release itself, a DuckDB file that answers any SQL (tablepack sql {release} ...); "
-        f"open it only if you trust its origin"
-    )
+    if release:
+        kinds.append(
+            f"{release}: the release itself, a DuckDB file that answers any SQL (tablepack sql {release} ...); "
+            f"open it only if you trust its origin"
+        )
     noise = [
         "Figures carry no noise, and nothing is guaranteed: this is no pack for the public."
         if not pack.has_noise
@@ -80,12 +81,13 @@ def blocks(pack: Pack, paths: Sequence[str]) -> list[tuple[str, list[str], bool]
         "Where nothing is released, value is empty, and low and high say how much it may be, where that is known.",
         *(f"Status {status}: {text}." for status, text in STATUS_WORDS.items()),
     ]
+    notes = pack.notes if release else pack.reader_notes
     sections = [
         ("", about, False),
         ("How to cite", [citation(pack)], False),
         ("What noise means", noise, True),
         ("Files", kinds, True),
-        ("Notes", [*(n[0] for n in pack.footnotes), *pack.notes], True),
+        ("Notes", [*(n[0] for n in pack.footnotes), *notes], True),
     ]
     limits = _limits(pack)
     return [*sections, ("Limits", limits, True)] if limits else sections

@@ -115,10 +115,11 @@ def _shown(table: PackTable, pack: Pack, language: int) -> dict[str, Any]:
         ", ".join(table.dimensions[j].items[p].labels[language] for j, p in _of(table, k))
         for k in range(width if crossed else 0)
     ]
-    rows = []
+    rows, depths = [], {j: table.depths(j) for j in down}
     for first in range(0, min(n, MAX_ROWS) * width, width):
-        items = [table.dimensions[j].items[table.index[first, j]] for j in down]
-        labels = [(it.labels[language], it.depth, it.kind) for it in items]
+        at = [(j, int(table.index[first, j])) for j in down]
+        items = [(table.dimensions[j].items[p], depths[j][p]) for j, p in at]
+        labels = [(item.labels[language], depth, item.kind) for item, depth in items]
         cells = [_cell(table, row, pack, language) for row in range(first, first + width)]
         rows.append((labels, cells))
     held = np.flatnonzero(np.bincount(table.status, minlength=len(STATUSES)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,18 @@ def formats(table: PackTable, frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [
         {"column": {"columns": figures, "format": {"num_format": digits, "align": "right"}}},
         {"column": {"columns": [last], "format": {"align": "left", "indent": 1}}},
+        *_indents(table),
     ]
+
+
+def _indents(table: PackTable) -> Iterator[dict[str, Any]]:
+    """Formats of labels that are part of the one above: they stand further in."""
+    step = len(table) // n_rows(table) if len(table) else 1
+    for column, j in enumerate(table.stub if is_across(table) else range(len(table.dimensions))):
+        depth = np.array(table.depths(j))[table.index[::step, j]]
+        for row in np.flatnonzero(depth).tolist():
+            place = (row + 1, column)  # below the headings; gptables takes one cell an entry
+            yield {"cell": {"cells": place, "format": {"indent": int(depth[row])}}}
 
 
 def _long(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:

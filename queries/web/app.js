@@ -10,9 +10,16 @@ import { filters, label, listed, setVariables } from "./variables.js";
 
 let shown = null, number = 0, waiting = 0, fading = 0, release = "Table builder";
 
+const WORKING = "Working …";
+
 // Tell what happened: to screen readers always, on screen for a while unless it is there to see.
 function say(text, isSeen = true) {
-  const live = byId("live");
+  const live = byId("live"), isRead = !live.classList.contains("hidden") && live.textContent !== WORKING;
+  if (!isSeen && isRead) { // what is on screen is still being read
+    live.querySelector("span")?.remove();
+    live.append(make("span", { class: "hidden" }, " " + text));
+    return;
+  }
   clearTimeout(fading);
   live.textContent = text;
   live.classList.toggle("hidden", !isSeen || !text);
@@ -33,7 +40,7 @@ async function refresh({ keep = false } = {}) {
   const mine = ++number, question = link();
   if (!keep && location.search.slice(1) !== address()) keepAddress();
   document.body.setAttribute("aria-busy", "true");
-  const late = setTimeout(() => say("Working …"), 700);
+  const late = setTimeout(() => say(WORKING), 700);
   try {
     const plan = await askJson("api/plan", question);
     if (mine !== number) return;
@@ -61,8 +68,8 @@ function tellTable() {
 
 function drawAll() {
   byId("bar").hidden = false;
-  const banded = state.rows.length === 1 && state.rows[0] in state.bands;
-  shown.view = ordered(banded ? folded(shown.answer) : shown.answer, state.sort);
+  const [only] = state.rows, isBanded = state.rows.length === 1 && only in state.bands && !state.groups[only]?.length;
+  shown.view = ordered(isBanded ? folded(shown.answer) : shown.answer, state.sort);
   drawTable(shown.view, shown.title, { intervals: byId("intervals").checked, sort, all: shown.isLong, whenAll: () => { shown.isLong = true; drawAll(); } });
   drawWords(shown.view, shown.plan);
   drawChart(shown.view, shown.title);

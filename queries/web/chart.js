@@ -41,9 +41,9 @@ function bars(answer, rows, series, title, room) {
   const left = Math.min(width * 0.4, 12 + 7 * Math.max(...rows.map((r) => r.join(", ").length)));
   const step = series.length * tall + gap, height = rows.length * step + 30;
   const highs = cells.high.map((h, i) => Math.max(h ?? 0, cells.value[i] ?? 0));
-  const [most, ticks] = scale(Math.max(...highs, 1e-9));
-  const least = Math.min(0, ...cells.value.filter((v) => v !== null), ...cells.low.filter((v) => v !== null));
-  const x = (v) => left + ((Math.max(v, least) - least) / (most - least)) * (width - left - 26);
+  const lows = cells.low.map((l, i) => Math.min(l ?? 0, cells.value[i] ?? 0));
+  const [least, most, ticks] = scale(Math.min(0, ...lows), Math.max(0, ...highs));
+  const x = (v) => left + ((v - least) / (most - least)) * (width - left - 26);
   const out = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Bar chart: ${title}. The table above has the same figures.` });
   ticks.forEach((t) => {
     out.append(draw("line", { class: "grid", x1: x(t), x2: x(t), y1: 0, y2: height - 24 }));
@@ -70,12 +70,13 @@ function bars(answer, rows, series, title, room) {
   return out;
 }
 
-function scale(most) {
-  const raw = most / 4, power = 10 ** Math.floor(Math.log10(raw));
+// Both ends of the axis, the nought inside, and round numbers on it.
+function scale(least, most) {
+  const end = most > least ? most : least + 1, raw = (end - least) / 4, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw);
   const ticks = [];
-  for (let i = 0; i * step < most + step * 0.001; i++) ticks.push(i * step);
-  return [Math.max(most, ticks[ticks.length - 1]), ticks];
+  for (let i = Math.ceil(least / step - 0.001); i * step < end + step * 0.001; i++) ticks.push(i * step + 0); // no -0
+  return [least, Math.max(end, ticks[ticks.length - 1]), ticks];
 }
 
 const cut = (text, n) => (text.length > n ? text.slice(0, Math.max(1, Math.floor(n) - 1)) + "…" : text);

@@ -1,13 +1,17 @@
 // The left side: which variables can be added and where they stand, and which figure is shown.
 
 import { drawPicked } from "./picked.js";
-import { byId, make, percentages, percentNow, state } from "./state.js";
+import { byId, isMeasured, make, percentages, percentNow, state } from "./state.js";
 import { FEW, find, firstBand, isRanged, variables } from "./variables.js";
 
 let others = new Map(), changed = () => {}, say = () => {};
 
 export function start(whenChanged, whenSaid) {
-  changed = () => { Object.assign(state, { sort: null, odd: [] }); whenChanged(); };
+  changed = () => {
+    Object.assign(state, { sort: null, odd: [] });
+    if (isMeasured()) state.of ||= byId("of").value;
+    whenChanged();
+  };
   say = whenSaid;
   byId("find-box").hidden = variables().length <= FEW;
   const numbers = variables().filter((v) => v.is_numeric && v.is_released);
@@ -20,7 +24,6 @@ export function listen() {
   byId("find").addEventListener("input", drawVariables);
   byId("measure").addEventListener("change", (e) => {
     [state.measure, state.quantile = ""] = e.target.value.split(" ");
-    if (!["count", "ratio"].includes(state.measure)) state.of ||= byId("of").value;
     changed();
   });
   byId("of").addEventListener("change", (e) => { state.of = e.target.value; changed(); });
@@ -47,7 +50,7 @@ function drawShown() {
   if (![...measure.options].some((o) => o.value === wanted)) measure.append(make("option", { value: wanted }, wanted)); // only links ask for it
   measure.value = wanted;
   const isRatio = state.measure === "ratio", shown = percentNow(), allowed = percentages();
-  byId("of-box").hidden = ["count", "ratio"].includes(state.measure);
+  byId("of-box").hidden = !isMeasured();
   if (state.of) byId("of").value = state.of;
   byId("percent").hidden = !isRatio && allowed.length < 2;
   byId("percent-of").textContent = isRatio ? "Ratio to the rest" : "Percentages";
@@ -74,7 +77,7 @@ export const held = () => [...state.rows, ...state.cols, ...Object.keys(state.on
 
 function item(v) {
   const i = variables().indexOf(v), other = others.get(v.name);
-  const measured = state.of === v.name && !["count", "ratio"].includes(state.measure);
+  const measured = state.of === v.name && isMeasured();
   const why = measured ? "it is what is measured" : other && !other.is_addable ? other.reason : "";
   const isShut = (side) => why && !(measured && side === "filter") && !isOn(side, v.name);
   const sides = [["rows", "Rows"], ["cols", "Columns"], ["filter", "Filter"]];

@@ -1,7 +1,7 @@
 // Groups of values that the user makes: named sets of categories, and bands of numbers cut where they like.
 
 import { byId, make, state } from "./state.js";
-import { variables } from "./variables.js";
+import { listed, variables } from "./variables.js";
 
 const drafts = new Map(); // ticked and not yet grouped, by column
 
@@ -37,6 +37,7 @@ export const stepOf = (v) => (/^(BIGINT|INTEGER|DATE)$/.test(v.type) ? 1 : 10 **
 
 // Bands from the numbers (years of dates) at which new ones begin: label and the range it stands for.
 export function cut(v, starts) {
+  if (!starts.length) return [];
   const digits = Math.max(0, Math.round(-Math.log10(stepOf(v)))), text = (x) => x.toFixed(digits), isDate = v.type === "DATE";
   const day = (words, of) => (isDate ? `${words.padStart(4, "0")}-${of}` : words), low = (x) => day(text(x), "01-01"), high = (x) => day(text(x - stepOf(v)), "12-31");
   const bands = starts.map((x, i) => {
@@ -55,9 +56,13 @@ export function ownBands(v, changed, say) {
   const read = (e) => {
     const numbers = e.target.value.split(/[\s;,]+/).filter(Boolean).map(Number);
     if (numbers.some((x) => !Number.isFinite(x))) return say("Numbers only, with a space or a comma between them.");
-    const sorted = [...new Set(numbers)].sort((a, b) => a - b);
-    state.groups[v.name] = sorted.length ? cut(v, sorted) : [];
-    return changed();
+    const sorted = [...new Set(numbers)].sort((a, b) => a - b), given = cut(v, starts.map(Number)).map(([text]) => text);
+    const names = new Map(groups.map(([text, members]) => [members.join("|"), text]));
+    const bands = cut(v, sorted), now = bands.map(([text, members]) => [names.get(members.join("|")) ?? text, members]);
+    state.groups[v.name] = new Set(now.map(([text]) => text)).size < now.length ? bands : now; // a name that a link gave stays with its band
+    const lost = groups.map(([text]) => text).filter((text) => !given.includes(text) && !state.groups[v.name].some(([t]) => t === text));
+    changed();
+    return lost.length ? say(`These bands are no more: ${listed(lost)}.`) : undefined;
   };
   return make("fieldset", { class: "filter own" }, make("legend", {}, `Own bands of ${v.label}`),
     make("label", { for: `cuts-${i}` }, v.type === "DATE" ? "New bands begin in the years" : "New bands begin at"),

@@ -4,12 +4,14 @@ import { byId, make } from "./state.js";
 import { listed } from "./variables.js";
 
 const FIRST_ROWS = 200;
-export const STATUS = {
+const STATUS = {
   low: ["low", "few people, or none: the figure is next to nothing beside its noise"],
   unreliable: ["unreliable", "the noise is a large share of the figure"],
   "not released": ["not released", "too few people to show, or none: it is not told which"],
   "structural zero": ["impossible", "ruled out by how the data are defined"],
 };
+
+const NOTHING = "–"; // a sign: tables of ages begin with a hundred of them
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const one = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -61,7 +63,7 @@ export function drawTable(answer, title, { intervals, sort, all, whenAll }) {
   byId("more").replaceChildren(...(rows < answer.row_heads.length ? [
     make("span", { class: "note" }, `The first ${FIRST_ROWS} of ${whole.format(answer.row_heads.length)} rows. `),
     make("button", { type: "button", onclick: more }, `Show all ${whole.format(answer.row_heads.length)} rows`)] : []));
-  byId("legend").replaceChildren(...[...seen].map((s) => make("li", {}, make("b", {}, STATUS[s][0]), ": " + STATUS[s][1])));
+  byId("legend").replaceChildren(...[...seen].map((s) => make("li", {}, make("b", {}, s === "structural zero" ? NOTHING + " " : "", STATUS[s][0]), ": " + STATUS[s][1])));
   hintSideways();
 }
 
@@ -76,7 +78,8 @@ function cells(answer, intervals, seen) {
   return (side, i) => {
     const status = side.status[i], value = side.value[i], word = STATUS[status], isKnown = value !== null;
     if (word) seen.add(status);
-    const range = intervals && isKnown && status !== "structural zero" && side.low[i] !== null && side.high[i] !== null ? between(side.low[i], side.high[i]) : "";
+    if (status === "structural zero") return make("td", { class: "n s-structural-zero" }, NOTHING, make("span", { class: "hidden" }, word[0]));
+    const range = intervals && isKnown && side.low[i] !== null && side.high[i] !== null ? between(side.low[i], side.high[i]) : "";
     return make("td", { class: "n s-" + status.replace(" ", "-") },
       isKnown ? make("span", { class: "v" }, format(value)) : null,
       range ? make("span", { class: "i" }, make("span", { class: "hidden" }, "from "), range) : null,

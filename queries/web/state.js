@@ -18,6 +18,9 @@ export function useToken(text) {
   sessionStorage.setItem("token", token);
 }
 
+// Whether a column is measured, and not people counted.
+export const isMeasured = () => !["count", "ratio"].includes(state.measure);
+
 // The question as the server takes it.
 export function link() {
   const out = new URLSearchParams();
@@ -35,7 +38,7 @@ export function link() {
     if (low !== "" || high !== "") { out.append("from." + c, low); out.append("to." + c, high); }
   }
   if (state.measure === "ratio") out.append("measure", "ratio");
-  else if (state.measure !== "count" && state.of) { out.append("measure", state.measure); out.append("of", state.of); }
+  else if (isMeasured() && state.of) { out.append("measure", state.measure); out.append("of", state.of); }
   if (state.measure === "quantile" && state.quantile) out.append("quantile", state.quantile);
   const percent = percentNow();
   if (percent !== "none") out.append("percent", percent);
@@ -50,12 +53,13 @@ export function address() {
 }
 
 export function readLink() {
+  const given = [...new URLSearchParams(location.search)];
   Object.assign(state, nothing());
-  for (const [name, text] of new URLSearchParams(location.search)) {
+  for (const [name, text] of given) {
     const dot = name.indexOf(".");
     const head = dot < 0 ? name : name.slice(0, dot), column = dot < 0 ? "" : name.slice(dot + 1);
     if (name === "rows" || name === "cols") state[name].push(text);
-    else if (head === "band") state.bands[column] = Number(text);
+    else if (head === "band" && !(column in state.bands)) state.bands[column] = Number(text);
     else if (head === "group") readGroup(column, parts(text));
     else if (head === "only") (state.only[column] ||= []).push(text);
     else if (head === "from" || head === "to") (state.between[column] ||= ["", ""])[head === "to" ? 1 : 0] = text;
@@ -63,6 +67,8 @@ export function readLink() {
     else if (/^(up|down)\.(\d+|all)$/.test(text) && name === "sort") state.sort = { way: text.split(".")[0], at: text.split(".")[1] };
     else state.odd.push([name, text]); // the server says what is wrong with it
   }
+  const asked = new Set(new URLSearchParams(link()).keys()); // what this page would leave out, the server is to judge
+  for (const [name, text] of given) if (text && name !== "sort" && !asked.has(name)) state.odd.push([name, text]);
 }
 
 const readGroup = (column, [label, ...keys]) => (state.groups[column] ||= []).push([label, keys]);
@@ -92,7 +98,7 @@ export function percentNow() {
   return allowed.includes(state.percent) ? state.percent : allowed[0];
 }
 
-export class Refused extends Error {
+class Refused extends Error {
   constructor(status, said) {
     super(said.message || "The server gave no answer.");
     this.status = status;

@@ -2,7 +2,8 @@
 
 import { askJson, state } from "./state.js";
 
-export const MANY = 40, FEW = 12;
+const MANY = 40;
+export const FEW = 12;
 let known = [];
 
 export const setVariables = (given) => { known = given; };
