@@ -5,6 +5,7 @@ Takes a release file; prints where to open it. On any host but this one a token 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -126,14 +127,23 @@ def _listening(host: str, port: int) -> socket.socket:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
         made.listen(128)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name that is no name cannot be spelled
         made.close()
-        why = (error.strerror or str(error)).lower()
-        other = port + 1 if 0 < port < 65535 else 0
+        why = (getattr(error, "strerror", None) or str(error)).lower()
         raise StoreError(
-            f"cannot listen on {host}, port {port} ({why}): another server may be there; try --port {other}"
+            f"cannot listen on {host}, port {port} ({why}){_hint(error, port)}"
         ) from None
     return made
+
+
+def _hint(error: Exception, port: int) -> str:
+    """What to try where a port cannot be had."""
+    code = getattr(error, "errno", None)
+    if code == errno.EADDRINUSE:
+        return f": another server may be there; try --port {port + 1 if port < 65535 else 0}"
+    if code == errno.EACCES and 0 < port < 1024:
+        return ": ports below 1024 are the system's own; try --port 8765"
+    return ": --host is an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them"
 
 
 def _say_where(host: str, port: int, made_token: str | None) -> None:

@@ -40,7 +40,11 @@ _CORRELATED = "__duckdb_delim"
 _NUMBERING = re.compile(
     r'\b(row_number|lag|lead|nth_value|first_value|last_value)"?(\(|$)|"?\b(first|last)"?\('
 )
-_PICKING = re.compile(r'\b(first|last|arg_m(ax|in)(_null|_nulls_last)?|m(ax|in)_by)"?\(')
+_PICKING = re.compile(
+    r'\b(first|last|arg_m(ax|in)(_null|_nulls_last)?|m(ax|in)_by)"?\(|\bm(ax|in)\([^(),]+, '
+)
+_ANY = re.compile(r"\bany_value\(")
+_LISTING = re.compile(r"\b(list|array_agg|string_agg|group_concat|listagg)\((?!DISTINCT)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,13 +76,14 @@ class Advice:
 class _Flow:
     """What an operator passes on: rows one by one, rows a condition has chosen, distinct rows with a number.
 
-    `asked`: rows for each of which a correlated subquery is asked.
+    `asked`: rows for each of which a correlated subquery is asked. `joined`: with what is no row of the release.
     """
 
     rows: bool = False
     chosen: bool = False
     stored: bool = False
     asked: bool = False
+    joined: bool = False
 
 
 _NOTHING = _Flow()
@@ -117,6 +122,7 @@ class _Reader:
             rows=any(f.rows for f in flows),
             chosen=any(f.chosen for f in flows),
             stored=any(f.stored for f in flows),
+            joined=any(f.joined for f in flows),
         )
 
     def flow(self, node: Mapping[str, Any]) -> _Flow:
@@ -159,12 +165,12 @@ class _Reader:
             self.said[SELF_JOIN] = None
         if is_condition:
             return _Flow(rows=kept.rows, chosen=True, stored=kept.stored)
-        return self._either(left, right)
+        return replace(self._either(left, right), joined=not (left.rows and right.rows))
 
     def _unary(self, name: str, info: Mapping[str, Any], below: _Flow) -> _Flow:
         """Whatever reads one thing: aggregates, filters, limits, windows, projections."""
         if "GROUP_BY" in name or "AGGREGATE" in name:
-            if below.rows and _PICKING.search(str(info.get("Aggregates", ""))):
+            if below.rows and _shows_rows(name, str(info.get("Aggregates", "")), below):
                 self.said[LOOK_UP] = None
             return _NOTHING
         if name == "UNNEST" and below.stored:
@@ -172,7 +178,7 @@ class _Reader:
         if not below.rows:
             return below
         if name == "FILTER":
-            return _Flow(rows=True, chosen=True)
+            return _Flow(rows=True, chosen=True, joined=below.joined)
         if "WINDOW" in name and _NUMBERING.search(str(info.get("Projections", ""))):
             self.said[NUMBERED] = None
         if "SAMPLE" in name:
@@ -189,6 +195,16 @@ class _Reader:
             chosen=one.chosen or other.chosen,
             stored=one.stored or other.stored,
         )
+
+
+def _shows_rows(name: str, aggregates: str, below: _Flow) -> bool:
+    """Whether an aggregate picks single rows, or lists those that a condition has chosen.
+
+    Any value of a group may be a value that the whole group has, and so may what a public table brought.
+    """
+    if _PICKING.search(aggregates) or (below.chosen and _LISTING.search(aggregates)):
+        return True
+    return "GROUP_BY" not in name and not below.joined and _ANY.search(aggregates) is not None
 
 
 def _at_most(name: str, info: Mapping[str, Any]) -> float:

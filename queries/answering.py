@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,16 @@ from queries.refusals import Vocabulary
 from queries.result import Result, Statement
 from queries.router import MAX_WIDTH, route
 from queries.views import UNPLANNED, Filling, LogicalViews
+from queries.watched import Budget, watched
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Asking:
+    """One statement with the tables its user brought, and the time that all its runs share."""
+
+    text: str
+    own: tuple[OwnTable, ...]
+    budget: Budget
 
 
 class Answering:
@@ -38,7 +49,8 @@ class Answering:
         Gives a fresh connection, locked down; refuses where the session is closed.
     card : callable
         Gives the card of a table.
-    timeout_s : float
+    timeout_s : callable
+        Gives the seconds that a statement has.
     memory_mb : int
         What an answer may take.
     """
@@ -50,7 +62,7 @@ class Answering:
         *,
         connect: Callable[[], duckdb.DuckDBPyConnection],
         card: Callable[[ColumnSet], GeneratorCard],
-        timeout_s: float,
+        timeout_s: Callable[[], float],
         memory_mb: int,
     ) -> None:
         self._memory_mb = memory_mb
@@ -69,54 +81,62 @@ class Answering:
         widest = None if self._facts.mode == "dp" else MAX_WIDTH
         return route(columns, self._facts.cells, max_width=widest, parts=parts)
 
-    def read(self, text: str, own: tuple[OwnTable, ...] = ()) -> Reads:
+    def read(self, text: str, own: tuple[OwnTable, ...], budget: Budget) -> Reads:
         """Plan a statement on the stub."""
-        return self._planner.read(text, own=own, timeout_s=self._timeout_s)
+        return self._planner.read(text, own=own, budget=budget)
 
     def answer(self, text: str, tables: Mapping[str, Any] | None) -> Result:
         """Answer one statement; see `Release.sql`."""
-        own = self._own(tables)
-        reads = self.read(text, own)
+        asking = _Asking(text=text, own=self._own(tables), budget=Budget(self._timeout_s()))
+        reads = self.read(text, asking.own, asking.budget)
         if not reads.is_logical:
-            return self.run(text, None, own=own, advice=reads.advice)
+            return self._run(asking, None, advice=reads.advice, is_listing=reads.is_listing)
         if reads.is_multi:
-            return self._learned(text, reads.columns, own)[0]
+            return self._learned(asking, reads.columns)[0]
         table = self.route(reads.columns, reads.parts)
         try:
-            return self.run(text, table, own=own, advice=reads.advice)
+            return self._run(asking, table, advice=reads.advice)
         except QueryRefused as error:
-            if UNPLANNED not in str(error) or not self._is_the_same_without(text, table, own):
+            if UNPLANNED not in str(error) or not self._is_the_same_without(asking, table):
                 raise
-        return self.run(text, table, own=own, advice=reads.advice, filling="blank")
+        return self._run(asking, table, advice=reads.advice, filling="blank")
 
     def routing(
         self, text: str, tables: Mapping[str, Any] | None
     ) -> tuple[Reads, ColumnSet | None]:
         """Return what a statement reads, and the table that would answer."""
-        own = self._own(tables)
-        reads = self.read(text, own)
+        asking = _Asking(text=text, own=self._own(tables), budget=Budget(self._timeout_s()))
+        reads = self.read(text, asking.own, asking.budget)
         if not reads.is_logical:
             return reads, None
         if not reads.is_multi:
             return reads, self.route(reads.columns, reads.parts)
-        result, reads = self._learned(text, reads.columns, own)
+        result, reads = self._learned(asking, reads.columns)
         return reads, result.table
 
-    def run(
+    def run(self, text: str, table: ColumnSet) -> Result:
+        """Run a text of our own over a table."""
+        return self._run(_Asking(text=text, own=(), budget=Budget(self._timeout_s())), table)
+
+    def _run(
         self,
-        text: str,
+        asking: _Asking,
         table: ColumnSet | None,
         *,
-        own: tuple[OwnTable, ...] = (),
         advice: Advice = NO_ADVICE,
         filling: Filling = "guard",
+        is_listing: bool = False,
     ) -> Result:
-        """Run a text on a fresh connection over a table, or over none."""
-        con = self._connect()
-        self._views.use(con, table, filling)
-        put(con, own)
+        """Run a statement on a fresh connection over a table, or over none."""
+        if is_listing:  # where the views of this session do not show
+            con = self._planner.cursor()
+            self._views.use_alone(con)
+        else:
+            con = self._connect()
+            self._views.use(con, table, filling)
+        put(con, asking.own)
         statement = Statement(
-            con, text, self._known, timeout_s=self._timeout_s, memory_mb=self._memory_mb
+            con, asking.text, self._known, budget=asking.budget, memory_mb=self._memory_mb
         )
         columns, types = statement.start()
         noise_sd, filled_share = (None, None) if table is None else self._facts.noise[table]
@@ -142,37 +162,36 @@ class Answering:
         taken = (self._facts.logical_name, *map(table_name, self._facts.cells))
         return own_tables(tables, taken=taken)
 
-    def _is_the_same_without(self, text: str, table: ColumnSet, own: tuple[OwnTable, ...]) -> bool:
+    def _is_the_same_without(self, asking: _Asking, table: ColumnSet) -> bool:
         """Whether the columns that a table lacks can hold anything, and the answer is the same.
 
         DuckDB carries whole rows through some correlated subqueries, though no column of them is looked at.
         """
         fillings: tuple[Filling, ...] = ("blank", "other")
-        one, other = (self.run(text, table, own=own, filling=f).rows for f in fillings)
+        one, other = (self._run(asking, table, filling=f).rows for f in fillings)
         return Counter(map(repr, one)) == Counter(map(repr, other))
 
-    def _learned(
-        self, text: str, planned: ColumnSet, own: tuple[OwnTable, ...]
-    ) -> tuple[Result, Reads]:
+    def _learned(self, asking: _Asking, planned: ColumnSet) -> tuple[Result, Reads]:
         """Run a statement that looks up values before its plan is made; that plan tells what it reads."""
-        table = self._found(text, set(planned), own)
+        table = self._found(asking, set(planned))
         con = self._connect()
         try:
             self._views.use(con, table)
-            put(con, own)
-            plan = plan_of(con, selected(text, con)[0])
+            put(con, asking.own)
+            with watched(con, asking.budget):
+                plan = plan_of(con, selected(asking.text, con)[0])
         finally:
             con.close()
         reads = read_from(plan, tuple(self._facts.columns))
         answered = table if reads.is_logical else None
-        return self.run(text, answered, own=own, advice=reads.advice), reads
+        return self._run(asking, answered, advice=reads.advice), reads
 
-    def _found(self, text: str, columns: set[str], own: tuple[OwnTable, ...]) -> ColumnSet:
+    def _found(self, asking: _Asking, columns: set[str]) -> ColumnSet:
         """Return the table over which a statement runs; what it lacked is added, once a column."""
         while True:
             table = self.route(columns)
             try:
-                self.run(text, table, own=own)
+                self._run(asking, table)
             except QueryRefused as error:
                 _, found, missing = str(error).partition(UNPLANNED)
                 if not found or missing in columns or missing not in self._facts.columns:

@@ -21,6 +21,7 @@ Group = tuple[str, tuple[str, ...]]
 """A name, and members: keys of values, or `low..high`."""
 _PARTS = re.compile(r"((?:[^\\|]|\\.)*)(\||\Z)", re.DOTALL)
 _RANGE = ".."
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def group_of(text: str) -> Group:
@@ -77,8 +78,8 @@ def checked(about: Variable, groups: Sequence[Group]) -> None:
     Raises
     ------
     QueryRefused
-        A group has no name or no member, or a control sign in its name; a value stands in two; two have one name, or
-        a name is that of a value in no group.
+        A group has no name or no member, or a sign in its name that steers how text is shown; a value stands in
+        two; two have one name, or a name is that of a value in no group.
     """
     names: set[str] = set()
     of: dict[Any, str] = {}
@@ -176,7 +177,9 @@ def _ends(about: Variable, member: str) -> tuple[Any, Any] | None:
 
 
 def _is_control(sign: str) -> bool:
-    return unicodedata.category(sign) in ("Cc", "Cs")
+    """Whether a sign steers, or turns round what stands beside it; those that join letters may stay."""
+    turns = unicodedata.bidirectional(sign) in _TURNING
+    return unicodedata.category(sign) in ("Cc", "Cs") or turns
 
 
 def _label(about: Variable, value: Any) -> str:

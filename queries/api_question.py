@@ -24,6 +24,7 @@ Width = Annotated[int, Field(le=10**13)]  # beyond, the ends of bands are no num
 Group = tuple[Name, Annotated[tuple[Name, ...], Field(max_length=2000)]]
 _PLAIN = ("measure", "of", "quantile", "percent")
 _MOST_COLUMNS = 6
+_MEDIAN = 0.5
 
 
 class Question(BaseModel):
@@ -60,7 +61,7 @@ class Question(BaseModel):
     between: Annotated[dict[Name, tuple[Name, Name]], Field(max_length=_MOST_COLUMNS)] = {}
     measure: AskedMeasure = "count"
     of: Name | None = None
-    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    quantile: Annotated[float, Field(gt=0, lt=1)] = _MEDIAN
     percent: Percent = "none"
 
     @model_validator(mode="before")
@@ -102,9 +103,9 @@ class Question(BaseModel):
             pairs += [(f"from.{column}", low), (f"to.{column}", high)]
         if self.measure != "count":
             pairs.append(("measure", self.measure))
-        if not self.is_counted:
+        if self.of or not self.is_counted:  # what means nothing stays, to be refused
             pairs.append(("of", self.of or ""))
-        if self.measure == "quantile":
+        if self.measure == "quantile" or self.quantile != _MEDIAN:
             pairs.append(("quantile", repr(self.quantile)))
         if self.percent != "none":
             pairs.append(("percent", self.percent))
@@ -188,7 +189,11 @@ def check(asked: Question, variables: Mapping[str, Variable]) -> None:
 
 def _check_measure(asked: Question, variables: Mapping[str, Variable]) -> None:
     """Refuse a measure that its column, or the rest, does not suit."""
+    if asked.quantile != _MEDIAN and asked.measure != "quantile":
+        raise QueryRefused(f"quantile means nothing with measure {asked.measure}: leave it out")
     if asked.is_counted:
+        if asked.of:
+            raise QueryRefused(f"of means nothing with measure {asked.measure}: leave it out")
         return
     if asked.of is None:
         raise QueryRefused(f"measure {asked.measure} needs `of`: the column it is taken of")
@@ -202,6 +207,12 @@ def _check_measure(asked: Question, variables: Mapping[str, Variable]) -> None:
 
 def _check_values(asked: Question, variables: Mapping[str, Variable]) -> None:
     """Refuse values, ranges, bands and groups that are not there or do not go together."""
+    unshown = sorted({*asked.bands, *asked.groups} - set(asked.columns))
+    if unshown:
+        raise QueryRefused(
+            f"{', '.join(unshown)}: bands and groups are of rows or columns: put it there, or keep values by only "
+            "or a range"
+        )
     both = sorted(set(asked.only) & set(asked.between))
     if both:
         raise QueryRefused(f"{', '.join(both)}: give values to keep, or a range, not both")

@@ -181,7 +181,7 @@ def _addable(
         if alone
         else "not released with all of these"
     )
-    if without and len(held) > 1:
+    if not set(without) <= set(alone):
         why += f"; possible without {_listed(without, variables)}"
     return {**said, "reason": why, "spec": spec_entry(tuple(sorted(held | {name})))}
 

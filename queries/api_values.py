@@ -10,9 +10,8 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 from engine.errors import NotAnswerable, QueryRefused
@@ -35,7 +34,7 @@ class Value:
     n: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Variable:
     """A column that can be asked for.
 
@@ -46,6 +45,10 @@ class Variable:
         Distance of neighbours on its grid; None: a list of categories, without ranges.
     values : tuple of Value
         Released values in order, the blank among them.
+    by_key : mapping of str to Value
+        Values by key.
+    known : tuple
+        Values without the blank.
     """
 
     name: str
@@ -53,23 +56,20 @@ class Variable:
     sql_type: str
     step: Any
     values: tuple[Value, ...]
+    by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)
+    known: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def by_key(self) -> Mapping[str, Value]:
-        """Values by key."""
-        return {v.key: v for v in self.values}
-
-    @cached_property
-    def known(self) -> tuple[Any, ...]:
-        """Values without the blank."""
-        return tuple(v.value for v in self.values if v.value is not None)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_key", {v.key: v for v in self.values})
+        known = tuple(v.value for v in self.values if v.value is not None)
+        object.__setattr__(self, "known", known)
 
     @property
     def is_numeric(self) -> bool:
         """Means and sums of it make sense."""
         return self.step is not None and self.sql_type not in _DATED
 
-    @cached_property
+    @property
     def widths(self) -> tuple[int, ...]:
         """Widths of bands worth offering; years for dates."""
         if self.step is None or len(self.known) < 2 * _FEWEST_BANDS:

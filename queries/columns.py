@@ -12,20 +12,20 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 
-from engine.errors import QueryRefused, TimedOut
+from engine.errors import QueryRefused
 from engine.manifest import ATTACHED
 from engine.schema import ColumnSet, column_set, literal, quoted
 from queries.advice import Advice, advice_of
 from queries.own_tables import OwnTable, put
 from queries.refusals import Vocabulary, near_names, refusal
 from queries.unreleased import N_TOLD, Released, compared, released, remark
+from queries.watched import Budget, watched
 
 __all__ = [
     "LOCKDOWN",
@@ -33,7 +33,6 @@ __all__ = [
     "Reads",
     "StubPlanner",
     "columns_read",
-    "limited",
     "near_names",
     "plan_of",
     "read_from",
@@ -63,6 +62,9 @@ _EXPLAIN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LOAD = re.compile(r"\A(?:\s|;|--[^\n]*\n|/\*.*?\*/)*LOAD\b", re.IGNORECASE | re.DOTALL)
+_PLANNING_S = 60.0
+_LISTINGS = ("DUCKDB_TABLES", "DUCKDB_VIEWS", "DUCKDB_COLUMNS", "DUCKDB_SCHEMAS")
+"""Operators that list what there is in a database."""
 NO_ADVICE = Advice(warnings=(), may_look_up=False)
 
 
@@ -83,6 +85,8 @@ class Reads:
         only when it is run.
     parts : tuple of ColumnSet
         The same for each place in which the logical table is read.
+    is_listing : bool
+        It lists tables, views, columns or schemas that DuckDB has, and does not read the logical table.
     """
 
     columns: ColumnSet
@@ -90,6 +94,7 @@ class Reads:
     advice: Advice = NO_ADVICE
     is_multi: bool = False
     parts: tuple[ColumnSet, ...] = ()
+    is_listing: bool = False
 
 
 class StubPlanner:
@@ -133,7 +138,9 @@ class StubPlanner:
         self._lock = threading.Lock()
         self._con.execute(self._stub)
 
-    def read(self, sql: str, *, own: tuple[OwnTable, ...] = (), timeout_s: float = 60.0) -> Reads:
+    def read(
+        self, sql: str, *, own: tuple[OwnTable, ...] = (), budget: Budget | None = None
+    ) -> Reads:
         """Return what a statement reads.
 
         Parameters
@@ -141,8 +148,8 @@ class StubPlanner:
         sql : str
         own : tuple of OwnTable
             Tables of the user's that it may name.
-        timeout_s : float
-            Seconds after which planning is stopped.
+        budget : Budget or None
+            Time that planning takes of its statement; None: a minute.
 
         Raises
         ------
@@ -151,17 +158,18 @@ class StubPlanner:
         NotAnswerable
             It names a column that the release does not have.
         """
+        budget = budget or Budget(_PLANNING_S)
         with self._lock:  # DuckDB refuses a connection that is busy in another thread
             body, is_multi = selected(sql, self._con)
             cursor = self._con.cursor() if is_multi or own else None
         try:
             if cursor is not None:  # runs what looks up a PIVOT's values, and leaves types behind
-                with cursor as con, limited(con, timeout_s):
+                with cursor as con, watched(con, budget):
                     con.execute(self._stub)
                     put(con, own, stub=True)
                     plan = plan_of(con, body)
             else:
-                with self._lock:
+                with self._lock, watched(self._con, budget):
                     plan = plan_of(self._con, body)
         except duckdb.Error as error:
             if is_multi and isinstance(error, duckdb.BinderException):
@@ -185,7 +193,13 @@ class StubPlanner:
             advice=replace(advice, warnings=(*advice.warnings, *unreleased)),
             is_multi=is_multi,
             parts=parts,
+            is_listing=not parts and lists(plan),
         )
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return a fresh connection that sees the release and nothing that a session made; locked down."""
+        with self._lock:
+            return self._con.cursor()
 
     def _unreleased(self, plan: list[dict[str, Any]]) -> list[str]:
         """What there is to say of values that the statement asks for, and that are not released."""
@@ -300,25 +314,19 @@ def _stored(table: str) -> Literal["stored"] | None:
     return "stored" if is_ours else None
 
 
-@contextmanager
-def limited(con: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
-    """Stop what runs on a connection when its time is up."""
-    # No daemon: one that is torn down with the interpreter aborts it; cancelled, it ends at once.
-    timer = threading.Timer(timeout_s, con.interrupt)
-    timer.start()
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise TimedOut(f"The statement was stopped after {timeout_s:g} seconds") from None
-    finally:
-        timer.cancel()
-
-
 def _dummy(type_: str) -> str:
     """Return SQL for a value of a type that differs between the stub's rows: a PIVOT wants values."""
     if type_ in ("DATE", "TIMESTAMP"):
         return f"CAST(DATE '1970-01-01' + CAST(i AS INTEGER) AS {type_})"
     return f"CAST(i AS {type_})"
+
+
+def lists(plan: list[dict[str, Any]]) -> bool:
+    """Return whether a plan lists tables, views, columns or schemas."""
+    return any(
+        node.get("name", "").strip() in _LISTINGS or lists(node.get("children") or [])
+        for node in plan
+    )
 
 
 def scans(plan: list[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:

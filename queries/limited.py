@@ -30,11 +30,11 @@ from engine.errors import (
     TooLarge,
 )
 from engine.schema import ColumnSet
-from queries.sandbox import ProcessLimits, plain_loads, write_frame
+from queries.sandbox import OPENING_S, ProcessLimits, plain_loads, write_frame
 
-GRACE_S = 3.0
+GRACE_S = 1.0
 """Seconds beyond a statement's own after which its process is ended."""
-_START_S = 60.0
+_START_S = OPENING_S + 60.0  # a busy machine may take long to read what is imported
 _MORE = 2**20  # bytes of a frame beside the answer in it
 _KEPT_ENVIRONMENT = ("LANG", "LC_ALL", "TZ", "SYSTEMROOT")
 
@@ -74,21 +74,41 @@ class _Worker:
     def __init__(self, path: Path, limits: ProcessLimits) -> None:
         self._limits = limits
         self._child = _started()
-        self.content_hash = ""
+        self.content_hash = ""  # until it has opened the release
         self._send({"path": str(path.resolve()), "limits": asdict(limits)})
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._child.poll() is None
 
     def wait(self) -> None:
         """Wait until it has opened the release; it is ended where it cannot."""
+        if self.content_hash:
+            return
+        begun = time.monotonic()
         try:
             said = self._received(_START_S)
             if said is None or said[0] not in ("open", "refused"):
-                raise StoreError("the process for statements did not start")
+                raise StoreError(
+                    f"the process for statements did not start ({self._why(time.monotonic() - begun)})"
+                )
             if said[0] == "refused":
                 raise _raised(said)
         except BaseException:
             self.close()
             raise
         self.content_hash = said[1]
+
+    def _why(self, seconds: float) -> str:
+        """Why nothing came from a process that was to open a release."""
+        if seconds >= _START_S:
+            return f"nothing came from it in {seconds:.0f} seconds"
+        try:
+            code = self._child.wait(1)
+        except subprocess.TimeoutExpired:
+            return "what came from it is no answer"
+        return f"the system ended it, signal {-code}" if code < 0 else f"it left with code {code}"
 
     def ask(self, text: str, how: dict[str, bool]) -> Answer | TablepackError | None:
         """Return the answer or the refusal; None where the process has failed."""
@@ -190,12 +210,13 @@ class LimitedProcesses:
         said: Answer | TablepackError | None = None
         begun = time.monotonic()
         try:
-            worker = worker or self._fresh()
+            worker = self._ready(worker)
+            begun = time.monotonic()
             said = worker.ask(text, how)
         finally:
             if worker is not None and (said is None or _is_spent(said)):
                 worker.close()
-                worker = None
+                worker = self._next()
             self._idle.put(worker)
         if isinstance(said, Answer):
             return said
@@ -207,9 +228,19 @@ class LimitedProcesses:
             "The statement needs more memory than a query may use, or broke the process that ran it"
         )
 
-    def _fresh(self) -> _Worker:
-        """Start a process over the same release."""
-        worker = _Worker(self.path, self.limits)
+    def _next(self) -> _Worker | None:
+        """Begin to start another process, which opens the release while nobody waits for it."""
+        try:
+            return _Worker(self.path, self.limits)
+        except StoreError:
+            return None  # whoever asks next is told, if it is so still
+
+    def _ready(self, worker: _Worker | None) -> _Worker:
+        """Return a process that has opened the same release: a new one for one that died while it was idle."""
+        if worker is not None and worker.content_hash and not worker.is_alive:
+            worker.close()
+            worker = None
+        worker = worker or _Worker(self.path, self.limits)
         worker.wait()
         if worker.content_hash != self.content_hash:
             worker.close()

@@ -25,7 +25,7 @@ from engine.schema import ColumnSet
 from queries.advice import FEW, LOOK_UP
 from queries.refusals import Vocabulary, refusal
 from queries.shown import html_table, text_table
-from queries.watched import watched
+from queries.watched import Budget, watched
 
 if TYPE_CHECKING:
     import pandas
@@ -48,7 +48,8 @@ class Statement:
     text : str
     known : Vocabulary
         Names it may use, to name near ones of an unknown one.
-    timeout_s : float
+    budget : Budget
+        Time of its first run, with what was done before; each further run has as much as that began with.
     memory_mb : int
         What an answer may take as Python's, beyond DuckDB's own limit.
     """
@@ -59,17 +60,21 @@ class Statement:
         text: str,
         known: Vocabulary,
         *,
-        timeout_s: float,
+        budget: Budget,
         memory_mb: int,
     ) -> None:
         self._con, self._text, self._known = con, text, known
-        self._timeout_s, self._memory_mb = timeout_s, memory_mb
+        self._budget, self._memory_mb = budget, memory_mb
         self._is_fresh = False
+
+    def _again(self) -> None:
+        """Begin one more run."""
+        self._budget = Budget(self._budget.seconds)
 
     def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Run it; return names and types of its columns."""
         try:
-            with watched(self._con, self._timeout_s, self._memory_mb):
+            with watched(self._con, self._budget, self._memory_mb):
                 self._con.execute(self._text)
         except duckdb.Error as error:
             raise _refused(error, self._known) from None
@@ -83,14 +88,16 @@ class Statement:
         try:
             if form in ("fetchall", "df"):
                 if not self._is_fresh:
+                    self._again()
                     self.start()
                 self._is_fresh = False
             else:
+                self._again()
                 if self._is_fresh:  # the open result stands in the way of another
                     self._con.execute("SELECT 1").fetchall()
                     self._is_fresh = False
                 source = self._con.sql(self._text)
-            with watched(self._con, self._timeout_s, self._memory_mb):
+            with watched(self._con, self._budget, self._memory_mb):
                 return getattr(source, form)()
         except duckdb.Error as error:
             raise _refused(error, self._known) from None
@@ -99,9 +106,10 @@ class Statement:
         """Return the first rows of a run of its own, which is given up after them."""
         try:
             if not self._is_fresh:
+                self._again()
                 self.start()
             self._is_fresh = False
-            with watched(self._con, self._timeout_s, self._memory_mb):
+            with watched(self._con, self._budget, self._memory_mb):
                 return self._con.fetchmany(n)
         except duckdb.Error as error:
             raise _refused(error, self._known) from None
@@ -159,6 +167,8 @@ class Result:
         self._warnings = warnings
         self._may_look_up = may_look_up
         self._statement = statement
+        self._first: list[tuple[Any, ...]] = []
+        self._is_whole = False
 
     @cached_property
     def rows(self) -> list[tuple[Any, ...]]:
@@ -169,6 +179,8 @@ class Result:
         TooLarge
             They take more memory than the release was opened with; `head` gives the first ones.
         """
+        if self._is_whole:
+            return self._first
         rows: list[tuple[Any, ...]] = self._statement.fetch("fetchall")
         return rows
 
@@ -187,8 +199,13 @@ class Result:
         return (*self._warnings, LOOK_UP) if is_few else self._warnings
 
     def head(self, n: int) -> list[tuple[Any, ...]]:
-        """Return the first rows, without holding the others in memory."""
-        return self.rows[:n] if "rows" in self.__dict__ else self._statement.head(n)
+        """Return the first rows, without holding the others in memory; fewer than before are those of then."""
+        if "rows" in self.__dict__:
+            return self.rows[:n]
+        if len(self._first) < n and not self._is_whole:
+            self._first = self._statement.head(n)
+            self._is_whole = len(self._first) < n
+        return self._first[:n]
 
     def df(self) -> pandas.DataFrame:
         """Return a pandas DataFrame."""

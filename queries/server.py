@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
@@ -94,33 +94,34 @@ def app_of(
     """
     limits = limits or Limits()
     share = shared_out(memory, limits.workers)
-    is_ours = not isinstance(release, Release)
-    opened = (
-        open_release(release, timeout_s=timeout_s, memory=memory)
-        if not isinstance(release, Release)
-        else release
-    )
     allowed = ProcessLimits(
         seconds=timeout_s, rows=limits.rows + 1, memory_mb=share, process_mb=max(2 * share, 512)
     )
-    try:
-        statements = limited_processes(opened.path, limits=allowed, n=limits.workers)
-    except BaseException:
-        if is_ours:
-            opened.close()
-        raise
-    server = Service(opened, limits, statements)
+    with ExitStack() as held:  # let go where anything below fails, and else when the server stops
+        if isinstance(release, Release):
+            opened = release
+        else:
+            opened = held.enter_context(open_release(release, timeout_s=timeout_s, memory=memory))
+        statements = held.enter_context(
+            limited_processes(opened.path, limits=allowed, n=limits.workers)
+        )
+        letting_go = ExitStack()
+        app = _application(Service(opened, limits, statements), letting_go)
+        letting_go.push(held.pop_all())
+    return Guard(app, limits=limits, token=token, hosts=hosts)
+
+
+def _application(server: Service, held: ExitStack) -> FastAPI:
+    """The application itself; lets go of what is held when the server stops."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        statements.close()
-        if is_ours:
-            opened.close()
+        with held:
+            yield
 
     app = FastAPI(
-        title=f"tablepack: {opened.title}",
-        version=opened.engine_version,
+        title=f"tablepack: {server.release.title}",
+        version=server.release.engine_version,
         description="Tables of a synthetic release, with noise intervals. Read only.",
         openapi_url="/api/openapi.json",
         docs_url=None,
@@ -132,7 +133,7 @@ def app_of(
     _add_questions(app, server)
     _add_page(app)
     document.without_422(app.openapi())
-    return Guard(app, limits=limits, token=token, hosts=hosts)
+    return app
 
 
 def _add_facts(app: FastAPI, server: Service) -> None:

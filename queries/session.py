@@ -46,6 +46,8 @@ class Release:
     Attributes
     ----------
     path : Path
+    timeout_s : float
+        Seconds that a statement may take, from its plan to its rows.
     title, logical_name, vintage, mode, key_id, engine_version, content_hash : str
         As in `catalog.release`.
     tables : tuple of ColumnSet
@@ -81,7 +83,7 @@ class Release:
             path,
             connect=self._new_cursor,
             card=lambda table: self.card(*table),
-            timeout_s=timeout_s,
+            timeout_s=lambda: self.timeout_s,
             memory_mb=_memory_mb(con),
         )
 

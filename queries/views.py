@@ -54,7 +54,7 @@ class LogicalViews:
     ) -> None:
         """Let a fresh connection see the logical table over a released one, or over none."""
         if self._is_hidden:
-            con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
+            self.use_alone(con, table, filling)
             return
         with self._lock:
             schema = self._schemas.get((table, filling))
@@ -64,6 +64,15 @@ class LogicalViews:
                 con.execute(self._view_sql(table, filling, ""))
                 self._schemas[table, filling] = schema
         con.execute(f"SET search_path = '{ATTACHED}.main,memory.{schema}'")
+
+    def use_alone(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: ColumnSet | None = None,
+        filling: Filling = "guard",
+    ) -> None:
+        """The same by a view of this connection alone, which takes longer."""
+        con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
 
     def _view_sql(self, table: ColumnSet | None, filling: Filling, kind: str) -> str:
         """Return the statement that puts the logical table over a released one, or over none.

@@ -1,6 +1,6 @@
-"""What a fetch may take in one's own process: time, and memory, which DuckDB does not count once a row is Python's.
+"""What a statement may take in one's own process: time, and memory, which DuckDB does not count once a row is Python's.
 
-A connection and limits in; what runs over them is stopped and refused.
+A connection and limits in; what runs over them is stopped and refused. Planning, running and fetching share one budget.
 """
 
 from __future__ import annotations
@@ -19,25 +19,54 @@ LOOK_S = 0.02
 """Seconds between two looks at the memory taken."""
 _STATM = Path("/proc/self/statm")
 _MIB = 2**20
+_CTRL_C = "Query interrupted"
+"""What DuckDB makes of Ctrl-C: a RuntimeError that says so."""
+
+
+class Budget:
+    """Seconds of one statement, spent by all that is done for it; what its user does in between is free.
+
+    Attributes
+    ----------
+    seconds : float
+        What it began with.
+    left : float
+        What is left of them; never below 0.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.left = seconds
+
+    def spend(self, seconds: float) -> None:
+        """Take some seconds away."""
+        self.left = max(self.left - seconds, 0.0)
 
 
 @contextmanager
-def watched(con: duckdb.DuckDBPyConnection, timeout_s: float, memory_mb: int) -> Iterator[None]:
+def watched(
+    con: duckdb.DuckDBPyConnection, budget: Budget, memory_mb: int | None = None
+) -> Iterator[None]:
     """Stop what runs on a connection when its time is up, or when this process has grown by so much meanwhile.
 
-    The memory is looked at where the system tells it (Linux).
+    The memory is looked at where the system tells it (Linux), and only if it is limited.
 
     Raises
     ------
     TimedOut, TooLarge
         It was stopped.
+    KeyboardInterrupt
+        It was stopped from the keyboard.
     """
-    until, most = time.monotonic() + timeout_s, resident_mb() + memory_mb
+    begun = time.monotonic()
+    until = begun + budget.left
+    most = None if memory_mb is None else resident_mb() + memory_mb
     is_done, is_full = threading.Event(), threading.Event()
 
     def watch() -> None:
-        while not is_done.wait(min(LOOK_S, max(until - time.monotonic(), 0))):
-            if resident_mb() > most:
+        pause = LOOK_S if most is not None else budget.left
+        while not is_done.wait(min(pause, max(until - time.monotonic(), 0))):
+            if most is not None and resident_mb() > most:
                 is_full.set()
             if is_full.is_set() or time.monotonic() >= until:
                 con.interrupt()  # again, should it not have been at work
@@ -53,10 +82,15 @@ def watched(con: duckdb.DuckDBPyConnection, timeout_s: float, memory_mb: int) ->
                 f"The answer takes more than {memory_mb:,} MB: aggregate or LIMIT it, take its first rows "
                 "with .head(n), or open the release with more memory"
             ) from None
-        raise TimedOut(f"The statement was stopped after {timeout_s:g} seconds") from None
+        raise TimedOut(f"The statement was stopped after {budget.seconds:g} seconds") from None
+    except RuntimeError as error:
+        if str(error) == _CTRL_C:
+            raise KeyboardInterrupt from None
+        raise
     finally:
         is_done.set()
         watcher.join()  # or it would stop what runs next on the connection
+        budget.spend(time.monotonic() - begun)
 
 
 def resident_mb() -> int:

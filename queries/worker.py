@@ -16,6 +16,7 @@ from engine.errors import (
     InternalError,
     NotAnswerable,
     QueryRefused,
+    StoreError,
     TablepackError,
     TooLarge,
     place_of,
@@ -23,6 +24,7 @@ from engine.errors import (
 from engine.schema import quoted
 from engine.store_catalog import unused_name
 from queries.sandbox import (
+    OPENING_S,
     ProcessLimits,
     allow_time,
     close_process,
@@ -49,10 +51,14 @@ def main() -> None:
     limits = ProcessLimits(**start["limits"])
     try:
         release = _opened(start["path"], limits)
+        close_process(limits)
     except TablepackError as error:
         _send(_refused(error))
         return
-    close_process(limits)
+    except Exception as error:  # noqa: BLE001  # said, for nobody reads what a process without a screen prints
+        where = f"{type(error).__name__} in {place_of(error)}"
+        _send(_refused(StoreError(f"the process for statements did not start ({where})")))
+        return
     _send(("open", release.content_hash))
     while (asked := read_frame(sys.stdin.buffer)) is not None:
         allow_time(limits)
@@ -65,7 +71,7 @@ def _opened(path: str, limits: ProcessLimits) -> Release:
         path,
         threads=limits.threads,
         memory=f"{limits.memory_mb}MB",
-        timeout_s=limits.seconds,
+        timeout_s=OPENING_S,  # not that of a statement: a busy machine may be slow to load all this
     )
     for text in (
         _ALL_TYPES,
@@ -79,13 +85,16 @@ def _opened(path: str, limits: ProcessLimits) -> Release:
         c, data = quoted(table[0]), quoted(release.logical_name)
         text = f"SELECT {c}, count(*) AS {quoted(unused_name('people', table))} FROM {data} GROUP BY {c}"
         _said(release.sql(text, intervals=True), limits)
+    release.timeout_s = limits.seconds
     return release
 
 
 def _answered(release: Release, asked: dict[str, Any], limits: ProcessLimits) -> tuple[Any, ...]:
     """Answer or refuse one request; never more bytes than allowed, and nothing of where the release lies."""
     try:
-        if tells_of_server(asked["sql"]):
+        with release.cursor() as con:
+            is_hostile = tells_of_server(asked["sql"], con)
+        if is_hostile:
             raise QueryRefused(
                 "The statement asks about the server, not the release: its databases, settings or text made into SQL"
             )

@@ -24,6 +24,8 @@ REFUSED = (
     "SELECT * FROM \"{d}/secret.csv\"",
     "SELECT * FROM read_parquet(['{d}/secret.parquet'])",
     "SELECT * FROM parquet_metadata('{d}/secret.parquet')",
+    "SELECT * FROM parquet_schema('{d}/secret.parquet')",
+    "SELECT * FROM read_json_objects('{d}/secret.json')",
     "SELECT * FROM read_json('{d}/secret.json')",
     "SELECT * FROM read_text('{d}/*.csv')",
     "SELECT * FROM read_blob('{d}/**')",
@@ -52,6 +54,7 @@ REFUSED = (
     "SELECT * FROM glob('{f}/*')",
     "SELECT * FROM glob('{d}/../*/*')",
     "COPY (SELECT 1) TO '{s}.wal' (FORMAT csv)",
+    "COPY (SELECT 1) TO '{s}.wal'",
     "SELECT * FROM force_checkpoint('release')",
     # environment, Python, network, extensions
     f"SELECT getenv('{ENVIRONMENT}')",
@@ -92,6 +95,7 @@ REFUSED = (
     "CREATE TEMP VIEW \"AGE\" AS SELECT 1",
     "CREATE MACRO noise_interval(n) AS 1",
     "CREATE TEMP MACRO m() AS 1",
+    "CREATE FUNCTION f() AS 1",
     "CREATE TYPE mood AS ENUM ('a')",
     "CREATE SEQUENCE s",
     "CREATE SECRET s (TYPE s3)",
@@ -118,6 +122,8 @@ REFUSED = (
     "EXPLAIN COPY (SELECT 1) TO '{d}/out.csv'",
     "EXPLAIN ANALYZE COPY (SELECT 1) TO '{d}/out.csv'",
     "/* EXPLAIN */ EXPLAIN (FORMAT json) DELETE FROM catalog.notes",
+    "/* EXPLAIN */ EXPLAIN (FORMAT json) INSERT INTO catalog.notes VALUES (1, 'a', 'b')",
+    "SELECT * FROM write_log('x')",
     "SELECT write_blob('{d}/out', 'x')",
 )  # fmt: skip
 """None of these is answered."""
@@ -134,6 +140,7 @@ HARMLESS = (
     "SELECT * FROM checkpoint()",
     "SELECT current_query()",
     "SELECT getvariable('x')",
+    "SELECT * FROM which_secret('s3://x', 's3')",
 )
 """Answered: they tell nothing of the planted, and change nothing."""
 OF_SERVER = (
@@ -147,6 +154,15 @@ OF_SERVER = (
     "SELECT * FROM query/* x */('FROM duckdb_' || 'databases()')",
     "SELECT * FROM query -- x\n ('FROM duckdb_' || 'databases()')",
     "SELECT * FROM \"query\"('FROM duckdb_' || 'databases()')",
+    "SELECT * FROM query -- e\N{COMBINING ACUTE ACCENT}\r('FROM duckdb_' || 'databases()')",  # it ends there
+    "SELECT * FROM query -- see\r('FROM duckdb_' || 'databases()')",
+    "SELECT * FROM query /* a /* b */ c */ ('FROM duckdb_' || 'databases()')",
+    "PIVOT (SELECT * FROM query /* a /* b */ c */ ('FROM duckdb_' || 'databases()')) ON path USING count(*)",
+    "PIVOT (SELECT * FROM query -- see\r('FROM duckdb_' || 'databases()')) ON path USING count(*)",
+    "PIVOT 'duckdb_databases' ON path USING count(*)",
+    "FROM 'duckdb_databases'",
+    "SELECT ' '' ' AS a, path FROM duckdb_databases() -- '",
+    "EXPLAIN ANALYZE SELECT * FROM query('FROM duckdb_' || 'databases()')",
     "SELECT * FROM QUERY_TABLE('duckdb_' || 'databases')",
     "SELECT current_setting('allowed_' || 'paths')",
     "SELECT hex(('allowed_' || 'paths').current_setting()::VARCHAR)",

@@ -3,18 +3,25 @@ from __future__ import annotations
 import datetime
 import os
 import pickle
-import subprocess
 import sys
+import time
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from hostile_statements import CANARY, ENVIRONMENT, fingerprints
-from pipeline_fixture import ROOT
+from hostile_statements import CANARY, ENVIRONMENT
 from release_fixture import build_release, make_table
 
-from engine.errors import DamagedRelease, InternalError, NotAnswerable, QueryRefused, StoreError
+from engine.errors import (
+    DamagedRelease,
+    InternalError,
+    NotAnswerable,
+    QueryRefused,
+    StoreError,
+    TimedOut,
+    TooLarge,
+)
 from queries import limited as module
 from queries.limited import limited_processes
 from queries.sandbox import ProcessLimits, plain_loads
@@ -130,9 +137,53 @@ def test_a_process_that_dies_is_replaced(strangers):
     worker._child.kill()
     worker._child.wait()
     strangers._idle.put(worker)
-    with pytest.raises(QueryRefused, match="broke the process"):
-        strangers.sql("SELECT 1")
+    assert strangers.sql("SELECT 1").rows == [(1,)]  # nobody had asked it anything
+
+
+def test_a_process_that_breaks_at_work_is_replaced_at_once(strangers, monkeypatch):
+    worker = strangers._idle.get()
+    strangers._idle.put(worker)
+    ask = type(worker).ask
+
+    def broken(self, text, how):
+        self._child.kill()
+        return ask(self, text, how)
+
+    with monkeypatch.context() as m:
+        m.setattr(type(worker), "ask", broken)
+        with pytest.raises(TooLarge, match="broke the process"):
+            strangers.sql("SELECT 1")
+    following = strangers._idle.get()
+    strangers._idle.put(following)
+    assert following is not worker
+    assert following.is_alive  # started while nobody waits for it
     assert strangers.sql("SELECT 1").rows == [(1,)]
+    monkeypatch.setattr(module.sys, "executable", "/nowhere/python")
+    strangers._idle.get().close()
+    strangers._idle.put(strangers._next())
+    with pytest.raises(StoreError, match="cannot be started"):
+        strangers.sql("SELECT 1")
+    monkeypatch.undo()
+    assert strangers.sql("SELECT 1").rows == [(1,)]
+
+
+@pytest.mark.parametrize("intervals", [False, True])
+def test_one_limit_for_all_that_a_statement_takes(path, intervals):
+    """Planned (a PIVOT looks up its values), run, and looked at again for its warnings, within one limit."""
+    slow = "(SELECT count(*) FROM range(40000) a, range(40000) b WHERE hash(a.range + b.range) = 1)"
+    sql = f"PIVOT (SELECT sex, age FROM data WHERE age > {slow}) ON sex USING count(*)"
+    with limited_processes(path, limits=ProcessLimits(seconds=1), n=1) as asked:
+        begun = time.monotonic()
+        with pytest.raises(TimedOut, match="stopped after 1 seconds"):
+            asked.sql(sql, intervals=intervals)
+        assert time.monotonic() - begun < 3
+        assert asked.sql("SELECT 1").rows == [(1,)]
+
+
+def test_a_slow_machine_takes_its_time_to_open_a_release(path):
+    limits = ProcessLimits(seconds=0.001)
+    with limited_processes(path, limits=limits, n=1) as asked, pytest.raises(TimedOut):
+        asked.sql("SELECT count(*) FROM range(1000000) a, range(1000) b")
 
 
 def test_a_release_that_was_replaced_is_not_asked(tmp_path):
@@ -141,7 +192,7 @@ def test_a_release_that_was_replaced_is_not_asked(tmp_path):
         build_release(path, seed=1)
         assert asked.sql("SELECT 1").rows == [(1,)]  # the one that is open
         asked._idle.get().close()
-        asked._idle.put(None)
+        asked._idle.put(asked._next())
         with pytest.raises(StoreError, match="replaced since"):
             asked.sql("SELECT 1")
     with pytest.raises(StoreError, match="no such release"):
@@ -162,73 +213,26 @@ def test_what_cannot_be_started(path, monkeypatch):
             limited_processes(path)
     with monkeypatch.context() as m:
         m.setattr(module.sys, "executable", "/bin/false")
-        with pytest.raises(StoreError, match="did not start"):
+        with pytest.raises(StoreError, match=r"did not start \(it left with code 1\)"):
             limited_processes(path)
-
-
-def in_a_process(body):
-    """Run Python in a process of its own; what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", body],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-TRIES = """
-import os, socket, subprocess, sys
-def tried(what, *given):
-    try:
-        what(*given)
-        return "done"
-    except MemoryError:
-        return "memory"
-    except OSError as error:
-        return str(error.errno)
-"""
-
-
-def test_a_closed_process_opens_and_takes_nothing(tmp_path):
-    (tmp_path / "there").write_text("x")
-    body = f"""{TRIES}
-from queries.sandbox import ProcessLimits, close_process
-held = open({str(tmp_path / "held")!r}, "w")
-before = [tried(open, {str(tmp_path / "there")!r}), tried(socket.socket), tried(bytearray, 300 * 2**20)]
-close_process(ProcessLimits(process_mb=200))
-after = [tried(open, {str(tmp_path / "there")!r}), tried(socket.socket), tried(bytearray, 300 * 2**20)]
-held.write("x")
-print(*before, *after, tried(held.flush))
-os._exit(0)
-"""
-    printed = in_a_process(body.replace("os._exit", "sys.stdout.flush(); os._exit"))
-    assert printed[:3] == ["done"] * 3
-    assert printed[3:5] == ["24", "24"]  # no descriptor left
-    assert printed[5] == ("memory" if sys.platform == "linux" else "done")
-    assert printed[6] == "27"  # file too large: any size is
-
-
-def test_a_process_that_may_not_write(tmp_path):
-    (tmp_path / "there").write_text("x")
-    body = f"""{TRIES}
-from queries.sandbox import deny_writes
-is_closed = deny_writes()
-there, new = {str(tmp_path / "there")!r}, {str(tmp_path / "new")!r}
-tries = [(open, new, "w"), (open, there, "a"), (os.unlink, there), (os.mkdir, new), (os.rename, there, new),
-         (os.symlink, there, new), (os.truncate, there, 0), (subprocess.run, ["true"])]
-print(is_closed, *[tried(*t) for t in tries], tried(open, there))
-"""
-    printed = in_a_process(body)
-    if printed[0] == "False":
-        pytest.skip("this kernel has no Landlock")
-    assert set(printed[1:-1]) <= {"13", "18"}  # permission denied; a rename is one across devices
-    assert printed[-1] == "done"  # reading is another matter: see close_process
-    assert (tmp_path / "there").read_text() == "x"
-    assert len(fingerprints(tmp_path)) == 1
+    with monkeypatch.context() as m:
+        m.setattr(module, "_START_S", 0.01)
+        with pytest.raises(
+            StoreError, match=r"did not start \(nothing came from it in 0 seconds\)"
+        ):
+            limited_processes(path)
+    with monkeypatch.context() as m:
+        m.setattr(module._Worker, "_received", lambda self, seconds: self._child.kill())
+        with pytest.raises(StoreError, match=r"did not start \(the system ended it, signal 9\)"):
+            limited_processes(path)
+    with monkeypatch.context() as m:
+        m.setattr(module._Worker, "_received", lambda self, seconds: ("gift",))
+        with pytest.raises(StoreError, match=r"did not start \(what came from it is no answer\)"):
+            limited_processes(path)
+    with monkeypatch.context() as m:  # what fails in it is told by it
+        m.setattr(module, "asdict", lambda limits: {"threads": "many"})
+        with pytest.raises(StoreError, match=r"did not start \(ValueError in "):
+            limited_processes(path)
 
 
 def test_only_plain_values_come_back():
@@ -274,7 +278,7 @@ def test_a_process_that_was_taken_over_gives_no_more_than_a_refusal(strangers, m
         pickle.dumps(5),
         huge,
     ):
-        worker = strangers._idle.get() or strangers._fresh()
+        worker = strangers._ready(strangers._idle.get())
         strangers._idle.put(worker)
         head = huge if raw is huge else len(raw).to_bytes(8, "little")
         given = iter([head, raw])

@@ -95,11 +95,15 @@ def test_strangers_are_not_told_where_the_release_lies(strangers, release):
             tells = [t for t in (folder, folder.encode().hex().upper()) if t in said]
             assert not tells or asked is release, (sql, said)
             told += bool(tells)
-    assert told > 5  # the owner is: they are real
+    assert told > 10  # the owner is: they are real
     for sql in (
         "SELECT 'the query of a user' AS a",
         "SELECT count(*) AS my_query FROM data",
         "WITH query AS (SELECT 1 AS a) SELECT a FROM query",
+        "WITH query(a) AS (SELECT 1) SELECT a FROM query",
+        "SELECT 'the query (of a user), pg_settings and current_setting' AS a -- of duckdb_databases()",
+        "SELECT /* query('x') */ 1 AS query",
+        "PIVOT (SELECT 'a query (x)' AS a) ON a USING count(*) -- one query (of mine)",
     ):
         assert len(strangers.sql(sql).rows) == 1
 
@@ -208,5 +212,5 @@ def _is_cut(asked, seconds):
     begun = time.monotonic()
     with pytest.raises(QueryRefused, match=f"stopped after {seconds} seconds"):
         asked.sql(ENDLESS).rows  # noqa: B018
-    assert time.monotonic() - begun < seconds + 8
+    assert time.monotonic() - begun < seconds + 4
     assert asked.sql("SELECT count(*) FROM data").rows == [(N_ROWS,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -156,6 +157,22 @@ def test_a_taken_port_is_said_clearly(path):
         port = taken.getsockname()[1]
         with pytest.raises(StoreError, match=rf"port {port} .*in use.*--port {port + 1}"):
             started(path, "--port", port)
+
+
+@pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.1", "a" * 70 + ".de"])
+def test_a_host_that_is_none_of_this_machine_is_said_clearly(path, host):
+    with pytest.raises(StoreError, match="--host is an address of this machine") as refused:
+        started(path, "--host", host, "--port", 0)
+    assert "another server" not in str(refused.value)
+
+
+def test_a_port_of_the_system_is_said_clearly(path, monkeypatch):
+    def denied(self, address):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(cli_serve.socket, "socket", type("S", (socket.socket,), {"bind": denied}))
+    with pytest.raises(StoreError, match=r"port 80 .*below 1024 .*--port 8765"):
+        started(path, "--port", 80)
 
 
 def started(*words):

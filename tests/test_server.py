@@ -174,7 +174,7 @@ def test_a_plan_tells_what_can_be_added_and_what_not(client):
     assert plan["card"]
     assert others["region"]["is_addable"] is True
     assert others["age"]["is_addable"] is False
-    assert others["age"]["reason"] == "not released with education; possible without education"
+    assert others["age"]["reason"] == "not released with education"
     assert 'columns = ["age", "education", "sex"]' in others["age"]["spec"]
     no = client.ask("/api/plan?rows=education&cols=age").json
     assert no["is_answerable"] is False

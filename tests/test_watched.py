@@ -11,7 +11,7 @@ from release_fixture import build_release
 from engine.errors import TimedOut, TooLarge
 from queries import watched as module
 from queries.session import open_release
-from queries.watched import resident_mb, watched
+from queries.watched import Budget, resident_mb, watched
 
 ENDLESS = "SELECT range, 'abc' || range AS text FROM range(10000000000)"
 pytestmark = pytest.mark.skipif(resident_mb() == 0, reason="this system does not tell of memory")
@@ -44,27 +44,51 @@ def test_time_is_up_first_where_it_is_short(release):
         began = time.monotonic()
         with (
             pytest.raises(TimedOut, match=r"stopped after 0\.2 seconds"),
-            watched(con, 0.2, 10_000),
+            watched(con, Budget(0.2), 10_000),
         ):
             con.execute(
                 "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range + b.range) = 1"
             )
         assert time.monotonic() - began < 5
-        with watched(con, 5, 10_000):
+        with watched(con, Budget(5), 10_000):
             assert con.execute("SELECT 1").fetchall() == [(1,)]
 
 
 def test_nothing_is_stopped_where_the_system_tells_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "_STATM", tmp_path / "none")
     assert resident_mb() == 0
-    with duckdb.connect() as con, watched(con, 5, 0):
+    with duckdb.connect() as con, watched(con, Budget(5), 0):
         assert con.execute("SELECT count(*) FROM range(20000000)").fetchall() == [(20_000_000,)]
 
 
 def test_a_watch_ends_with_what_it_watches():
     with duckdb.connect() as con:
         began = time.monotonic()
-        with watched(con, 60, 10_000):
+        with watched(con, Budget(60), 10_000):
             con.execute("SELECT 1").fetchall()
         assert time.monotonic() - began < 1
         assert con.execute("SELECT sum(range) FROM range(1000000)").fetchall() == [(499999500000,)]
+
+
+def test_ctrl_c_is_ctrl_c_and_other_errors_stay_what_they_are():
+    with duckdb.connect() as con:
+        with pytest.raises(KeyboardInterrupt), watched(con, Budget(5)):
+            raise RuntimeError("Query interrupted")  # what DuckDB makes of it
+        with pytest.raises(RuntimeError, match="something else"), watched(con, Budget(5)):
+            raise RuntimeError("something else")
+
+
+def test_time_runs_out_over_several_runs():
+    budget, text = (
+        Budget(0.4),
+        "SELECT count(*) FROM range(1000000) a, range({}) b WHERE hash(a.range + b.range) = 1",
+    )
+    with duckdb.connect(config={"threads": 1}) as con:
+        with watched(con, budget):
+            con.execute(text.format(1))
+        assert 0 < budget.left < 0.4
+        with pytest.raises(TimedOut, match=r"after 0\.4 seconds"), watched(con, budget):
+            con.execute(text.format(1000000))
+        assert budget.left == 0
+        with pytest.raises(TimedOut), watched(con, budget):
+            con.execute(text.format(1000000))
