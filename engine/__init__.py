@@ -13,7 +13,8 @@ The main path, each step a module:
 
 In mode dp engine.release_dp is the path: engine.marginals measures, engine.joint fits and samples. `engine.build(...)`
 runs it all and gives a `Release`; `engine.evaluate` holds it against the data, `engine.compare` both modes against each
-other. Importing this package loads nothing: public names are resolved when they are first used.
+other; `engine.tabulate` says how sure figures are, `engine.publish_pack` hands them out. Importing this package loads
+nothing: public names are resolved when they are first used.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from engine.api import build, new_key, open, plan
     from engine.api_compare import compare
     from engine.api_evaluate import evaluate
+    from engine.api_publish import publish_pack
     from engine.errors import (
         BudgetError,
         DamagedRelease,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         StoreError,
         TablepackError,
     )
+    from queries.uncertainty import tabulate
 
 __all__ = [
     "BudgetError",
@@ -55,10 +58,14 @@ __all__ = [
     "new_key",
     "open",
     "plan",
+    "publish_pack",
+    "tabulate",
 ]
 _HOMES = {name: "engine.api" for name in ("build", "new_key", "open", "plan")} | {
     "compare": "engine.api_compare",
     "evaluate": "engine.api_evaluate",
+    "publish_pack": "engine.api_publish",
+    "tabulate": "queries.uncertainty",
 }
 
 

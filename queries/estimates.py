@@ -7,13 +7,21 @@ and the same words everywhere. All are frozen; arrays inside are never written t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from engine.schema import ColumnSet, FloatArray
+from queries.shown import html_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_N_SHOWN = 20
 
 Status = Literal["reliable", "low", "unreliable", "not released", "structural zero"]
 """reliable: the noise is small against the figure. low: released, and rounds to nothing or next to it. unreliable: the
-noise is a large share of the figure. not released: suppressed, or empty: nobody can tell which. structural zero:
+noise is a large share of the figure. not released: suppressed, or empty: it is not told which. structural zero:
 impossible by a declared rule."""
 Measure = Literal["count", "sum", "mean", "share", "median", "quantile", "ratio"]
 
@@ -55,3 +63,38 @@ class Tabulation:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def df(self) -> pd.DataFrame:
+        """Return a pandas DataFrame: the columns of the groups, then value, low, high, status.
+
+        A column of the groups that is called like one of those four comes first all the same: take it by place.
+        """
+        import pandas as pd  # slow to load, and most uses of a tabulation never ask for it
+
+        keys = list(zip(*self.keys, strict=True)) if self.columns and self.keys else []
+        listed = [list(key) for key in keys] or [[] for _ in self.columns]
+        names = [*self.columns, "value", "low", "high", "status"]
+        parts = [*listed, self.value, self.low, self.high, list(self.status)]
+        frame = pd.concat([pd.Series(part) for part in parts], axis=1)
+        frame.columns = pd.Index(names)
+        return frame
+
+    def _repr_html_(self) -> str:
+        whole = self.measure == "count"
+        rows = [
+            (*key, *(_shown(x, whole=whole) for x in figures), status)
+            for *figures, key, status in zip(
+                self.value[:_N_SHOWN], self.low[:_N_SHOWN], self.high[:_N_SHOWN],
+                self.keys[:_N_SHOWN], self.status[:_N_SHOWN], strict=True,
+            )
+        ]  # fmt: skip
+        more = [f"... and {len(self) - _N_SHOWN:,} more groups"] if len(self) > _N_SHOWN else []
+        columns = (*self.columns, self.measure, "low", "high", "status")
+        return html_table(columns, rows, below=[*more, self.words])
+
+
+def _shown(number: float, *, whole: bool) -> str:
+    """A figure for people: nothing where there is none."""
+    if not np.isfinite(number):
+        return ""
+    return f"{number:,.0f}" if whole else f"{number:,.6g}"

@@ -15,7 +15,7 @@ from engine.errors import QueryRefused
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.buckets import sum_by
 from queries.estimates import Status
-from queries.locked import Z, count_sd, is_single, knows, most_hidden
+from queries.locked import Z, count_sd, edge_variance, high_of_hidden, is_single, knows
 from queries.noise_model import NoiseModel
 from queries.regions import Region
 from queries.session import Release
@@ -40,6 +40,8 @@ class Figures:
         A released bucket says something of the group.
     is_amount : bool
         0 means nothing, as with counts, sums and shares; a mean or quantile near 0 is a figure like others.
+    is_count : bool
+        Rows, in whole numbers with whole ends.
     """
 
     value: FloatArray
@@ -48,6 +50,7 @@ class Figures:
     sd: FloatArray
     known: BoolArray
     is_amount: bool = True
+    is_count: bool = False
 
 
 def figures_of(
@@ -89,12 +92,15 @@ def counts(release: Release, model: NoiseModel, region: Region) -> Figures:
     sd = count_sd(release, model, region)
     known = knows(model, region)
     if not is_single(region):  # many combinations: what the fill put there says something, too
-        known |= value > model.most_hidden
+        known |= value > model.suppressed
     half = np.ceil(Z * sd - 0.5)
     low = np.maximum(value - half, 0.0)
-    hidden = np.maximum(most_hidden(model, region, value), value)  # never below what the fill shows
+    hidden = np.maximum(
+        high_of_hidden(model, region, value), value
+    )  # never below what the fill shows
     high = np.where(known, value + half, hidden)
-    return Figures(value=value, low=np.where(known, low, 0.0), high=high, sd=sd, known=known)
+    low = np.where(known, low, 0.0)
+    return Figures(value=value, low=low, high=high, sd=sd, known=known, is_count=True)
 
 
 def _added(region: Region, weight: FloatArray) -> FloatArray:
@@ -118,6 +124,7 @@ def sums(
         value = np.divide(value, rows, out=np.full(len(value), np.nan), where=rows > 0)
         weight = (weight - value[group]) / rows[group]
     sd = model.sd_of_values(region.n_groups, group, row, weight)
+    sd = np.sqrt(sd**2 + edge_variance(model, region, row, weight))
     known = counted.known & (rows > 0)
     more, less = beyond(region.n_groups, region.group, numbers, n, model.beyond)
     if is_mean:

@@ -11,7 +11,6 @@ import numpy as np
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.noise_model import NoiseModel, noise_model
 from queries.noise_of_sums import BLIND
-from queries.noise_tree import deepest_buckets
 from queries.regions import Region, region_of, regrouped
 from queries.session import Release
 
@@ -19,7 +18,9 @@ Z = 1.959964
 """Standard deviations on each side of a 95 % interval."""
 
 EDGE = 2.0
-"""Variance of a count for each filled box that its limits cut: the truth is heaped, often at the very limit."""
+"""Variance of a count for each filled box that its limits cut: the truth is heaped, often at the very limit, so that up
+to all of the box's few rows lie on one side: 5 rows, or none, have a variance of up to 6. Fitted as in
+`queries.noise_of_sums`."""
 
 
 def count_sd(release: Release, model: NoiseModel, region: Region) -> FloatArray:
@@ -42,19 +43,37 @@ def count_sd(release: Release, model: NoiseModel, region: Region) -> FloatArray:
     if model.tree is None:  # mode dp: a count that was 0 is noisy like all others
         found = np.maximum(found, float(table.card["noise_sd"]))
         return np.where(_cuts_groups(model, region), np.nan, found)
-    found = np.sqrt(found**2 + EDGE * _n_cut(model, region))
+    found = np.sqrt(found**2 + edge_variance(model, region, row, np.ones(len(row))))
     return np.fmin(found, _from_outside(release, model, region))
 
 
-def _n_cut(model: NoiseModel, region: Region) -> int:
-    """Number of filled boxes that the limits of a table of one column cut; of wider ones their rows tell."""
+def edge_variance(
+    model: NoiseModel, region: Region, row: Int64Array, weight: FloatArray
+) -> FloatArray | float:
+    """Variance that filled boxes add which the limits of a table of one column cut; of wider ones their rows tell.
+
+    Parameters
+    ----------
+    model : NoiseModel
+    region : Region
+    row : ndarray of int64, shape (n_entries,)
+        Distinct rows inside the limits.
+    weight : ndarray of float64, shape (n_entries,)
+        What each adds to the figure: a box counts with the mean square of what is inside.
+    """
     table = model.table
-    if region.is_free or region.by or len(table.columns) > 1:
-        return 0
-    upto = np.concatenate([[0], np.cumsum(region.allowed[0])])
-    first, last = table.first[:, 0], table.last[:, 0]
-    held = upto[np.maximum(last + 1, first)] - upto[first]
-    return int(((held > 0) & (held <= last - first) & ~table.measured).sum())
+    if region.is_free or region.by or len(table.columns) > 1 or model.tree is None:
+        return 0.0
+    mask = region.allowed[0]
+    square = np.zeros(len(mask))
+    square[table.rows[row, 0]] = weight**2
+    first, last = table.first[:, 0], np.maximum(table.last[:, 0] + 1, table.first[:, 0])
+    upto = np.concatenate([[0], np.cumsum(mask)])
+    added = np.concatenate([[0.0], np.cumsum(square * mask)])
+    held = upto[last] - upto[first]
+    is_cut = (held > 0) & (held < last - first) & ~table.measured
+    mean = (added[last] - added[first])[is_cut] / held[is_cut]
+    return np.array([EDGE * float(mean.sum())])
 
 
 def _from_outside(release: Release, model: NoiseModel, region: Region) -> FloatArray:
@@ -121,47 +140,19 @@ def knows(model: NoiseModel, region: Region) -> BoolArray:
     return known
 
 
-def most_hidden(model: NoiseModel, region: Region, shown: FloatArray) -> FloatArray:
+def high_of_hidden(model: NoiseModel, region: Region, shown: FloatArray) -> FloatArray:
     """Upper end of the interval of groups that no released bucket lies in.
 
-    Of a single combination: from how densely its box was filled, never more than suppression hides. Of several
-    combinations: from the rows that the fill put there.
+    Of single combinations: one bound for all of the table, or what suppression hides where the limits name none of
+    the released values. Of several combinations: from the rows that the fill put there.
     """
+    if any(not mask.any() for mask in region.allowed):
+        return np.full(region.n_groups, float(model.suppressed))
     wide = shown + 1.0
     wide = np.ceil(wide + Z * np.sqrt(BLIND * wide))
     if model.tree is None or not is_single(region):
         return wide
-    places = np.zeros((region.n_groups, len(region.allowed)), dtype=np.int64)
-    for j, mask in enumerate(region.allowed):
-        places[:, j] = np.flatnonzero(mask)[:1] if j not in region.by else 0
-    places[:, list(region.by)] = region.places()
-    table, tree = model.table, model.tree
-    bucket = deepest_buckets(table, tree.depth, tree.ordinals, places)
-    volume = np.ones(len(table.size))
-    for j, column in enumerate(table.letters):
-        letters = table.last[:, j] - table.first[:, j] + 1
-        step = max(int(np.gcd.reduce(column.code)), 1)  # what was drawn keeps to the column's grid
-        volume *= np.maximum((table.span[:, j] + 1) // step if column.is_number else letters, 1)
-    density = np.append(table.size / np.maximum(volume * tree.is_open, 1.0), 0.0)[bucket]
-    density = np.maximum(density, _by_values(model, places, bucket))
-    dense: FloatArray = np.ceil(density + Z * np.sqrt(BLIND * density))
-    return np.clip(dense, 1.0, float(model.most_hidden))
-
-
-def _by_values(model: NoiseModel, places: Int64Array, bucket: Int64Array) -> FloatArray:
-    """Rows to expect of combinations if a box was filled as frequent as each column's values are by themselves."""
-    table, tree = model.table, model.tree
-    if (
-        tree is None or len(table.columns) == 1
-    ):  # a single column's own values are what was filled in
-        return np.zeros(len(places))
-    share = np.ones(len(places))
-    for j, column in enumerate(table.letters):
-        upto = np.concatenate([[0.0], np.cumsum(np.maximum(column.n, 0))])
-        held = upto[table.last[bucket, j] + 1] - upto[table.first[bucket, j]]
-        share *= np.divide(column.n[places[:, j]], held, out=np.zeros(len(places)), where=held > 0)
-    dense: FloatArray = np.where(bucket >= 0, share * (table.size / tree.is_open)[bucket], 0.0)
-    return dense
+    return np.full(region.n_groups, float(model.most_hidden))
 
 
 def is_single(region: Region) -> bool:

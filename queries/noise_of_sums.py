@@ -15,23 +15,31 @@ from engine.schema import FloatArray, Int64Array
 from queries.buckets import TableBuckets, sum_by
 from queries.noise_tree import NOISE_LAYERS, ROUNDING, NoiseTree, variance_of_sums
 
+# The constants below were fitted by hand on releases of NIST's excerpt and the simulated census under 4 to 16 keys
+# (seed 2021), and checked on other keys, other questions, another census and a third set of data, the survey SD2011:
+# ./scripts/intervals.py and intervals_measures.py with --seed repeat the check.
+
 BLIND = 1.5
-"""Variance of blind placement over that of rows drawn at random: the truth comes in clumps, and was drawn too."""
+"""Variance of blind placement over that of rows drawn at random: 2 if the truth and the fill were both drawn so and
+nothing else were known; what narrower tables say of the same values takes part of it away."""
 
 CLUMPED = 0.08
-"""The same for each row of a box, beside that: where the truth is heaped, or falls off, a whole box is off one way."""
+"""The same for each row of a box, beside that: where the truth is heaped, or falls off, a whole box is off one way,
+and the square of what it is off by grows with the square of its rows. 1/12 were an edge anywhere in the box."""
 
 ALIKE = 1.2
 """Variance of a sum of several buckets over that of independent noise: a bucket and its half may hold the same people,
-who draw the same. Found over 60 keys on two sets of data; ./scripts/intervals.py shows whether it still holds."""
+who draw the same."""
 
 
 RAKED = 1.5
-"""Variance that a wider table adds for each row which it moves to meet the number of a value in a narrower one."""
+"""Variance that a wider table adds for each row which it moves to meet the number of a value in a narrower one. 1 if
+rows moved one by one; 1.0 held 91 % of the ranges of PINCP x SEX, and independent columns of the census needed less."""
 
 FEW, SPARSE = 8, 0.5
 """Cells of at most so many rows, next to which others were not released, keep this part of their own noise in sums over
-values: what they are off by is made up for anywhere in the table, not in cells of like value."""
+values: what they are off by is made up for anywhere in the table, not in cells of like value. Above 8 the noise of
+two layers (sd 1.4) seldom decides whether a cell passes the threshold (5, sd 1)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -325,11 +325,8 @@ def variance_of_sums(
         total = level.own_sum[nodes] if i else np.zeros(size)
         added = square - 2 * mean * off + mean**2 * total
         # What is hidden counts with a weight like its neighbours': no matter where they all count alike.
-        second, inside = (sum_by(inverse, part * w, size) for w in (weights**2, np.ones(len(part))))
-        unlike = np.clip(second - mean**2, 0.0, mean**2)
-        # Where they weigh by their values, it may lie anywhere among them.
-        among = second - np.divide(mean**2, inside, out=second.copy(), where=inside > 0)
-        added += level.hidden[nodes] * np.maximum(unlike, among)
+        second = sum_by(inverse, part * weights**2, size)
+        added += level.hidden[nodes] * np.clip(second - mean**2, 0.0, mean**2)
         variance += sum_by(sums, np.maximum(added, 0.0), n_sums)
         weights = mean
     return variance + sum_by(sums, weights**2, n_sums) * tree.total_variance

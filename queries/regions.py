@@ -7,7 +7,7 @@ Invariant: groups are numbered in the order of the released values, the last col
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, Int64Array
 from queries.buckets import Letters, TableBuckets
+from queries.refusals import near_names
 
 MOST_GROUPS = 200_000
 """Most groups of one tabulation."""
@@ -133,16 +134,15 @@ def within(column: Letters, limit: Any) -> BoolArray:
     Raises
     ------
     QueryRefused
-        An interval that is not two ends, or ends that the column's values cannot be compared with.
+        A value that is not among the released ones, an interval that is not two ends, or ends that the column's
+        values cannot be compared with.
     """
     if isinstance(limit, str | bytes) or not hasattr(limit, "__iter__"):
         raise QueryRefused(
             f"limit of {column.name}: {limit!r} is one value; give a list of values, or (low, high)"
         )
     if not isinstance(limit, tuple):
-        values = limit if isinstance(limit, list | set | frozenset) else list(limit)
-        wanted = set(values)
-        return np.array([value in wanted for value in column.values], dtype=bool)
+        return _listed(column, list(limit))
     if len(limit) != 2:
         raise QueryRefused(
             f"limit of {column.name}: an interval is (low, high), not {len(limit)} values; "
@@ -168,3 +168,19 @@ def within(column: Letters, limit: Any) -> BoolArray:
             f"limit of {column.name}: {low!r} to {high!r} cannot be compared with its values "
             f"({column.sql_type})"
         ) from None
+
+
+def _listed(column: Letters, values: list[Any]) -> BoolArray:
+    """Which letters are in a list; what is no released value is refused, as it is a mistake or nobody."""
+    place = {value: i for i, value in enumerate(column.values)}
+    mask = np.zeros(len(column.values), dtype=bool)
+    for value in values:
+        at = place.get(value) if isinstance(value, Hashable) else None
+        if at is None:
+            near = ", ".join(near_names(str(value), [str(v) for v in column.values]))
+            raise QueryRefused(
+                f"limit of {column.name}: {value!r} is not among its released values ({column.sql_type}); "
+                f"near: {near or 'none'}"
+            )
+        mask[at] = True
+    return mask

@@ -21,7 +21,7 @@ from queries.noise_model import noise_model
 from queries.result import Form, Result, Statement
 from queries.session import Release
 from queries.statement_rows import Evaluated, evaluated
-from queries.statement_tree import Aggregate, Asked, Unknown, asked
+from queries.statement_tree import Asked, Unknown, asked
 from queries.terms import figures_of_term
 from queries.universes import ruled_out
 
@@ -68,8 +68,9 @@ class _Kept(Statement):
 def annotated(release: Release, text: str) -> Result:
     """Answer a statement, with `<name>_low`, `<name>_high` and `<name>_status` after each figure that is understood.
 
-    Understood are count, sum, avg, median, quantile_cont, with FILTER, arithmetic over them, and shares such as
-    100 * count(*) / sum(count(*)) OVER (), in a SELECT ... FROM the logical table [WHERE] [GROUP BY].
+    Understood are count, count_if, sum, avg, median, quantile_cont, quantile_disc, with FILTER, arithmetic over them,
+    and shares such as 100 * count(*) / sum(count(*)) OVER (), in a SELECT ... FROM the logical table [WHERE]
+    [GROUP BY]; a name given to a column of the same SELECT stands for it.
 
     Parameters
     ----------
@@ -86,12 +87,14 @@ def annotated(release: Release, text: str) -> Result:
         return _warned(plain, "this answer: it does not read the logical table.")
     try:
         with release.cursor() as con:
-            question = asked(con, text, release.logical_name)
+            question = asked(con, text, release.logical_name, tuple(release.columns))
             model = noise_model(release, plain.table)
             rows = evaluated(con, release, model.table, question)
         found: dict[int, Figures] = {}
         reasons = []
         for at, term in question.figures:
+            if term == "":  # a constant is what it is
+                continue
             if isinstance(term, str):
                 reasons.append(f"{plain.columns[at]}: {term}.")
             else:
@@ -122,9 +125,7 @@ def _widened(
     reasons: Sequence[str],
 ) -> Result:
     """The plain answer with three columns more a figure."""
-    counted = {
-        at for at, term in question.figures if isinstance(term, Aggregate) and term.kind == "count"
-    }
+    counted = {at for at, got in found.items() if got.is_count}
     key_places = [at for at, _ in question.keys]
     number = {key: i for i, key in enumerate(rows.keys)}
     place = [number.get(tuple(row[at] for at in key_places), -1) for row in plain.rows]

@@ -19,17 +19,8 @@ from engine.store_catalog import physical_name, table_name, unused_name
 from queries.buckets import TableBuckets
 from queries.regions import Region, region_within
 from queries.session import Release
-from queries.statement_tree import (
-    Aggregate,
-    Arithmetic,
-    Asked,
-    Node,
-    Rounded,
-    Term,
-    bare,
-    columns_in,
-    select_of,
-)
+from queries.statement_nodes import Node, bare, columns_in
+from queries.statement_tree import Aggregate, Arithmetic, Asked, Rounded, Term, select_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,13 +104,8 @@ def evaluated(
     }
     if is_plain:
         region = _plain_region(table, question, holds)
-        places = region.places()
-        lists = [
-            [table.letters[j].values[i] for i in places[:, at].tolist()]
-            for at, j in enumerate(region.by)
-        ]
-        spelled_keys = tuple(zip(*lists, strict=True)) if lists else ((),)
-        return Evaluated(region=region, keys=spelled_keys, key_nodes=nodes_of_keys, values=values)
+        keys_of_region = _keys_of(table, region)
+        return Evaluated(region=region, keys=keys_of_region, key_nodes=nodes_of_keys, values=values)
     named = con.execute(
         f"{asked} SELECT DISTINCT {keys}, {rank} AS g FROM q ORDER BY g" if keys else "SELECT 1"
     ).fetchall()
@@ -128,6 +114,16 @@ def evaluated(
     inside = np.logical_and.reduce(holds) if holds else np.ones(len(group), dtype=bool)
     region = free_region(table, np.where(inside, group, -1), len(keys_found))
     return Evaluated(region=region, keys=keys_found, key_nodes=nodes_of_keys, values=values)
+
+
+def _keys_of(table: TableBuckets, region: Region) -> tuple[tuple[Any, ...], ...]:
+    """Keys of groups of released values."""
+    places = region.places()
+    lists = [
+        [table.letters[j].values[i] for i in places[:, at].tolist()]
+        for at, j in enumerate(region.by)
+    ]
+    return tuple(zip(*lists, strict=True)) if lists else ((),)
 
 
 def free_region(table: TableBuckets, group: Int64Array, n_groups: int) -> Region:

@@ -7,18 +7,40 @@ what is listed here is understood; all else is left to the plain answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import duckdb
 
-Node = dict[str, Any]
-"""A node of DuckDB's parse tree."""
-AGGREGATES = ("count_star", "count", "sum", "avg", "mean", "median", "quantile_cont")
+from queries.statement_nodes import (
+    Node,
+    bare,
+    followed,
+    nodes_in,
+    number_of,
+    parts,
+    replaced,
+)
+
+AGGREGATES = (
+    *("count_star", "count", "count_if", "countif", "sum", "avg", "mean", "median"),
+    *("quantile_cont", "quantile_disc"),
+)
 _OPERATORS = ("+", "-", "*", "/")
 _UNSTABLE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "setseed", "nextval")
-_PLACES = ("query_location", "query_location_length", "alias")
+
+
+_SAID = {
+    "COLUMN_REF": "a column by itself",
+    "CASE": "CASE",
+    "COMPARISON": "a comparison",
+    "CONJUNCTION": "AND or OR",
+    "CAST": "a change of type",
+    "SUBQUERY": "a subquery",
+    "STAR": "*",
+}
+"""What an expression is called that has no name of its own, by DuckDB's class."""
 
 
 class Unknown(Exception):
@@ -104,8 +126,17 @@ class Asked:
     where: tuple[Node, ...]
 
 
-def asked(con: duckdb.DuckDBPyConnection, text: str, logical_name: str) -> Asked:
+def asked(
+    con: duckdb.DuckDBPyConnection, text: str, logical_name: str, columns: Collection[str]
+) -> Asked:
     """Read a statement.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+    text, logical_name : str
+    columns : collection of str
+        Of the logical table.
 
     Raises
     ------
@@ -128,59 +159,22 @@ def asked(con: duckdb.DuckDBPyConnection, text: str, logical_name: str) -> Asked
         raise Unknown(f"it reads something else than {logical_name} alone, or a subquery")
     if node.get("sample") or source.get("sample") or node.get("qualify"):
         raise Unknown("it samples rows or has a QUALIFY")
-    items = node["select_list"]
+    items, named = followed(node["select_list"], {name.casefold() for name in columns})
     groups = _groups(node, items)
-    spelled = [_bare(group) for group in groups]
-    at = {json.dumps(_bare(item), sort_keys=True): i for i, item in enumerate(items)}
+    spelled = [bare(group) for group in groups]
+    at = {json.dumps(bare(item), sort_keys=True): i for i, item in enumerate(items)}
     places = [at.get(json.dumps(group, sort_keys=True), -1) for group in spelled]
     if -1 in places:
         raise Unknown("it groups by something that it does not select")
     rest = [i for i in range(len(items)) if i not in places]
     figures = tuple((i, _figure(items[i], spelled)) for i in rest)
-    where = tuple(_conjuncts(node["where_clause"])) if "where_clause" in node else ()
+    limits = replaced(node.get("where_clause"), named)
+    where = tuple(_conjuncts(limits)) if limits else ()
     for part in (*groups, *where):
         _row_level(part)
     return Asked(
         source=source, keys=tuple(zip(places, groups, strict=True)), figures=figures, where=where
     )
-
-
-def parts(node: Node) -> list[Node]:
-    """Arguments of a function, in either spelling of DuckDB's parse."""
-    if "arguments" in node:
-        return [a["expression"] for a in node["arguments"]]
-    found: list[Node] = node.get("children", [])
-    return found
-
-
-def columns_in(node: Any) -> Iterator[str]:
-    """Names of the columns that an expression names."""
-    for inner in _nodes(node):
-        if inner.get("class") == "COLUMN_REF":
-            yield inner["column_names"][-1]
-
-
-def _nodes(node: Any) -> Iterator[Node]:
-    """All nodes of an expression."""
-    if isinstance(node, dict):
-        if "class" in node:
-            yield node
-        for value in node.values():
-            yield from _nodes(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _nodes(value)
-
-
-def _bare(node: Any) -> Any:
-    """An expression without its place in the text and its name; columns as SQL compares them."""
-    if isinstance(node, dict):
-        out = {k: _bare(v) for k, v in node.items() if k not in _PLACES}
-        if node.get("class") == "COLUMN_REF":
-            out["column_names"] = [node["column_names"][-1].casefold()]
-            out.pop("qualified_name", None)
-        return out
-    return [_bare(v) for v in node] if isinstance(node, list) else node
 
 
 def _groups(node: Node, items: Sequence[Node]) -> list[Node]:
@@ -198,7 +192,7 @@ def _groups(node: Node, items: Sequence[Node]) -> list[Node]:
     named = {item["alias"].casefold(): item for item in items if item.get("alias")}
     out = []
     for group in found:
-        number = _number(group)
+        number = number_of(group)
         if number is not None and 1 <= int(number) <= len(items):
             group = items[int(number) - 1]
         elif group.get("class") == "COLUMN_REF" and len(group["column_names"]) == 1:
@@ -212,7 +206,7 @@ def _aggregates(node: Node) -> bool:
     """Whether an aggregate or window is in an expression."""
     return any(
         n.get("class") == "WINDOW" or n.get("function_name", "").lower() in AGGREGATES
-        for n in _nodes(node)
+        for n in nodes_in(node)
     )
 
 
@@ -227,7 +221,7 @@ def _conjuncts(node: Node) -> Iterator[Node]:
 
 def _row_level(node: Node) -> None:
     """Refuse what cannot be told from one row."""
-    for inner in _nodes(node):
+    for inner in nodes_in(node):
         if inner.get("class") in ("SUBQUERY", "WINDOW"):
             raise Unknown("it has a subquery or window inside a condition or expression")
         if inner.get("function_name", "").lower() in (*AGGREGATES, *_UNSTABLE):
@@ -235,7 +229,9 @@ def _row_level(node: Node) -> None:
 
 
 def _figure(node: Node, groups: Sequence[Node]) -> Term | str:
-    """What a column of the result means, or why that is not known."""
+    """What a column of the result means, or why that is not known; empty for a constant, which needs no interval."""
+    if node.get("class") == "CONSTANT" or number_of(node) is not None:
+        return ""
     try:
         return _term(node, groups)
     except Unknown as why:
@@ -243,7 +239,7 @@ def _figure(node: Node, groups: Sequence[Node]) -> Term | str:
 
 
 def _term(node: Node, groups: Sequence[Node]) -> Term:
-    number = _number(node)
+    number = number_of(node)
     if number is not None:
         return number
     name = node.get("function_name", "").lower()
@@ -256,24 +252,29 @@ def _term(node: Node, groups: Sequence[Node]) -> Term:
         left, right = (_term(part, groups) for part in inner)
         return Arithmetic(operator=name, left=left, right=right)
     if name == "round" and 1 <= len(inner) <= 2:
-        digits = _number(inner[1]) if len(inner) == 2 else 0.0
+        digits = number_of(inner[1]) if len(inner) == 2 else 0.0
         if digits is not None:
             return Rounded(term=_term(inner[0], groups), digits=int(digits))
     if node.get("class") == "CAST" and "child" in node:
         return _term(node["child"], groups)
-    raise Unknown(f"{name or node.get('type', 'it')} is not among what intervals are known for")
+    said = name or _SAID.get(node.get("class", ""), "this expression")
+    raise Unknown(f"{said} is not among what intervals are known for")
 
 
 def _aggregate(node: Node, name: str, inner: list[Node]) -> Aggregate:
     if node.get("distinct"):
         raise Unknown("distinct values are not counted with an interval")
-    if name == "quantile_cont":
-        at = _number(inner[1]) if len(inner) == 2 else None
+    if name.startswith("quantile"):
+        at = number_of(inner[1]) if len(inner) == 2 else None
         if at is None or not 0 <= at <= 1:
-            raise Unknown("quantile_cont with one number from 0 to 1 is understood")
+            raise Unknown(f"{name} with one number from 0 to 1 is understood")
         return Aggregate(kind="median", of=_plain(inner[0]), keep=_kept(node), quantile=at)
     of = _plain(inner[0]) if inner else None
-    kind = {"count_star": "count", "mean": "avg"}.get(name, name)
+    if not inner and name not in ("count_star", "count"):
+        raise Unknown(f"{name} of nothing is not understood")
+    kind = {"count_star": "count", "mean": "avg", "count_if": "sum", "countif": "sum"}.get(
+        name, name
+    )
     return Aggregate(kind=kind, of=of, keep=_kept(node))
 
 
@@ -295,32 +296,9 @@ def _window(node: Node, groups: Sequence[Node]) -> Aggregate:
     within = tuple(node.get("partitions", []))
     if not isinstance(term, Aggregate) or term.kind not in ("count", "sum"):
         raise Unknown("only totals of counts and sums are understood")
-    if any(_bare(part) not in list(groups) for part in within):
+    if any(bare(part) not in list(groups) for part in within):
         raise Unknown("its window is partitioned by something that it does not group by")
     return Aggregate(kind=term.kind, of=term.of, keep=term.keep, within=within)
-
-
-def _number(node: Node) -> float | None:
-    """The value of a numeric constant, in either spelling of DuckDB's parse."""
-    sign = 1.0
-    if node.get("function_name") == "-" and len(parts(node)) == 1:
-        node, sign = parts(node)[0], -1.0
-    if node.get("class") != "CONSTANT":
-        return None
-    literal = node.get("literal") or {}
-    if literal.get("kind") in ("INTEGER", "NUMERIC", "FLOAT", "DECIMAL"):
-        return sign * float(literal["text"])
-    value = node.get("value") or {}
-    if isinstance(value.get("value"), int | float) and not isinstance(value["value"], bool):
-        scale = (value.get("type", {}).get("type_info") or {}).get("scale", 0)
-        return float(sign * value["value"] / 10**scale)
-    return None
-
-
-def bare(node: Node) -> Node:
-    """Return an expression without its place in the text and its name, to compare it with another."""
-    out: Node = _bare(node)
-    return out
 
 
 def select_of(asked: Asked, expressions: Sequence[tuple[str, Node]]) -> str:

@@ -1,4 +1,4 @@
-"""What lies beyond the outermost released values of a column of numbers: a few people at most, and nobody can tell.
+"""What lies beyond the outermost released values of a column of numbers: a few people at most; where, is not told.
 
 Takes the values of a table's rows and their groups; gives by how much each group's sum may be higher, or lower, than
 what the release can show. The largest incomes of all stand in no released bucket; their rows are there, at values
@@ -17,7 +17,9 @@ OUTERMOST = 20
 
 FURTHER, NEXT = 10.0, 1.5
 """How far beyond the outermost value: at most so much as that one lies beyond the mean of the outermost rows, and not
-beyond the middle of the next range, which starts at the next power of two; nor across 0."""
+beyond the middle of the next range, which starts at the next power of two (ranges are snapped to these); nor across 0.
+Incomes fall off by a power of about 2, so that the mean beyond the top is about twice the top; 10 times the distance
+covers that on the sets of data named in `queries.noise_of_sums`."""
 
 
 def beyond(

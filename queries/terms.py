@@ -1,8 +1,9 @@
 """Aggregates and arithmetic over them as figures with noise.
 
 Takes a term of a statement with its rows evaluated; gives `Figures`. Counts, sums, means and quantiles by themselves
-are those of `queries.figures`; arithmetic over them is followed to first order: each part's rows weigh by how the
-whole changes with that part.
+are those of `queries.figures`, and so is arithmetic that is one of them times and plus constants; other arithmetic is
+followed to first order: each part's rows weigh by how the whole changes with that part. A sum of ones and noughts is
+a count, however it is spelled.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import numpy as np
 from engine.schema import FloatArray, Int64Array
 from queries.buckets import sum_by
 from queries.figures import Figures, counts, quantiles, sd_with_total, sums
-from queries.locked import Z
+from queries.linear import linear
+from queries.locked import Z, edge_variance
 from queries.noise_model import NoiseModel
 from queries.noise_of_sums import sparse_variance
-from queries.regions import Region
+from queries.regions import Region, regrouped
 from queries.session import Release
+from queries.statement_nodes import Node, bare, columns_in
 from queries.statement_rows import Evaluated, free_region
-from queries.statement_tree import Aggregate, Arithmetic, Rounded, Term, Unknown, bare
+from queries.statement_tree import Aggregate, Arithmetic, Rounded, Term, Unknown
 from queries.tails import beyond, stretched
 
 
@@ -73,9 +76,10 @@ def figures_of_term(release: Release, model: NoiseModel, rows: Evaluated, term: 
             low=_rounded(found.low, term.digits, np.floor),
             high=_rounded(found.high, term.digits, np.ceil),
         )
-    if isinstance(term, Aggregate) and term.within is None:
-        return _alone(release, model, rows, term)
-    part = _part(model, rows, term)
+    single = linear(term)
+    if single is not None:
+        return _scaled(_alone(release, model, rows, single.term), single.factor, single.constant)
+    part = _part(release, model, rows, term)
     sd = np.sqrt(_sd(model, rows.region, part) ** 2 + part.extra) * part.stretch
     counted = counts(release, model, rows.region)
     known = counted.known & np.isfinite(part.value)
@@ -91,32 +95,74 @@ def _rounded(ends: FloatArray, digits: int, which: np.ufunc) -> FloatArray:
     return out
 
 
+def _scaled(found: Figures, factor: float, constant: float) -> Figures:
+    """Figures times a factor and plus a constant; counts stay counts where both are whole."""
+    ends = factor * found.low + constant, factor * found.high + constant
+    return replace(
+        found,
+        value=factor * found.value + constant,
+        low=np.minimum(*ends),
+        high=np.maximum(*ends),
+        sd=abs(factor) * found.sd,
+        is_count=found.is_count and (factor, constant) == (1.0, 0.0),
+    )
+
+
 def _alone(release: Release, model: NoiseModel, rows: Evaluated, term: Aggregate) -> Figures:
     """An aggregate by itself."""
+    numbers = rows.of(term.of) if term.of is not None else np.ones(len(rows.region.group))
     region = _filtered(model, rows, term)
-    if term.kind == "count":
-        return counts(release, model, region)
     counted = counts(release, model, region)
-    numbers = rows.of(term.of) if term.of is not None else np.ones(len(region.group))
+    if term.kind == "count":
+        return counted
+    if term.kind in ("sum", "avg") and _is_of_ones(numbers[region.group >= 0]):
+        if term.kind == "sum":
+            return counts(release, model, _filtered(model, rows, term, of_ones=True))
+        parts = replace(term, kind="sum"), replace(term, kind="count")
+        share = Arithmetic(operator="/", left=parts[0], right=parts[1])
+        return figures_of_term(release, model, rows, share)
     if term.kind in ("sum", "avg"):
         return sums(model, region, counted, numbers, is_mean=term.kind == "avg")
     return quantiles(model, region, counted, numbers, term.quantile)
 
 
-def _filtered(model: NoiseModel, rows: Evaluated, term: Aggregate) -> Region:
-    """The groups without the rows that the aggregate leaves out."""
-    region = rows.region
+def _is_of_ones(numbers: FloatArray) -> bool:
+    """Whether numbers are ones, noughts and blanks, so that their sum is a count."""
+    held = numbers[np.isfinite(numbers)]
+    return bool(len(held)) and bool(((held == 0) | (held == 1)).all())
+
+
+def _filtered(
+    model: NoiseModel, rows: Evaluated, term: Aggregate, *, of_ones: bool = False
+) -> Region:
+    """The groups without the rows that the aggregate leaves out; `of_ones`: and without those that it adds 0 for.
+
+    What is kept by the values of one column is a limit of that column, as in WHERE, so that both say the same.
+    """
+    region, table = rows.region, model.table
     kept = np.ones(len(region.group), dtype=bool)
+    by: list[Node] = []
     if term.keep is not None:
         kept &= rows.of(term.keep) > 0
-    if term.kind == "count" and term.of is not None:
-        kept &= np.isfinite(rows.of(term.of))
-    if kept.all():
+        by.append(term.keep)
+    if term.of is not None and (of_ones or term.kind == "count"):
+        numbers = rows.of(term.of)
+        kept &= numbers > 0 if of_ones else np.isfinite(numbers)
+        by.append(term.of)
+    if kept[region.group >= 0].all():
         return region
-    return free_region(model.table, np.where(kept, region.group, -1), region.n_groups)
+    columns = {name.casefold() for node in by for name in columns_in(node)}
+    j = [i for i, name in enumerate(table.columns) if name.casefold() in columns]
+    if region.is_free or len(j) != 1 or j[0] in region.by:
+        return free_region(table, np.where(kept, region.group, -1), region.n_groups)
+    mask = np.zeros(len(table.letters[j[0]].values), dtype=bool)
+    mask[table.rows[kept, j[0]]] = True
+    allowed = list(region.allowed)
+    allowed[j[0]] = allowed[j[0]] & mask
+    return regrouped(table, region, tuple(allowed))
 
 
-def _part(model: NoiseModel, rows: Evaluated, term: Term) -> _Part:
+def _part(release: Release, model: NoiseModel, rows: Evaluated, term: Term) -> _Part:
     """Follow a term to first order."""
     region = rows.region
     nothing = np.zeros(len(region.group))
@@ -124,10 +170,10 @@ def _part(model: NoiseModel, rows: Evaluated, term: Term) -> _Part:
     if isinstance(term, float | int):
         return _Part(value=none + float(term), own=nothing, total=none)
     if isinstance(term, Rounded):
-        return _part(model, rows, term.term)
+        return _part(release, model, rows, term.term)
     if isinstance(term, Aggregate):
-        return _linear(model, rows, term)
-    left, right = _part(model, rows, term.left), _part(model, rows, term.right)
+        return _linear(release, model, rows, term)
+    left, right = _part(release, model, rows, term.left), _part(release, model, rows, term.right)
     joined = _joined(region, term, left, right)
     if term.operator != "/" or right.base is not None:
         return joined  # a window's total is large
@@ -136,56 +182,78 @@ def _part(model: NoiseModel, rows: Evaluated, term: Term) -> _Part:
     )
 
 
-def _linear(model: NoiseModel, rows: Evaluated, term: Aggregate) -> _Part:
+def _linear(release: Release, model: NoiseModel, rows: Evaluated, term: Aggregate) -> _Part:
     """A count, sum or mean, or the total of one over a window."""
-    region = _filtered(model, rows, term)
-    inside = region.group >= 0
-    weight = inside.astype(np.float64)
-    if term.kind in ("sum", "avg") and term.of is not None:
-        numbers = rows.of(term.of)
-        inside &= np.isfinite(numbers)
-        weight = np.where(inside, numbers, 0.0)
-    elif term.kind not in ("count",):
+    if term.kind not in ("count", "sum", "avg"):
         raise Unknown("arithmetic over quantiles is not followed")
-    group, n = region.group[inside], model.table.n[inside].astype(np.float64)
-    value = sum_by(group, n * weight[inside], region.n_groups)
-    none = np.zeros(region.n_groups)
-    more, less, stretch = none, none, none + 1.0
-    if term.kind != "count":
-        numbers = np.where(inside, weight, np.nan)
-        n_all = model.table.n.astype(np.float64)
-        more, less = beyond(region.n_groups, region.group, numbers, n_all, model.beyond)
-    if term.kind == "avg":
-        rows_in = np.maximum(sum_by(group, n, region.n_groups), 1.0)
-        value = value / rows_in
-        at = np.maximum(region.group, 0)
-        weight = np.where(inside, (weight - value[at]) / rows_in[at], 0.0)
-        row = np.flatnonzero(inside)
-        off = model.sd(region.n_groups, group, row, np.ones(len(row)))
-        more, less, stretch = more / rows_in, less / rows_in, stretched(off, rows_in, Z)
+    numbers = rows.of(term.of) if term.of is not None else np.ones(len(rows.region.group))
+    of_ones = term.kind == "sum" and _is_of_ones(numbers[rows.region.group >= 0])
+    region = _filtered(model, rows, term, of_ones=of_ones)
+    inside = region.group >= 0
+    if term.kind == "count" or of_ones:
+        part = _counted(release, model, region)
+    else:
+        inside &= np.isfinite(numbers)
+        part = _valued(release, model, region, np.where(inside, numbers, np.nan), term.kind)
     if term.within is None:
-        extra = none
-        if term.kind != "count" and model.tree is not None:
-            row = np.flatnonzero(inside)
-            given = region.n_groups, region.group[row], row, weight[row]
-            extra = sparse_variance(model.table, *given)
-        return _Part(
-            value=value,
-            own=weight,
-            total=none,
-            more=more,
-            less=less,
-            extra=extra,
-            stretch=stretch,
-        )
+        return part
     total_of = _totals(rows, term)
-    totals = sum_by(total_of, value, region.n_groups)
+    totals = sum_by(total_of, np.nan_to_num(part.value), region.n_groups)
     return _Part(
         value=totals[total_of],
-        own=np.zeros(len(weight)),
-        total=none + 1.0,
-        base=weight,
+        own=np.zeros(len(inside)),
+        total=np.ones(region.n_groups),
+        base=np.where(inside, 1.0 if term.kind == "count" or of_ones else numbers, 0.0),
         total_of=total_of,
+    )
+
+
+def _counted(release: Release, model: NoiseModel, region: Region) -> _Part:
+    """Rows of each group; where no released bucket says anything they may be anywhere in the count's own interval."""
+    found = counts(release, model, region)
+    inside = region.group >= 0
+    says = inside & found.known[np.maximum(region.group, 0)]
+    return _Part(
+        value=found.value,
+        own=says.astype(np.float64),
+        total=np.zeros(region.n_groups),
+        more=np.where(found.known, 0.0, found.high - found.value),
+        less=np.where(found.known, 0.0, found.value - found.low),
+        extra=edge_variance(model, region, np.flatnonzero(says), np.ones(int(says.sum()))),
+    )
+
+
+def _valued(
+    release: Release, model: NoiseModel, region: Region, numbers: FloatArray, kind: str
+) -> _Part:
+    """The sum or mean of numbers over each group; NaN where no released bucket says anything, as for one by itself."""
+    row = np.flatnonzero(np.isfinite(numbers))
+    group, n = region.group[row], model.table.n[row].astype(np.float64)
+    given = region.n_groups, group, row
+    rows_in = sum_by(group, n, region.n_groups)
+    value = sum_by(group, n * numbers[row], region.n_groups)
+    n_all = model.table.n.astype(np.float64)
+    more, less = beyond(region.n_groups, region.group, numbers, n_all, model.beyond)
+    weight, stretch = numbers[row], np.ones(region.n_groups)
+    if kind == "avg":
+        safe = np.maximum(rows_in, 1.0)
+        value, more, less = value / safe, more / safe, less / safe
+        weight = (weight - value[group]) / safe[group]
+        stretch = stretched(model.sd(*given, np.ones(len(row))), safe, Z)
+    extra = edge_variance(model, region, row, weight)
+    if model.tree is not None:
+        extra = extra + sparse_variance(model.table, *given, weight)
+    own = np.zeros(len(numbers))
+    own[row] = weight
+    says = counts(release, model, region).known & (rows_in > 0)
+    return _Part(
+        value=np.where(says, value, np.nan),
+        own=own,
+        total=np.zeros(region.n_groups),
+        more=more,
+        less=less,
+        extra=extra,
+        stretch=stretch,
     )
 
 

@@ -50,8 +50,8 @@ def tabulate(
     columns : sequence of str
         To group by: all combinations of their released values; none: one group.
     where : mapping of str to list or (low, high), optional
-        Limits: a list of values, or a tuple of the smallest and largest value of a column that has an order (None:
-        open at that end).
+        Limits: a list of released values, or a tuple of the smallest and largest value of a column that has an order
+        (None: open at that end).
     measure : str
         "count", "sum", "mean", "share", "median", "quantile"; "ratio": rows of the group over the other rows of its
         total.
@@ -62,6 +62,11 @@ def tabulate(
         limits.
     quantile : float
         Which one, from 0 to 1.
+
+    Returns
+    -------
+    Tabulation
+        `.df()` gives a pandas DataFrame: the columns, value, low, high, status.
 
     Raises
     ------

@@ -2,7 +2,8 @@
 
 Gives Markdown: per stratum (columns of the table; single values or ranges; measured or filled) the share of intervals
 that hold the true count, and by how many integers a side they could be narrowed with 94 % still holding.
-Usage: python scripts/intervals.py [--keys N] [--data nist|census] [--folder F]    (default: both, 60 keys)
+Usage: python scripts/intervals.py [--keys N] [--data nist|census|sd2011] [--folder F] [--seed S]
+(default: all data, 60 keys; another seed asks other questions, of another census)
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from queries.uncertainty import tabulate
 
 ROOT = Path(__file__).resolve().parent.parent
 NIST = ROOT.parent / "shared" / "nist"
+SD2011 = ROOT.parent / "shared" / "synthpop" / "SD2011.csv"
 PEOPLE, SEED = 20_000, 2021
 WANTED = 0.94
 """Share of 95 % intervals that must hold the truth in every stratum."""
@@ -33,15 +35,19 @@ TABLES = {
     "nist": (
         ("AGEP",), ("PINCP",), ("INDP",), ("RAC1P",), ("AGEP", "SEX"), ("AGEP", "PUMA"), ("AGEP", "MSP"),
         ("INDP_CAT", "SEX"), ("PINCP_DECILE", "PUMA"), ("AGEP", "PUMA", "SEX"), ("AGEP", "MSP", "SEX"),
-        ("MSP", "PUMA", "RAC1P"),
+        ("MSP", "PUMA", "RAC1P"), ("PINCP", "SEX"), ("PINCP", "PUMA"),
     ),
     "census": (
         ("age",), ("income",), ("hours",), ("age", "sex"), ("age", "region"), ("activity", "education"),
         ("age", "district"), ("hours", "sex"), ("age", "region", "sex"), ("activity", "age", "sex"),
         ("age", "region", "tenure"),
     ),
+    "sd2011": (
+        ("age",), ("income",), ("height",), ("edu",), ("age", "sex"), ("income", "sex"), ("age", "edu"),
+        ("height", "sex"), ("depress", "region"), ("age", "edu", "sex"), ("age", "marital", "sex"),
+    ),
 }  # fmt: skip
-ORDERED = ("AGEP", "PINCP", "INDP", "PINCP_DECILE", "age", "income", "hours")
+ORDERED = ("AGEP", "PINCP", "INDP", "PINCP_DECILE", "age", "income", "hours", "height", "depress")
 
 
 @dataclass
@@ -66,7 +72,7 @@ def coverage(found: np.ndarray, narrower: int = 0) -> float:
 
 
 def cut(found: np.ndarray, narrower: int) -> np.ndarray:
-    """The same with narrower intervals; of what is not released nobody can tell whether it is 0 or 1, so 1 stays in."""
+    """The same with narrower intervals; of what is not released it is not told whether it is 0 or 1, so 1 stays in."""
     truth, value, low, high = found
     centre = np.where(np.isnan(value), np.minimum(1.0, high), value)
     return np.stack(
@@ -101,13 +107,33 @@ def _typed(column: pd.Series, *, text: bool) -> np.ndarray:
     return typed.where(~blank, None).to_numpy(dtype=object)
 
 
+def survey_data(columns: list[str] | None = None) -> pd.DataFrame:
+    """The survey, of the tables' columns or others: numbers as integers, None for blanks."""
+    frame = pd.read_csv(SD2011)
+    wanted = columns or sorted({c for table in TABLES["sd2011"] for c in table})
+    whole = {c: frame[c].astype("Int64") for c in wanted if c in ORDERED}
+    chosen = frame[wanted].assign(**whole)
+    return chosen.astype(object).where(chosen.notna(), None)
+
+
+def data_of(
+    name: str, folder: Path, columns: list[str] | None = None, *, seed: int = SEED
+) -> pd.DataFrame | None:
+    """One set of data; None where it is not beside the checkout."""
+    if name == "census":
+        return census_data(folder / "census", columns=columns, seed=seed)
+    if name == "nist":
+        return nist_data(columns) if NIST.exists() else None
+    return survey_data(columns) if SD2011.exists() else None
+
+
 def census_data(
-    folder: Path, people: int = PEOPLE, *, columns: list[str] | None = None
+    folder: Path, people: int = PEOPLE, *, columns: list[str] | None = None, seed: int = SEED
 ) -> pd.DataFrame:
     """The simulated census, of the tables' columns or others, None for blanks."""
     path = folder / "people.parquet"
     if not path.exists():
-        simulate_census(folder, people=people, seed=SEED)
+        simulate_census(folder, people=people, seed=seed)
     frame = pd.read_parquet(path)
     wanted = columns or sorted({c for table in TABLES["census"] for c in table})
     return frame[wanted].astype(object).where(frame[wanted].notna(), None)
@@ -118,13 +144,15 @@ Tables = tuple[tuple[str, ...], ...]
 
 def _spec(name: str, folder: Path, tables: Tables) -> Path:
     """The published spec with fewer tables and a key of its own, beside the data."""
-    text = (ROOT / "releases" / {"nist": "nist.toml", "census": "demo.toml"}[name]).read_text(
-        "utf-8"
-    )
+    published = {"nist": "nist.toml", "census": "demo.toml", "sd2011": "sd2011.toml"}[name]
+    text = (ROOT / "releases" / published).read_text("utf-8")
     kept = text.split("[[tables]]")[0].rstrip() + "\n"
     if name == "nist":
         kept = kept.replace("nist/data/national2019.csv", str(NIST / "national2019.csv"))
         kept = kept.replace("nist/nist.key", str(folder / "fresh.key"))
+    elif name == "sd2011":
+        kept = kept.replace("sd2011/data/SD2011.csv", str(SD2011))
+        kept = kept.replace("sd2011/sd2011.key", str(folder / "fresh.key"))
     else:
         kept = kept.replace("census/people.parquet", str(folder / "census" / "people.parquet"))
         kept = kept.replace("census.key", str(folder / "fresh.key"))
@@ -152,10 +180,10 @@ def releases(name: str, folder: Path, keys: int, tables: Tables | None = None) -
 
 
 def limits(
-    data: pd.DataFrame, tables: tuple[tuple[str, ...], ...]
+    data: pd.DataFrame, tables: tuple[tuple[str, ...], ...], seed: int = SEED
 ) -> list[tuple[tuple[str, ...], str, int, int]]:
     """Random ranges of the ordered columns of every table, of all widths."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(seed)
     out = []
     for table in tables:
         for column in [c for c in table if c in ORDERED]:
@@ -194,10 +222,11 @@ def collect(
     found: dict[tuple[int, str, str], Found],
     each: Iterator[Release],
     tables: Tables | None = None,
+    seed: int = SEED,
 ) -> None:
     """Ask every release the same questions and keep what it said beside the truth."""
     tables = tables or TABLES[name]
-    truth, asked = Truth(data), limits(data, tables)
+    truth, asked = Truth(data), limits(data, tables, seed)
     questions = [(table, table, {}) for table in tables]
     questions += [
         (table, tuple(c for c in table if c != column), {column: (low, high)})
@@ -233,12 +262,9 @@ def _shown(
     keys: tuple[tuple[Any, ...], ...],
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Which groups have synthetic rows, and which of them rows that were filled in."""
-    view = (
-        "tables."
-        + release.sql(f"SELECT physical FROM catalog.tables WHERE columns = {list(table)!r}").rows[
-            0
-        ][0]
-    )
+    listed = list(release.route(set(table)))
+    asked = f"SELECT physical FROM catalog.tables WHERE columns = {listed!r}"
+    view = f"tables.{release.sql(asked).rows[0][0]}"
     limit = (
         " AND ".join(f'"{c}" BETWEEN {low} AND {high}' for c, (low, high) in where.items())
         or "true"
@@ -283,23 +309,29 @@ def failures(found: dict[tuple[int, str, str], Found], *, slack: float = 0.0) ->
     return out
 
 
+def chosen_by(described: str | None) -> argparse.Namespace:
+    """Read the command line."""
+    reader = argparse.ArgumentParser(description=described)
+    reader.add_argument("--keys", type=int, default=60)
+    reader.add_argument("--data", choices=tuple(TABLES), default=None)
+    reader.add_argument("--folder", type=Path, default=None)
+    reader.add_argument("--seed", type=int, default=SEED)
+    return reader.parse_args()
+
+
 def main() -> None:
     """Run it."""
-    reader = argparse.ArgumentParser(description=__doc__)
-    reader.add_argument("--keys", type=int, default=60)
-    reader.add_argument("--data", choices=("nist", "census"), default=None)
-    reader.add_argument("--folder", type=Path, default=None)
-    chosen = reader.parse_args()
+    chosen = chosen_by(__doc__)
     with tempfile.TemporaryDirectory() as scratch:
         folder = (chosen.folder or Path(scratch)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        for name in [chosen.data] if chosen.data else ["nist", "census"]:
-            if name == "nist" and not NIST.exists():
-                print("(the NIST excerpt is not beside the checkout)")
+        for name in [chosen.data] if chosen.data else TABLES:
+            data = data_of(name, folder, seed=chosen.seed)
+            if data is None:
+                print(f"({name}: the data are not beside the checkout)")
                 continue
-            data = nist_data() if name == "nist" else census_data(folder / "census")
             found: dict[tuple[int, str, str], Found] = {}
-            collect(name, data, found, releases(name, folder, chosen.keys))
+            collect(name, data, found, releases(name, folder, chosen.keys), seed=chosen.seed)
             print(f"\n{name}, {chosen.keys} keys\n\n{markdown(found)}")
             print("\n".join(["", *failures(found)]))
 

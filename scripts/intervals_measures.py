@@ -3,12 +3,12 @@
 Gives Markdown: per measure and number of columns of the table that answers, the share of intervals that hold what the
 data says, by what factor they are wider than the shortest that hold in 94 % of cases, and how many figures have no
 interval. Figures of `tabulate` and of SQL are asked of the same releases.
-Usage: python scripts/intervals_measures.py [--keys N] [--data nist|census] [--folder F]    (default: both, 60 keys)
+Usage: python scripts/intervals_measures.py [--keys N] [--data nist|census|sd2011] [--folder F] [--seed S]
+(default: all data, 60 keys; another seed asks other questions, of another census)
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,8 +34,12 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("hours", "sex"), ("activity", "education"), ("age", "region", "sex"),
         ("income", "region", "sex"), ("activity", "age", "sex"),
     ),
+    "sd2011": (
+        ("income",), ("age",), ("height",), ("income", "sex"), ("income", "edu"), ("age", "edu"),
+        ("height", "sex"), ("depress", "region"), ("age", "edu", "sex"), ("edu", "income", "sex"),
+    ),
 }  # fmt: skip
-NUMBERS = ("AGEP", "PINCP", "age", "income", "hours")
+NUMBERS = ("AGEP", "PINCP", "age", "income", "hours", "height", "depress")
 RANGES = 3
 """Random ranges of each column of numbers, beside all of it."""
 OWN = ("sum", "mean", "median", "quantile")
@@ -152,9 +156,11 @@ def _filtered(number: str, by: tuple[str, ...], low: int, high: int) -> Iterator
         yield Question(kind=kind, text=_select(by, figure, {}), n_keys=len(by))
 
 
-def questions(data: pd.DataFrame, tables: intervals.Tables) -> list[Question]:
+def questions(
+    data: pd.DataFrame, tables: intervals.Tables, seed: int = intervals.SEED
+) -> list[Question]:
     """All questions, the same for every release."""
-    rng = np.random.default_rng(intervals.SEED)
+    rng = np.random.default_rng(seed)
     out: list[Question] = []
     for table in tables:
         numbers = [c for c in table if c in NUMBERS]
@@ -212,11 +218,14 @@ def _asked(release: Release, question: Question) -> tuple[int, list[tuple[Any, .
 
 
 def collect(
-    data: pd.DataFrame, tables: intervals.Tables, each: Iterator[Release]
+    data: pd.DataFrame,
+    tables: intervals.Tables,
+    each: Iterator[Release],
+    seed: int = intervals.SEED,
 ) -> dict[tuple[str, int], Held]:
     """Ask every release the same questions and keep what it said beside the truth."""
     truth, found = Truth(data), dict[tuple[str, int], Held]()
-    listed = questions(data, tables)
+    listed = questions(data, tables, seed)
     for release in each:
         for question in listed:
             right = truth.of(question)
@@ -264,26 +273,19 @@ def failures(found: dict[tuple[str, int], Held], *, slack: float = 0.0) -> list[
 
 def main() -> None:
     """Run it."""
-    reader = argparse.ArgumentParser(description=__doc__)
-    reader.add_argument("--keys", type=int, default=60)
-    reader.add_argument("--data", choices=("nist", "census"), default=None)
-    reader.add_argument("--folder", type=Path, default=None)
-    chosen = reader.parse_args()
+    chosen = intervals.chosen_by(__doc__)
     with tempfile.TemporaryDirectory() as scratch:
         folder = (chosen.folder or Path(scratch)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        for name in [chosen.data] if chosen.data else ["nist", "census"]:
-            if name == "nist" and not intervals.NIST.exists():
-                print("(the NIST excerpt is not beside the checkout)")
-                continue
+        for name in [chosen.data] if chosen.data else TABLES:
             tables = TABLES[name]
             columns = sorted({c for table in tables for c in table})
-            data = (
-                intervals.nist_data(columns)
-                if name == "nist"
-                else intervals.census_data(folder / "census", columns=columns)
-            )
-            found = collect(data, tables, intervals.releases(name, folder, chosen.keys, tables))
+            data = intervals.data_of(name, folder, columns, seed=chosen.seed)
+            if data is None:
+                print(f"({name}: the data are not beside the checkout)")
+                continue
+            each = intervals.releases(name, folder, chosen.keys, tables)
+            found = collect(data, tables, each, chosen.seed)
             print(f"\n{name}, {chosen.keys} keys\n\n{markdown(found)}")
             print("\n".join(["", *failures(found)]))
 

@@ -62,12 +62,8 @@ def twin_variance(tree, weights: dict[int, float]) -> float:
             mean[node] = sum(p * w for w, p, _ in parts)
             if d < last:
                 spread = sum(own * (w - mean[node]) ** 2 for w, _, own in parts)
-                second, inside = sum(p * w**2 for w, p, _ in parts), sum(p for _, p, _ in parts)
-                unlike = second - mean[node] ** 2
-                named = sum(p for w, p, _ in parts if w) or inside
-                among = second - mean[node] ** 2 / named
+                unlike = sum(p * w**2 for w, p, _ in parts) - mean[node] ** 2
                 total += spread
-                unlike = min(max(unlike, 0.0), mean[node] ** 2)
-                total += level.hidden[node] * max(unlike, among)
+                total += level.hidden[node] * min(max(unlike, 0.0), mean[node] ** 2)
         held = dict(enumerate(mean.tolist()))
     return total + held[0] ** 2 * tree.total_variance

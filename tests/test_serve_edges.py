@@ -110,7 +110,9 @@ def test_a_filter_may_leave_out_the_remainder_with_the_highest_number(release):
 
 @pytest.mark.parametrize("measure", ["count", "share", "ratio"])
 def test_limits_that_leave_no_value_leave_no_group(release, measure):
-    assert len(tabulate(release, ["data"], where={"data": (10**6, 10**6 + 5)}, measure=measure)) == 0
+    assert (
+        len(tabulate(release, ["data"], where={"data": (10**6, 10**6 + 5)}, measure=measure)) == 0
+    )
 
 
 @pytest.mark.parametrize(
