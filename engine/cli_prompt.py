@@ -10,6 +10,8 @@ import importlib
 from collections.abc import Callable
 from contextlib import suppress
 
+import duckdb
+
 from engine.console import notes, out
 from engine.errors import QueryRefused
 from queries.session import Release
@@ -51,9 +53,15 @@ def prompt(
         text = "\n".join(lines).strip()
         if text.lower() in _LEAVE:
             return
-        if text.startswith(".") or text.endswith(";") or not text:
+        if text.startswith(".") or _is_ended(text) or not text:
             lines = []
             _one(release, text, answer)
+
+
+def _is_ended(text: str) -> bool:
+    """Whether it ends with a semicolon that is no part of a text, a quoted name or a comment."""
+    tokens = duckdb.tokenize(text) if text.endswith(";") else []
+    return bool(tokens) and tokens[-1][1] == duckdb.token_type.operator
 
 
 def _one(release: Release, text: str, answer: Callable[[str], None]) -> None:

@@ -112,6 +112,8 @@ def test_a_prompt_answers_one_statement_after_another(folder, capsys):
         )
         assert answered == [[(2,)]]
         assert shown == [FIRST, NEXT, FIRST, FIRST, FIRST]
+        lines = ("SELECT 'ä;", "b', 3 AS \"c;", 'd" -- e;', ";")  # only the last one ends it
+        assert asked(release, *lines)[1] == [[("ä;\nb", 3)]]
         asked(release, ".tables", ".columns", ".notes", ".nonsense")
         out = capsys.readouterr().out
         for text in ("AGE, SEX\n", "AGE  BIGINT  Age in years\n", release.notes[0], HELP):
