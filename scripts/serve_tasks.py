@@ -22,6 +22,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+EXTRA_TABLE = '\n[[tables]]\ncolumns = ["activity", "age", "region", "sex"]\n'
+"""What the demo's spec lacks for the first task."""
 EMPLOYED = ("Employed full-time", "Employed part-time", "Self-employed")
 
 

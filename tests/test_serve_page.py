@@ -7,7 +7,7 @@ import pytest
 from page_fixture import HOSTILE, shown
 from pipeline_fixture import KEY, ROOT
 from serve_fixture import served
-from serve_tasks import TASKS, User, run
+from serve_tasks import EXTRA_TABLE, TASKS, User, run
 
 from engine.api import read
 from engine.release import build
@@ -204,7 +204,7 @@ def test_a_token_comes_with_the_address_or_is_asked_for(path, browser):
 
 @pytest.mark.slow
 def test_ten_tasks_are_done_from_the_page_alone(browser, tmp_path, census):
-    text = (ROOT / "releases" / "demo.toml").read_text("utf-8")
+    text = (ROOT / "releases" / "demo.toml").read_text("utf-8") + EXTRA_TABLE
     path = census / "people.parquet"
     (tmp_path / "demo.toml").write_text(
         text.replace('path = "census/people.parquet"', f'path = "{path}"')
