@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from nist_fixture import needs_nist
 from pack_fixture import SPEC, make_pack, rows_of, shared_release
+from pipeline_fixture import ROOT
 from release_dp_fixture import spec_in
 
 import queries.packs.figures
@@ -19,6 +21,10 @@ from queries.packs import pack_spec_from, preview
 from queries.packs.model import STATUSES
 from queries.session import open_release
 from queries.uncertainty import tabulate
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import intervals
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("gptables")
@@ -250,13 +256,11 @@ def test_listed_cells_of_a_dp_release_have_the_intervals_that_tabulate_gives_the
     assert out == []
 
 
-@pytest.mark.nist
-def test_listed_cells_of_the_nist_tables_have_the_intervals_of_tabulate():
-    path = Path(__file__).parent.parent / "releases/nist/1/nist.duckdb"
-    if not path.is_file():
-        pytest.skip("no release of the NIST tables: ./scripts/nist builds one")
-    with open_release(path) as opened:
-        wide = [t for t in opened.tables if len(t) == 3 and "AGEP" in t][:3]
-    n, out = strays(path, listed(*wide))
+@needs_nist
+def test_listed_cells_of_nist_tables_have_the_intervals_of_tabulate(tmp_path):
+    wide = (("AGEP", "PUMA", "SEX"), ("AGEP", "MSP", "SEX"), ("AGEP", "EDU", "PUMA"))
+    for _ in intervals.releases("nist", tmp_path, 1, wide):
+        pass
+    n, out = strays(tmp_path / "nist-0.duckdb", listed(*wide))
     assert n > 500
     assert out == []
