@@ -18,3 +18,23 @@ def scratch(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", None)
     return folder
+
+
+@pytest.fixture(scope="module")
+def client(path):
+    """Asks a server of the release at the module's `path`."""
+    pytest.importorskip("fastapi")
+    from serve_fixture import served
+
+    from queries.server import app_of
+
+    with served(app_of(path)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def pack(release):
+    """The pack of the module's `release`, where that is the one that all tests of packs share."""
+    from pack_fixture import shared_pack
+
+    return shared_pack(release)

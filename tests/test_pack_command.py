@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import typer
-from pack_fixture import SPEC, rows_of, shared_pack, shared_release
+from pack_fixture import SPEC, rows_of, shared_release
 from typer.testing import CliRunner
 
 from engine.cli_publish import EXAMPLE, publish_command
@@ -33,11 +33,6 @@ pytest.importorskip("jinja2")
 @pytest.fixture(scope="module")
 def release(census, tmp_path_factory):
     return shared_release(tmp_path_factory, census)
-
-
-@pytest.fixture(scope="module")
-def pack(release):
-    return shared_pack(release)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import warnings
 
 import pandas as pd
 import pytest
-from pack_fixture import rows_of, shared_pack, shared_release
+from pack_fixture import rows_of, shared_release
 
 import queries.packs.worksheets
 from queries.packs import pack_spec_from, publish
@@ -33,11 +33,6 @@ PX_KEYWORDS = (
 @pytest.fixture(scope="module")
 def release(census, tmp_path_factory):
     return shared_release(tmp_path_factory, census)
-
-
-@pytest.fixture(scope="module")
-def pack(release):
-    return shared_pack(release)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from pack_fixture import SPEC, make_pack, shared_pack, shared_release
+from pack_fixture import SPEC, make_pack, shared_release
 from release_dp_fixture import spec_in
 from typer.testing import CliRunner
 
@@ -30,11 +30,6 @@ pytest.importorskip("jinja2")
 @pytest.fixture(scope="module")
 def release(census, tmp_path_factory):
     return shared_release(tmp_path_factory, census)
-
-
-@pytest.fixture(scope="module")
-def pack(release):
-    return shared_pack(release)
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pack_fixture import SPEC, figures_of, rows_of, shared_pack, shared_release
+from pack_fixture import SPEC, figures_of, rows_of, shared_release
 
 from engine.errors import SpecError
 from queries.packs import pack_spec_from, publish, read_pack_spec
@@ -19,11 +19,6 @@ pytest.importorskip("jinja2")
 @pytest.fixture(scope="module")
 def release(census, tmp_path_factory):
     return shared_release(tmp_path_factory, census)
-
-
-@pytest.fixture(scope="module")
-def pack(release):
-    return shared_pack(release)
 
 
 def test_totals_and_areas_add_up(pack):

@@ -39,12 +39,6 @@ def path(tmp_path_factory, census):
     return small_release(tmp_path_factory.mktemp("answers"), census)
 
 
-@pytest.fixture(scope="module")
-def client(path):
-    with served(app_of(path)) as client:
-        yield client
-
-
 def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_kept(path):
     with served(app_of(path, limits=Limits(cache_bytes=10))) as client:  # every page runs it again
         first = client.sql(GROUPS, "&size=7").json

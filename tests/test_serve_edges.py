@@ -88,12 +88,6 @@ def release(path):
         yield opened
 
 
-@pytest.fixture(scope="module")
-def client(path):
-    with served(app_of(path)) as client:
-        yield client
-
-
 def asked(client, form="json", **question):
     pairs = [(k.replace("__", "."), v) for k, v in question.items()]
     return client.ask("/api/tabulate?" + urlencode([*pairs, ("format", form)]))

@@ -8,7 +8,7 @@ import math
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
-from serve_fixture import served, small_release
+from serve_fixture import small_release
 
 from queries.session import open_release
 from queries.uncertainty import tabulate
@@ -18,7 +18,6 @@ pytest.importorskip("uvicorn")
 
 from queries.api_groups import group_of, text_of
 from queries.api_question import question_of
-from queries.server import app_of
 
 YOUNG, WORKING = ("group.age", "Young|0..15"), ("group.age", "Working age|16..64")
 ODD = "a|b\\c, \"d\" 'e' <i>&~é=%2B\N{GRINNING FACE}"
@@ -33,12 +32,6 @@ def path(tmp_path_factory, census):
 def release(path):
     with open_release(path) as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-def client(path):
-    with served(app_of(path)) as client:
-        yield client
 
 
 def asked(client, *pairs, form="json"):

@@ -19,12 +19,6 @@ def path(tmp_path_factory, census):
     return small_release(tmp_path_factory.mktemp("refused"), census)
 
 
-@pytest.fixture(scope="module")
-def client(path):
-    with served(app_of(path)) as client:
-        yield client
-
-
 REFUSED = {
     "/api/query?sql=DROP%20TABLE%20x": (400, "DROP is not allowed"),
     "/api/query?sql=SELECT%201%3B%20SELECT%202": (400, "2 statements"),
