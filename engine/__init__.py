@@ -1,20 +1,20 @@
-"""tablepack: small synthetic tables from confidential microdata, as many as analysts need.
+"""tablepack: small synthetic tables from confidential microdata.
 
 The main path, each step a module:
 
-    spec       what to release, from where, about whom           engine.spec
-    opening    read the source, name its entities, pin it        engine.opening
-    measure    snapped ranges, sticky noise (sees real rows)     engine.measure
-    -------    the wall: a process boundary                      engine.fit_process
-    fit        lock every table to the narrower ones             engine.locking
-    sample     whole numbers, values of released leaves          engine.alphabet, engine.rounding
-    store      one DuckDB file that explains itself              engine.store
-    query      SQL over the released tables                      queries.session
+    spec       what to release, from where, about whom           engine.spec.reading
+    opening    read the source, name its entities, pin it        engine.source.opening
+    measure    snapped ranges, sticky noise (sees real rows)     engine.measure.sticky
+    -------    the wall: a process boundary                      engine.release.fit_process
+    fit        lock every table to the narrower ones             engine.fit.locking
+    sample     whole numbers, values of released leaves          engine.fit.support, engine.fit.rounding
+    store      one DuckDB file that explains itself              engine.store.staging
+    query      SQL over the released tables                      queries.sql.session
 
-In mode dp engine.release_dp is the path: engine.marginals measures, engine.joint fits and samples. `engine.build(...)`
-runs it all and gives a `Release`; `engine.evaluate` holds it against the data, `engine.compare` both modes against each
-other; `engine.tabulate` says how sure figures are, `engine.publish_pack` hands them out. Importing this package loads
-nothing: public names are resolved when they are first used.
+In mode dp engine.release.dp is the path: engine.measure.dp.margins measures, engine.fit.joint fits and samples.
+`engine.build(...)` runs it all and gives a `Release`; `engine.evaluate` holds it against the data, `engine.compare`
+both modes against each other; `engine.tabulate` says how sure figures are, `engine.publish_pack` hands them out.
+Importing this package loads nothing: public names are resolved when they are first used.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.api import build, new_key, open, plan
-    from engine.api_compare import compare
-    from engine.api_evaluate import evaluate
-    from engine.api_publish import publish_pack
+    from engine.api.build import build, new_key, open, plan
+    from engine.api.compare import compare
+    from engine.api.evaluate import evaluate
+    from engine.api.publish import publish_pack
     from engine.errors import (
         BudgetError,
         DamagedRelease,
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
         StoreError,
         TablepackError,
     )
-    from queries.uncertainty import tabulate
+    from engine.version import __version__
+    from queries.intervals.tabulation import tabulate
 
 __all__ = [
     "BudgetError",
@@ -52,6 +53,7 @@ __all__ = [
     "SpecError",
     "StoreError",
     "TablepackError",
+    "__version__",
     "build",
     "compare",
     "evaluate",
@@ -61,11 +63,12 @@ __all__ = [
     "publish_pack",
     "tabulate",
 ]
-_HOMES = {name: "engine.api" for name in ("build", "new_key", "open", "plan")} | {
-    "compare": "engine.api_compare",
-    "evaluate": "engine.api_evaluate",
-    "publish_pack": "engine.api_publish",
-    "tabulate": "queries.uncertainty",
+_HOMES = {name: "engine.api.build" for name in ("build", "new_key", "open", "plan")} | {
+    "__version__": "engine.version",
+    "compare": "engine.api.compare",
+    "evaluate": "engine.api.evaluate",
+    "publish_pack": "engine.api.publish",
+    "tabulate": "queries.intervals.tabulation",
 }
 
 

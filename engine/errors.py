@@ -2,7 +2,7 @@
 
 Every message says what is wrong, where (spec entry, table, column) and what is allowed. A message is an
 output like any other: it never holds a value of the data, a true count or a key.
-Each class carries the exit code the command line returns for it (DESIGN section 9).
+Each class carries the exit code the command line returns for it (engine/DESIGN.md, "Exit codes").
 """
 
 from __future__ import annotations

@@ -66,8 +66,6 @@ class MasterKey:
 
         Parameters
         ----------
-        purpose : str
-        vintage : str
         columns : ColumnSet, optional
             Given for label and sampling keys only.
 
@@ -92,10 +90,6 @@ def pack_strings(parts: Iterable[str]) -> bytes:
 
 def check_key_file(path: Path) -> list[str]:
     """Say what is wrong with a key file.
-
-    Parameters
-    ----------
-    path : Path
 
     Returns
     -------
@@ -168,7 +162,7 @@ def new_key(path: Path) -> str:
 
 
 def typed_id(value: EntityId) -> bytes:
-    """Spell an entity id injectively: a type tag, then its bytes.
+    """Bytes of an entity id, injectively: a type tag, then its bytes.
 
     0, "", False, 1, "1" and 1.0 are all different ids.
 

@@ -20,7 +20,6 @@ class Levels:
 
     Attributes
     ----------
-    column : Column
     low, high : ndarray of int64, shape (n_levels,)
         Codes of each level, both ends included; for ranked columns ranks in the domain. 0, 0 for null.
     has_null : bool
@@ -71,7 +70,6 @@ class StructuralZero:
 
     Attributes
     ----------
-    columns : ColumnSet
     cells : ndarray of bool
         One axis a column: True where nobody can be.
     why : str

@@ -9,9 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from engine.errors import SpecError
+from engine.schema import ColumnSet, column_set
 
+NOISE_LAYERS = 2
+"""Layers of noise on each bucket of mode sticky: one keyed by its label, one by its entity set."""
 FLOORS = {"low_threshold": 3, "threshold_mean": 5, "layer_sd": 1}
 """The weakest value each parameter may take."""
 
@@ -75,3 +79,136 @@ PROFILES = {
     ),
 }
 """Named starting points: `strict` raises the threshold by one and doubles the noise."""
+
+
+Noise = Literal["laplace", "gaussian"]
+Method = Literal["ipf", "catall"]
+Post = Literal["wls", "paper", "synthpop"]
+Sample = Literal["rounded", "multinomial"]
+Allocation = Literal["cells", "equal"]
+LEAST_EPSILON, MOST_EPSILON = 1e-9, 500.0
+"""Below, noise is wider than any count; above, it rounds to none, which `Margin.variance` = 0 would call exact."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DPParams:
+    """How margins are measured, fitted and sampled.
+
+    Attributes
+    ----------
+    epsilon : float or None
+        Of the whole build. None: nothing is protected (`guarantee = false` in the spec); counts cross the wall exact.
+    delta : float
+        0 with Laplace noise; above 0 with Gaussian noise.
+    noise : str
+        "laplace" (pure epsilon) or "gaussian" (zCDP, converted to epsilon at delta).
+    method : str
+        "ipf" (chosen margins) or "catall" (one margin: the full cross-tabulation).
+    columns : ColumnSet
+        Columns of the joint distribution: all that published tables, margins and strata name.
+    margins : tuple of ColumnSet
+        Margins to be measured, each once, by width, then name; the strata's columns are not among their columns.
+        With "catall" the one margin of all columns but the strata.
+    strata : ColumnSet
+        Columns whose levels are disjoint areas: every margin is measured, and fitted, within each of them.
+    ranges : tuple of (str, int)
+        One-way margins that are measured as trees, for range queries, with their branching, by name; each is one of
+        `margins`.
+    post : str
+        What turns noisy margins into targets: "wls" (default), "paper" or "synthpop".
+    sample : str
+        "rounded" (each count is its expectation rounded up or down) or "multinomial".
+    prior : float
+        Rows spread evenly over the cells of each margin before anything else (synthpop's priorn).
+    allocation : str
+        How margins share the budget: "equal", or "cells": the more cells a margin has, the more it gets (epsilon as
+        the cube root of the cells, which makes the sum over margins of cells times variance smallest).
+    total_share : float
+        Share of the budget that the total is measured with.
+    public_n : bool
+        The true number of rows is declared public and used as such.
+    max_rows : int
+        Rows that one entity may contribute; more are left out.
+    max_cells : int
+        Largest table of counts that is made: a margin, a full cross-tabulation, the cliques of a junction tree.
+    tolerance : float
+        Largest share of rows that a margin may be off by when the fit is called converged.
+    budget : float or None
+        Most epsilon that the ledger may ever hold; pinned by the first build. None: what the ledger says, and a new
+        one gets this build's epsilon.
+    """
+
+    epsilon: float | None
+    delta: float = 0.0
+    noise: Noise = "laplace"
+    method: Method = "ipf"
+    columns: ColumnSet = ()
+    margins: tuple[ColumnSet, ...] = ()
+    strata: ColumnSet = ()
+    ranges: tuple[tuple[str, int], ...] = ()
+    post: Post = "wls"
+    sample: Sample = "rounded"
+    prior: float = 0.0
+    allocation: Allocation = "equal"
+    total_share: float = 0.02
+    public_n: bool = False
+    max_rows: int = 1
+    max_cells: int = 10_000_000
+    max_cycles: int = 200
+    tolerance: float = 1e-4
+    budget: float | None = None
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether there is any guarantee."""
+        return self.epsilon is not None
+
+    def measured(self, margin: ColumnSet) -> ColumnSet:
+        """Columns that are counted for a margin: its own and those of the strata."""
+        return column_set(tuple({*margin, *self.strata}))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZeroPart:
+    """What one column holds in an impossible combination.
+
+    Attributes
+    ----------
+    low, high : value or None
+        Smallest and largest value, for columns on a grid. None: no limit. A null is never meant.
+    values : tuple or None
+        The values; then there are no limits.
+    """
+
+    column: str
+    low: Any = None
+    high: Any = None
+    values: tuple[Any, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.values is not None:
+            return f"{self.column} in {', '.join(map(str, self.values))}"
+        ends = [f"from {self.low}"] if self.low is not None else []
+        ends += [f"up to {self.high}"] if self.high is not None else []
+        return " ".join([self.column, *ends])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZeroRule:
+    """A combination that the spec declares impossible: nobody fits all its parts.
+
+    Attributes
+    ----------
+    parts : tuple of ZeroPart
+        At least one; their columns differ.
+    """
+
+    parts: tuple[ZeroPart, ...]
+
+    @property
+    def columns(self) -> ColumnSet:
+        """Columns that it names."""
+        return column_set(tuple(part.column for part in self.parts))
+
+    def __str__(self) -> str:
+        return f"declared impossible: {' and '.join(map(str, self.parts))}"

@@ -1,11 +1,12 @@
-"""The nouns that both sides of the wall share: columns, measurements, alphabets, synthetic tables.
+"""The nouns that both sides of the wall share: columns, measurements, supports, synthetic tables.
 
 All are frozen and keyword-only; arrays inside are never written to after construction.
 
-A value of a column is a pair `(kind, code)`: `kind` is one of the four constants below, `code` an int64. For
-grid columns (integer, real, decimal, boolean, date, timestamp) the code is the value in units of the column's
+A value of a column is a pair `(kind, grid)`: `kind` is one of the four constants below, `grid` an int64, its grid
+code. For grid columns (integer, real, decimal, boolean, date, timestamp) that is the value in units of the column's
 resolution, on an absolute grid anchored at 0. For ranked columns (category, text) it is the rank of the value in
-the column's released list (the declared domain, where it is public).
+the column's released list (the declared domain, where it is public). `codes` of a table are something else: positions
+in its columns' supports.
 """
 
 from __future__ import annotations
@@ -17,7 +18,61 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.universe import Universe
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Universe:
+    """For which rows a column has a value.
+
+    Attributes
+    ----------
+    column : str
+        The column that decides; a row where it is null is outside.
+    low, high : value or None
+        Smallest and largest value inside, for columns on a grid. None: no limit.
+    values : tuple or None
+        The values inside, for columns with a list of values. None: all.
+    complete : bool
+        Every row inside has a value: the column is null exactly outside.
+    outside : value or None
+        What a column with a list of values holds outside, if not null.
+    """
+
+    column: str
+    low: Any = None
+    high: Any = None
+    values: tuple[Any, ...] | None = None
+    complete: bool = True
+    outside: Any = None
+
+    @property
+    def condition(self) -> tuple[Any, ...]:
+        """What it takes to be inside: equal for columns that share a universe."""
+        values = None if self.values is None else frozenset(self.values)
+        return self.column, self.low, self.high, values
+
+    def __str__(self) -> str:
+        """In words, as code books have it."""
+        parts = [f"{self.column} from {self.low}"] if self.low is not None else []
+        parts += [f"{self.column} up to {self.high}"] if self.high is not None else []
+        if self.values is not None:
+            parts.append(f"{self.column} in {', '.join(map(str, self.values))}")
+        return " and ".join(parts) or f"{self.column} not null"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodedUniverse:
+    """A universe in grid codes of the column that decides it.
+
+    Attributes
+    ----------
+    low, high : int or None
+        Its limits.
+    """
+
+    declared: Universe
+    low: int | None = None
+    high: int | None = None
+
 
 ColumnSet = tuple[str, ...]
 """Sorted tuple of column names; names one table."""
@@ -30,13 +85,15 @@ FloatArray = NDArray[np.float64]
 KIND_NULL, KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_OTHER = 0, 1, 2, 3
 """Kinds of a value: null; below 0; 0 and above; an unreleased value of a ranked column (its placeholder)."""
 NULL_CODE, OTHER_CODE = -(2**63), -(2**63) + 1
-"""Codes in the confidential table `rows` for null and for the placeholder: every value's own code is larger."""
+"""Grid codes of null and of the placeholder in the confidential table `rows`: every value's own is larger."""
 
 ColumnKind = Literal[
     "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp"
 ]
 ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp"]
 RANKED_KINDS = frozenset({"category", "text"})
+MAX_WIDTH = 4
+"""Widest table that mode sticky can build so far."""
 DEFAULT_PLACEHOLDER = "(other)"
 
 
@@ -137,9 +194,9 @@ class Measurement:
         Empty for the total, which is one node of depth 0.
     depth : ndarray of uint8, shape (n_nodes,)
     kind, level : ndarray of uint8, shape (n_nodes, n_columns)
-        A range of column j holds 2**level[:, j] codes of its kind.
+        A range of column j holds 2**level[:, j] grid codes of its kind.
     index : ndarray of int64, shape (n_nodes, n_columns)
-        Offset of the range in units of its size. Negative values are mirrored: code -1 has index 0 at level 0.
+        Offset of the range in units of its size. Negative values are mirrored: grid code -1 has index 0 at level 0.
     parent : ndarray of int64, shape (n_nodes,)
         Position of the node that holds this one, one depth up; -1 at depth 0.
     n : ndarray of int64, shape (n_nodes,)
@@ -167,18 +224,17 @@ class Measurement:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Alphabet:
-    """The leaf alphabet of one column: its released values, letters that cells of every table are spelled with.
+class Support:
+    """The leaf support of one column: its released values, which the cells of every table are combinations of.
 
-    Sorted: null first, then negative, non-negative, other; each ascending by code. A value inside a released
+    Sorted: null first, then negative, non-negative, other; each ascending by grid. A value inside a released
     range was drawn once, when the one-way table was fitted, so that every table shows the same values.
 
     Attributes
     ----------
-    column : Column
     kind : ndarray of uint8, shape (n_values,)
-    code : ndarray of int64, shape (n_values,)
-        Grid code, or rank in `values` for ranked columns; 0 where kind is null or other.
+    grid : ndarray of int64, shape (n_values,)
+        Place on the column's grid, or rank in `values` for ranked columns; 0 where kind is null or other.
     n : ndarray of int64, shape (n_values,)
         Fitted number of rows, all > 0.
     measured : ndarray of bool, shape (n_values,)
@@ -191,14 +247,14 @@ class Alphabet:
 
     column: Column
     kind: UInt8Array
-    code: Int64Array
+    grid: Int64Array
     n: Int64Array
     measured: BoolArray
     values: tuple[Any, ...] | None = None
     noise_sd: float = 0.0
 
     def __len__(self) -> int:
-        return len(self.code)
+        return len(self.grid)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,13 +265,21 @@ class CellGroups:
     ----------
     kind : ndarray of uint8, shape (n_groups, n_columns)
     low, high : ndarray of int64, shape (n_groups, n_columns)
-        The box of codes, both ends included (0, 0 where kind is null or other).
+        The box of grid codes, both ends included (0, 0 where kind is null or other).
     n : ndarray of int64, shape (n_groups,)
         Fitted number of rows in the group.
     noise_sd : ndarray of float64, shape (n_groups,)
         Standard deviation, in rows, of the noise of the bucket it was read from.
     measured : ndarray of bool, shape (n_groups,)
-        True: a released bucket of single values. False: the remainder of a box, filled blindly.
+        True: a released bucket of single values. False: the remainder of a box, filled blindly. A synthetic row
+        is measured where its group is: `SyntheticTable.measured` says the same.
+    depth : ndarray of int8, shape (n_groups,)
+        Depth in the measured tree of the bucket, or of the one whose remainder the group is; -1 where no released
+        bucket holds the rows, and everywhere in mode dp.
+    tops : tuple of int
+        Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
+    scale : tuple of int
+        As in `Measurement`. Empty in mode dp.
     """
 
     kind: UInt8Array
@@ -224,6 +288,9 @@ class CellGroups:
     n: Int64Array
     noise_sd: FloatArray
     measured: BoolArray
+    depth: NDArray[np.int8]
+    tops: tuple[int, ...] = ()
+    scale: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,14 +299,12 @@ class SyntheticTable:
 
     Attributes
     ----------
-    columns : ColumnSet
-    letters : ndarray of int32, shape (n_cells, n_columns)
-        Positions in the columns' alphabets; rows distinct, in lexicographic order.
+    codes : ndarray of int32, shape (n_cells, n_columns)
+        Positions in the columns' supports; rows distinct, in lexicographic order.
     n : ndarray of int64, shape (n_cells,)
         Number of synthetic rows, all > 0.
     measured : ndarray of bool, shape (n_cells,)
         The cell is itself a released bucket (else filled within a larger one).
-    groups : CellGroups
     noise_sd : float
         Standard deviation of the error of a measured cell, in rows: that of its own noise, or of a narrower table
         it is locked to if that is larger.
@@ -252,7 +317,7 @@ class SyntheticTable:
     """
 
     columns: ColumnSet
-    letters: NDArray[np.int32]
+    codes: NDArray[np.int32]
     n: Int64Array
     measured: BoolArray
     groups: CellGroups
@@ -313,17 +378,14 @@ class ReleaseHeader:
 
     Attributes
     ----------
-    title : str
     logical_name : str
         Name of the logical table in SQL.
-    vintage : str
     mode : str
         "sticky".
     key_id : str
         Public name of the key (a keyed digest, 16 hex digits); tells keys apart, reveals nothing.
     privacy : dict
         The privacy parameters as plain values.
-    engine_version : str
     columns : tuple of Column
         The columns of the tables, without the entity columns.
     tables : tuple of ColumnSet

@@ -6,8 +6,7 @@ a statement over the logical table is answered from the smallest released table 
 
 from __future__ import annotations
 
-from queries.exports import export
-from queries.result import Result
-from queries.session import Release, open_release
+from queries.release import Release, open_release
+from queries.sql import Result, export
 
 __all__ = ["Release", "Result", "export", "open_release"]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measured import add_option, command_line, markdown, record
 
 SIZES = {"a": 10, "b": 10, "c": 10, "d": 10, "e": 9, "f": 7, "g": 5, "h": 2}
 QUICK = {"a": 5, "b": 5, "c": 4, "d": 4, "e": 3, "f": 3, "g": 2, "h": 2}
@@ -49,9 +50,15 @@ def textbook_cycle(
 
 def ours(sizes: dict[str, int], margins: dict[Any, np.ndarray], repeat: int) -> dict[str, float]:
     """Check one cycle, then time cycles, the textbook's on the same table, and a whole fit."""
-    from engine.joint.blocks import axes_together, blocks_of, raking_order
-    from engine.joint.dense import aligned, fit_dense, rake
-    from engine.joint.target import Target
+    from engine.fit.joint.dense import (
+        aligned,
+        axes_together,
+        blocks_of,
+        fit_dense,
+        rake_table,
+        raking_order,
+    )
+    from engine.fit.joint.target import Target
 
     targets = [Target(columns=columns, n=n) for columns, n in margins.items()]
     names = [t.columns for t in targets]
@@ -63,30 +70,30 @@ def ours(sizes: dict[str, int], margins: dict[Any, np.ndarray], repeat: int) -> 
     kept = [tuple(k for k, name in enumerate(axes) if name in names[m]) for m in order]
     plain = np.ones(shape)
     textbook_cycle(plain, kept, [wanted[m] for m in order])
-    told = {"cells": float(plain.size)}
+    results = {"cells": float(plain.size)}
     for kind, near in NEAR.items():
         table = np.ones(shape, dtype=kind)
-        rake(table, block, wanted)
+        rake_table(table, block, wanted)
         off = float(np.abs(table - plain).sum() / plain.sum())
         if off > near:
             raise SystemExit(f"a cycle in {kind} is off the textbook's by {off:.1e} of all rows")
         seconds = []
         for _ in range(repeat):
             start = time.perf_counter()
-            rake(table, block, wanted)
+            rake_table(table, block, wanted)
             seconds.append(time.perf_counter() - start)
-        told |= {f"ours, {kind}": float(np.median(seconds)), f"off, {kind}": off}
+        results |= {f"ours, {kind}": float(np.median(seconds)), f"off, {kind}": off}
     start = time.perf_counter()
     textbook_cycle(plain, kept, [wanted[m] for m in order])
-    told["plain numpy"] = time.perf_counter() - start
+    results["plain numpy"] = time.perf_counter() - start
     start = time.perf_counter()
     _, report = fit_dense(targets, tuple(sizes), sizes)
-    told |= {
+    results |= {
         "whole fit": time.perf_counter() - start,
         "cycles": report.cycles,
         "error": report.error,
     }
-    return told
+    return results
 
 
 def of_peer(python: str, sizes: dict[str, int], margins: dict[Any, np.ndarray]) -> dict[str, float]:
@@ -126,6 +133,15 @@ def peer(arrays: Path) -> dict[str, float]:
     return {"ipfn": seconds, "off, ipfn": float(np.abs(fitted - plain).sum() / plain.sum())}
 
 
+def figures(results: dict[str, float], n_margins: int) -> str:
+    """The figures in Markdown."""
+    best = results["ours, float32"]
+    names = ("ours, float32", "ours, float64", "plain numpy", "ipfn")
+    rows = [[n, f"{results[n]:.4f}", f"{results[n] / best:.1f}"] for n in names if n in results]
+    head = f"{results['cells']:,.0f} cells, {n_margins} margins, one core."
+    return f"{head}\n\n{markdown(['', 'seconds a cycle', 'times ours'], rows)}"
+
+
 def main() -> None:
     """Run what is asked for and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -134,26 +150,33 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     parser.add_argument("--as-peer", type=Path, help=argparse.SUPPRESS)
+    add_option(parser)
     asked = parser.parse_args()
     if asked.as_peer:
         print(json.dumps(peer(asked.as_peer)))
         return
     sizes = QUICK if asked.quick else SIZES
     margins = margins_of(sizes)
-    told = ours(sizes, margins, asked.repeat)
+    results = ours(sizes, margins, asked.repeat)
     if asked.peer:
-        told |= of_peer(asked.peer, sizes, margins)
-        if told["off, ipfn"] > NEAR["float64"]:
-            raise SystemExit(f"ipfn's cycle is off the textbook's by {told['off, ipfn']:.1e}")
-    best = told["ours, float32"]
-    print(f"{told['cells']:,.0f} cells, {len(margins)} margins; seconds a cycle")
+        results |= of_peer(asked.peer, sizes, margins)
+        if results["off, ipfn"] > NEAR["float64"]:
+            raise SystemExit(f"ipfn's cycle is off the textbook's by {results['off, ipfn']:.1e}")
+    best = results["ours, float32"]
+    print(f"{results['cells']:,.0f} cells, {len(margins)} margins; seconds a cycle")
     for name in ("ours, float32", "ours, float64", "plain numpy", "ipfn"):
-        if name in told:
-            print(f"  {name:14} {told[name]:9.4f}   {told[name] / best:8.1f} x")
-    print(f"  whole fit      {told['whole fit']:9.4f}   {told['cycles']:.0f} cycles")
+        if name in results:
+            print(f"  {name:14} {results[name]:9.4f}   {results[name] / best:8.1f} x")
+    print(f"  whole fit      {results['whole fit']:9.4f}   {results['cycles']:.0f} cycles")
     print(f"target: {MOST_SECONDS} s a cycle: {'met' if best <= MOST_SECONDS else 'MISSED'}")
     if asked.out:
-        asked.out.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+        asked.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    if asked.record:
+        record(
+            "bench-ipf",
+            command_line("./scripts/bench ipf"),
+            figures(results, len(margins)),
+        )
 
 
 if __name__ == "__main__":

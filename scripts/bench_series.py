@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -19,9 +20,10 @@ import duckdb
 import numpy as np
 from bench_cost import build_of, check, floor_of
 from bench_picture import draw
+from measured import MEASURED, add_option, command_line, markdown, record
 
 from engine.keys import new_key
-from engine.simulation.census import simulate_census
+from engine.simulation import simulate_census
 from engine.simulation.columns import CENSUS_COLUMNS
 from engine.spec import read_spec
 
@@ -136,11 +138,11 @@ class Bench:
         job |= {"key": str(self._key), "out": str(out)}
         repeat = self._repeat if rows < MILLION else 1
         floor, truth = floor_of(job["source"], tables, nulls=nulls, repeat=max(repeat, 2))
-        told, checked = [], 0
+        builds, checked = [], 0
         for _ in range(repeat):
-            told.append(build_of(job, self._folder))
+            builds.append(build_of(job, self._folder))
             checked = check(out, truth, public)  # a wrong release has no time
-        best = min(told, key=lambda one: one["seconds"])
+        best = min(builds, key=lambda one: one["seconds"])
         line = Line(
             series=series,
             rows=rows,
@@ -151,7 +153,7 @@ class Bench:
             first_table_seconds=best["first_table_seconds"],
             measure_cpu_seconds=best["measure_cpu_seconds"],
             fit_cpu_seconds=best["fit_cpu_seconds"],
-            **{name: max(int(one[name]) for one in told) for name in PEAKS},
+            **{name: max(int(one[name]) for one in builds) for name in PEAKS},
             release_bytes=out.stat().st_size,
             checked=checked,
         )
@@ -201,7 +203,7 @@ def targets(lines: list[Line]) -> list[tuple[str, float, float]]:
 
 def write(folder: Path, lines: list[Line], reached: list[tuple[str, float, float]]) -> None:
     """The figures as JSON, and the picture."""
-    told = {
+    content = {
         "machine": {
             "cores": os.cpu_count(),
             "python": platform.python_version(),
@@ -214,9 +216,32 @@ def write(folder: Path, lines: list[Line], reached: list[tuple[str, float, float
             for what, most, got in reached
         ],
     }
-    (folder / "bench.json").write_text(json.dumps(told, indent=1) + "\n")
-    (folder / "bench.svg").write_text(draw(told["lines"]))
+    (folder / "bench.json").write_text(json.dumps(content, indent=1) + "\n")
+    (folder / "bench.svg").write_text(draw(content["lines"]))
     print(f"wrote {folder / 'bench.json'} and {folder / 'bench.svg'}")
+
+
+def figures(lines: list[Line], reached: list[tuple[str, float, float]]) -> str:
+    """The figures in Markdown: a line a build, and what was to be reached."""
+    heads = ["series", "rows", "tables", "columns", "seconds", "times GROUP BYs", "peak GB", "MB"]
+    rows = [
+        [
+            *(line.series, f"{line.rows:,}", line.tables, line.columns, f"{line.seconds:.1f}"),
+            *(
+                f"{line.ratio:.1f}",
+                f"{line.peak_bytes / 1e9:.1f}",
+                f"{line.release_bytes / 1e6:.1f}",
+            ),
+        ]
+        for line in lines
+    ]
+    goals = [
+        [what, f"{got:.2f}", f"<= {most:g}", "yes" if got <= most else "no"]
+        for what, most, got in reached
+    ]
+    tables = [markdown(heads, rows)]
+    tables += [markdown(["what", "figure", "reach", "reached"], goals)] if goals else []
+    return "\n\n".join(tables)
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -236,6 +261,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--nist", default="../shared/nist", help="folder; empty: leave it out")
     parser.add_argument("--repeat", type=int, default=2, help="builds each; the quickest counts")
     parser.add_argument("--folder", type=Path, default=Path("releases/bench"))
+    add_option(parser)
     return parser.parse_args()
 
 
@@ -262,6 +288,10 @@ def main() -> None:
             f"{what}: {got:.2f}, to reach {most:g}: {'reached' if got <= most else 'NOT reached'}"
         )
     write(chosen.folder, bench.lines, reached)
+    if chosen.record:
+        text = figures(bench.lines, reached)
+        record("bench", command_line("./scripts/bench"), text)
+        shutil.copy(chosen.folder / "bench.svg", MEASURED.parent / "bench.svg")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+from measured import add_option, command_line, markdown, record
 
 from engine.schema import ColumnSet, quoted
-from engine.store_catalog import table_name
-from queries.session import Release, open_release
+from engine.store import table_name
+from queries.release import Release, open_release
 
 
 def statements(release: Release) -> list[str]:
@@ -83,18 +84,23 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("release", nargs="?", default="releases/demo/census.duckdb", type=Path)
     parser.add_argument("--repeat", type=int, default=25)
+    add_option(parser)
     chosen = parser.parse_args()
     with open_release(chosen.release, threads=1) as release:
         if release.logical_name != "data":
             raise SystemExit("the statements here ask over `data`")
         rows = [(sql, *measured(release, sql, chosen.repeat)) for sql in statements(release)]
-    print(
-        "| statement | on the table, ms | through the release, ms | added, ms |\n|---|--:|--:|--:|"
-    )
-    for sql, plain, routed, added in rows:
-        print(f"| `{sql[:80]}` | {plain:.2f} | {routed:.2f} | {added:.2f} |")
     medians = [statistics.median(column) for column in zip(*(row[1:] for row in rows), strict=True)]
-    print("| median | " + " | ".join(f"{m:.2f}" for m in medians) + " |")
+    named = [(f"`{sql[:80]}`", *figures) for sql, *figures in rows]
+    shown = [
+        [what, *(f"{f:.2f}" for f in figures)] for what, *figures in (*named, ("median", *medians))
+    ]
+    text = markdown(
+        ["statement", "on the table, ms", "through the release, ms", "added, ms"], shown
+    )
+    print(text)
+    if chosen.record:
+        record("bench-sql", command_line("./scripts/bench sql"), text)
 
 
 if __name__ == "__main__":

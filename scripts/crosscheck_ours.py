@@ -59,7 +59,7 @@ def ours(folder: Path) -> None:
 
 def of_pairs(pairs: pd.DataFrame) -> dict[str, float]:
     """What EM finds in pairs."""
-    from engine.risk.em import estimate
+    from engine.evaluation.risk.em import estimate
 
     levels, n = np.unique(pairs.to_numpy(), axis=0, return_counts=True)
     found = estimate(levels, n.astype(float), np.full(levels.shape[1], 2))
@@ -70,58 +70,58 @@ def of_pairs(pairs: pd.DataFrame) -> dict[str, float]:
 
 def of_tables(people: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]:
     """What measures and attacks find."""
-    from engine.risk.attribution import attribution
+    from engine.evaluation.data.paired import distinct, pair
+    from engine.evaluation.risk.attacker import Attacker
+    from engine.evaluation.risk.attribution import attribution
+    from engine.evaluation.study.model import Study
+    from engine.evaluation.utility import Correlations, Distributions, Marginals, Models
+    from engine.evaluation.utility.correlations import correlations
+    from engine.evaluation.utility.distributions import distributions
+    from engine.evaluation.utility.marginals import k_marginals
+    from engine.evaluation.utility.models import propensity_models
     from engine.schema import column_set
-    from engine.study import Study
-    from engine.study_risks import Risks
-    from engine.study_sections import Correlations, Distributions, Marginals, Models
-    from engine.utility.comparison import compare, distinct
-    from engine.utility.correlations import correlations
-    from engine.utility.distributions import distributions
-    from engine.utility.marginals import k_marginals
-    from engine.utility.models import propensity_models
 
     rng = np.random.default_rng(3)
     tables = {column_set(list(rows)): distinct(rows)}
-    comparison = compare(people, tables, Study(title=""))
-    told = Risks(quasi_identifiers=tuple(KEYS), targets=(SECRET,))
-    found = of_linkage(comparison)
-    cap = attribution(comparison, told, rng).values
+    paired = pair(people, tables, Study(title=""))
+    told = Attacker(quasi_identifiers=tuple(KEYS), targets=(SECRET,))
+    found = of_linkage(paired)
+    cap = attribution(paired, told, rng).values
     found |= {"attribution.cap": cap["cap"], "attribution.dcap": cap["dcap"]}
-    of_pairs_of_columns = correlations(comparison, Correlations(columns=tuple(NUMBERS))).breakdown
+    of_pairs_of_columns = correlations(paired, Correlations(columns=tuple(NUMBERS))).breakdown
     for one in of_pairs_of_columns.to_dict("records"):
         for kind in ("pearson", "spearman"):
             name = f"correlations.{kind}.{one['first']}.{one['second']}"
             found[name] = 1 - abs(one[f"{kind}_difference"]) / 2
-    each = distributions(comparison, Distributions(columns=tuple(NUMBERS))).breakdown
+    each = distributions(paired, Distributions(columns=tuple(NUMBERS))).breakdown
     found |= {
         f"distributions.{c}": 1 - u for c, u in zip(each.iloc[:, 0], each["u_m"], strict=True)
     }
     for column in COLUMNS[2:]:
         alone = Marginals(leave_out=tuple(c for c in people if c != column), width=1, shares=())
-        found[f"marginals.{column}"] = k_marginals(comparison, alone, rng).values["score"] / 1000
+        found[f"marginals.{column}"] = k_marginals(paired, alone, rng).values["score"] / 1000
     models = Models(columns=tuple(MODEL), most_levels=20)
-    found["models.pmse"] = propensity_models(comparison, models, rng).values["logistic_pmse"]
+    found["models.pmse"] = propensity_models(paired, models, rng).values["logistic_pmse"]
     return {k: float(v) for k, v in found.items()}
 
 
-def of_linkage(comparison: Any) -> dict[str, float]:
+def of_linkage(paired: Any) -> dict[str, float]:
     """What EM finds in the pairs of a block, u being that of all pairs and the share of matches unbounded."""
-    from engine.risk.em import estimate
-    from engine.risk.pairs import Sides, by_chance, counted, levels_of
+    from engine.evaluation.risk.em import estimate
+    from engine.evaluation.risk.pairs import Sides, by_chance, counted, levels_of
 
-    (table,) = comparison.tables.values()
+    (table,) = paired.tables.values()
     near = dict.fromkeys(COMPARED, 0)
-    nobody = np.full(len(comparison.original.n), -1)
+    nobody = np.full(len(paired.original.n), -1)
     sides = Sides(
-        people=comparison.original,
+        people=paired.original,
         table=table,
         rows=nobody,
         compared=tuple(COMPARED),
         secrets=(),
         near=near,
     )
-    n_values = {c: len(comparison.values[c]) for c in COMPARED}
+    n_values = {c: len(paired.values[c]) for c in COMPARED}
     pairs = counted(sides, [BLOCK], n_values=n_values)
     chance, levels = by_chance(sides, n_values)[1:], levels_of(pairs.pattern, len(COMPARED))[:, 1:]
     found = estimate(levels, pairs.n, np.full(len(chance), 3), u=chance)

@@ -1,4 +1,4 @@
-"""Tables of the simulated census with as many cells as the P tables of seed 000, which are not public."""
+"""Tables of the simulated census with as many cells as the P tables of Raab 2022, which are not public."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from dp_tables import Coded, coded
 
-from engine.simulation.census import simulate_census
+from engine.simulation import simulate_census
 
 SEED = 2021
 AGE_BREAKS = (16, 30, 45, 65)

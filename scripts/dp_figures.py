@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dp_loops import Loop, data_in, markdown, mean_and_error, params_for
+from dp_loops import Loop, data_in, mean_and_error, params_for
 from dp_tables import nist7, published, sd2011, shape
+from measured import add_option, command_line, markdown, record
 
 SEED = 2021
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 10.0)
 PAPER = {"post": "paper", "sample": "multinomial", "prior": 1.0, "public_n": True}
-"""As seed 000 did it."""
+"""As Raab 2022 did it."""
 WAYS: dict[str, dict[str, object]] = {
     "paper": PAPER,
     "wls": {**PAPER, "post": "wls"},
@@ -30,10 +31,10 @@ NIST_EPSILONS = (0.5, 1.0, 2.0, 10.0, None)
 NIST_GOALS = {0.5: 14.0, 1.0: 7.0, 2.0: 3.2, 10.0: 1.2}
 
 
-def figures(loop: Loop, repeats: int, **told: object) -> dict[str, tuple[float, float]]:
+def figures(loop: Loop, repeats: int, **parameters: object) -> dict[str, tuple[float, float]]:
     """Means and their standard errors of several syntheses."""
-    found = list(loop.scores(params_for(loop.table, **told), repeats, SEED))
-    return {name: mean_and_error([one[name] for one in found]) for name in found[0]}
+    scores = list(loop.scores(params_for(loop.table, **parameters), repeats, SEED))
+    return {name: mean_and_error([one[name] for one in scores]) for name in scores[0]}
 
 
 def with_error(value: tuple[float, float], digits: int = 2) -> str:
@@ -48,8 +49,8 @@ def not_converged(found: dict[str, tuple[float, float]], repeats: int) -> str:
     return f"{missed} of {repeats}" if missed else "–"
 
 
-def part_sd2011(folder: Path | None, repeats: int, _rows: int | None) -> None:
-    """Seed 000's tables 2 and 3 on SD2011."""
+def part_sd2011(folder: Path | None, repeats: int, _rows: int | None) -> str:
+    """Tables 2 and 3 of Raab 2022, on SD2011."""
     data = data_in(folder or Path("../shared/synthpop"), "SD2011.csv", "published_tables.csv")
     whole = sd2011(data)
     with_blanks = sd2011(data, blanks=True)
@@ -65,7 +66,7 @@ def part_sd2011(folder: Path | None, repeats: int, _rows: int | None) -> None:
         ):
             told = published(data, "original", measure, name[:2])
             rows.append([name, figure, f"{found[figure]:,.{digits}f}", f"{told:,.{digits}f}"])
-    print(markdown(["", "figure", "here", "published"], rows), "\n")
+    shapes = markdown(["", "figure", "here", "published"], rows)
     heads = ["", "method", "two-way", "published", "three-way", "published", "ru", "published"]
     rows = []
     for name, table in tables.items():
@@ -84,17 +85,17 @@ def part_sd2011(folder: Path | None, repeats: int, _rows: int | None) -> None:
                         *beside(got, data, "dp_ipf_two_way", name[:2], epsilon),
                     ]
                 )
-    print(markdown(heads, rows), "\n")
-    print(long_run(Loop(tables["S3"]), data, LONG * repeats))
+    long = long_run(Loop(tables["S3"]), data, LONG * repeats)
+    return "\n\n".join((shapes, markdown(heads, rows), long))
 
 
 def long_run(loop: Loop, data: Path, repeats: int) -> str:
     """S3 as published, over so many syntheses that their own error is small beside that of a mean of ten."""
     rows = []
     for epsilon in EPSILONS:
-        told = params_for(loop.table, **PAPER, epsilon=epsilon)
-        found = [one["s_pmse_2"] for one in loop.scores(told, repeats, SEED, ways=(2,))]
-        mean, error = mean_and_error(found)
+        parameters = params_for(loop.table, **PAPER, epsilon=epsilon)
+        scores = [one["s_pmse_2"] for one in loop.scores(parameters, repeats, SEED, ways=(2,))]
+        mean, error = mean_and_error(scores)
         of_paper = published(data, "dp_ipf_two_way", "mean_two_way_S_pMSE", "S3", epsilon)
         of_ten = error * (repeats / 10) ** 0.5
         off = f"{100 * (mean / of_paper - 1):+.0f} %"
@@ -119,12 +120,15 @@ def beside(
         ("s_pmse_3", "mean_three_way_S_pMSE"),
         ("ru", "ru_pct"),
     ):
-        told = published(data, method, measure, name, epsilon)
-        out += [with_error(got[figure]), f"{told:.2f}" if told == told else "–"]
+        goal = published(data, method, measure, name, epsilon)
+        out += [
+            with_error(got[figure]),
+            f"{goal:.2f}" if goal == goal else "–",
+        ]
     return out
 
 
-def part_nist7(folder: Path | None, repeats: int, _rows: int | None) -> None:
+def part_nist7(folder: Path | None, repeats: int, _rows: int | None) -> str:
     """Seven columns of the NIST excerpt, 21 two-way margins, every post-processing and sampling."""
     data = data_in(folder or Path("../shared/nist"), "national2019.csv", "schema.json")
     loop = Loop(nist7(data))
@@ -156,26 +160,26 @@ def part_nist7(folder: Path | None, repeats: int, _rows: int | None) -> None:
                         f"{got['seconds'][0]:.2f}",
                     ]
                 )
-    print(markdown(heads, rows))
+    return markdown(heads, rows)
 
 
-def part_census(folder: Path | None, repeats: int, rows: int | None) -> None:
-    """The shape of seed 000's P tables, on the simulated census: utility improves with n, lack of fit stays."""
+def part_census(folder: Path | None, repeats: int, rows: int | None) -> str:
+    """The shape of the P tables of Raab 2022, on the simulated census: utility improves with n, lack of fit stays."""
     from dp_census import census_tables
 
     out = []
     with tempfile.TemporaryDirectory() as scratch:
         for n in (20_000, rows or 1_000_000):
             for name, table in census_tables(folder or Path(scratch), n).items():
-                loop, told = Loop(table), shape(table)
+                loop, cells = Loop(table), shape(table)
                 for epsilon in (0.1, 1.0, 10.0, None):
                     got = figures(loop, repeats, epsilon=epsilon, sample="multinomial")
                     out.append(
                         [
                             f"{n:,}",
                             name,
-                            f"{told['k']:,}",
-                            f"{told['p0']:.1f}",
+                            f"{cells['k']:,}",
+                            f"{cells['p0']:.1f}",
                             "none" if epsilon is None else f"{epsilon:g}",
                             with_error(got["s_pmse_2"]),
                             with_error(got["s_pmse_3"]),
@@ -184,24 +188,24 @@ def part_census(folder: Path | None, repeats: int, rows: int | None) -> None:
                         ]
                     )
     heads = ["rows", "table", "cells", "p0", "epsilon", "two-way", "three-way", "ru", "seconds"]
-    print(markdown(heads, out))
+    return markdown(heads, out)
 
 
-def part_nist24(folder: Path | None, repeats: int, _rows: int | None) -> None:
+def part_nist24(folder: Path | None, repeats: int, _rows: int | None) -> str:
     """All 24 columns of the NIST excerpt, built and evaluated."""
     from dp_releases import nist24
 
-    print(nist24(folder or Path("../shared/nist"), repeats))
+    return nist24(folder or Path("../shared/nist"), repeats)
 
 
-def part_ranges(folder: Path | None, repeats: int, rows: int | None) -> None:
-    """Seed 004's questions, asked of releases through SQL; and error against width."""
+def part_ranges(folder: Path | None, repeats: int, rows: int | None) -> str:
+    """The questions of Near and Abuah, asked of releases through SQL; and error against width."""
     from dp_ranges import ranges
 
-    print(ranges(folder, repeats, rows or 27_253))
+    return ranges(folder, repeats, rows or 27_253)
 
 
-PARTS: dict[str, tuple[Callable[[Path | None, int, int | None], None], int]] = {
+PARTS: dict[str, tuple[Callable[[Path | None, int, int | None], str], int]] = {
     "sd2011": (part_sd2011, 10),
     "nist7": (part_nist7, 5),
     "nist24": (part_nist24, 1),
@@ -218,11 +222,14 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--rows", type=int, help="people of the simulated census")
-    told = parser.parse_args()
-    run, repeats = PARTS[told.part]
+    add_option(parser)
+    options = parser.parse_args()
+    run, repeats = PARTS[options.part]
     start = time.perf_counter()
-    run(told.folder, told.repeats or repeats, told.rows)
-    print(f"\n{told.part}: {time.perf_counter() - start:.0f} s")
+    text = run(options.folder, options.repeats or repeats, options.rows)
+    print(f"{text}\n\n{options.part}: {time.perf_counter() - start:.0f} s")
+    if options.record:
+        record(f"dp-{options.part}", command_line("./scripts/dp"), text)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Many syntheses of one coded table by the engine's own parts: true margins are counted once, the rest is real.
 
-The rest: `engine.accounting.shares` (what each margin gets), `engine.dp_noise.noised` (OpenDP, fresh entropy),
-`engine.joint.synthesis.synthesise` (targets, fit, sample). Left out are counting in DuckDB, ledger, wall and file.
+The rest: `engine.measure.dp.accounting.shares` (what each margin gets), `engine.measure.dp.noise.noised` (OpenDP,
+fresh entropy), `engine.fit.joint.synthesis.synthesise` (targets, fit, sample). Left out are counting in DuckDB,
+ledger, wall and file.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ import numpy as np
 from dp_tables import Coded, mean_s_pmse, replicated_uniques
 from numpy.typing import NDArray
 
-from engine.accounting import shares
-from engine.domains import levels_of
-from engine.dp_noise import noised
-from engine.joint.synthesis import synthesise
+from engine.fit.joint import synthesise
 from engine.levels import Levels, Margin
-from engine.params_dp import DPParams
+from engine.measure.dp import levels_of, shares
+from engine.measure.dp.noise import noised
+from engine.params import DPParams
 from engine.schema import Column, ColumnSet, column_set
 
 MARGIN_WAY = 2
@@ -66,16 +66,16 @@ def levels_for(table: Coded) -> dict[str, Levels]:
     }
 
 
-def params_for(table: Coded, **told: object) -> DPParams:
-    """Parameters over all columns of a table: all two-way margins, or all columns for catall, unless told."""
-    way = len(table.columns) if told.get("method") == "catall" else MARGIN_WAY
+def params_for(table: Coded, **parameters: object) -> DPParams:
+    """Parameters over all columns of a table: all two-way margins, or all columns for catall, unless they are given."""
+    way = len(table.columns) if parameters.get("method") == "catall" else MARGIN_WAY
     margins = tuple(column_set(m) for m in combinations(sorted(table.columns), way))
-    by_cells = told.get("post", "wls") == "wls" and told.get("epsilon") is not None
+    by_cells = parameters.get("post", "wls") == "wls" and parameters.get("epsilon") is not None
     plain = {"columns": column_set(table.columns), "margins": margins}
     plain["allocation"] = (
         "cells" if by_cells else "equal"
     )  # as a spec has it by default, with Laplace noise
-    return DPParams(**plain, **told)
+    return DPParams(**plain, **parameters)
 
 
 class Loop:
@@ -123,7 +123,7 @@ class Loop:
             levels=self.levels,
             zeros=(),
             rng=rng,
-            tell=lambda *_: None,
+            progress=lambda *_: None,
         )
         order = [made.columns.index(c) for c in self.table.columns]
         return Synthetic(
@@ -155,12 +155,6 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     found = np.asarray(values, np.float64)
     error = float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else float("nan")
     return float(found.mean()), error
-
-
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table for the README."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 def data_in(folder: Path, *names: str) -> Path:

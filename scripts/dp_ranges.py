@@ -1,7 +1,8 @@
-"""Seed 004's questions on the simulated census: ranges of ages, mean age, a two-column table, from releases by SQL.
+"""Questions of Near and Abuah (Programming Differential Privacy, chapter on synthetic data), asked of releases by SQL.
 
+Ranges of ages, mean age and a two-column table, on the simulated census.
 A flat release measures every year of age once, a hierarchical one as a tree. A wide domain (income in steps of 100
-pounds) shows error against width by `engine.joint.hierarchy.leaves` on many draws.
+pounds) shows error against width by `engine.fit.joint.hierarchy.leaves` on many draws.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pandas as pd
-from dp_loops import markdown
 from dp_releases import placed, with_epsilon
+from measured import markdown
 from numpy.typing import NDArray
 
-from engine.accounting import shares
-from engine.dp_noise import noised
-from engine.joint.hierarchy import leaves
+from engine.fit.joint.hierarchy import leaves
 from engine.levels import Margin, tree_sizes
-from engine.params_dp import DPParams
+from engine.measure.dp import shares
+from engine.measure.dp.noise import noised
+from engine.params import DPParams
 from engine.release import build
 from engine.schema import literal
-from engine.simulation.census import simulate_census
-from queries.session import open_release
+from engine.simulation import simulate_census
+from queries.release import open_release
 
 SEED = 2021
 EPSILON = 0.1

@@ -8,18 +8,19 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from dp_loops import data_in, markdown
+from dp_loops import data_in
+from measured import markdown
 from score_releases import null_spellings
 
-from engine.api import read
+from engine.api.build import read
+from engine.evaluation.data.paired import pair
+from engine.evaluation.data.reading import read_original, read_release, released_types
+from engine.evaluation.data.sampling import generator
+from engine.evaluation.study.model import read_study
+from engine.evaluation.utility.marginals import k_marginals
 from engine.keys import new_key
-from engine.measures import generator
 from engine.release import build
 from engine.spec import ReleaseSpec
-from engine.study import read_study
-from engine.utility.comparison import compare
-from engine.utility.marginals import k_marginals
-from engine.utility.reading import read_original, read_release, released_types
 
 RELEASES = Path("releases")
 EPSILONS = (1.0, 10.0)
@@ -77,8 +78,8 @@ def nist24(folder: Path, repeats: int) -> str:
                 build(one, release)
                 seconds = time.perf_counter() - start
                 original = read_original(spec.source.path, reading, like=released_types(release))
-                comparison = compare(original, read_release(release).tables, study)
-                score = k_marginals(comparison, study.marginals, generator(SEED, "marginals"))
+                paired = pair(original, read_release(release).tables, study)
+                score = k_marginals(paired, study.marginals, generator(SEED, "marginals"))
                 rows.append(
                     [
                         "here",

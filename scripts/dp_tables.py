@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.utility.tables import fit
+from engine.evaluation.utility.tables import fit
 
 SD2011 = ("sex", "age", "placesize", "edu", "socprof", "income", "marital")
-"""S3, S5 and S7 are the first 3, 5 and 7 (seed 000, table 4)."""
+"""S3, S5 and S7 are the first 3, 5 and 7 (Raab 2022, table 4)."""
 NIST7 = ("SEX", "AGEP", "EDU", "MSP", "RAC1P", "OWN_RENT", "HISP")
 NIST_AGE_BREAKS = (18, 35, 50, 65)
 NOT_APPLICABLE = -8
@@ -76,7 +76,7 @@ def quintile(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def sd2011(folder: Path, *, blanks: bool = False) -> Coded:
-    """Code SD2011 as seed 000 did, as far as that can be recovered: k = 60, 2,160, 77,760.
+    """Code SD2011 as Raab 2022 did, as far as that can be recovered: k = 60, 2,160, 77,760.
 
     Age and income in quintile groups of the data; missing education, group and marital status are the commonest value;
     income that is missing or does not apply is one level more. With `blanks` every kind of blank is a level of its own,
@@ -112,10 +112,10 @@ def nist7(folder: Path) -> Coded:
     return coded(frame, domains)
 
 
-def _listed(told: dict[str, object]) -> list[str]:
+def _listed(described: dict[str, object]) -> list[str]:
     """Values of a column of the schema as texts, N (a blank) among them where it may be null."""
-    values = [str(v) for v in told["values"]]
-    nulls = ["N"] if told.get("has_null") else []
+    values = [str(v) for v in described["values"]]
+    nulls = ["N"] if described.get("has_null") else []
     return list(dict.fromkeys(nulls + values))
 
 
@@ -167,10 +167,10 @@ def mean_s_pmse(original: Coded, cells: NDArray[np.int64], n: NDArray[np.int64],
 def published(
     folder: Path, method: str, measure: str, data: str, epsilon: float | None = None
 ) -> float:
-    """A figure of seed 000's tables 1 to 3; NaN where they have none."""
+    """A figure of tables 1 to 3 of Raab 2022; NaN where they have none."""
     with (folder / "published_tables.csv").open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            told = float(row["epsilon"]) if row["epsilon"] else None
-            if (row["method"], row["measure"], told) == (method, measure, epsilon):
+            row_epsilon = float(row["epsilon"]) if row["epsilon"] else None
+            if (row["method"], row["measure"], row_epsilon) == (method, measure, epsilon):
                 return float(row[data]) if row[data] else float("nan")
     return float("nan")

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from measured import add_option, command_line, record
 
 import engine
-from engine.simulation.census import simulate_census
-from queries.session import Release
-from queries.uncertainty import tabulate
+from engine.simulation import simulate_census
+from queries.intervals import tabulate
+from queries.release import Release
 
 ROOT = Path(__file__).resolve().parent.parent
 NIST = ROOT.parent / "shared" / "nist"
@@ -316,6 +317,7 @@ def chosen_by(described: str | None) -> argparse.Namespace:
     reader.add_argument("--data", choices=tuple(TABLES), default=None)
     reader.add_argument("--folder", type=Path, default=None)
     reader.add_argument("--seed", type=int, default=SEED)
+    add_option(reader)
     return reader.parse_args()
 
 
@@ -332,8 +334,13 @@ def main() -> None:
                 continue
             found: dict[tuple[int, str, str], Found] = {}
             collect(name, data, found, releases(name, folder, chosen.keys), seed=chosen.seed)
-            print(f"\n{name}, {chosen.keys} keys\n\n{markdown(found)}")
+            text = f"{chosen.keys} keys\n\n{markdown(found)}"
+            print(f"\n{name}, {text}")
             print("\n".join(["", *failures(found)]))
+            if chosen.record:
+                record(
+                    f"intervals-{name}", command_line(".venv/bin/python scripts/intervals.py"), text
+                )
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ import duckdb
 import intervals
 import numpy as np
 import pandas as pd
+from measured import command_line, record
 
-from queries.session import Release
-from queries.uncertainty import annotated, tabulate
+from queries.intervals import tabulate
+from queries.intervals.tabulation import annotated
+from queries.release import Release
 
 TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
     "nist": (
@@ -286,8 +288,12 @@ def main() -> None:
                 continue
             each = intervals.releases(name, folder, chosen.keys, tables)
             found = collect(data, tables, each, chosen.seed)
-            print(f"\n{name}, {chosen.keys} keys\n\n{markdown(found)}")
+            text = f"{chosen.keys} keys\n\n{markdown(found)}"
+            print(f"\n{name}, {text}")
             print("\n".join(["", *failures(found)]))
+            if chosen.record:
+                script = ".venv/bin/python scripts/intervals_measures.py"
+                record(f"intervals-measures-{name}", command_line(script), text)
 
 
 if __name__ == "__main__":

@@ -20,16 +20,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
+from measured import add_option, command_line, markdown, record
 
 ROOT = Path(__file__).resolve().parent.parent
-START = (
-    "import typer; from engine import cli_serve; from engine.exits import run_and_exit; "
-    "a = typer.Typer(); a.command()(cli_serve.serve_command); run_and_exit(a)"
-)
+START = "from engine.cli.app import main; main()"
 CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
 P99_MS = 100.0
 GROWTH_MB = 30.0
 IDLE_S = 3.0
+HEADS = (
+    *("what", "asked", "per second", "median ms", "p95", "p99", "longest"),
+    *("not answered", "memory MB"),
+)
 
 
 class Connections:
@@ -121,14 +123,8 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
         share = given.distinct / (given.cached + given.distinct)
         return distinct(10**6 + i) if int((i + 1) * share) > int(i * share) else table
 
-    print(
-        f"load before: {os.getloadavg()[0]:.1f} (1 min), {os.cpu_count()} cores shared with this tool\n"
-    )
-    print(
-        "| what | asked | per second | median ms | p95 | p99 | longest | not answered | memory MB |"
-    )
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---|")
-    ok = True
+    print(f"load before: {os.getloadavg()[0]:.1f} (1 min), cores shared with this tool\n")
+    rows, ok = list[list[object]](), True
     parts = (
         (f"cached table, {given.cached}/s", lambda _: table, given.cached),
         (f"distinct queries, {given.distinct}/s", distinct, given.distinct),
@@ -137,13 +133,12 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
     for name, paths, rate in parts:
         memory.clear()
         got = await steady(connections, paths, rate, given.seconds, watch)
-        ms = " | ".join(f"{v:.1f}" for v in got["ms"])
         if got["wrong"]:
             print(f"{name}: {sorted({str(w) for w in got['wrong']})}", file=sys.stderr)
-        print(
-            f"| {name} | {got['n']} | {got['per_s']:.0f} | {ms} | {len(got['wrong'])} | "
-            f"{memory[0]:.0f} to {memory[-1]:.0f} |"
-        )
+        ms = [f"{v:.1f}" for v in got["ms"]]
+        held = f"{memory[0]:.0f} to {memory[-1]:.0f}"
+        rows.append([name, got["n"], f"{got['per_s']:.0f}", *ms, len(got["wrong"]), held])
+        print(*rows[-1], sep=" | ", flush=True)
         third = max(1, len(memory) // 3)
         grown = np.mean(memory[-third:]) - np.mean(memory[third : 2 * third] or memory)
         ok &= got["ms"][2] <= P99_MS and not got["wrong"] and grown <= GROWTH_MB
@@ -151,9 +146,11 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
     status, body = await connections.ask(f"/api/query?sql={quote(CROSS)}")
     lasted = time.perf_counter() - began
     after = (await connections.ask("/api/query?sql=SELECT%2042"))[0]
-    print(
-        f"\n10^12-row join: status {status} after {lasted:.1f} s ({json.loads(body)['message']}); next request: {after}"
-    )
+    join = f"10^12-row join: status {status} after {lasted:.1f} s ({json.loads(body)['message']}); next: {after}"
+    text = f"{markdown(HEADS, rows)}\n\n{join}"
+    print(f"\n{text}")
+    if given.record:
+        record("serve-load", command_line(".venv/bin/python scripts/load_serve.py"), text)
     return ok and status == 504 and after == 200
 
 
@@ -166,9 +163,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--cached", type=int, default=200)
     parser.add_argument("--distinct", type=int, default=50)
+    add_option(parser)
     given = parser.parse_args()
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", START, given.release, "--port", "0", "--timeout", "3"]
+    command = [sys.executable, "-c", START, "serve", given.release, "--port", "0", "--timeout", "3"]
     with subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:

@@ -13,19 +13,20 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pandas as pd
+from attacks.cloning import clone_accuracy
+from attacks.scorecard import HEADINGS, lines, markdown
+from measured import add_option, command_line, record
 
-from engine.api import read
-from engine.cloning import clone_accuracy
+from engine.api.build import read
 from engine.errors import TablepackError
-from engine.evaluation import named
-from engine.measures import score_all
+from engine.evaluation.data.paired import pair
+from engine.evaluation.data.reading import read_original, read_release, released_types
+from engine.evaluation.result import named
+from engine.evaluation.study.model import Study, read_study
+from engine.evaluation.utility.suite import score_all
 from engine.schema import literal, quoted
-from engine.scorecard import HEADINGS, lines, markdown
 from engine.simulation.rules import CENSUS_RULES
 from engine.spec import ReleaseSpec
-from engine.study import Study, read_study
-from engine.utility.comparison import compare
-from engine.utility.reading import read_original, read_release, released_types
 
 RELEASES = Path("releases")
 SHARED = {"nist-acs": Path("../shared/nist"), "sd2011": Path("../shared/synthpop")}
@@ -37,7 +38,7 @@ COMMAND = Path(sys.executable).with_name("tablepack")
 CLI = (
     [str(COMMAND)]
     if COMMAND.exists()
-    else [sys.executable, "-c", "from engine.cli import main; main()"]
+    else [sys.executable, "-c", "from engine.cli.app import main; main()"]
 )
 
 
@@ -61,11 +62,11 @@ def simulated(folder: Path) -> Path:
     return folder
 
 
-def data_folder(name: str, told: Path | None) -> Path:
+def data_folder(name: str, given: Path | None) -> Path:
     """The folder that holds a study's data."""
-    if name == "census" and told is None:
+    if name == "census" and given is None:
         return simulated(RELEASES / name / "data")
-    folder = told or SHARED.get(name, Path())
+    folder = given or SHARED.get(name, Path())
     missing = [file for file in NEEDED.get(name, []) if not (folder / file).exists()]
     if missing:
         sys.exit(f"no {', '.join(missing)} in {folder}: give the folder that holds the data")
@@ -107,7 +108,7 @@ def floor_seconds(spec: ReleaseSpec) -> float:
 
 
 def cloning() -> dict[str, float]:
-    """How often the cloning attacker is right, at worst over the number of cloned columns; see engine/cloning.py."""
+    """How often the cloning attacker is right, at worst over the numbers of clones; see scripts/attacks/cloning.py."""
     return {"cloning.accuracy": max(clone_accuracy(clones).locked.share for clones in CLONES)}
 
 
@@ -116,8 +117,8 @@ def score(study: Study, spec: ReleaseSpec, release: Path, what: str) -> dict[str
     start = time.perf_counter()
     reading = study.model_copy(update={"nulls": null_spellings(spec)})
     original = read_original(spec.source.path, reading, like=released_types(release))
-    comparison = compare(original, read_release(release).tables, study)
-    scores = score_all(comparison, study, seed=SEED, report=show_progress)
+    paired = pair(original, read_release(release).tables, study)
+    scores = score_all(paired, study, seed=SEED, progress=show_progress)
     print(f"{what} scored in {time.perf_counter() - start:.1f} s")
     folder = release.parent / "scores"
     folder.mkdir(exist_ok=True)
@@ -156,29 +157,34 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("study", help="name of a study: releases/STUDY.study.toml")
     parser.add_argument("data", nargs="?", type=Path, help="folder that holds the data")
     parser.add_argument("--keys", type=int, default=5, help="number of fresh keys (default 5)")
+    add_option(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     """Build, score, print, write."""
-    told = arguments()
-    data = data_folder(told.study, told.data)
-    study = read_study(RELEASES / f"{told.study}.study.toml", beside=[data])
+    options = arguments()
+    data = data_folder(options.study, options.data)
+    study = read_study(RELEASES / f"{options.study}.study.toml", beside=[data])
     whole = cloning() if any(row.measure.startswith("cloning.") for row in study.rows) else {}
     by_key = [
-        {**measured(told.study, study, data, number), **whole} for number in range(1, told.keys + 1)
+        {**measured(options.study, study, data, number), **whole}
+        for number in range(1, options.keys + 1)
     ]
     table = lines(study, by_key)
     note = (
         f"Median and worst over {len(by_key)} keys; {by_key[0]['build.tables']:.0f} tables. "
         f"Plain GROUP BYs of the same column sets took {np.median([f['build.floor'] for f in by_key]):.1f} s."
     )
-    out = RELEASES / told.study
-    (out / "scores.md").write_text(markdown(study.title, table, notes=[note]))
+    out = RELEASES / options.study
+    page = markdown(study.title, table, notes=[note])
+    (out / "scores.md").write_text(page)
     (out / "scores.json").write_text(json.dumps({"title": study.title, "keys": by_key}, indent=1))
     print(study.title, note, sep="\n")
     print(pd.DataFrame([line.texts() for line in table], columns=HEADINGS).to_string(index=False))
     print(f"written to {out / 'scores.md'} and {out / 'scores.json'}")
+    if options.record and options.study in {"census", *NEEDED}:
+        record(f"scores-{options.study}", command_line("./scripts/scores"), page)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from measured import add_option, command_line, markdown, record
+
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 EXTRA_TABLE = '\n[[tables]]\ncolumns = ["activity", "age", "region", "sex"]\n'
@@ -183,14 +185,14 @@ def why_not(user: User) -> str:
 def sql_of_a_table(user: User) -> str:
     user.press("Rows: Tenure")
     user.press("SQL")
-    said = user.sheet.locator("#live").inner_text()
-    check("copied" in said or "GROUP BY" in said, said)
-    asked = user.sheet.evaluate(
+    message = user.sheet.locator("#live").inner_text()
+    check("copied" in message or "GROUP BY" in message, message)
+    answer = user.sheet.evaluate(
         "q => fetch('api/query?' + new URLSearchParams({sql: q})).then(r => r.text())",
         user.sheet.locator("#sql").text_content(),
     )
     shown = [row[1].split("\n")[0].replace(",", "") for row in user.table()[:-1]]
-    given = sorted(str(r[1]) for r in json.loads(asked)["rows"])
+    given = sorted(str(r[1]) for r in json.loads(answer)["rows"])
     check(given == sorted(shown), "SQL gives the table's figures")
     return "The SQL behind a table, to go on with in a notebook"
 
@@ -256,17 +258,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("release", type=Path)
     parser.add_argument("--picture", type=Path)
+    add_option(parser)
     given = parser.parse_args()
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    from serve_fixture import served
+    from fixtures.serve import served
 
-    from queries.server import app_of
+    from queries.serve import app_of
 
     with served(app_of(given.release)) as client, chromium() as browser:
         done = run(browser, client.address, given.picture)
-    print("| task | clicks | keys |\n|---|---:|---:|")
-    for what, clicks, keys in done:
-        print(f"| {what} | {clicks} | {keys or ''} |")
+    text = markdown(["task", "clicks", "keys"], [[what, n, keys or ""] for what, n, keys in done])
+    print(text)
+    if given.record:
+        record("serve-tasks", command_line(".venv/bin/python scripts/serve_tasks.py"), text)
 
 
 if __name__ == "__main__":

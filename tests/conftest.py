@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from pipeline_fixture import make_census
+from fixtures.pipeline import make_census
+from hypothesis import settings
+
+# No test is timed: a busy machine is no failure.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
@@ -24,9 +29,9 @@ def scratch(tmp_path, monkeypatch):
 def client(path):
     """Asks a server of the release at the module's `path`."""
     pytest.importorskip("fastapi")
-    from serve_fixture import served
+    from fixtures.serve import served
 
-    from queries.server import app_of
+    from queries.serve import app_of
 
     with served(app_of(path)) as client:
         yield client
@@ -35,6 +40,6 @@ def client(path):
 @pytest.fixture(scope="module")
 def pack(release):
     """The pack of the module's `release`, where that is the one that all tests of packs share."""
-    from pack_fixture import shared_pack
+    from fixtures.pack import shared_pack
 
     return shared_pack(release)

@@ -6,29 +6,24 @@ import subprocess
 import sys
 import textwrap
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pipeline_fixture import CENSUS, ROOT, TWELVE, environment, table_hashes, write_spec
+from fixtures.pipeline import (
+    CENSUS,
+    ROOT,
+    TWELVE,
+    environment,
+    make_frame,
+    table_hashes,
+    write_spec,
+)
 
 import engine
-from engine.api import read
+from engine.api.build import read
 from engine.schema import Column
 
 TABLES = [["AGE", "SEX"], ["SEX"], ["AGE", "INCOME"]]
-
-
-def make_frame(n: int = 900) -> pd.DataFrame:
-    rng = np.random.default_rng(2)
-    return pd.DataFrame(
-        {
-            "ID": np.arange(n),
-            "SEX": rng.choice(["f", "m"], size=n),
-            "AGE": rng.integers(0, 60, size=n),
-            "INCOME": rng.integers(0, 30, size=n) * 1_000.0,
-        }
-    )
 
 
 @pytest.fixture(scope="module")

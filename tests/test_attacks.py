@@ -10,33 +10,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from measure_fixture import EXACT
-from pipeline_fixture import CENSUS, ROOT, make_census, write_spec
-from test_layers import ZONES, full_name, imports
+from attacks.claims import area_under_curve, cells_of_pair, claims, complements
+from attacks.cloning import Rate, clone_accuracy, clone_theory, likelihood_ratio
+from attacks.tables import Averaging, averaging, measured_figures, published_figures
+from attacks.trials import trial_of_rows, trial_of_spec
+from fixtures.measure import EXACT
+from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 
-from engine.attacks import Averaging, averaging, measured_figures, published_figures
-from engine.claims import area_under_curve, cells_of_pair, claims, complements
-from engine.cloning import Rate, clone_accuracy, clone_theory, likelihood_ratio
 from engine.spec import read_spec
-from engine.trials import trial_of_rows, trial_of_spec
 
 NIST = ROOT.parent / "shared" / "nist"
 
 
-def test_nothing_imports_the_observers():
-    observers = {full_name(m) for m in ZONES["observers"]}
-    outside = [full_name(m) for zone, ms in ZONES.items() if zone != "observers" for m in ms]
-    top = {
-        f"engine.{name}"
-        for name in (
-            *("cli", "cli_evaluate", "api_evaluate", "cli_compare", "api_compare"),
-            "api_publish",
-        )
-    }
-    assert {m for m in outside if imports(m) & observers} <= top
-
-
-# Averaging: one count out of many tables (privacy notes A2, A10).
+# Averaging: one count out of many tables.
 
 
 def random_columns(n_columns: int, n: int, seed: int) -> dict[str, np.ndarray]:
@@ -190,7 +176,7 @@ def test_cloning_wins_where_tables_are_not_locked():
 def check_claims(trial) -> None:
     """The release's claims are hardly better than the one-way tables' in the same places; a fill that looks is."""
     pairs = [t for t in trial.tables if len(t) == 2]
-    small = [p for p in pairs if math.prod(len(trial.alphabets[c]) for c in p) <= 600_000]
+    small = [p for p in pairs if math.prod(len(trial.supports[c]) for c in p) <= 600_000]
     assert len(small) >= 10
     cells = [cells_of_pair(trial, pair) for pair in small]
     found, looking = claims(cells, 1), claims(cells, 1, looking=True)
@@ -239,7 +225,7 @@ def test_places_are_those_of_the_engine(census_trial):
     for pair in (("age", "sex"), ("birth_country", "education"), ("carer", "rent_weekly")):
         cells, table = cells_of_pair(census_trial, pair), census_trial.tables[pair]
         shown = cells.n > 0
-        assert (cells.letters[shown] == table.letters).all()
+        assert (cells.codes[shown] == table.codes).all()
         assert (cells.released[shown] == table.measured).all()
         assert cells.truth.sum() <= 5000
         assert (cells.truth[cells.released] >= 3).all()

@@ -9,13 +9,10 @@ from xml.etree import ElementTree
 
 import duckdb
 import pytest
-from pipeline_fixture import CENSUS, ROOT, environment, make_census, tablepack, write_spec
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
 from bench_cost import build_of, check, floor_of
 from bench_picture import draw
 from bench_series import Line, many_tables, pair_tables, row_tables, targets
+from fixtures.pipeline import CENSUS, ROOT, environment, make_census, tablepack, write_spec
 
 TABLES = [["region"], ["sex"], ["age"], ["region", "sex"], ["age", "region", "sex"]]
 

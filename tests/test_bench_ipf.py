@@ -6,15 +6,12 @@ import json
 import subprocess
 import sys
 
+import bench_ipf
 import numpy as np
 import pytest
-from pipeline_fixture import ROOT, environment
+from fixtures.pipeline import ROOT, environment
 
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import bench_ipf
-
-from engine.joint import dense
+from engine.fit.joint import dense
 
 
 def test_it_runs_and_says_what_it_found(tmp_path):
@@ -37,14 +34,14 @@ def test_it_runs_and_says_what_it_found(tmp_path):
 
 
 def test_it_catches_a_cycle_that_is_not_the_textbooks(monkeypatch):
-    right = dense.rake
+    right = dense.rake_table
 
     def wrong(table, block, wanted):
         error = right(table, block, wanted)
         table[(0,) * table.ndim] *= 1.001
         return error
 
-    monkeypatch.setattr(dense, "rake", wrong)
+    monkeypatch.setattr(dense, "rake_table", wrong)
     with pytest.raises(SystemExit, match="off the textbook's"):
         bench_ipf.ours(bench_ipf.QUICK, bench_ipf.margins_of(bench_ipf.QUICK), 1)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline_fixture import ROOT, make_census
+from fixtures.pipeline import ROOT, make_census
 
 from engine.levels import tree_sizes
 
-sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("opendp")
 pytest.importorskip("sklearn")
 
@@ -21,7 +18,7 @@ from dp_ranges import FAN, QUESTIONS, _errors, _range_errors, _summed, _truth
 from dp_releases import placed, with_epsilon
 from dp_tables import shape
 
-from engine.ledger import balance
+from engine.measure.dp import balance
 from engine.release import build
 
 

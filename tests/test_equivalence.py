@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from fixtures.pipeline import CENSUS, TWELVE, process, table_hashes, tablepack, write_spec
 from numpy._core import _multiarray_umath as umath
-from pipeline_fixture import CENSUS, TWELVE, process, table_hashes, tablepack, write_spec
 
 import engine
-from engine.api import read
+from engine.api.build import read
 from engine.release import build
 
 NO_ENTITY = {name: c for name, c in CENSUS.items() if name != "person_id"}
@@ -259,6 +259,7 @@ def test_other_settings_under_the_same_vintage_are_refused(pinned, old, new, wha
     assert what in done.stderr
 
 
+@pytest.mark.slow
 def test_many_jobs_give_the_same_release_and_do_not_wait_for_each_other(tmp_path):
     """More tables under way than measurements were let ahead: once both sides waited for ever."""
     rng = np.random.default_rng(12)

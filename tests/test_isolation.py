@@ -15,11 +15,12 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline_fixture import (
+from fixtures.pipeline import (
     COMMAND,
     content_of,
     environment,
     files_under,
+    left_of_the_wall,
     left_over,
     places_of,
     process,
@@ -241,7 +242,7 @@ def test_a_failed_build_names_the_column_only(planted):
 
 SPY = """
 import sys
-if '-m' in sys.orig_argv and 'engine.fit_process' in sys.orig_argv[-1]:
+if '-m' in sys.orig_argv and 'engine.release.fit_process' in sys.orig_argv[-1]:
     import atexit, json, os
     from pathlib import Path
     def note():
@@ -259,12 +260,12 @@ if '-m' in sys.orig_argv and 'engine.fit_process' in sys.orig_argv[-1]:
             'folder': os.getcwd(),
             'maps': Path('/proc/self/maps').read_text(),
         }))
-    import engine.store
-    real = engine.store.Staging.finish
+    import engine.store.staging
+    real = engine.store.staging.Staging.finish
     def finish(self):
         note()
         return real(self)
-    engine.store.Staging.finish = finish
+    engine.store.staging.Staging.finish = finish
 """
 
 
@@ -288,9 +289,7 @@ def test_the_fit_process_holds_no_handle_on_the_data(planted, tmp_path):
     )
     assert spied.returncode == 0, spied.stderr
     seen = json.loads((tmp_path / "seen.json").read_text())
-    forbidden = {"ingest", "sources", "frames", "encoding", "entities", "cells", "measure", "journal",
-                 "opening", "release", "api", "cli", "spec", "detect", "draws"}  # fmt: skip
-    assert {m.partition(".")[2] for m in seen["modules"]} & forbidden == set()
+    assert left_of_the_wall(seen["modules"]) == []
     opened = "\n".join(seen["files"].values()) + seen["maps"]
     for path in ("rows.duckdb", "own.key", str(planted.tmp)):
         assert path not in opened
@@ -306,10 +305,9 @@ def test_what_crosses_the_wall_holds_no_secret(planted, monkeypatch):
     """Every message to the fit process, byte for byte."""
     import pickle
 
-    from engine import pipes
-    from engine.api import read
+    from engine.api.build import read
     from engine.keys import MasterKey
-    from engine.release import build
+    from engine.release import build, pipes
 
     sent, real = [], pickle.dumps
     monkeypatch.setattr(
@@ -345,8 +343,8 @@ def test_the_working_file_of_a_large_source_shows_no_secret(planted, scratch, mo
         seen.update(content_of(scratch))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("engine.opening.ON_DISK_BYTES", 0)
-    monkeypatch.setattr("engine.release.measure_one_way", look)
+    monkeypatch.setattr("engine.source.opening.ON_DISK_BYTES", 0)
+    monkeypatch.setattr("engine.release.sticky.measure_one_way", look)
     done = tablepack(
         "build", planted.spec, "-o", planted.out / "x.duckdb", cwd=planted.folder, tmp=scratch
     )

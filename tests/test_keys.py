@@ -10,9 +10,9 @@ from hashlib import blake2b
 
 import numpy as np
 import pytest
+from fixtures.measure import KEY, STICKY, key_number
 from hypothesis import given
 from hypothesis import strategies as st
-from measure_fixture import KEY, STICKY, key_number
 
 from engine.errors import DataError, SpecError, StoreError
 from engine.keys import (

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from pipeline_fixture import (
+from fixtures.pipeline import (
     ROOT,
     content_of,
     counts,
@@ -24,18 +24,16 @@ from pipeline_fixture import (
 )
 
 import engine
-from engine import api
-from engine.entities import add_tokens
-from engine.ingest import ingest
+from engine.api import build as api
 from engine.keys import MasterKey
-from engine.measure import measure_one_way
-from engine.opening import StickyDraws
+from engine.measure import StickyDraws, measure_one_way
 from engine.params import PROFILES
-from engine.release import code_limits
 from engine.schema import Column, SourceSpec
-from engine.scratch import confidential_connection, scratch_directory
 from engine.simulation.codes import REFERENCE_DATE
-from engine.sources import open_source
+from engine.source import code_limits, open_source, scratch_directory
+from engine.source.entities import add_tokens
+from engine.source.ingest import ingest
+from engine.source.scratch import confidential_connection
 
 PEOPLE = 2_000
 NOISE_SD = 2**0.5

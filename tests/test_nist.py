@@ -7,7 +7,7 @@ import json
 
 import pandas as pd
 import pytest
-from pipeline_fixture import ROOT, tablepack, write_spec
+from fixtures.pipeline import ROOT, tablepack, write_spec
 
 import engine
 

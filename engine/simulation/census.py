@@ -50,7 +50,6 @@ class SimulatedCensus:
         The Parquet files.
     csv : tuple of Path
         The same as CSV, where asked for.
-    seed : int
     n_people, n_households, n_events : int
         Rows (and households); public, as nobody in them exists.
     """
@@ -86,10 +85,6 @@ def simulate_census(
         Called after each block with the people drawn so far and in all.
     csv : bool
         Write `people.csv` and `events.csv` too (null is an empty field).
-
-    Returns
-    -------
-    SimulatedCensus
 
     Raises
     ------
@@ -198,6 +193,7 @@ def _write_tables(
     households = events = 0
     n_blocks = -(-people // BLOCK_PEOPLE)
     with duckdb.connect(config=_configuration(staging)) as connection:
+        connection.execute("SET enable_progress_bar = false")  # standard output is the caller's
         for block in range(n_blocks):
             drawn = draw_block(block, people=people, seed=seed)
             for (table, columns), values in zip(_TABLES.items(), drawn, strict=True):

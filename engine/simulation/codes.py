@@ -158,7 +158,6 @@ class Geography:
 
     Attributes
     ----------
-    regions, districts, wards : tuple of str
     district_of, region_of : ndarray of int64, shape (n_wards,)
     weight : ndarray of float64, shape (n_wards,)
         Relative number of households, skewed.

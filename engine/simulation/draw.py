@@ -32,7 +32,6 @@ class DrawTable:
     ----------
     ladder : ndarray of float64, shape (n_rows * n_outcomes,)
         Row number plus cumulative probability: ascending over the whole table.
-    n_outcomes : int
     """
 
     ladder: FloatArray
@@ -97,7 +96,6 @@ def permuted(places: Int64Array, *, size: int, seed: int, purpose: int) -> Int64
     ----------
     places : ndarray of int64
         Numbers in [0, size).
-    size : int
     seed, purpose : int
         Choose the permutation.
 

@@ -40,12 +40,10 @@ def write_part(
 
     Parameters
     ----------
-    connection : DuckDBPyConnection
     columns : tuple of Column
         What is written, in this order.
     values : dict of str to ndarray, each of shape (n_rows,)
         Codes; columns not listed are left out.
-    path : Path
     """
     frame = pd.DataFrame(
         {column.name: _for_frame(column, values[column.name]) for column in columns}, copy=False
@@ -91,8 +89,6 @@ def merge_parts(
 
     Parameters
     ----------
-    connection : DuckDBPyConnection
-    parts : list of Path
     path : Path
         The Parquet file.
     csv : bool

@@ -164,10 +164,10 @@ def _draw_households(
     total = np.cumsum(size)
     n_whole = int(np.searchsorted(total, people, side="right"))
     n_single = people - (int(total[n_whole - 1]) if n_whole else 0)
-    kept = slice(0, n_whole + n_single)
+    whole = slice(0, n_whole + n_single)
     for array, single in ((kind, Kind.ONE), (setting, PRIVATE), (size, 1), (children, 0)):
         array[n_whole:] = single
-    return ward[kept], kind[kept], setting[kept], size[kept], children[kept]
+    return ward[whole], kind[whole], setting[whole], size[whole], children[whole]
 
 
 def _relations(kind: Int64Array, place: Int64Array, size: Int64Array) -> Int64Array:

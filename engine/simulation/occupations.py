@@ -40,7 +40,6 @@ class Occupation(NamedTuple):
 
     Attributes
     ----------
-    code, name : str
     weight : float
         Relative size.
     female : float

@@ -1,20 +1,23 @@
-"""Packs: what is published from a release for people, in every format that they use.
+"""Packs: what is published from a release for people, from one model of the metadata.
 
-Takes an open release and a pack.toml; gives a folder of tables, code lists, metadata, a workbook and a web site. One
-metadata model (`queries.packs.model`), many small writers; `publish` is the main path.
+Takes an open release and a `PackSpec` (pack.toml).
+Gives a folder of files (`publish`), or the model alone (`preview`).
+May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`, `queries.intervals`,
+    `queries.release`.
 """
 
 from __future__ import annotations
 
 from queries.packs.model import STATUSES, Pack
-from queries.packs.pack_spec import PackSpec, pack_spec_from, read_pack_spec
-from queries.packs.publishing import example_spec, preview, publish
+from queries.packs.publication import example_spec, files_by_format, preview, publish
+from queries.packs.spec import PackSpec, pack_spec_from, read_pack_spec
 
 __all__ = [
     "STATUSES",
     "Pack",
     "PackSpec",
     "example_spec",
+    "files_by_format",
     "pack_spec_from",
     "preview",
     "publish",

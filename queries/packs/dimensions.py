@@ -1,26 +1,24 @@
 """Dimensions of a pack: released values, blanks, subtotals, areas that nest, totals; with labels in every language.
 
-Takes a connection on the release and a pack spec; gives one `Dimension` a column. Invariant: codes, keys and labels are
-unique inside a dimension, and an item stands after the one it is part of.
+Takes the sources of a pack; gives one `Dimension` a column. Invariant: codes, keys and labels are unique inside a
+dimension, and an item stands after the one it is part of.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any
-
-import duckdb
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from engine.errors import SpecError
 from engine.schema import column_set, quoted
-from engine.store_catalog import count_names, table_name, unused_name
-from queries.packs.model import Dimension, Item, Texts
-from queries.packs.pack_spec import ColumnSpec, PackSpec
-from queries.packs.words import texts
-from queries.refusals import near_names
-from queries.session import Release
+from engine.store import count_names, table_name, unused_name
+from queries.packs.model import Dimension, Item
+from queries.packs.sources import Sources
+from queries.packs.spec import ColumnSpec, Text
+from queries.packs.texts import texts
+from queries.sql import near_names
 
 TOTAL, BLANK, EMPTY = "_T", "_X", "_E"
 """Codes of the total, of a blank of the source, and of a text without letters: CSV readers take that for nothing."""
@@ -29,114 +27,95 @@ NESTED_SHARE = 0.9
 _KEY = re.compile(r"[A-Za-z0-9_@$-]+\Z")
 
 
-def dimension_of(
-    name: str,
-    release: Release,
-    con: duckdb.DuckDBPyConnection,
-    spec: PackSpec,
-    words: dict[str, Texts],
-) -> Dimension:
-    """Return the dimension of one column.
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """One column with its released values in order (a blank comes last) and what the spec says of it."""
 
-    Parameters
-    ----------
-    name : str
-    release : Release
-    con : duckdb.DuckDBPyConnection
-        With the release in use.
-    spec : PackSpec
-    words : dict of str to Texts
+    name: str
+    spec: ColumnSpec
+    sources: Sources
+    values: list[Item]
+
+    @cached_property
+    def by_code(self) -> dict[str, int]:
+        """Place of each value by its code."""
+        return {item.code: place for place, item in enumerate(self.values)}
+
+    def place(self, code: str, where: str) -> int:
+        """Return the place of a value by its code."""
+        if code not in self.by_code:
+            raise self.unknown(code, where)
+        return self.by_code[code]
+
+    def unknown(self, code: str, where: str) -> SpecError:
+        """Return the refusal of a value that the release lacks, with near ones."""
+        near = ", ".join(near_names(code, tuple(self.by_code))) or "none"
+        return SpecError(f"columns.{self.name}.{where}: no released value {code!r}. Near: {near}")
+
+    def group(self, code: str, label: Text, members: Sequence[int], default: str = "") -> Item:
+        """Return a group of values, by their places."""
+        labels = texts(label, self.sources.languages, default or code)
+        return Item(code=code, key=code, labels=labels, kind="group", members=tuple(members))
+
+
+def dimension_of(name: str, sources: Sources) -> Dimension:
+    """Return the dimension of one column.
 
     Raises
     ------
     SpecError
         The release has no such column or value, or areas do not nest.
     """
-    check_columns([name], release)
-    languages, told = spec.pack.languages, spec.columns.get(name, ColumnSpec())
-    label = con.execute("SELECT label FROM catalog.columns WHERE name = ?", [name]).fetchall()[0][0]
-    values = _values(name, release, con, told, languages, words)
-    by_code = {item.code: i for i, item in enumerate(values)}
-    unknown = sorted(set(told.values) - set(by_code))
+    sources.check_columns([name])
+    spec = sources.spec.columns.get(name, ColumnSpec())
+    values = _values(name, spec, sources)
+    column = _Column(name=name, spec=spec, sources=sources, values=values)
+    unknown = sorted(set(spec.values) - set(column.by_code))
     if unknown:
-        raise _unknown(name, unknown[0], by_code, "values")
-    groups = [
-        *_declared(name, told, values, by_code, languages),
-        *_areas(name, told, values, by_code, release, con, languages),
-    ]
-    total = Item(code=TOTAL, key=TOTAL, labels=words["total"], kind="total")
+        raise column.unknown(unknown[0], "values")
+    groups = [*_declared(column), *_areas(column)]
+    total = Item(code=TOTAL, key=TOTAL, labels=sources.words["total"], kind="total")
+    labels = texts(spec.label, sources.languages, sources.label(name))
     items = _unique(_nested(total, groups, values))
-    labels = texts(told.label, languages, label or name)
     return Dimension(name=name, key=_key(name, 0, "D"), labels=labels, items=items)
 
 
-def check_columns(names: Iterable[str], release: Release) -> None:
-    """Refuse names that are no columns of a release, with near ones."""
-    problems = []
-    for name in dict.fromkeys(names):
-        if name not in release.columns:
-            near = ", ".join(near_names(name, tuple(release.columns))) or "none"
-            problems.append(f"pack spec: the release has no column {name!r}. Near: {near}")
-    if problems:
-        raise SpecError(problems)
-
-
-def _values(
-    name: str,
-    release: Release,
-    con: duckdb.DuckDBPyConnection,
-    told: ColumnSpec,
-    languages: Sequence[str],
-    words: dict[str, Texts],
-) -> list[Item]:
+def _values(name: str, spec: ColumnSpec, sources: Sources) -> list[Item]:
     """The released values in order; a blank comes last."""
-    rows = con.execute(
-        f"SELECT CAST(value AS {release.columns[name]}), value, label FROM catalog.codes "
+    rows = sources.con.execute(
+        f"SELECT CAST(value AS {sources.release.columns[name]}), value, label FROM catalog.codes "
         "WHERE column_name = ? ORDER BY value IS NULL, position",
         [name],
     ).fetchall()
     out = []
     for typed, text, label in rows:
         if text is None:
-            out.append(Item(code=BLANK, key=BLANK, labels=words["blank"], kind="blank"))
+            out.append(Item(code=BLANK, key=BLANK, labels=sources.words["blank"], kind="blank"))
             continue
         code = text or EMPTY
-        own = words["empty"] if not text and not label else tuple(label or text for _ in languages)
-        given = told.values.get(code, "")
-        labels = texts(given, languages, label or text) if given else own
+        given = spec.values.get(code, "")
+        labels = texts(given, sources.languages, label or text)
+        if not (given or text or label):
+            labels = sources.words["empty"]
         out.append(Item(code=code, key=code, labels=labels, kind="value", value=typed))
     return out
 
 
-def _declared(
-    name: str,
-    told: ColumnSpec,
-    values: list[Item],
-    by_code: dict[str, int],
-    languages: Sequence[str],
-) -> list[Item]:
+def _declared(column: _Column) -> list[Item]:
     """Groups that the spec lists."""
     out = []
-    for group in told.groups:
-        limits = None
+    for group in column.spec.groups:
         if group.range is not None:
-            limits = group.range
-            members = [i for i, v in enumerate(values) if _inside(name, v, group.range)]
+            values = enumerate(column.values)
+            members = [i for i, v in values if _inside(column.name, v, group.range)]
         else:
-            members = [_place(name, code, by_code, "groups") for code in group.values]
+            members = [column.place(code, "groups") for code in group.values]
         if not members:
-            raise SpecError(f"columns.{name}.groups: no released value lies in {group.code!r}")
-        labels = texts(group.label, languages, group.code)
-        out.append(
-            Item(
-                code=group.code,
-                key=group.code,
-                labels=labels,
-                kind="group",
-                members=tuple(members),
-                limits=limits,
+            raise SpecError(
+                f"columns.{column.name}.groups: no released value lies in {group.code!r}"
             )
-        )
+        item = column.group(group.code, group.label, members)
+        out.append(replace(item, limits=group.range))
     return out
 
 
@@ -149,104 +128,83 @@ def _inside(name: str, item: Item, limits: tuple[float, float]) -> bool:
     return limits[0] <= float(item.value) <= limits[1]
 
 
-def _areas(
-    name: str,
-    told: ColumnSpec,
-    values: list[Item],
-    by_code: dict[str, int],
-    release: Release,
-    con: duckdb.DuckDBPyConnection,
-    languages: Sequence[str],
-) -> list[Item]:
+def _areas(column: _Column) -> list[Item]:
     """Groups that areas lie in: of a column of the release, or of a mapping; lowest level first."""
     out: list[Item] = []
-    for level in told.levels:
-        held: dict[str, list[int]] = {}
+    for level in column.spec.levels:
         known: dict[str, str] = {}
         if isinstance(level, str):
-            held = _by_column(name, level, values, release, con)
-            known = {
-                code: label
-                for code, label in con.execute(
-                    "SELECT value, label FROM catalog.codes WHERE column_name = ?", [level]
-                ).fetchall()
-                if code is not None and label
-            }
+            areas = _by_column(column, level)
+            rows = column.sources.con.execute(
+                "SELECT value, label FROM catalog.codes WHERE column_name = ?", [level]
+            ).fetchall()
+            known = {code: label for code, label in rows if code is not None and label}
         else:
             below = {item.code: item.members for item in out}
-            for parent, codes in level.items():
-                held[parent] = [
-                    p
+            areas = {
+                area: [
+                    place
                     for code in codes
-                    for p in below.get(code) or (_place(name, code, by_code, "parents"),)
+                    for place in below.get(code) or (column.place(code, "parents"),)
                 ]
-        _check_nested(name, held, out, values)
-        for parent, members in held.items():
-            own = told.parent_labels.get(parent, "")
-            code = parent or EMPTY
-            labels = texts(own, languages, known.get(parent) or code)
-            out.append(
-                Item(code=code, key=code, labels=labels, kind="group", members=tuple(members))
-            )
+                for area, codes in level.items()
+            }
+        _check_nested(column, areas, out)
+        for area, members in areas.items():
+            label = column.spec.parent_labels.get(area, "")
+            out.append(column.group(area or EMPTY, label, members, known.get(area, "")))
     return out
 
 
-def _check_nested(
-    name: str, held: dict[str, list[int]], below: Sequence[Item], values: Sequence[Item]
-) -> None:
+def _check_nested(column: _Column, areas: dict[str, list[int]], below: Sequence[Item]) -> None:
     """Refuse areas that hold nothing, or that cut each other: their figures would count people twice."""
-    seen: dict[int, str] = {}
-    for parent, members in held.items():
-        where = f"columns.{name}.parents: {parent!r}"
+    area_of: dict[int, str] = {}
+    for area, members in areas.items():
+        where = f"columns.{column.name}.parents: {area!r}"
         if not members:
             raise SpecError(f"{where} holds nothing; name what lies in it")
         for place in members:
-            if seen.setdefault(place, parent) != parent:
+            if area_of.setdefault(place, area) != area:
                 raise SpecError(
-                    f"{where} and {seen[place]!r} both hold {values[place].code!r}; areas of one level have no "
-                    "value in common"
+                    f"{where} and {area_of[place]!r} both hold {column.values[place].code!r}; areas of one level have "
+                    "no value in common"
                 )
-        for area in below:
-            inside = set(area.members) & set(members)
-            if inside and len(inside) < len(set(area.members)):
+        for lower in below:
+            inside = set(lower.members) & set(members)
+            if inside and len(inside) < len(set(lower.members)):
                 raise SpecError(
-                    f"{where} holds a part of {area.code!r} only; an area lies whole in one of the next level"
+                    f"{where} holds a part of {lower.code!r} only; an area lies whole in one of the next level"
                 )
 
 
-def _by_column(
-    name: str,
-    parent: str,
-    values: list[Item],
-    release: Release,
-    con: duckdb.DuckDBPyConnection,
-) -> dict[str, list[int]]:
+def _by_column(column: _Column, parent: str) -> dict[str, list[int]]:
     """Values by the value of another column that they lie in, read off the table of both."""
-    check_columns([parent], release)
+    name, sources = column.name, column.sources
+    sources.check_columns([parent])
     columns = column_set((name, parent))
-    if columns not in release.tables:
+    if columns not in sources.release.tables:
         raise SpecError(
             f"columns.{name}.parents: no released table holds {name} and {parent}; give a mapping instead"
         )
-    ((physical,),) = con.execute(
+    ((physical,),) = sources.con.execute(
         "SELECT physical FROM catalog.tables WHERE name = ?", [table_name(columns)]
     ).fetchall()
     n = quoted(count_names(columns)[0])
-    rows = con.execute(
+    rows = sources.con.execute(
         f"SELECT CAST({quoted(name)} AS VARCHAR), CAST({quoted(parent)} AS VARCHAR), sum({n}) "
         f"FROM tables.{physical} GROUP BY ALL HAVING sum({n}) > 0 ORDER BY ALL"
     ).fetchall()
     counts: dict[str, dict[str, int]] = {}
-    for child, area, rows_there in rows:
+    for child, area, n_rows in rows:
         if child is not None and area is not None:
-            counts.setdefault(child, {})[area] = int(rows_there)
+            counts.setdefault(child, {})[area] = int(n_rows)
     out: dict[str, list[int]] = {}
-    for place, item in enumerate(values):
-        found = counts.get("" if item.value == "" else item.code)
-        if item.kind == "blank" or not found:
+    for place, item in enumerate(column.values):
+        areas = counts.get("" if item.value == "" else item.code)
+        if item.kind == "blank" or not areas:
             continue
-        area = max(found, key=lambda a: (found[a], a))
-        if found[area] < NESTED_SHARE * sum(found.values()):
+        area = max(areas, key=lambda a: (areas[a], a))
+        if areas[area] < NESTED_SHARE * sum(areas.values()):
             raise SpecError(
                 f"columns.{name}.parents: {item.code!r} lies in several values of {parent}; give a mapping instead"
             )
@@ -256,21 +214,21 @@ def _by_column(
 
 def _nested(total: Item, groups: list[Item], values: list[Item]) -> list[Item]:
     """All items, each after the smallest group that holds it; `members` become places among all."""
-    held = [frozenset(g.members) for g in groups]
+    members_of = [frozenset(g.members) for g in groups]
 
     def parent_of(members: frozenset[int], self_place: int) -> int:
         around = [
             g
             for g in range(len(groups))
             if g != self_place
-            and members <= held[g]
-            and (self_place < 0 or len(members) < len(held[g]))
+            and members <= members_of[g]
+            and (self_place < 0 or len(members) < len(members_of[g]))
         ]
-        return min(around, key=lambda g: len(held[g]), default=-1)
+        return min(around, key=lambda g: len(members_of[g]), default=-1)
 
     children: dict[int, list[tuple[bool, int]]] = {}
     for g in range(len(groups)):
-        children.setdefault(parent_of(held[g], g), []).append((True, g))
+        children.setdefault(parent_of(members_of[g], g), []).append((True, g))
     for v in range(len(values)):
         children.setdefault(parent_of(frozenset([v]), -1), []).append((False, v))
     for below in children.values():  # in the order of the values they hold
@@ -303,34 +261,22 @@ def _unique(items: list[Item]) -> tuple[Item, ...]:
         key = _key(code, place, "C")
         while key in keys:
             key += "_"
-        said = []
+        own = []
         for text, taken in zip(item.labels, labels, strict=True):
             label = text if text not in taken else f"{text} [{code}]"
             while label in taken:
                 label += "_"
             taken.add(label)
-            said.append(label)
+            own.append(label)
         codes.add(code)
         keys.add(key)
-        out[place] = replace(item, code=code, key=key, labels=tuple(said))
+        out[place] = replace(item, code=code, key=key, labels=tuple(own))
     return tuple(out)
 
 
 def _key(text: str, place: int, letter: str) -> str:
-    """An SDMX identifier: the text itself where it is one, else made from it or from its place."""
+    """An SDMX identifier: the text itself where it is one, else key from it or from its place."""
     if letter == "C":
         return text if _KEY.match(text) else f"C{place:05d}"
-    made = re.sub(r"[^A-Za-z0-9_-]", "_", text)
-    return made if made[:1].isalpha() else f"D_{made}"
-
-
-def _place(name: str, code: str, by_code: dict[str, int], where: str) -> int:
-    if code not in by_code:
-        raise _unknown(name, code, by_code, where)
-    return by_code[code]
-
-
-def _unknown(name: str, code: str, by_code: dict[str, Any], where: str) -> SpecError:
-    """The refusal of a value that the release lacks, with near ones."""
-    near = ", ".join(near_names(code, tuple(by_code))) or "none"
-    return SpecError(f"columns.{name}.{where}: no released value {code!r}. Near: {near}")
+    key = re.sub(r"[^A-Za-z0-9_-]", "_", text)
+    return key if key[:1].isalpha() else f"D_{key}"

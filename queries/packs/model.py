@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from engine.card import GeneratorCard
 from engine.schema import ColumnSet, FloatArray
-from queries.estimates import Status
-from queries.packs.pack_spec import PackInfo
+from engine.store import GeneratorCard
+from queries.intervals import Status
+from queries.packs.spec import PackInfo
 
 Texts = tuple[str, ...]
 ItemKind = Literal["total", "group", "value", "blank"]
@@ -34,10 +34,9 @@ class Item:
     Attributes
     ----------
     code : str
-        As CSV files show it: the released value as text, `_T` for the total, `_X` for a blank of the source.
+        As CSV files hold it: the released value as text, `_T` for the total, `_X` for a blank of the source.
     key : str
         The same, as an SDMX identifier.
-    labels : Texts
     kind : str
         total, group (a subtotal or an area that holds others), value, or blank.
     parent : int
@@ -62,7 +61,7 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True)
 class Dimension:
-    """A column with all codes that tables of the pack may show, each after the one it is part of."""
+    """A column with all codes that tables of the pack may display, each after the one it is part of."""
 
     name: str
     key: str
@@ -85,9 +84,6 @@ class PackTable:
 
     Attributes
     ----------
-    id : str
-    titles, units : Texts
-    dimensions : tuple of Dimension
     index : ndarray of int32, shape (n_rows, n_dimensions)
         Place of each row's code in its dimension.
     value, low, high : ndarray of float64
@@ -95,17 +91,15 @@ class PackTable:
     status : ndarray of uint8
         Places in `STATUSES`.
     stub, heading : tuple of int
-        Dimensions that a cross table shows down and across; no heading: a long table.
-    measure : str
+        Dimensions that a cross table displays down and across; no heading: a long table.
     is_whole : bool
         Values are whole numbers.
     decimals : int
-        Decimal places that people are shown; files hold one more, where figures are not whole.
+        Decimal places for people; files hold one more, where figures are not whole.
     is_listed : bool
         Only released combinations are listed: there are too many to list all.
     answered : ColumnSet
         The widest released table the figures come from.
-    footnotes : tuple of Texts
     words : str
         How sure the figures are, and where they are from.
     """
@@ -143,12 +137,18 @@ class PackTable:
         return tuple(len(u) for u in self.used)
 
     def depths(self, place: int) -> list[int]:
-        """How deep each item of a dimension stands in others that are shown."""
-        shown = set(self.used[place].tolist())
+        """How deep each item of a dimension stands in others that are displayed."""
+        displayed = set(self.used[place].tolist())
         out: list[int] = []
         for item in self.dimensions[place].items:  # each stands after the one it is part of
-            out.append(0 if item.parent < 0 else out[item.parent] + (item.parent in shown))
+            out.append(0 if item.parent < 0 else out[item.parent] + (item.parent in displayed))
         return out
+
+    @property
+    def n_by_status(self) -> dict[Status, int]:
+        """Number of rows of each status."""
+        counts = np.bincount(self.status, minlength=len(STATUSES)).tolist()
+        return dict(zip(STATUSES, counts, strict=True))
 
     @property
     def is_cube(self) -> bool:
@@ -157,7 +157,7 @@ class PackTable:
 
 
 def decimals_of(value: FloatArray, low: FloatArray, high: FloatArray, *, is_whole: bool) -> int:
-    """Return how many decimals figures are shown with.
+    """Return how many decimals people see.
 
     Three digits of a middling one and one decimal at least; up to two more, until most intervals have two ends.
     """
@@ -167,8 +167,8 @@ def decimals_of(value: FloatArray, low: FloatArray, high: FloatArray, *, is_whol
     least = int(np.clip(2 - np.floor(np.log10(np.median(sizes))), 1, 6)) if len(sizes) else 1
     is_open = np.isfinite(low) & np.isfinite(high) & (low < high)
     for digits in range(least, min(least + 2, 6)):
-        is_told = np.round(low[is_open], digits) < np.round(high[is_open], digits)
-        if 2 * np.count_nonzero(is_told) >= len(is_told):
+        differ = np.round(low[is_open], digits) < np.round(high[is_open], digits)
+        if 2 * np.count_nonzero(differ) >= len(differ):
             return digits
     return min(least + 2, 6)
 
@@ -179,12 +179,8 @@ class Pack:
 
     Attributes
     ----------
-    info : PackInfo
-    languages : tuple of str
-    titles, descriptions : Texts
     dimensions : dict of str to Dimension
         By column name.
-    tables : tuple of PackTable
     cards : dict of ColumnSet to GeneratorCard
         Of the tables that answered.
     footnotes : tuple of Texts
@@ -211,6 +207,11 @@ class Pack:
     words: Mapping[str, Texts]
     warnings: tuple[str, ...]
     release: Mapping[str, str]
+
+    @property
+    def cubes(self) -> tuple[PackTable, ...]:
+        """Tables that list every combination, as some formats need."""
+        return tuple(t for t in self.tables if t.is_cube and not t.is_listed)
 
     @property
     def reader_notes(self) -> tuple[str, ...]:

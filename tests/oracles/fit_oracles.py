@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix, hstack
 
-from engine.candidates import Margin
+from engine.fit.candidates import MarginBounds
 from engine.schema import Measurement
 
 
@@ -73,7 +73,7 @@ def fitted_tree(
 
 
 def joined(tables: list[dict[tuple, int]], sizes: tuple[int, ...]) -> list[tuple]:
-    """Every combination of letters that all tables of one column less hold; entry j: without column j."""
+    """Every combination of codes that all tables of one column less hold; entry j: without column j."""
     return [
         cell
         for cell in product(*(range(size) for size in sizes))
@@ -110,13 +110,13 @@ def rounding_penalty(kind: int, off: int) -> int:
     return sum(units[: abs(off)])
 
 
-def smallest_gap(n_cells: int, exact: list[Margin], near: list[Margin]) -> int | None:
+def smallest_gap(n_cells: int, exact: list[MarginBounds], near: list[MarginBounds]) -> int | None:
     """The least that whole numbers can be off the sums of `near` where all sums of `exact` are met; None: they cannot.
 
     By integer programming: the cells and, behind them, the gap, which is made as small as can be.
     """
 
-    def rows(margin: Margin, gap: float) -> csr_matrix:
+    def rows(margin: MarginBounds, gap: float) -> csr_matrix:
         parts = len(margin.low)
         own = csr_matrix(
             (np.ones(n_cells), (margin.of, np.arange(n_cells))), shape=(parts, n_cells)

@@ -1,4 +1,4 @@
-"""SipHash-2-4 in plain Python, for messages of any length: the slow twin of engine.noise."""
+"""SipHash-2-4 in plain Python, for messages of any length: the slow twin of engine.sticky_prf."""
 
 from __future__ import annotations
 

@@ -1,0 +1,140 @@
+"""The Python face of the main job: build, open and plan releases.
+
+import engine
+release = engine.build("release.toml", out="r.duckdb")
+release = engine.build(frame, tables=[["AGE", "SEX"]], key="my.key", out="r.duckdb")
+release.sql("SELECT SEX, count(*) FROM data GROUP BY SEX")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine import keys, release
+from engine.errors import SpecError
+from engine.progress import Progress
+from engine.schema import Column
+from engine.source.detection import make_spec
+from engine.spec import ReleaseSpec, read_spec
+from queries.release import Release, open_release
+from queries.sql import columns_read
+
+SpecOrFrame = Any
+"""A ReleaseSpec, the path of a spec (.toml), the path of a source, or a pandas or Arrow table."""
+
+
+def build(
+    what: SpecOrFrame,
+    *,
+    out: str | Path | None = None,
+    tables: Iterable[Iterable[str]] | None = None,
+    key: str | Path | None = None,
+    columns: Mapping[str, Column] | Iterable[Column] | None = None,
+    entities: Iterable[str] = (),
+    vintage: str = "1",
+    title: str = "",
+    privacy: str = "standard",
+    dp: Mapping[str, Any] | None = None,
+    jobs: int = 2,
+    progress: Progress | None = None,
+) -> Release:
+    """Build a release and open it.
+
+    Parameters
+    ----------
+    what : ReleaseSpec, str, Path, DataFrame or Arrow table
+        A spec or the path of one (.toml); or a source: then `tables` and `key` are needed.
+    out : str or Path, optional
+        File to write; by default named after the spec, or release.duckdb.
+    tables : iterable of iterable of str, optional
+        Column sets, for a source.
+    key : str or Path, optional
+        Key file, for a source; make one with `new_key`.
+    columns : iterable or mapping of Column, optional
+        Declared columns of a source; the others are detected.
+    entities : iterable of str
+        Columns that name the protected entities; none: each row is one.
+    vintage, title, privacy : str
+        As in a spec.
+    dp : mapping, optional
+        As the section `[dp]` of a spec: the release is built in mode dp.
+    jobs : int
+        1: measure and fit take turns; more: they work at the same time.
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError, StoreError
+    """
+    spec, frame = _resolve(
+        what,
+        tables=tables,
+        key=key,
+        columns=columns,
+        entities=entities,
+        vintage=vintage,
+        title=title,
+        privacy=privacy,
+        dp=dp,
+    )
+    path = default_output(what) if out is None else Path(out)
+    release.build(spec, path, frame=frame, jobs=jobs, progress=progress)
+    return open(path)
+
+
+def default_output(what: SpecOrFrame) -> Path:
+    """Where a release goes if nobody says: beside its spec or source, under its name."""
+    if isinstance(what, str | Path) and "*" not in str(what):
+        named = Path(what).with_suffix(".duckdb")
+        return named if named != Path(what) else Path("release.duckdb")
+    return Path("release.duckdb")
+
+
+def plan(
+    what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any
+) -> release.Plan | release.PlanDP:
+    """Say what a build would hold; parameters as in `build`. In mode dp no data is read."""
+    spec, frame = _resolve(what, **of_source)
+    if spec.mode == "dp":
+        return release.plan_dp(spec)
+    return release.plan(spec, frame=frame, progress=progress)
+
+
+def open(path: str | Path) -> Release:
+    """Open a release file.
+
+    Raises
+    ------
+    DamagedRelease
+        If the file is not what its manifest says.
+    """
+    return open_release(path)
+
+
+def new_key(path: str | Path) -> str:
+    """Make a key file of mode 0600 and return the key's public id."""
+    return keys.new_key(Path(path))
+
+
+def read(path: Path) -> ReleaseSpec:
+    """Read a spec, with SQL table entries understood."""
+    return read_spec(path, sql_columns=columns_read)
+
+
+def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
+    """The spec, and the frame if the source is one."""
+    is_spec = isinstance(what, ReleaseSpec)
+    if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
+        doubled = [n for n in ("tables", "key", "columns", "entities", "dp") if of_source.get(n)]
+        if doubled:
+            raise SpecError(f"{', '.join(doubled)}: the spec says it already; change it there")
+        return what if is_spec else read(Path(what)), None
+    missing = [name for name in ("tables", "key") if of_source.get(name) is None]
+    if missing:
+        raise SpecError(
+            f"building from a source needs {' and '.join(missing)}; or give the path of a spec (.toml)"
+        )
+    settings = {name: value for name, value in of_source.items() if value is not None}
+    spec = make_spec(what, **settings)
+    return spec, None if isinstance(what, str | Path) else what

@@ -1,0 +1,170 @@
+"""The Python face of evaluation: hold releases, and synthetic tables of any tool, against their original.
+
+import engine
+evaluation = engine.evaluate("r.duckdb", data="people.csv", spec="nist-acs", out="report.html")
+evaluation.results[0].figures()["univariate.median_composite_error"]
+engine.evaluate("ours.duckdb", "theirs.csv", data=frame)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from engine.errors import SpecError
+from engine.evaluation.data import (
+    Subject,
+    is_release,
+    notes_of,
+    read_like,
+    read_original,
+    read_subject,
+    released_types,
+)
+from engine.evaluation.report import check_target, write_report
+from engine.evaluation.result import Evaluation
+from engine.evaluation.runner import Settings, evaluate_all, names_of
+from engine.evaluation.study import (
+    Study,
+    default_study,
+    labels_of,
+    named_study,
+    of_spec,
+    read_baselines,
+    with_files,
+)
+from engine.progress import Progress, silent
+from engine.source.detection import detect_source
+from engine.spec import ReleaseSpec, format_of, read_spec
+from queries.sql import columns_read
+
+Source = Any
+"""The path of a release, CSV or Parquet file, or a pandas or Arrow table."""
+
+
+def evaluate(
+    *synthetic: Source,
+    data: Source,
+    spec: str | Path | Study | None = None,
+    control: Source | None = None,
+    out: str | Path | None = None,
+    publishable: bool = False,
+    sample: float = 40,
+    seed: int = 2021,
+    together: bool = False,
+    table: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Say how good and how safe releases or synthetic tables are. The result is CONFIDENTIAL.
+
+    Parameters
+    ----------
+    *synthetic : str, Path, DataFrame or Arrow table
+        Releases, or synthetic tables of any tool (CSV, Parquet, frames); several are compared with the first.
+    data : str, Path, DataFrame or Arrow table
+        The original.
+    spec : str, Path or Study, optional
+        A study, the path of one, the name of a preset, or the spec of a release. By default, and for what a release's
+        spec does not say, what is measured is chosen by what the columns look like.
+    control : str, Path, DataFrame or Arrow table, optional
+        People of the same population whom nothing synthetic was made from: the attacks' control.
+    out : str or Path, optional
+        HTML file to write; JSON goes beside it.
+    publishable : bool
+        Write rounded scores only, instead of the confidential report.
+    sample : float
+        Percentage of the original that is sampled as a scale for the scores.
+    seed : int
+        Fixes all that is drawn.
+    together : bool
+        The synthetic tables are sets of one synthesis: figures are means, estimates are combined.
+    table : str, optional
+        Table of `data` where that is a DuckDB file.
+    progress : callable, optional
+        Called with what is done, how much of it, and how much there is.
+
+    Raises
+    ------
+    SpecError, DataError, StoreError, DamagedRelease
+    """
+    if out is not None:
+        check_target(Path(out))
+    if not synthetic:
+        raise SpecError("evaluate needs at least one release or synthetic table")
+    tell = progress or silent
+    tell("reading", 0, 0)
+    folders = _folders(spec, data)
+    reading, is_whole = _reading(spec, data, folders, table)
+    releases = [Path(what) for what in synthetic if is_release(what)]
+    types = released_types(releases[0]) if releases else None
+    original = read_original(data, reading, like=types, table=table)
+    subjects = [
+        read_subject(what, original, reading, name)
+        for what, name in zip(synthetic, names_of(synthetic), strict=True)
+    ]
+    study, chosen = (reading, ()) if is_whole else _chosen(reading, original, subjects)
+    labels, value_labels = labels_of(study, folders, release=releases[0] if releases else None)
+    evaluation = evaluate_all(
+        subjects,
+        original,
+        study,
+        Settings(share=sample / 100, seed=seed, baselines=read_baselines(study, folders)),
+        data=names_of([data])[0] if isinstance(data, str | Path) else "the data",
+        control=None if control is None else read_like(control, original, reading, name="control"),
+        together=together,
+        labels=labels,
+        value_labels=value_labels,
+        notes=(*notes_of(original), *chosen),
+        progress=tell,
+    )
+    if out is not None:
+        tell("writing the report", 0, 0)
+        write_report(evaluation, Path(out), publishable=publishable)
+    return evaluation
+
+
+def _folders(spec: str | Path | Study | None, data: Source) -> list[Path]:
+    """Where files that a study names are looked for: beside it, beside the data."""
+    near = [Path(what).parent for what in (spec, data) if isinstance(what, str | Path)]
+    return list(dict.fromkeys(near))
+
+
+def _reading(
+    spec: str | Path | Study | None, data: Source, folders: Sequence[Path], table: str | None
+) -> tuple[Study, bool]:
+    """The study; whether it says what is measured, or only how the data is read."""
+    if isinstance(spec, Study):
+        return with_files(spec, folders), True
+    if spec is None:
+        return Study(title="", nulls=_spellings(data, table)), False
+    study, release = named_study(spec, beside=folders, read_spec=_read_spec)
+    if study is not None:
+        return with_files(study, folders), True
+    if release is None:
+        raise SpecError(f"{spec}: is neither a study nor the spec of a release")
+    return of_spec(release, Study(title=release.title)), False
+
+
+def _read_spec(path: Path) -> ReleaseSpec:
+    """The spec of a release."""
+    return read_spec(path, sql_columns=columns_read)
+
+
+def _spellings(data: Source, table: str | None) -> tuple[str, ...]:
+    """How a text file seems to spell blanks; other sources have blanks of their own."""
+    if not isinstance(data, str | Path) or format_of(str(data)) != "csv":
+        return ()
+    source = detect_source(data, table=table)
+    return tuple(dict.fromkeys(n for column in source.columns for n in column.nulls if n))
+
+
+def _chosen(
+    reading: Study, original: pd.DataFrame, subjects: Sequence[Subject]
+) -> tuple[Study, tuple[str, ...]]:
+    """What is measured where nobody declared it, and what a reader must know of the choice."""
+    chosen = default_study(original, subjects[0].tables, title=reading.title)
+    declared = {name: getattr(reading, name) for name in ("nulls", "texts", "order", "labels")}
+    return chosen.study.model_copy(update=declared), chosen.notes

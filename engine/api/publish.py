@@ -1,0 +1,77 @@
+"""The Python face of publishing: a pack of a release in a folder, and nothing confidential in it.
+
+from engine.api.publish import publish_pack
+publish_pack("census.duckdb", "pack/", spec="pack.toml")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.evaluation.compare import refuse_scratch
+from engine.evaluation.report import refuse_confidential
+from engine.progress import Progress, silent
+from queries.packs import Pack, PackSpec, preview, publish, read_pack_spec
+from queries.release import open_release
+
+
+def publish_pack(
+    release: str | os.PathLike[str],
+    directory: str | os.PathLike[str],
+    *,
+    spec: str | Path | None = None,
+    unprotected: bool = False,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Write the pack of a release; return all files, sorted.
+
+    Parameters
+    ----------
+    spec : str or Path, optional
+        A pack.toml; documents that it includes are relative to its folder. By default every table of at most three
+        columns becomes a long table of counts.
+    directory, unprotected, progress, warn
+        As for `queries.packs.publish`.
+
+    Raises
+    ------
+    PrivacyError
+        The release was built for a comparison or guarantees nothing, or a document is a confidential report.
+    SpecError, StoreError, DamagedRelease
+        As `queries.packs.publish` and `queries.open_release`.
+    """
+    path = Path(release)
+    pack_spec = read_pack_spec(spec) if spec is not None else PackSpec()
+    base = Path(spec).parent if spec is not None else Path()
+    documents = [base / name for name in pack_spec.pack.include]
+    refuse_confidential([p for p in (path, *documents) if p.is_file()])
+    if path.is_file():
+        refuse_scratch(path)
+    with open_release(path, verify="hash") as opened:
+        return publish(
+            opened,
+            directory,
+            pack_spec,
+            base=base,
+            unprotected=unprotected,
+            progress=progress or silent,
+            warn=warn,
+        )
+
+
+def preview_pack(
+    release: str | os.PathLike[str],
+    *,
+    spec: str | Path | None = None,
+    unprotected: bool = False,
+    progress: Progress | None = None,
+) -> Pack:
+    """Return what a pack would hold, and write nothing; parameters and errors as for `publish_pack`."""
+    pack_spec = read_pack_spec(spec) if spec is not None else PackSpec()
+    if Path(release).is_file():
+        refuse_scratch(Path(release))
+    with open_release(release, verify="hash") as opened:
+        return preview(opened, pack_spec, unprotected=unprotected, progress=progress or silent)

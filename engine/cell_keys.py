@@ -1,0 +1,89 @@
+"""One number for each combination of codes, and the distinct combinations: the one place where keys could overflow.
+
+Takes a column of codes for each place of the combination; gives int64 keys that are equal where combinations are, and
+in their lexicographic order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.schema import Int64Array
+
+Columns = Sequence[NDArray[Any]] | NDArray[Any]
+"""Codes, a column each; as an array: shape (n_columns, n)."""
+KEY_LIMIT = 1 << 62
+"""Most combinations that one int64 can number."""
+
+
+def cell_keys(
+    columns: Columns, sizes: Sequence[int], *, n: int | None = None
+) -> tuple[Int64Array, int]:
+    """Number combinations in mixed radix, the first column slowest.
+
+    Where the sizes allow more combinations than one int64 can number, those that occur are numbered instead.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of integers, shape (n,)
+        Codes from 0 to less than the column's size.
+    sizes : sequence of int
+        Number of codes that each column can have.
+    n : int, optional
+        Number of combinations; wanted where there is no column.
+
+    Returns
+    -------
+    keys : ndarray of int64, shape (n,)
+    n_keys : int
+        Every key is smaller; the product of the sizes, unless that is too large.
+    """
+    keys = np.zeros(len(columns[0]) if len(columns) else (n or 0), dtype=np.int64)
+    n_keys = 1
+    for codes, size in zip(columns, sizes, strict=True):
+        size = max(int(size), 1)
+        if n_keys * size > KEY_LIMIT:
+            present, keys = np.unique(keys, return_inverse=True)
+            n_keys = len(present)
+        keys = keys * size + codes
+        n_keys *= size
+    return keys, n_keys
+
+
+def comparable_keys(
+    one: NDArray[Any], other: NDArray[Any], sizes: Sequence[int]
+) -> tuple[Int64Array, Int64Array, int]:
+    """Number the combinations of two lists so that equal ones have equal keys; see `cell_keys`.
+
+    Parameters
+    ----------
+    one, other : ndarray of integers, shape (n, n_columns)
+
+    Returns
+    -------
+    ndarray of int64, ndarray of int64, int
+        The keys of both, and a number that all are below.
+    """
+    if math.prod(max(int(size), 1) for size in sizes) > KEY_LIMIT:
+        keys, n_keys = cell_keys(np.concatenate([one, other]).T, sizes, n=len(one) + len(other))
+        return keys[: len(one)], keys[len(one) :], n_keys
+    own, n_keys = cell_keys(one.T, sizes, n=len(one))
+    return own, cell_keys(other.T, sizes, n=len(other))[0], n_keys
+
+
+def distinct_cells(columns: Columns, sizes: Sequence[int]) -> tuple[list[NDArray[Any]], Int64Array]:
+    """Distinct combinations in lexicographic order, and which of them each one is.
+
+    Parameters
+    ----------
+    columns, sizes
+        As in `cell_keys`; at least one column.
+    """
+    keys, _ = cell_keys(columns, sizes)
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    return [codes[first] for codes in columns], number.astype(np.int64)

@@ -1,0 +1,214 @@
+"""The command line's door: `tablepack COMMAND` finds the command, runs it, and ends with its exit code.
+
+`COMMANDS` is all that `tablepack --help` and the shell's completion read; a command's module is imported when it is
+called. Results go to standard output, all else to standard error. Exit codes: 0 ok, 1 our bug, 2 usage, spec or data,
+3 privacy check failed, 4 quality threshold failed, 5 query refused or not covered, 6 release damaged or of another
+format. The text of an error that is not one of our own is never shown, for it may hold a value of the data: its kind
+and its place in our code are.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple, NoReturn
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+from engine.errors import InternalError, TablepackError, place_of
+from engine.version import ENGINE_VERSION
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+class Command(NamedTuple):
+    """A command: its module, whose Typer `commands` holds it, and the first line of its help."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS = (
+    Command("init", "engine.cli.start", "Look at the data and write a commented spec to review."),
+    Command("key", "engine.cli.start", "Make keys."),
+    Command(
+        "plan",
+        "engine.cli.build",
+        "Say what a release would hold: tables, cells, noise, time, and what it would cost. Builds nothing.",
+    ),
+    Command(
+        "build",
+        "engine.cli.build",
+        "Build a release. Run again after an interruption, it goes on where it stopped.",
+    ),
+    Command(
+        "budget",
+        "engine.cli.budget",
+        "Show the differential privacy budget of a key: what is spent, what is left, on what.",
+    ),
+    Command(
+        "show",
+        "engine.cli.show",
+        "Show what is in a release; with --table the card of one table.",
+    ),
+    Command(
+        "sql",
+        "engine.cli.sql",
+        "Ask a release anything in SQL; the smallest table that covers the columns answers.",
+    ),
+    Command(
+        "serve",
+        "engine.cli.serve",
+        "Serve a release: tables in the browser, and the same as JSON. Read only.",
+    ),
+    Command("export", "engine.cli.show", "Write one file a table, a row a synthetic person."),
+    Command(
+        "publish",
+        "engine.cli.publish",
+        "Write a pack: CSV, Parquet, workbook, web pages, SDMX, JSON-stat, PC-Axis, metadata, checksums.",
+    ),
+    Command(
+        "evaluate",
+        "engine.cli.evaluate",
+        "Say how good and how safe a release, or any synthetic table, is. Needs the original; CONFIDENTIAL.",
+    ),
+    Command(
+        "compare",
+        "engine.cli.compare",
+        "Compare sticky and dp releases of the same tables. Builds in scratch and keeps nothing; CONFIDENTIAL.",
+    ),
+    Command(
+        "doctor",
+        "engine.cli.doctor",
+        "Check the installation, and a release: every byte against its manifest.",
+    ),
+    Command(
+        "simulate",
+        "engine.cli.start",
+        "Simulate a census to try things on: people.parquet and events.parquet. No real person is in it.",
+    ),
+)
+
+
+class LazyGroup(TyperGroup):
+    """The commands of `COMMANDS`: listed by the table, imported when one is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {c.name: TyperCommand(c.name, help=c.help) for c in COMMANDS}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Return name, command and further words of what is called; imports its module."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and loaded(str(listed.name)), rest
+
+
+def loaded(name: str) -> Any:
+    """Return a command of the table, its module imported."""
+    (module,) = {c.module for c in COMMANDS if c.name == name}
+    return get_group(import_module(module).commands).commands[name]
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help="Publish small synthetic tables from confidential microdata, and say how good and how safe they are.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(is_wanted: bool) -> None:
+    """Print the version, and nothing else."""
+    if is_wanted:
+        sys.stdout.write(f"tablepack {ENGINE_VERSION}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; every error becomes one message and an exit code."""
+    run_and_exit(app)
+
+
+def run_and_exit(application: Callable[[], object]) -> NoReturn:
+    """Run an application and end the process with its exit code.
+
+    Parameters
+    ----------
+    application : callable
+        Raises what went wrong, or SystemExit.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    code = _exit_code(application)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read us (`| head`) has enough; the interpreter flushes once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _exit_code(application: Callable[[], object]) -> int:
+    """Run an application; its exit code."""
+    try:
+        application()
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return 0
+        if leaving.code == INTERRUPTED:
+            _note(STOPPED)
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except TablepackError as error:
+        _note(f"error: {_message(error)}", style="red")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _note(STOPPED)
+        return INTERRUPTED
+    except BrokenPipeError:
+        return 0
+    except Exception as error:  # noqa: BLE001  # whatever it is, its text may hold a value of the data
+        bug = InternalError(f"{type(error).__name__} in {place_of(error)}")
+        _note(f"error: {_message(bug)}", style="red")
+        return bug.exit_code
+    return 0
+
+
+STOPPED = "stopped; run the same command again (a build goes on where it was)"
+
+
+def _interrupt(*_: object) -> None:
+    """End at a request to terminate as at Ctrl-C, so that nothing confidential is left behind."""
+    raise KeyboardInterrupt
+
+
+def _message(error: TablepackError) -> str:
+    """The message of an error of ours."""
+    if isinstance(error, InternalError):
+        return f"InternalError: {error}; this is our bug, please report it"
+    return str(error)
+
+
+def _note(message: str, style: str | None = None) -> None:
+    """Print a message on standard error."""
+    from engine.cli.console import notes
+
+    notes().print(message, soft_wrap=True, markup=False, style=style)

@@ -1,0 +1,117 @@
+"""The command `tablepack doctor`: is the installation whole, is a release what its manifest says?
+
+Each check gives one finding; the worst one decides the exit code.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from engine.cli.console import AsJson, out, print_json
+from engine.errors import TablepackError
+from engine.schema import UInt64Array
+from engine.source import scratch_directory
+from engine.sticky_prf import siphash
+from engine.store import verify_release
+
+_KNOWN_ANSWER = 0x3F2ACC7F57C29BDB
+"""SipHash-2-4 of the bytes 0..15 under the key 0..15, from the authors' reference vectors."""
+commands = typer.Typer(rich_markup_mode="markdown")
+
+
+@commands.command("doctor", epilog="Example: `tablepack doctor census.duckdb`")
+def doctor_command(
+    release: Annotated[
+        Path | None, typer.Argument(help="Release to check to the last byte.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the installation, and a release: every byte against its manifest."""
+    findings = examine(release)
+    if as_json:
+        print_json([{"check": f.check, "ok": f.ok, "detail": f.detail} for f in findings])
+    else:
+        for f in findings:
+            out().print(f"{'ok  ' if f.ok else 'BAD '} {f.check}: {f.detail}", markup=False)
+    worst = max((f.exit_code for f in findings), default=0)
+    if worst:
+        raise typer.Exit(worst)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One check.
+
+    Attributes
+    ----------
+    exit_code : int
+        0 where all is well.
+    """
+
+    check: str
+    ok: bool
+    detail: str
+    exit_code: int = 0
+
+
+def examine(release: Path | None) -> list[Finding]:
+    """Run all checks; of a release too, where one is given."""
+    findings = [_versions(), _draws(), _scratch()]
+    if release is not None:
+        findings.append(_release(release))
+    return findings
+
+
+def _versions() -> Finding:
+    """Name what is installed."""
+    versions = [f"Python {platform.python_version()}"]
+    for name in ("tablepack", "numpy", "duckdb", "pandas"):
+        try:
+            versions.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            versions.append(f"{name} (not installed as a package)")
+    detail = ", ".join(versions)
+    ok = sys.version_info >= (3, 11)
+    return Finding(check="versions", ok=ok, detail=detail, exit_code=0 if ok else 2)
+
+
+def _draws() -> Finding:
+    """Check a draw against the reference, since every released number hangs on it."""
+    words: list[UInt64Array] = []
+    for first in (0, 8):
+        words.append(np.frombuffer(bytes(range(first, first + 8)), dtype="<u8").astype(np.uint64))
+    ok = int(siphash(bytes(range(16)), words)[0]) == _KNOWN_ANSWER
+    detail = (
+        "keyed draws give the reference's bits" if ok else "keyed draws differ from the reference"
+    )
+    return Finding(check="draws", ok=ok, detail=detail, exit_code=0 if ok else 1)
+
+
+def _scratch() -> Finding:
+    """Check that confidential scratch space can be made (and sweep what a killed run left)."""
+    try:
+        with scratch_directory() as place:
+            return Finding(check="scratch", ok=True, detail=f"{place.parent} is ours alone")
+    except TablepackError as error:
+        return Finding(check="scratch", ok=False, detail=str(error), exit_code=error.exit_code)
+
+
+def _release(path: Path) -> Finding:
+    """Check every byte of a release against its manifest."""
+    try:
+        record = verify_release(path, verify="hash")
+    except TablepackError as error:
+        return Finding(check="release", ok=False, detail=str(error), exit_code=error.exit_code)
+    return Finding(
+        check="release",
+        ok=True,
+        detail=f"{path} is what its manifest says, content hash {record.content_hash}",
+    )

@@ -1,0 +1,158 @@
+"""The command `tablepack publish`: a folder that can be handed out, from a release and a pack.toml.
+
+Writes the pack and prints what is in it; or what would be in it (`--dry-run`), or what a pack.toml can say
+(`--example`). Refuses confidential reports, releases of `compare`, and releases that
+guarantee nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.api.publish import preview_pack, publish_pack
+from engine.cli.console import AsJson, ReleasePath, notes, print_table, progress_bar
+from queries.packs import Pack, example_spec, files_by_format
+
+EXAMPLE = (
+    "Example: `tablepack publish census.duckdb pack/ --spec pack.toml`; all keys of a pack.toml, with comments: "
+    "`tablepack publish --example`"
+)
+commands = typer.Typer(rich_markup_mode="markdown")
+
+
+def _show_example(is_wanted: bool) -> None:
+    """Print the commented pack.toml, and nothing else."""
+    if is_wanted:
+        sys.stdout.write(example_spec())
+        raise typer.Exit
+
+
+_Directory = Annotated[
+    Path | None, typer.Argument(help="Folder to make; empty or absent.", metavar="DIRECTORY")
+]
+_Spec = Annotated[
+    Path | None,
+    typer.Option(
+        help="Titles, labels, languages, tables (pack.toml); without it, all tables of at most 3 columns."
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check the spec, list the tables; write nothing.")
+]
+_Unprotected = Annotated[
+    bool, typer.Option("--unprotected", help="Publish a dp release that guarantees nothing.")
+]
+_Example = Annotated[
+    bool,
+    typer.Option(
+        "--example",
+        help="Print a pack.toml with every key, commented, and stop.",
+        is_eager=True,
+        callback=_show_example,
+    ),
+]
+
+
+@commands.command("publish", epilog=EXAMPLE)
+def publish_command(
+    release: ReleasePath,
+    directory: _Directory = None,
+    spec: _Spec = None,
+    dry_run: _DryRun = False,
+    as_json: AsJson = False,
+    unprotected: _Unprotected = False,
+    _example: _Example = False,
+) -> None:
+    """Write a pack: CSV, Parquet, workbook, web pages, SDMX, JSON-stat, PC-Axis, metadata, checksums."""
+    if directory is None and not dry_run:
+        raise typer.BadParameter("name the folder to make, or --dry-run", param_hint="DIRECTORY")
+    with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
+        shared: Any = {"spec": spec, "unprotected": unprotected, "progress": report}
+        if directory is None or dry_run:
+            pack = preview_pack(release, **shared)
+            warnings, handed_out = list(pack.warnings), pack.release["file"]
+        else:
+            pack, warnings = None, []
+            files = publish_pack(release, directory, warn=warnings.append, **shared)
+            handed_out = release.name if directory / release.name in files else ""
+    common = {"release_file": handed_out, "warnings": warnings}
+    if pack is not None:
+        _print_preview(pack, common, as_json=as_json)
+    elif directory is not None:
+        _print_files(directory, files, common, as_json=as_json)
+    if not as_json:
+        _print_release(handed_out)
+        for warning in warnings:
+            notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+
+
+def _print_release(handed_out: str) -> None:
+    """Print whether readers get the release itself: it answers more than the tables of the pack."""
+    text = (
+        f"with {handed_out}, the release itself: all its tables can be read, not only these "
+        "(release_file = false in [pack] keeps it back)"
+        if handed_out
+        else "without the release itself (release_file = true in [pack] adds it, with all its tables)"
+    )
+    notes().print(text, soft_wrap=True, markup=False)
+
+
+def _print_files(
+    directory: Path, files: list[Path], common: dict[str, Any], *, as_json: bool
+) -> None:
+    """Print what was written."""
+    size = sum(f.stat().st_size for f in files)
+    if as_json:
+        paths = [f.relative_to(directory).as_posix() for f in files]
+        _print_json({"directory": str(directory), "bytes": size, "files": paths, **common})
+        return
+    n_tables = sum(f.suffix == ".parquet" for f in files)
+    notes().print(
+        f"wrote {directory}: {n_tables:,} table{'' if n_tables == 1 else 's'}, {len(files):,} files, "
+        f"{size / 1e6:.1f} MB; start with {directory / 'index.html'} or {directory / 'README.md'}",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _print_preview(pack: Pack, common: dict[str, Any], *, as_json: bool) -> None:
+    """Print what a pack would hold."""
+    formats = {name: len(paths) for name, paths in files_by_format(pack).items()}
+    if as_json:
+        tables = [
+            {
+                "id": t.id,
+                "title": t.titles[0],
+                "answered_by": list(t.answered),
+                "rows": len(t),
+                "listed": "measured only" if t.is_listed else "all",
+                "statuses": t.n_by_status,
+            }
+            for t in pack.tables
+        ]
+        _print_json({"tables": tables, "formats": formats, **common})
+        return
+    heads = ("table", "title", "from", "rows", "reliable", "not released")
+    rows = [
+        (
+            t.id,
+            t.titles[0],
+            ", ".join(t.answered),
+            f"{len(t):,}" + (" measured" if t.is_listed else ""),
+            f"{t.n_by_status['reliable']:,}",
+            f"{t.n_by_status['not released']:,}",
+        )
+        for t in pack.tables
+    ]
+    print_table("", heads, rows)
+    files = ", ".join(f"{name} {n:,}" for name, n in formats.items())
+    notes().print(f"files: {files}; web pages and metadata", soft_wrap=True, markup=False)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")

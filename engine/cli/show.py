@@ -1,0 +1,133 @@
+"""The commands `tablepack show` and `tablepack export`: what a release holds, for people and as files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from engine.cli.console import (
+    AsJson,
+    ReleasePath,
+    notes,
+    number,
+    out,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from engine.errors import TablepackError
+from engine.schema import column_set
+from queries.release import Release, open_release
+from queries.sql import export
+
+commands = typer.Typer(rich_markup_mode="markdown")
+
+
+def _table_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What --table may be, for the shell: a release that cannot be opened has none."""
+    given = (ctx.params.get("release"), *ctx.args)  # what stands before an unfinished option
+    names: list[str] = []
+    for path in [str(word) for word in given if word][:1]:
+        with suppress(TablepackError), open_release(path) as release:
+            names = [",".join(columns) for columns in release.tables]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+TableName = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        help="One table only: its columns, with commas between.",
+        autocompletion=_table_names,
+    ),
+]
+
+
+@commands.command("show", epilog="Example: `tablepack show census.duckdb --table age,sex`")
+def show_command(release: ReleasePath, table: TableName = None, as_json: AsJson = False) -> None:
+    """Show what is in a release; with --table the card of one table."""
+    with open_release(release) as opened:
+        if table is not None:
+            card = opened.card(*_columns(table))
+            if as_json:
+                print_json(json.loads(card.to_json()))
+            else:
+                for sentence in card.sentences():
+                    out().print(sentence, markup=False)
+            return
+        if as_json:
+            cards = [json.loads(opened.card(*columns).to_json()) for columns in opened.tables]
+            print_json({**summary_of(opened), "cards": cards})
+            return
+        _print_release(opened)
+
+
+def summary_of(release: Release) -> dict[str, Any]:
+    """What `build` and `show` say of a release, as plain values."""
+    return {
+        "path": str(release.path),
+        "bytes": release.path.stat().st_size,
+        "title": release.title,
+        "vintage": release.vintage,
+        "key_id": release.key_id,
+        "tables": len(release.tables),
+        "content_hash": release.content_hash,
+    }
+
+
+def _print_release(release: Release) -> None:
+    """The contents of a release, for people."""
+    summary = summary_of(release)
+    out().print(
+        f"{release.title or release.path.name}: vintage {release.vintage}, key {release.key_id}, "
+        f"{number(summary['tables'], 'table')}, {summary['bytes'] / 1e6:.1f} MB",
+        markup=False,
+    )
+    rows = []
+    for columns in release.tables:
+        card = release.card(*columns)
+        rows.append(
+            (
+                ", ".join(columns),
+                f"{card.rows:,}",
+                f"{card.cells:,}",
+                "–" if card.dp else f"{card.suppressed_share:.1%}",
+                f"{card.noise_sd:.2f}",
+                f"{card.rounding_gap}",
+            )
+        )
+    print_table("", ("table", "rows", "distinct", "suppressed share", "noise sd", "gap"), rows)
+
+
+@commands.command("export", epilog="Example: `tablepack export census.duckdb csv/ --format csv`")
+def export_command(
+    release: ReleasePath,
+    directory: Annotated[Path, typer.Argument(help="Folder to make.")],
+    form: Annotated[
+        Literal["csv", "parquet"], typer.Option("--format", help="csv or parquet.")
+    ] = "csv",
+    table: TableName = None,
+) -> None:
+    """Write one file a table, a row a synthetic person."""
+    with (
+        open_release(release) as opened,
+        progress_bar(quiet=not sys.stderr.isatty()) as report,
+    ):
+        files = export(
+            opened,
+            directory,
+            format=form,
+            tables=None if table is None else (column_set(_columns(table)),),
+            progress=lambda done, total: report("exporting", done, total),
+        )
+    notes().print(f"wrote {number(len(files), 'file')} to {directory}", soft_wrap=True)
+
+
+def _columns(table: str) -> list[str]:
+    """Column names of a --table option."""
+    return [name.strip() for name in table.split(",") if name.strip()]

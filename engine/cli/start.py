@@ -1,0 +1,86 @@
+"""The commands one begins with: `tablepack init` (a spec), `key new`, `simulate` (a census to try things on)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli.console import notes, progress_bar
+from engine.errors import StoreError
+from engine.keys import new_key
+
+commands = typer.Typer(rich_markup_mode="markdown")
+key_commands = typer.Typer(help="Make keys.", no_args_is_help=True)
+commands.add_typer(key_commands, name="key")
+
+
+@commands.command(
+    "init", epilog="Example: `tablepack init people.csv -o release.toml --entity person_id`"
+)
+def init_command(
+    data: Annotated[str, typer.Argument(help="CSV, Parquet (file or glob) or DuckDB file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Spec to write.")] = Path(
+        "release.toml"
+    ),
+    table: Annotated[str | None, typer.Option(help="Table of a DuckDB file.")] = None,
+    entity: Annotated[
+        list[str] | None, typer.Option(help="Column that names whom to protect; may be repeated.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the spec.")] = False,
+) -> None:
+    """Look at the data and write a commented spec to review."""
+    from engine.source import detection
+
+    if output.exists() and not force:
+        raise StoreError(f"{output} exists; give another -o, or --force")
+    source = detection.detect_source(data, table=table, entities=tuple(entity or ()))
+    text = detection.spec_text(source, spec_path=output)
+    try:
+        output.write_text(text)
+    except OSError as error:
+        raise StoreError(f"cannot write {output}: {error.strerror}") from None
+    notes().print(
+        f"wrote {output}: review every column, then: "
+        f"tablepack key new {output.with_name(detection.key_name(output))}",
+        soft_wrap=True,
+        markup=False,
+    )
+    for remark in source.remarks:
+        notes().print(f"  {remark}", soft_wrap=True, markup=False)
+
+
+@key_commands.command("new", epilog="Example: `tablepack key new census.key`")
+def new_command(
+    file: Annotated[Path, typer.Argument(help="File to make; it must not exist.")],
+) -> None:
+    """Make a key: 32 random bytes that only you can read. Keep it; never publish it."""
+    key_id = new_key(file)
+    notes().print(f"wrote {file} (mode 0600), key id {key_id}. Keep a copy in a safe place.")
+
+
+@commands.command("simulate", epilog="Example: `tablepack simulate census/ --people 20000`")
+def simulate_command(
+    directory: Annotated[Path, typer.Argument(help="Folder to make.")],
+    people: Annotated[int, typer.Option(help="1,000 to 100 million.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Chooses the census.")] = 2021,
+    csv: Annotated[bool, typer.Option("--csv", help="Write CSV beside Parquet.")] = False,
+) -> None:
+    """Simulate a census to try things on: people.parquet and events.parquet. No real person is in it."""
+    from engine.simulation import simulate_census
+
+    with progress_bar(quiet=not sys.stderr.isatty()) as report:
+        census = simulate_census(
+            directory,
+            people=people,
+            seed=seed,
+            csv=csv,
+            progress=lambda done, total: report("people", done, total),
+        )
+    notes().print(
+        f"wrote {census.people} ({census.n_people:,} people in {census.n_households:,} households) and "
+        f"{census.events} ({census.n_events:,} visits)",
+        soft_wrap=True,
+    )

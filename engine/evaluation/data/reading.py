@@ -1,0 +1,303 @@
+"""Reading for evaluations: the original, and what is compared with it, a release or a synthetic table of any tool.
+
+Takes paths or frames and a study; gives frames for `engine.evaluation.data.paired.pair`, and subjects. The
+original says what kind of values a column has (or the release that is evaluated does), synthetic tables follow.
+Invariant: what is left out of a table is in its notes. Rows of the original are CONFIDENTIAL.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+import engine.store.manifest
+from engine.errors import DataError, StoreError
+from engine.evaluation.data.fingerprints import hash_of_file, hash_of_frame
+from engine.evaluation.data.kinds import (
+    Kind,
+    fitting_kinds,
+    kind_of_column,
+    kind_of_type,
+    kinds_of,
+    like_texts,
+    read_kinds,
+)
+from engine.evaluation.data.paired import Distinct, Reading, distinct
+from engine.evaluation.data.relation import Relation, kind_of_file, opened
+from engine.schema import ColumnSet, column_set, quoted
+from engine.store import count_names
+
+_NAMED = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Subject:
+    """What is evaluated: a release, or one synthetic table of any tool.
+
+    Attributes
+    ----------
+    name : str
+        For people; unique within an evaluation.
+    kind : str
+        "release" or "table".
+    tables : dict of ColumnSet to Distinct
+        One for a synthetic table; all of a release.
+    content_hash : str
+        Of a release, as its manifest has it; of a table xxh3-128 of the file.
+    cards : dict of ColumnSet to dict
+        Cards of a release's tables, as stored.
+    notes : tuple of str
+        What was left out in reading, and why.
+    """
+
+    name: str
+    kind: Literal["release", "table"]
+    tables: Mapping[ColumnSet, Distinct]
+    content_hash: str
+    cards: Mapping[ColumnSet, Mapping[str, Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Released:
+    """A release as it is read for an evaluation."""
+
+    tables: dict[ColumnSet, Distinct]
+    cards: dict[ColumnSet, Mapping[str, Any]]
+    content_hash: str
+
+
+def is_release(what: Any) -> bool:
+    """Whether something is the path of a release."""
+    return isinstance(what, str | Path) and engine.store.manifest.manifest_path(Path(what)).exists()
+
+
+def read_release(path: Path) -> Released:
+    """Read all tables of a release, with their cards.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        As `engine.store.manifest.open_release`.
+    """
+    con, record = engine.store.manifest.open_release(path)
+    tables, cards = {}, {}
+    with con:
+        listed = con.execute(
+            "SELECT columns, physical, card FROM catalog.tables ORDER BY width, name"
+        ).fetchall()
+        for names, physical, card in listed:
+            columns = column_set(names)
+            frame = con.execute(f"FROM tables.{quoted(physical)}").df()
+            count, measured = (frame.pop(name) for name in count_names(columns))
+            tables[columns] = Distinct(
+                frame=frame, n=count.to_numpy(np.int64), measured=measured.to_numpy(np.bool_)
+            )
+            cards[columns] = json.loads(card)
+    return Released(tables=tables, cards=cards, content_hash=record.content_hash)
+
+
+def released_types(path: Path) -> dict[str, str]:
+    """Return the SQL type of every column of a release; see `read_release` for what it raises."""
+    con, _ = engine.store.manifest.open_release(path)
+    with con:
+        listed = con.execute("SELECT name, sql_type FROM catalog.columns ORDER BY position")
+        return dict(listed.fetchall())
+
+
+def read_original(
+    what: Any,
+    reading: Reading,
+    *,
+    like: Mapping[str, str] | None = None,
+    table: str | None = None,
+) -> pd.DataFrame:
+    """Read the original: numbers and truth values as floats, times as datetimes, texts as categoricals.
+
+    Parameters
+    ----------
+    what : str, Path, DataFrame or Arrow table
+        CSV (may be gzipped), Parquet or DuckDB file.
+    reading : Reading
+        Says how blanks are spelled, and which columns are texts whatever their values look like.
+    like : dict of str to str, optional
+        Column -> SQL type, of a release: they decide. Else a column is what all of its values are.
+    table : str, optional
+        Table of a DuckDB file.
+
+    Returns
+    -------
+    DataFrame
+        `attrs` has `place`, what it is for messages, and `notes`, what was left out; see `notes_of`.
+
+    Raises
+    ------
+    StoreError, SpecError
+        There is no such file or table, or it is of a kind that is not read.
+    DataError
+        It cannot be read, has no rows, or values are not what the release says.
+    """
+    with opened(what, name="the data", table=table) as relation:
+        kinds, notes = kinds_of(relation, nulls=reading.nulls, texts=reading.texts)
+        released_kinds = {
+            c: k for c, t in (like or {}).items() if c in kinds and (k := kind_of_type(t))
+        }
+        if differing := {c: k for c, k in released_kinds.items() if k != kinds[c]}:
+            fitting, _ = fitting_kinds(relation, differing, nulls=reading.nulls)
+            if wrong := [c for c in differing if c not in fitting]:
+                raise DataError(
+                    f"{relation.place}: {_listed(wrong)}: the values are not of the release's types; "
+                    "check that it is made from these data, and how blanks are spelled (nulls)"
+                )
+            kinds |= fitting
+        frame = _frame(relation, kinds, reading)
+        frame.attrs = {"place": relation.place, "notes": (*relation.notes, *notes)}
+    return frame
+
+
+def notes_of(original: pd.DataFrame) -> tuple[str, ...]:
+    """Return what was left out when the original was read."""
+    return tuple(original.attrs.get("notes", ()))
+
+
+def read_like(
+    what: Any, original: pd.DataFrame, reading: Reading, *, name: str = "the table"
+) -> pd.DataFrame:
+    """Read other rows, synthetic ones or control rows, with the kinds of the original.
+
+    Parameters
+    ----------
+    what : str, Path, DataFrame or Arrow table
+        CSV (may be gzipped) or Parquet file, or a frame.
+    original : DataFrame
+        As `read_original` gives it, or any other.
+    name : str
+        What a frame is called in messages.
+
+    Returns
+    -------
+    DataFrame
+        The columns that both have; `attrs` as in `read_original`.
+
+    Raises
+    ------
+    StoreError, DataError
+        As in `read_original`; also where no column is in both.
+    """
+    wanted: dict[str, Kind] = {str(c): kind_of_column(original[c]) for c in original.columns}
+    with opened(what, name=name, wanted=wanted) as relation:
+        kinds, notes = fitting_kinds(relation, wanted, nulls=reading.nulls)
+        lacking = _lacking(list(relation.types), list(wanted))
+        if not kinds:
+            place = original.attrs.get("place", "the data")
+            message = "; ".join(
+                [f"{relation.place} and {place} have no usable column in common", *notes]
+            )
+            raise DataError(message if notes else "; ".join([message, *lacking]))
+        frame = _frame(relation, kinds, reading)
+    for column, kind in kinds.items():
+        if kind == "text":
+            frame[column] = like_texts(frame[column], original[column])
+    frame.attrs = {"place": relation.place, "notes": (*relation.notes, *lacking, *notes)}
+    return frame
+
+
+def read_subject(what: Any, original: pd.DataFrame, reading: Reading, name: str) -> Subject:
+    """Read a release, or a synthetic table of any tool, for an evaluation against its original.
+
+    Parameters
+    ----------
+    what : str, Path, DataFrame or Arrow table
+        A release, a CSV (may be gzipped) or Parquet file, or a frame.
+    original : DataFrame
+        As `read_original` gives it.
+    name : str
+        For people.
+
+    Raises
+    ------
+    StoreError, DamagedRelease, DataError
+        It cannot be read, has no rows, or no column in common with the original.
+    """
+    if is_release(what):
+        return _release(Path(what), original, name)
+    if isinstance(what, str | Path):
+        path = Path(what)
+        if kind_of_file(path) == "duckdb":
+            lacks = engine.store.manifest.manifest_path(path).name
+            raise StoreError(
+                f"{path}: is no release, as {lacks} is not beside it; "
+                "a table of a DuckDB file is read once it is written to Parquet or CSV"
+            )
+    frame = read_like(what, original, reading, name=name)
+    is_file = isinstance(what, str | Path)
+    content_hash = hash_of_file(Path(what)) if is_file else hash_of_frame(frame)
+    return Subject(
+        name=name,
+        kind="table",
+        tables={column_set(list(frame.columns)): distinct(frame)},
+        content_hash=content_hash,
+        notes=notes_of(frame),
+    )
+
+
+def _release(path: Path, original: pd.DataFrame, name: str) -> Subject:
+    """Read a release; tables with columns that the original lacks, or has in another kind, are left out."""
+    release = read_release(path)
+    kinds = {c: kind_of_type(t) for c, t in released_types(path).items()}
+    has = {str(c): kind_of_column(original[c]) for c in original.columns}
+    shown = sorted({c for columns in release.tables for c in columns})
+    notes = _lacking(shown, [c for c in has if c in kinds])
+    other = [c for c in shown if c in has and kinds[c] != has[c] and original[c].notna().any()]
+    notes += [f"{c}: of another type than in the data" for c in other]
+    usable = {c for c in shown if c in has and c not in other}
+    tables = {columns: t for columns, t in release.tables.items() if usable >= set(columns)}
+    if not any(len(t.n) for t in tables.values()):
+        place = original.attrs.get("place", "the data")
+        raise DataError("; ".join([f"{path} and {place} have no table in common", *notes]))
+    if len(tables) < len(release.tables):
+        notes.append(f"{len(release.tables) - len(tables)} tables with such columns are left out")
+    return Subject(
+        name=name,
+        kind="release",
+        tables=tables,
+        content_hash=release.content_hash,
+        cards={columns: release.cards[columns] for columns in tables},
+        notes=tuple(notes),
+    )
+
+
+def _frame(relation: Relation, kinds: Mapping[str, Kind], reading: Reading) -> pd.DataFrame:
+    """Read columns; there must be one."""
+    if not kinds:
+        raise DataError(f"{relation.place}: has no column that can be evaluated")
+    return read_kinds(relation, kinds, nulls=reading.nulls)
+
+
+def _lacking(here: Sequence[str], original: Sequence[str]) -> list[str]:
+    """Say which columns one side lacks, and which may be meant."""
+    notes = []
+    strange = [c for c in here if c not in original]
+    missing = [c for c in original if c not in here]
+    if strange:
+        notes.append(f"the data has no {_listed(strange)}: left out")
+    if missing:
+        notes.append(f"it has no {_listed(missing)}: not evaluated")
+    plain = {c.strip().casefold(): c for c in missing}
+    for name in strange:
+        if meant := plain.get(name.strip().casefold()):
+            notes.append(f"{name!r} is not {meant!r}: capital letters and blanks in names count")
+    return notes
+
+
+def _listed(names: Collection[str]) -> str:
+    """Names for a message, not too many."""
+    first = list(names)[:_NAMED]
+    more = len(names) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")

@@ -1,0 +1,265 @@
+"""What a figure is worth, in words: its value beside thresholds and beside a sample of the original.
+
+Takes an `Evaluation` and the catalogue of figures; gives a `Line` a figure and subject. Invariant: a figure that is
+absent, or not a number, is "not computed" with a reason, never good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+from engine.evaluation.result import Evaluation, Result
+from engine.evaluation.score import WHOLE, Figure, Risk, Score
+
+Catalogue = Mapping[str, Figure]
+Verdict = Literal["good", "fair", "poor", "only stated", "not computed"]
+DIRECTION = {
+    "lower": "lower is better",
+    "higher": "higher is better",
+    "neither": "context, neither is better",
+}
+JUDGED = ("good", "fair", "poor")
+TIMES_AS_FAR = 3.0
+"""Without a threshold: poor is further from perfect than so many times a sample of the original is. Our own choice."""
+NO_SECTION = "the study does not declare it"
+NO_REASON = "the measure gave no figure and no reason"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One figure of one subject.
+
+    Attributes
+    ----------
+    is_risk : bool
+        It belongs to an attack.
+    value : float or None
+        None: not computed.
+    scale : float or None
+        The same figure of a sample of the original.
+    reach : str
+        What the study wants it to reach: "<= 0.3"; empty: the catalogue's thresholds count.
+    why : str
+        Why it was not computed, else empty.
+    is_declared : bool
+        The study declares its measure.
+    over : int
+        Columns of the table that a measure of whole tables read; 0 says nothing.
+    """
+
+    subject: str
+    figure: Figure
+    is_risk: bool
+    value: float | None
+    scale: float | None
+    reach: str
+    verdict: Verdict
+    why: str
+    is_declared: bool = True
+    over: int = 0
+
+    @property
+    def measure(self) -> str:
+        """Name of the measure, or attack."""
+        return self.figure.name.partition(".")[0]
+
+    @property
+    def title(self) -> str:
+        """What the figure is called, with a capital letter unless it begins with a symbol."""
+        first, *rest = self.figure.title.split(" ")
+        is_word = first.isalpha() and first.islower()
+        return " ".join([first.capitalize() if is_word else first, *rest])
+
+    @property
+    def direction(self) -> str:
+        """Which direction is good, in words."""
+        return DIRECTION[self.figure.better]
+
+    @property
+    def threshold(self) -> str:
+        """What is good and what is poor, in words."""
+        if self.reach:
+            return f"{_sign(self.reach)} (wanted by the study)"
+        if self.is_judged and self.figure.good is None and self.figure.poor is None:
+            return f"good: as near as the sample, poor: over {TIMES_AS_FAR:g} times as far"
+        below, above = ("≤", ">") if self.figure.better == "lower" else ("≥", "<")
+        bounds = [] if self.figure.good is None else [f"good {below} {self.figure.good:g}"]
+        bounds += [] if self.figure.poor is None else [f"poor {above} {self.figure.poor:g}"]
+        return ", ".join(bounds) if self.figure.better != "neither" else ""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is a threshold, and a value beside it."""
+        return self.verdict in JUDGED
+
+    @property
+    def fails(self) -> bool:
+        """Whether it is poor and in the summary, or misses what the study wants."""
+        is_missed = (
+            bool(self.reach) and self.value is not None and not _reaches(self.value, self.reach)
+        )
+        return is_missed or (self.verdict == "poor" and self.figure.is_headline)
+
+    @property
+    def is_nearer(self) -> bool | None:
+        """Whether it is nearer to perfect than a sample of the original; None where one of them is not there."""
+        if self.value is None or self.scale is None or self.figure.perfect is None:
+            return None
+        return distance(self.figure, self.value) < distance(self.figure, self.scale)
+
+
+def towards(figure: Figure, value: float) -> float:
+    """Return a value, or perfect where it lies beyond that on the good side: nothing is nearer than perfect."""
+    if figure.perfect is None or figure.better == "neither":
+        return value
+    return (max if figure.better == "lower" else min)(value, figure.perfect)
+
+
+def distance(figure: Figure, value: float) -> float:
+    """Return how far a value is from perfect, which the figure must have."""
+    return abs(towards(figure, value) - (figure.perfect or 0.0))
+
+
+def _sign(reach: str) -> str:
+    """A threshold with typographic signs."""
+    return reach.replace("<=", "≤").replace(">=", "≥")
+
+
+def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Line]:
+    """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too.
+
+    Parameters
+    ----------
+    catalogue : dict of str to Figure, optional
+        By default that of all measures and attacks; a figure that it lacks is only stated.
+    """
+    known = catalogue if catalogue is not None else _whole_catalogue()
+    reaches = {row.measure: row.reach for row in reversed(evaluation.study.rows) if row.reach}
+    return [line for result in evaluation.results for line in _of_result(result, known, reaches)]
+
+
+def _whole_catalogue() -> Catalogue:
+    """The figures of all measures and attacks; they are loaded for it."""
+    from engine.evaluation.figures import FIGURES
+
+    return FIGURES
+
+
+def _of_result(result: Result, catalogue: Catalogue, reaches: Mapping[str, str]) -> list[Line]:
+    """Lines of one subject."""
+    measures: dict[str, Score | Risk] = {**result.scores, **result.risks}
+    names = [name for name, figure in catalogue.items() if _has_line(figure, measures)]
+    known = set(names)
+    extra = [
+        f"{measure}.{value}"
+        for measure, one in measures.items()
+        for value in (*one.values, *one.why_not)
+        if value != WHOLE and f"{measure}.{value}" not in known
+    ]
+    return [
+        _line(result, catalogue.get(name) or _unknown(name), reaches.get(name, ""))
+        for name in (*names, *dict.fromkeys(extra))
+    ]
+
+
+def _has_line(figure: Figure, measures: Mapping[str, Score | Risk]) -> bool:
+    """Whether a figure of the catalogue has a line: its measure ran, or it is a headline."""
+    return figure.is_headline or figure.name.partition(".")[0] in measures
+
+
+def _unknown(name: str) -> Figure:
+    """What stands for a figure that the catalogue lacks."""
+    title = name.partition(".")[2].replace("_", " ")
+    return Figure(name=name, title=title, words="", better="neither")
+
+
+def _line(result: Result, figure: Figure, reach: str) -> Line:
+    """One line."""
+    measure, _, value = figure.name.partition(".")
+    one: Score | Risk | None = result.scores.get(measure) or result.risks.get(measure)
+    shown = one.values.get(value) if one is not None else None
+    if shown is not None and not isfinite(shown):
+        shown = None
+    sampled = result.scale[measure].values.get(value) if measure in result.scale else None
+    scale = sampled if sampled is not None and isfinite(sampled) else None
+    return Line(
+        subject=result.subject.name,
+        figure=figure,
+        is_risk=measure in result.risks,
+        value=shown,
+        scale=scale,
+        reach=reach,
+        verdict=verdict(figure, shown, reach, scale=scale),
+        why="" if shown is not None else _why(one, value),
+        is_declared=one is not None,
+        over=one.over if isinstance(one, Score) and figure.columns == "all" else 0,
+    )
+
+
+def _why(one: Score | Risk | None, value: str) -> str:
+    """Why there is no figure."""
+    if one is None:
+        return NO_SECTION
+    return one.why_not.get(value) or one.why_not.get(WHOLE) or NO_REASON
+
+
+def verdict(
+    figure: Figure, value: float | None, reach: str = "", *, scale: float | None = None
+) -> Verdict:
+    """Return what a figure is worth.
+
+    What a study wants reached counts for good in the place of the catalogue's threshold. A figure without thresholds is
+    compared with a sample of the original.
+
+    Parameters
+    ----------
+    reach : str
+        "<= 0.3" or ">= 960"; empty: thresholds of the figure.
+    scale : float or None
+        The same figure of a sample of the original.
+    """
+    if value is None or not isfinite(value):
+        return "not computed"
+    if reach and _reaches(value, reach):
+        return "good"
+    if figure.better == "neither":
+        return "poor" if reach else "only stated"
+    if figure.good is None and figure.poor is None:
+        by_threshold = _against_sample(figure, value, scale)
+    elif figure.poor is not None and _is_worse(figure, value, figure.poor):
+        by_threshold = "poor"
+    else:
+        by_threshold = (
+            "fair" if figure.good is None or _is_worse(figure, value, figure.good) else "good"
+        )
+    if not reach:
+        return by_threshold
+    # It misses what the study wants: at best fair, and poor where nothing says how far is too far.
+    has_limit = figure.poor is not None or figure.good is None
+    return "fair" if has_limit and by_threshold in ("good", "fair") else "poor"
+
+
+def _reaches(value: float, reach: str) -> bool:
+    """Whether a value is what a study wants."""
+    sign, _, bound = reach.partition(" ")
+    return value <= float(bound) if sign == "<=" else value >= float(bound)
+
+
+def _against_sample(figure: Figure, value: float, scale: float | None) -> Verdict:
+    """As near to perfect as a sample of the original: good; over `TIMES_AS_FAR` times as far: poor."""
+    if scale is None or figure.perfect is None:
+        return "only stated"
+    own, sampled = distance(figure, value), distance(figure, scale)
+    if own <= sampled:
+        return "good"
+    if not sampled:
+        return "only stated"
+    return "fair" if own <= TIMES_AS_FAR * sampled else "poor"
+
+
+def _is_worse(figure: Figure, value: float, threshold: float) -> bool:
+    """Whether a value lies on the bad side of a threshold."""
+    return value > threshold if figure.better == "lower" else value < threshold

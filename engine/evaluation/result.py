@@ -1,0 +1,96 @@
+"""Results of an evaluation: several synthetic tables, or releases, compared with one original.
+
+Nouns for the report; `engine.evaluation` makes them. CONFIDENTIAL: the original is inside.
+Invariant: every figure is in the catalogue, which says its direction, bounds and words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.evaluation.data.paired import Paired
+from engine.evaluation.data.reading import Subject
+from engine.evaluation.score import Risk, Score
+from engine.evaluation.study.model import Study
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Result:
+    """Results of one subject.
+
+    Attributes
+    ----------
+    scores : dict of str to Score
+        By measure.
+    scale : dict of str to Score
+        The same measures of a sample of the original in the place of the subject.
+    risks : dict of str to Risk
+        By attack.
+    """
+
+    subject: Subject
+    comparison: Paired
+    scores: Mapping[str, Score]
+    scale: Mapping[str, Score]
+    risks: Mapping[str, Risk]
+    seconds: float
+
+    def figures(self) -> dict[str, float]:
+        """Return all figures under `measure.value` and `attack.value`."""
+        return {**named(self.scores), **named(self.risks)}
+
+    def why_not(self) -> dict[str, str]:
+        """Return why a figure, or a measure as a whole, was not computed."""
+        measures: dict[str, Score | Risk] = {**self.scores, **self.risks}
+        return {
+            f"{name}.{figure}".rstrip("."): why
+            for name, one in measures.items()
+            for figure, why in one.why_not.items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Evaluation:
+    """Subjects side by side.
+
+    Attributes
+    ----------
+    results : tuple of Result
+        In the order given; the first is the one that the others are compared with.
+    share : float
+        Share of the original that the scale samples, 0 to 1.
+    data : str
+        Name of the file of the original; no path.
+    n_rows : int
+        Rows of the original.
+    labels : dict of str to str
+        What columns are called.
+    value_labels : dict of str to dict
+        Column -> value as text -> what it is called.
+    notes : tuple of str
+        What a reader must know: how the study was chosen, what of the original was left out.
+    version : str
+        Of tablepack.
+    """
+
+    title: str
+    study: Study
+    results: tuple[Result, ...]
+    share: float
+    data: str
+    n_rows: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    value_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    seed: int = 0
+    version: str = ""
+
+
+def named(measures: Mapping[str, Score] | Mapping[str, Risk]) -> dict[str, float]:
+    """Return the figures of several measures, or attacks, under the names `measure.value`."""
+    return {
+        f"{name}.{value}": figure
+        for name, one in measures.items()
+        for value, figure in one.values.items()
+    }

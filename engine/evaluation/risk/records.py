@@ -1,0 +1,83 @@
+"""Records of several tables under common numbers, and the table that suits an attacker best.
+
+Takes a `Paired` and tables of codes; gives one number a row for equal combinations of values, however many columns
+there are. Invariant: rows of any of the tables have the same number if and only if they are equal in all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from engine.evaluation.data.paired import Coded, Numbers, Paired, n_codes
+
+_LARGEST = 1 << 62
+
+
+def row_ids(paired: Paired, tables: Sequence[Coded], columns: Collection[str]) -> list[Numbers]:
+    """Number the rows of several tables by their combination of values.
+
+    Parameters
+    ----------
+    paired : Paired
+        Knows how many codes a column has.
+    tables : sequence of Coded
+        All of them have the columns.
+    columns : collection of str
+        May be empty: then all rows are equal.
+
+    Returns
+    -------
+    list of ndarray of int64
+        For each table one number a row, from 0 without gaps over all tables together.
+    """
+    ends = np.cumsum([len(table.n) for table in tables])
+    ids, size = np.zeros(int(ends[-1]), np.int64), 1
+    for name in columns:
+        n = n_codes(paired, name)
+        if size > _LARGEST // n:
+            ids, size = _numbered(ids)
+        code = np.concatenate([table.codes[name] for table in tables])
+        ids, size = ids * n + code, size * n
+    return np.split(_numbered(ids)[0], ends[:-1])
+
+
+def holding(paired: Paired, known: Collection[str]) -> Coded | None:
+    """Return the table with most of the known columns, then most columns, among those that have another column too.
+
+    Parameters
+    ----------
+    known : collection of str
+        What an attacker knows.
+
+    Returns
+    -------
+    Coded or None
+        None: no table has a known column and one that is not.
+    """
+    wanted = set(known)
+    fitting = [
+        table
+        for table in paired.tables.values()
+        if wanted & set(table.columns) and set(table.columns) - wanted
+    ]
+    return max(
+        fitting,
+        key=lambda t: (len(wanted & set(t.columns)), len(t.columns), len(t.n)),
+        default=None,
+    )
+
+
+def lacking(people: Coded, table: Coded) -> str:
+    """Say why strangers cannot be attacked by a table: no rows, or columns that they lack; empty: they can."""
+    if not len(people.n) or table.total == 0:
+        return "there are too few rows for a control"
+    missing = [c for c in table.columns if c not in people.codes]
+    return f"the control rows lack {', '.join(missing)}" if missing else ""
+
+
+def _numbered(ids: Numbers) -> tuple[Numbers, int]:
+    """Numbers from 0 without gaps in the place of others, and how many there are."""
+    distinct, inverse = np.unique(ids, return_inverse=True)
+    return inverse.astype(np.int64).reshape(-1), max(len(distinct), 1)

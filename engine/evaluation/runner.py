@@ -1,0 +1,221 @@
+"""Evaluate releases, and synthetic tables of any tool, against their original.
+
+Takes what is to be evaluated and the original; gives an `Evaluation`. The path: read -> lay side by side -> score ->
+score a sample of the original, as the scale -> attack. CONFIDENTIAL: everything here sees both sides.
+Invariant: the order of subjects, and which others there are, changes no figure of one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from engine.errors import SpecError
+from engine.evaluation.data.paired import Paired, pair
+from engine.evaluation.data.reading import Subject
+from engine.evaluation.data.sampling import generator, sampled
+from engine.evaluation.result import Evaluation, Result
+from engine.evaluation.risk.suite import attack_all
+from engine.evaluation.score import Score
+from engine.evaluation.study.model import Study
+from engine.evaluation.utility.estimates import combined_estimates
+from engine.evaluation.utility.suite import score_all
+from engine.progress import Progress
+from engine.version import ENGINE_VERSION
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """How an evaluation is run.
+
+    Attributes
+    ----------
+    share : float
+        Share of the original that the scale samples, 0 to 1.
+    seed : int
+        Fixes all that is drawn.
+    baselines : dict of str to float, optional
+        Column -> precision of a model on people outside the data.
+    """
+
+    share: float = 0.4
+    seed: int = 2021
+    baselines: Mapping[str, float] | None = None
+
+
+def evaluate_all(
+    subjects: Sequence[Subject],
+    original: pd.DataFrame,
+    study: Study,
+    settings: Settings,
+    *,
+    data: str,
+    control: pd.DataFrame | None = None,
+    together: bool = False,
+    labels: Mapping[str, str] | None = None,
+    value_labels: Mapping[str, Mapping[str, str]] | None = None,
+    notes: tuple[str, ...] = (),
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Evaluate subjects against one original.
+
+    Parameters
+    ----------
+    data : str
+        Name of the original, for people.
+    control : DataFrame, optional
+        People of the same population whom no subject was made from.
+    together : bool
+        The subjects are sets of one synthesis: scores are averaged, estimates combined.
+    labels, value_labels : dict, optional
+        What columns and values are called.
+    notes : tuple of str
+        What a reader must know: how the study was chosen, what of the original was left out.
+
+    Raises
+    ------
+    SpecError
+        There is nothing to evaluate, or two subjects have one name.
+    """
+    names = [subject.name for subject in subjects]
+    if not names or len(set(names)) < len(names):
+        raise SpecError("evaluate needs synthetic tables, each with a name of its own")
+    if not 0 < settings.share < 1:
+        raise SpecError("the sampled share lies between 0 and 100 percent, both excluded")
+    results = [
+        _result(subject, original, control, study, settings, progress) for subject in subjects
+    ]
+    if together:
+        results = [as_one(results, study)]
+    return Evaluation(
+        title=study.title,
+        study=study,
+        results=tuple(results),
+        share=settings.share,
+        data=data,
+        n_rows=len(original),
+        labels={**study.labels, **(labels or {})},
+        value_labels=value_labels or {},
+        notes=notes,
+        seed=settings.seed,
+        version=ENGINE_VERSION,
+    )
+
+
+def _result(
+    subject: Subject,
+    original: pd.DataFrame,
+    control: pd.DataFrame | None,
+    study: Study,
+    settings: Settings,
+    progress: Progress | None,
+) -> Result:
+    """Evaluate one subject."""
+    start = time.perf_counter()
+    paired = pair(original, subject.tables, study, control=control)
+    seed = settings.seed
+    scores = score_all(paired, study, seed=seed, progress=_stage(progress, subject, "measuring"))
+    sample = sampled(paired, settings.share, generator(seed, "scale"))
+    scale = score_all(
+        sample, study, seed=seed, progress=_stage(progress, subject, "sampling"), on_sample=True
+    )
+    risks = {}
+    if study.risks is not None:
+        risks = attack_all(
+            paired,
+            study.risks,
+            seed=seed,
+            baselines=settings.baselines,
+            progress=_stage(progress, subject, "attacking"),
+        )
+    return Result(
+        subject=subject,
+        comparison=paired,
+        scores=scores,
+        scale={name: at_full_size(score) for name, score in scale.items()},
+        risks=risks,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def at_full_size(score: Score) -> Score:
+    """Return the score of a sample with counts as of the original's size, where the measure has them, for its own."""
+    values = {
+        name: score.values.get(f"scaled_{name}", value) for name, value in score.values.items()
+    }
+    return replace(score, values=values)
+
+
+def _stage(progress: Progress | None, subject: Subject, stage: str) -> Progress | None:
+    """Reports of one stage of one subject."""
+    if progress is None:
+        return None
+    return lambda what, done, n: progress(f"{subject.name}: {stage} {what}", done, n)
+
+
+def as_one(results: Sequence[Result], study: Study) -> Result:
+    """Put m synthetic sets of one synthesis together: figures are means over the sets, estimates are combined.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        One a set.
+
+    Notes
+    -----
+    Breakdowns are those of the first set. Snoke et al. 2018 average the pMSE over sets; Reiter 2003 combines estimates.
+    """
+    first = results[0]
+    note = (f"means over {len(results)} sets of one synthesis; the breakdown is the first set's",)
+    scores = {name: _mean([r.scores[name] for r in results], note) for name in first.scores}
+    if study.estimates:
+        comparisons: list[Paired] = [r.comparison for r in results]
+        scores["estimates"] = combined_estimates(comparisons, study.estimates)
+    risks = {name: _mean([r.risks[name] for r in results], note) for name in first.risks}
+    names = ", ".join(r.subject.name for r in results)
+    subject = replace(first.subject, name=f"{len(results)} sets: {names}")
+    return replace(
+        first,
+        subject=subject,
+        scores=scores,
+        risks=risks,
+        seconds=sum(r.seconds for r in results),
+    )
+
+
+def _mean(several: Sequence[Any], note: tuple[str, ...]) -> Any:
+    """Mean of the figures that every set has; those that one lacks are not computed."""
+    lacking = {k: why for one in several for k, why in one.why_not.items()}
+    values = {
+        name: sum(one.values[name] for one in several) / len(several)
+        for name in several[0].values
+        if all(name in one.values for one in several)
+    }
+    return replace(several[0], values=values, why_not=lacking, notes=(*several[0].notes, *note))
+
+
+def name_of(what: object, number: int) -> str:
+    """Return what a subject is called: its file's name, or its number where it is no file."""
+    if isinstance(what, str | Path):
+        name = Path(what).name
+        for ending in (".gz", ".csv", ".parquet", ".duckdb"):
+            name = name.removesuffix(ending)
+        return name
+    return f"table {number}"
+
+
+def names_of(subjects: Sequence[object]) -> list[str]:
+    """Return names for subjects, each of its own: two files of one name are told apart by their folders."""
+    plain = [name_of(what, i + 1) for i, what in enumerate(subjects)]
+    names = [
+        f"{Path(what).resolve().parent.name}/{name}"
+        if plain.count(name) > 1 and isinstance(what, str | Path)
+        else name
+        for what, name in zip(subjects, plain, strict=True)
+    ]
+    return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]

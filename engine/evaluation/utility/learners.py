@@ -1,0 +1,255 @@
+"""Learners that are trained on one table and tested on another: samples, features, models, and their marks.
+
+Takes codes as a `Paired` holds them; gives class probabilities. Invariant: rows are put into one order and equal
+ones together before anything is drawn or fitted, so that a table of distinct rows with their number learns the same as
+the rows themselves. Features are made from the training rows alone, as an analyst would who has no others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.evaluation.data.paired import Codes, Numbers
+from engine.evaluation.score import optional
+
+Floats = NDArray[np.float64]
+Predict = Callable[[Mapping[str, Codes]], Floats]
+"""Gives the probability of each class for rows, shape (n_rows, n_classes)."""
+FEW = 20
+"""Numbers of at most so many values are read as levels."""
+MOST_LEVELS = 50
+"""So many of the commonest levels of a column are a feature each."""
+LEARNERS = ("logistic", "forest")
+LEAF = 5
+"""Fewest rows in a leaf of the forest: smaller ones give no useful probabilities."""
+_TESTED, _REPEATS = 2_000, 3
+_LARGEST = 1e100
+"""Numbers beyond are infinite when squared and summed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Sample:
+    """Distinct rows with a class and their number, in one order.
+
+    Attributes
+    ----------
+    codes : dict of str to ndarray of int32, shape (n_rows,)
+    classes : ndarray of int64, shape (n_rows,)
+    n : ndarray of int64, shape (n_rows,)
+    """
+
+    codes: Mapping[str, Codes]
+    classes: Numbers
+    n: Numbers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Feature:
+    """How a column is turned into numbers: by `levels`, or standardised with a mark for blanks."""
+
+    name: str
+    levels: Codes
+    numbers: Floats | None
+    mean: float
+    spread: float
+
+
+def sample_of(
+    codes: Mapping[str, Codes], classes: Numbers, n: Numbers, most: int, rng: np.random.Generator
+) -> Sample:
+    """Put equal rows together, and draw some where there are more.
+
+    Parameters
+    ----------
+    codes : dict of str to ndarray of int32, shape (n_rows,)
+    classes, n : ndarray of int64, shape (n_rows,)
+    most : int
+        Largest number of rows, repeated ones counted; drawn without replacement where there are more.
+    """
+    there = np.flatnonzero(n > 0)
+    stack = np.stack([classes[there], *(c[there].astype(np.int64) for c in codes.values())])
+    order = np.lexsort(stack)
+    stack, counts = stack[:, order], n[there][order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (stack[:, 1:] != stack[:, :-1]).any(axis=0)
+    starts = np.flatnonzero(first)
+    counts = np.add.reduceat(counts, starts) if len(starts) else counts
+    stack = stack[:, starts]
+    if (total := int(counts.sum())) > most:
+        drawn = rng.choice(total, most, replace=False)
+        places = np.searchsorted(np.cumsum(counts), drawn, side="right")
+        counts = np.bincount(places, minlength=len(counts)).astype(np.int64)
+        stack, counts = stack[:, counts > 0], counts[counts > 0]
+    columns = {name: stack[i + 1].astype(np.int32) for i, name in enumerate(codes)}
+    return Sample(codes=columns, classes=stack[0], n=counts)
+
+
+def train(
+    learner: str,
+    values: Mapping[str, NDArray[np.generic]],
+    sample: Sample,
+    n_classes: int,
+    *,
+    trees: int,
+    seed: int,
+) -> Predict:
+    """Fit a model; where there is one class only, or nothing to learn from, it tells the shares of the classes.
+
+    Parameters
+    ----------
+    learner : str
+        One of `LEARNERS`: logistic regression (ridge penalty, C = 1), or a random forest (Breiman 2001).
+    values : dict of str to ndarray
+        Values of each column, as in a `Paired`.
+    sample : Sample
+        At least one row.
+    trees : int
+        Of the forest.
+    seed : int
+        Of the forest.
+
+    Raises
+    ------
+    StoreError
+        scikit-learn is not installed.
+    """
+    features = [_feature(name, values[name], sample) for name in sample.codes]
+    shares = np.bincount(sample.classes, sample.n, minlength=n_classes) / sample.n.sum()
+    table = _matrix(features, sample.codes)
+    model = _model(learner, trees, seed)
+    if np.count_nonzero(shares) < 2 or not table.shape[1]:
+        return lambda codes: np.tile(shares, (len(next(iter(codes.values()))), 1))
+    if learner == "forest":  # its bootstrap draws rows, so each is there as often as it counts
+        model.fit(np.repeat(table, sample.n, axis=0), np.repeat(sample.classes, sample.n))
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fit that is not quite finished predicts as well
+            model.fit(table, sample.classes, sample_weight=sample.n)
+
+    def predict(codes: Mapping[str, Codes]) -> Floats:
+        table = _matrix(features, codes)
+        probabilities = np.zeros((len(table), n_classes))
+        probabilities[:, model.classes_] = model.predict_proba(table)
+        return probabilities
+
+    return predict
+
+
+def _model(learner: str, trees: int, seed: int) -> Any:
+    """A model that is not fitted yet."""
+    if learner == "logistic":
+        return optional("sklearn.linear_model", "learners").LogisticRegression(
+            max_iter=300, tol=1e-3
+        )
+    forest = optional("sklearn.ensemble", "learners").RandomForestClassifier
+    return forest(n_estimators=trees, min_samples_leaf=LEAF, random_state=seed)
+
+
+def _feature(name: str, values: NDArray[np.generic], sample: Sample) -> _Feature:
+    """How a column is turned into numbers, by what the training rows have."""
+    code = sample.codes[name]
+    size = np.bincount(code, sample.n, minlength=len(values) + 1)
+    if values.dtype == object or len(values) <= FEW:
+        commonest = np.argsort(-size, kind="stable")[:MOST_LEVELS]
+        levels = np.sort(commonest[size[commonest] > 0]).astype(np.int32)
+        only = levels if len(levels) > 1 else levels[:0]
+        return _Feature(name=name, levels=only, numbers=None, mean=0.0, spread=1.0)
+    numbers = np.clip(values.astype(np.float64), -_LARGEST, _LARGEST)
+    n = size[:-1]
+    mean = float(np.average(numbers, weights=n)) if n.any() else 0.0
+    spread = float(np.sqrt(np.average((numbers - mean) ** 2, weights=n))) if n.any() else 0.0
+    both = size[-1] > 0 and n.any()
+    blank = np.array([len(values)] if both else [], np.int32)
+    return _Feature(name=name, levels=blank, numbers=numbers, mean=mean, spread=spread)
+
+
+def _matrix(features: list[_Feature], codes: Mapping[str, Codes]) -> NDArray[np.float32]:
+    """Rows as numbers, shape (n_rows, n_features)."""
+    parts = []
+    for feature in features:
+        code = codes[feature.name]
+        parts.append((code[:, None] == feature.levels).astype(np.float32))
+        if feature.numbers is not None and feature.spread > 0:
+            scaled = (feature.numbers - feature.mean) / feature.spread
+            parts.append(np.append(scaled, 0.0)[code].astype(np.float32)[:, None])
+    return np.concatenate(parts, axis=1)
+
+
+def marks(probabilities: Floats, tested: Sample) -> dict[str, float]:
+    """How good class probabilities are for rows whose class is known.
+
+    Returns
+    -------
+    dict of str to float
+        `accuracy`; `balanced_accuracy` (mean over the classes that are there of the share found); `auc` (mean over the
+        classes of the area under the curve of this class against the rest); NaN where only one class is there.
+    """
+    right = probabilities.argmax(axis=1) == tested.classes
+    n = tested.n.astype(np.float64)
+    size = np.bincount(tested.classes, n)
+    hits = np.bincount(tested.classes, n * right)
+    there = np.flatnonzero(size)
+    areas = [_area(probabilities[:, c], tested.classes == c, n) for c in there]
+    return {
+        "accuracy": float(hits.sum() / size.sum()),
+        "balanced_accuracy": float((hits[there] / size[there]).mean()),
+        "auc": float(np.mean(areas)) if len(there) > 1 else float("nan"),
+    }
+
+
+def _area(score: Floats, is_class: NDArray[np.bool_], n: Floats) -> float:
+    """Probability that a row of the class scores higher than another row, ties counted half."""
+    _, place = np.unique(score, return_inverse=True)
+    inside, outside = np.bincount(place, n * is_class), np.bincount(place, n * ~is_class)
+    below = np.cumsum(outside) - outside / 2
+    return float((inside * below).sum() / max(inside.sum() * outside.sum(), 1.0))
+
+
+def importances(predict: Predict, tested: Sample, seed: int) -> Floats:
+    """Return how much is lost on known rows when a column's values are shuffled (Breiman 2001, section 10).
+
+    What is lost is probability of the true class, mean of 3 shuffles over at most 2,000 rows: the order of the columns
+    by lost accuracy, which moves in steps, is mostly noise where columns matter little.
+
+    Parameters
+    ----------
+    seed : int
+        Draws the rows and shuffles; the same for models that are compared.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_columns,)
+        In the order of the sample's columns.
+    """
+    rng = np.random.default_rng(seed)
+    some = sample_of(tested.codes, tested.classes, tested.n, _TESTED, rng)
+    codes = {name: np.repeat(code, some.n) for name, code in some.codes.items()}
+    classes = np.repeat(some.classes, some.n)
+
+    def sureness(of: Mapping[str, Codes]) -> float:
+        return float(predict(of)[np.arange(len(classes)), classes].mean())
+
+    whole = sureness(codes)
+    lost = [
+        [whole - sureness({**codes, name: rng.permutation(codes[name])}) for _ in range(_REPEATS)]
+        for name in codes
+    ]
+    mean: Floats = np.array(lost).mean(axis=1)
+    return mean
+
+
+def agreement(first: Floats, second: Floats) -> float:
+    """Return Spearman's correlation of two lists of importances; NaN of less than 3, or where one is constant."""
+    if len(first) < 3:
+        return float("nan")
+    ranks = [pd.Series(side).round(12).rank().to_numpy(np.float64) for side in (first, second)]
+    one, other = (r - r.mean() for r in ranks)
+    spread = float(np.sqrt((one @ one) * (other @ other)))
+    return float(np.clip(one @ other / spread, -1.0, 1.0)) if spread else float("nan")

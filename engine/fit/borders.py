@@ -1,0 +1,210 @@
+"""Borders that declared universes draw: which codes lie inside, and which combinations cannot be.
+
+A code of a column is marked, for each universe, as of rows inside (1), outside (-1), or of either (0). Two codes
+one of which is inside and the other outside never meet in a row: a structural zero by rule. And a column that is null
+exactly outside has as many nulls as the deciding column has rows outside, so that the tables of both can agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import SpecError
+from engine.fit.candidates import Codes
+from engine.fit.support import largest_remainder
+from engine.schema import KIND_NULL, KIND_OTHER, BoolArray, CodedUniverse, FloatArray, Support
+
+Marks = dict[tuple[Any, ...], NDArray[np.int8]]
+"""By universe (its condition): the mark of each code of a column."""
+TOLERATED, SURE = 0.01, 8.0
+"""A declaration is refused if it is off by more than this share of the rows and so many standard deviations."""
+Universes = dict[str, CodedUniverse]
+"""By name of the column that has the universe."""
+
+
+def marks_of(support: Support, universes: Universes) -> Marks:
+    """Mark the codes of a column in every universe that it decides or has."""
+    name = support.column.name
+    marks: Marks = {}
+    for universe in universes.values():
+        if universe.declared.column == name:
+            marks[universe.declared.condition] = _sides(support, universe)
+    own = universes.get(name)
+    if own is None:
+        return marks
+    outside, unknown = _says_outside(support, own), _may_say_outside(support, own)
+    not_inside = -1 if own.declared.complete else 0
+    mark = np.where(unknown, 0, np.where(outside, not_inside, 1)).astype(np.int8)
+    marks[own.declared.condition] = mark
+    above = universes.get(own.declared.column)
+    while above is not None and above.declared.outside is None:
+        # Whoever is inside has a value in the deciding column, so is inside that one's universe too.
+        marks[above.declared.condition] = np.maximum(mark, 0)
+        above = universes.get(above.declared.column)
+    return marks
+
+
+def possible(codes: Codes, marks: tuple[Marks, ...]) -> BoolArray:
+    """Whether no universe rules a combination out.
+
+    Parameters
+    ----------
+    codes : ndarray of int32, shape (n_cells, n_columns)
+    marks : tuple of dict
+        One entry a column.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_cells,)
+    """
+    out = np.ones(len(codes), dtype=bool)
+    for condition in {c for of_column in marks for c in of_column}:
+        lowest = np.ones(len(codes), dtype=np.int8)
+        highest = -lowest
+        for j, of_column in enumerate(marks):
+            if condition in of_column:
+                mark = of_column[condition][codes[:, j]]
+                lowest, highest = np.minimum(lowest, mark), np.maximum(highest, mark)
+        out &= (lowest >= 0) | (highest <= 0)
+    return out
+
+
+def with_rows_outside(
+    support: Support, universe: CodedUniverse, decider: Support, variance: float
+) -> Support:
+    """Give a column as many nulls as there are rows outside its universe; at least, where it may be null inside.
+
+    The other codes share the difference, each by its noise variance.
+
+    Parameters
+    ----------
+    universe : CodedUniverse
+        Of this column.
+    decider : Support
+        Of the column that decides it.
+    variance : float
+        Noise variance of a released bucket.
+
+    Returns
+    -------
+    Support
+        With the same total.
+
+    Raises
+    ------
+    SpecError
+        If the noisy counts contradict the declaration by far more than noise can.
+    """
+    sides = _sides(decider, universe)
+    if (sides == 0).any() or _may_say_outside(support, universe).any():
+        return support  # unreleased values hide who is outside
+    support = _with_code_for_outside(support, universe)
+    says = _says_outside(support, universe)
+    wanted, have = int(decider.n[sides < 0].sum()), int(support.n[says].sum())
+    if not universe.declared.complete:
+        wanted = max(wanted, have)
+    total = int(support.n.sum())
+    parts = _widest_cover(int(np.count_nonzero(sides < 0)))
+    doubt = parts * decider.noise_sd**2 + support.noise_sd**2
+    if not says.any() or abs(wanted - have) > TOLERATED * total + SURE * doubt**0.5:
+        raise SpecError(
+            [
+                f"columns.{support.column.name}.universe: the released counts contradict it: about {have:,} rows "
+                f"say that they are outside, but about {wanted:,} should"
+            ]
+        )
+    n = support.n.copy()
+    n[says] = wanted
+    n[~says] = _shared(support.n[~says].astype(np.float64), total - wanted, variance)
+    # The rows outside are a sum over the deciding column: its codes' errors add up.
+    squares = support.noise_sd**2 * (len(n) - 1) + parts * decider.noise_sd**2
+    occupied = n > 0
+    return replace(
+        support,
+        kind=support.kind[occupied],
+        grid=support.grid[occupied],
+        n=n[occupied],
+        measured=support.measured[occupied],
+        noise_sd=max(support.noise_sd, (squares / len(n)) ** 0.5),
+    )
+
+
+def _with_code_for_outside(support: Support, universe: CodedUniverse) -> Support:
+    """A column without nulls gets a code for them: there may be rows outside all the same."""
+    if universe.declared.outside is not None or (support.kind == KIND_NULL).any():
+        return support
+    return replace(
+        support,
+        kind=np.concatenate([np.array([KIND_NULL], dtype=np.uint8), support.kind]),
+        grid=np.concatenate([[0], support.grid]),
+        n=np.concatenate([[0], support.n]),
+        measured=np.concatenate([[False], support.measured]),
+    )
+
+
+def _widest_cover(codes: int) -> int:
+    """Most ranges of a tree that it takes to cover so many neighbouring codes."""
+    return min(max(2 * codes.bit_length() - 2, 1), codes)
+
+
+def _shared(n: FloatArray, total: int, variance: float) -> NDArray[np.int64]:
+    """Bring counts to a total; each gives way by its variance, none by more than it has."""
+    weight = np.minimum(n, variance)
+    sums = float(np.cumsum(weight)[-1])
+    moved = np.maximum(n + weight * ((total - float(np.cumsum(n)[-1])) / max(sums, 1e-9)), n / 4)
+    return largest_remainder(
+        np.zeros(len(n), dtype=np.int64), moved, np.array([total], dtype=np.int64)
+    )
+
+
+def _sides(support: Support, universe: CodedUniverse) -> NDArray[np.int8]:
+    """Codes of the deciding column: 1 inside, -1 outside, 0 where unreleased values may be either."""
+    inside = _is_value(support)
+    if universe.low is not None:
+        inside &= support.grid >= universe.low
+    if universe.high is not None:
+        inside &= support.grid <= universe.high
+    values = universe.declared.values
+    if values is not None:
+        inside &= _is_one_of(support, values)
+    out = np.where(inside, 1, -1).astype(np.int8)
+    folded = support.kind == KIND_OTHER
+    if values is None:
+        out[folded] = 1  # any value will do, an unreleased one too
+    elif not set(values) <= set(support.values or ()):
+        out[folded] = 0
+    return out
+
+
+def _may_say_outside(support: Support, universe: CodedUniverse) -> BoolArray:
+    """The placeholder of a column whose value for outside was not released."""
+    outside = universe.declared.outside
+    hidden = outside is not None and outside not in (support.values or ())
+    folded: BoolArray = (support.kind == KIND_OTHER) & hidden
+    return folded
+
+
+def _says_outside(support: Support, universe: CodedUniverse) -> BoolArray:
+    """Codes of a column that say that a row is outside its universe."""
+    outside = universe.declared.outside
+    if outside is not None:
+        return _is_value(support) & _is_one_of(support, (outside,))
+    null: BoolArray = support.kind == KIND_NULL
+    return null
+
+
+def _is_value(support: Support) -> BoolArray:
+    """Codes that are neither null nor the placeholder."""
+    valued: BoolArray = (support.kind != KIND_NULL) & (support.kind != KIND_OTHER)
+    return valued
+
+
+def _is_one_of(support: Support, values: tuple[Any, ...]) -> BoolArray:
+    """Codes of a column with a list of values that are some of these."""
+    ranks = [rank for rank, value in enumerate(support.values or ()) if value in values]
+    matches: BoolArray = np.isin(support.grid, ranks)
+    return matches

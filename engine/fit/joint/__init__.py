@@ -1,0 +1,22 @@
+"""PUBLIC, right of the wall. Fit, mode dp: from noisy margins to a joint distribution and rows drawn from it.
+
+Takes noisy margins with their variances, structural zeros, a sampling key.
+Gives synthetic rows of level indexes, and every table as their projection.
+May import the engine's root.
+"""
+
+from __future__ import annotations
+
+from engine.fit.joint.synthesis import Synthesis, synthesise
+from engine.fit.joint.tables import Precision, joint_rows, precision_of, projected
+from engine.fit.joint.target import FitReport
+
+__all__ = [
+    "FitReport",
+    "Precision",
+    "Synthesis",
+    "joint_rows",
+    "precision_of",
+    "projected",
+    "synthesise",
+]

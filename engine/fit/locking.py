@@ -1,0 +1,335 @@
+"""Lock a table to the narrower ones: fill, rake, round, repair.
+
+Takes a measurement of k >= 2 columns, the columns' supports and the published tables of k - 1 columns; gives the
+synthetic table. Candidate cells are those that no narrower table rules out. Each belongs to the deepest released
+bucket that holds it; what a bucket holds beyond its released children is spread over its own candidates in
+proportion to the narrower tables (maximum entropy given them), capped where a cell that large would have been
+released. Then all is raked to the narrower tables and rounded. Sees measurements and published tables only.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.cell_keys import distinct_cells
+from engine.fit.borders import Marks, possible
+from engine.fit.candidates import (
+    Candidates,
+    Codes,
+    MarginBounds,
+    Narrower,
+    exact_bounds,
+    join_candidates,
+    sampled_pairs,
+    sums_in,
+)
+from engine.fit.placement import (
+    UNRELEASED_CAP,
+    Placement,
+    cell_groups,
+    most_unreleased,
+    place_candidates,
+)
+from engine.fit.rake import rake
+from engine.fit.repair import place_missing_rows, remove_surplus
+from engine.fit.rounding import controlled_rounding
+from engine.fit.tree import FittedTree, fit_tree
+from engine.params import NOISE_LAYERS
+from engine.ranges import code_bounds
+from engine.schema import (
+    ColumnSet,
+    FloatArray,
+    Int64Array,
+    Measurement,
+    Support,
+    SyntheticTable,
+    UInt8Array,
+)
+from engine.sticky_prf import siphash
+
+PAIR_LIMIT = 400_000
+"""Most candidate pairs listed in full; above it they are sampled."""
+DRAWS_PER_ROW = 6
+"""Candidate pairs drawn for each row that lies in a box but in no smaller one."""
+MOST_DRAWS = 1 << 21
+"""Most candidate pairs drawn: cost follows cells, not rows."""
+COMMONEST = 16
+"""Codes of the other column that every code is paired with where pairs are sampled."""
+EVERYWHERE = 1e-6
+"""Share of the rows spread over all candidates alike, so that raking can reach every margin."""
+
+
+def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
+    """Column sets one column narrower, the one without the last column first."""
+    return tuple(combinations(columns, len(columns) - 1))
+
+
+def one_way_table(support: Support, tree: Measurement, layer_sd: int) -> SyntheticTable:
+    """The synthetic table of a single column: its support.
+
+    Parameters
+    ----------
+    layer_sd : int
+        Standard deviation of each noise layer at scale 1.
+    """
+    codes = np.arange(len(support), dtype=np.int32)[:, None]
+    placement = place_candidates(tree, (support,), codes)
+    return SyntheticTable(
+        columns=tree.columns,
+        codes=codes,
+        n=support.n,
+        measured=support.measured,
+        groups=cell_groups(tree, placement, support.n, layer_sd, support.noise_sd),
+        noise_sd=support.noise_sd,
+    )
+
+
+def lock_table(
+    tree: Measurement,
+    supports: tuple[Support, ...],
+    narrower: tuple[SyntheticTable, ...],
+    *,
+    noisy_total: int,
+    floor: int,
+    layer_sd: int,
+    key: bytes,
+    marks: tuple[Marks, ...] = (),
+) -> SyntheticTable:
+    """Fit one table of two or more columns.
+
+    Parameters
+    ----------
+    supports : tuple of Support
+        In the order of `tree.columns`.
+    narrower : tuple of SyntheticTable
+        The published tables of one column less, in the order of `sub_tables`.
+    floor : int
+        Fewest rows a released bucket can hold.
+    layer_sd : int
+        Standard deviation of each noise layer at scale 1.
+    key : bytes
+        Sampling key of this column set.
+    marks : tuple of dict
+        Of each column's codes in the declared universes.
+    """
+    without = tuple(Narrower(codes=t.codes, n=t.n, measured=t.measured) for t in reversed(narrower))
+    candidates = find_candidates(tree, supports, without, key, marks)
+    placement = place_candidates(tree, supports, candidates.codes)
+    has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
+    has_room[placement.node[~placement.released]] = True
+    fitted = fit_tree(
+        tree,
+        noisy_total=noisy_total,
+        total=float(supports[0].n.sum()),
+        has_room=has_room,
+        floor=floor,
+        layer_sd=layer_sd,
+        most=most_unreleased(tree),
+    )
+    cap = UNRELEASED_CAP * float(tree.scale[-1])
+    start = spread(fitted, placement, prior_weights(candidates, without, supports), cap)
+    noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
+    noise_sd = max(noise**0.5, *(table.noise_sd for table in narrower))
+    fibres, others, one_ways = lock_margins(candidates, without, supports)
+    raked = rake(
+        start,
+        [*one_ways, *others, fibres] if others else [*one_ways],
+        variance=np.where(placement.released, noise, np.inf),
+    )
+    n = controlled_rounding(raked.x, fibres, others, one_ways[candidates.last], placement.node, key)
+    codes, n = _repaired(candidates, n, without, supports, marks)
+    placement = place_candidates(tree, supports, codes)
+    return SyntheticTable(
+        columns=tree.columns,
+        codes=codes,
+        n=n,
+        measured=placement.released,
+        groups=cell_groups(tree, placement, n, layer_sd, noise_sd),
+        noise_sd=noise_sd,
+        gap=max((margin_gap(codes, n, table, j) for j, table in enumerate(without)), default=0),
+        rake_cycles=raked.cycles,
+        rake_error=raked.error,
+    )
+
+
+def lock_margins(
+    candidates: Candidates, without: tuple[Narrower, ...], supports: tuple[Support, ...]
+) -> tuple[MarginBounds, tuple[MarginBounds, ...], tuple[MarginBounds, ...]]:
+    """What a table is locked to: its fibres, the other narrower tables of two and more columns, the columns.
+
+    In the fibres and the columns every count is met. In the other narrower tables a measured count is met and one
+    that was filled in blindly may be off by one: whether it came out 0 or 1 was by lot, and to carry the lots of three
+    tables on into a fourth would contradict what was measured.
+    """
+    fibres = exact_bounds(candidates.at[candidates.last], without[candidates.last].n)
+    one_ways = tuple(
+        exact_bounds(candidates.codes[:, j].astype(np.int64), support.n)
+        for j, support in enumerate(supports)
+    )
+    others = []
+    for j, table in enumerate(without):
+        if j != candidates.last and len(supports) > 2:
+            slack = np.where(table.measured, 0, 1)
+            others.append(
+                MarginBounds(
+                    of=candidates.at[j], low=np.maximum(table.n - slack, 0), high=table.n + slack
+                )
+            )
+    return fibres, tuple(others), one_ways
+
+
+def _repaired(
+    candidates: Candidates,
+    n: Int64Array,
+    without: tuple[Narrower, ...],
+    supports: tuple[Support, ...],
+    marks: tuple[Marks, ...],
+) -> tuple[Codes, Int64Array]:
+    """The cells that hold rows, in lexicographic order, each code as often as its column's table says."""
+    occupied = np.flatnonzero(n)
+    codes, n = candidates.codes[occupied], n[occupied]
+    one_way = supports[candidates.last].n
+    n = remove_surplus(codes, n, candidates.last, one_way)
+    return place_missing_rows(codes, n, without, candidates.last, one_way, marks)
+
+
+def find_candidates(
+    tree: Measurement,
+    supports: tuple[Support, ...],
+    without: tuple[Narrower, ...],
+    key: bytes,
+    marks: tuple[Marks, ...] = (),
+) -> Candidates:
+    """Join the narrower tables (entry j: without column j), or sample pairs where all would be too many.
+
+    Fibres run along the column without which most is measured: what is met exactly is then best known.
+    """
+    sizes = tuple(len(support) for support in supports)
+    known = [int(table.n[table.measured].sum()) for table in without]
+    last = max(range(len(sizes)), key=lambda j: (known[j], j))
+    if len(sizes) > 2:  # what universes rule out is in no table of two columns
+        return join_candidates(without, sizes, last)
+    if sizes[0] * sizes[1] <= PAIR_LIMIT:
+        candidates = join_candidates(without, sizes, last)
+    else:
+        pairs = _sampled(tree, supports, key)
+        pairs = pairs[np.argsort(pairs[:, 1 - last], kind="stable")]
+        at = (pairs[:, 1], pairs[:, 0])
+        candidates = Candidates(codes=pairs.astype(np.int32), at=at, last=last)
+    allowed = possible(candidates.codes, marks)
+    if allowed.all():
+        return candidates
+    return Candidates(
+        codes=candidates.codes[allowed], at=tuple(at[allowed] for at in candidates.at), last=last
+    )
+
+
+def _sampled(tree: Measurement, supports: tuple[Support, ...], key: bytes) -> Int64Array:
+    """Pairs drawn inside every released box for the rows in no smaller one, and some for each code."""
+    low, high = code_bounds(tree.kind, tree.level, tree.index)
+    boxes = np.empty((tree.n_nodes + 1, 5), dtype=np.int64)
+    for j, support in enumerate(supports):
+        order = _sort_key(support.kind, support.grid)
+        boxes[1:, 2 * j] = np.searchsorted(order, _sort_key(tree.kind[:, j], low[:, j]))
+        boxes[1:, 2 * j + 1] = (
+            np.searchsorted(order, _sort_key(tree.kind[:, j], high[:, j]), side="right") - 1
+        )
+        boxes[0, 2 * j : 2 * j + 2] = 0, len(support) - 1
+    counts = np.concatenate([[int(supports[0].n.sum())], tree.n])
+    beyond = counts - np.bincount(tree.parent + 1, weights=tree.n, minlength=len(counts))
+    boxes[:, 4] = DRAWS_PER_ROW * np.maximum(beyond.astype(np.int64), 1)
+    boxes = boxes[(boxes[:, 0] <= boxes[:, 1]) & (boxes[:, 2] <= boxes[:, 3])]
+    wanted = int(boxes[:, 4].sum())
+    if wanted > MOST_DRAWS:
+        boxes[:, 4] = np.maximum(boxes[:, 4] * MOST_DRAWS // wanted, 1)
+    number = np.arange(int(boxes[:, 4].sum()), dtype=np.uint64)
+    bits = np.column_stack([siphash(key, [number, np.full_like(number, j)]) for j in (0, 1)])
+    drawn = sampled_pairs(supports[0].n, supports[1].n, boxes, bits)
+    # Every code meets the other column's commonest ones, so that raking can reach its margin.
+    sizes = tuple(len(support) for support in supports)
+    sure = []
+    for j in (0, 1):
+        common = np.argsort(-supports[1 - j].n, kind="stable")[:COMMONEST]
+        grid = np.meshgrid(np.arange(sizes[j]), common, indexing="ij")
+        sure.append(np.column_stack([grid[j].ravel(), grid[1 - j].ravel()]))
+    pairs = np.concatenate([drawn, *sure])
+    return np.column_stack(distinct_cells(pairs.T, sizes)[0])
+
+
+def _sort_key(kind: UInt8Array, code: Int64Array) -> NDArray[np.void]:
+    """Values in the order of a support, as records that numpy can compare."""
+    out = np.empty(len(code), dtype=[("kind", np.int64), ("code", np.int64)])
+    out["kind"], out["code"] = kind, code
+    return out
+
+
+def prior_weights(
+    candidates: Candidates, without: tuple[Narrower, ...], supports: tuple[Support, ...]
+) -> FloatArray:
+    """Weight of each candidate from the narrower tables: their product, each code counted once.
+
+    A code stands in k - 1 of the narrower tables, so k - 2 of its one-way counts are divided out: n_A n_B for
+    two columns, n_AB n_AC n_BC / (n_A n_B n_C) for three.
+    """
+    weight = np.ones(len(candidates.codes))
+    for at, table in zip(reversed(candidates.at), reversed(without), strict=True):
+        weight = weight * table.n[at]
+    for j, support in enumerate(supports):
+        once = support.n[candidates.codes[:, j]]
+        for _ in range(len(supports) - 2):
+            weight = weight / once
+    return weight
+
+
+def spread(
+    fitted: FittedTree, placement: Placement, weight: FloatArray, cap: float = UNRELEASED_CAP
+) -> FloatArray:
+    """Give each node's remainder to its own candidates by weight, capped for cells that were not released.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_candidates,)
+        Fitted rows before raking.
+    """
+    filled = ~placement.released
+    x = fitted.mass[placement.node]  # right for released cells; each is alone in its node
+    node, mass = placement.node[filled], fitted.remainder
+    own = _shares(node, weight[filled], mass)
+    for _ in range(3):  # what the cap cuts off goes to the others of the box
+        over = own > cap
+        if not over.any():
+            break
+        cut = np.where(over, cap, 0.0)
+        left = mass - np.bincount(node, weights=cut, minlength=len(mass))
+        free = np.where(over, 0.0, weight[filled])
+        # A box whose candidates are all full keeps its mass: shared out over them again.
+        full = np.bincount(node, weights=free, minlength=len(mass)) <= 0
+        own = np.where(full[node], own, cut + _shares(node, free, np.maximum(left, 0.0)))
+    x[filled] = own
+    everywhere = float(np.cumsum(weight)[-1]) if len(weight) else 1.0
+    reachable: FloatArray = x + weight * (EVERYWHERE * fitted.mass[0] / everywhere)
+    return reachable
+
+
+def _shares(node: Int64Array, weight: FloatArray, mass: FloatArray) -> FloatArray:
+    """Share each node's mass among its candidates by weight."""
+    sums = np.bincount(node, weights=weight, minlength=len(mass))
+    rate = np.divide(mass, sums, out=np.zeros_like(mass), where=sums > 0)
+    return weight * rate[node]
+
+
+def margin_gap(codes: Codes, n: Int64Array, table: Narrower, dropped: int) -> int:
+    """Largest difference between a table summed over one column and the published narrower table.
+
+    Parameters
+    ----------
+    codes : ndarray of int32, shape (n_cells, n_columns)
+    n : ndarray of int64, shape (n_cells,)
+    table : Narrower
+        The published table without column `dropped`.
+    """
+    sums, outside = sums_in(table, np.delete(codes, dropped, axis=1), n)
+    return max(int(np.abs(sums - table.n).max(initial=0)), outside)

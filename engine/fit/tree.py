@@ -1,0 +1,167 @@
+"""Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
+
+Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
+ones; the estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so
+that noise does not pass for people. Then released children and remainder are brought to the parent's
+fitted count, each giving way by its variance, so that a range has one value and the error of wide ranges does not
+grow with the leaves in it. The remainder is blind: it comes from noisy counts alone, never from rows left over.
+engine/DESIGN.md, "Fit", says why children give way by variance and are not scaled in proportion.
+
+Order of operations is fixed (bincount and cumsum add in sequence), so every machine gets the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.params import NOISE_LAYERS
+from engine.schema import BoolArray, FloatArray, Int64Array, Measurement
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FittedTree:
+    """Fitted masses of the nodes of a measurement; entry 0 is the virtual root (the total).
+
+    Attributes
+    ----------
+    mass : ndarray of float64, shape (n_nodes + 1,)
+        Fitted number of rows in each node.
+    remainder : ndarray of float64, shape (n_nodes + 1,)
+        Part of it that lies in no released child.
+    variance : ndarray of float64, shape (n_nodes + 1,)
+        Variance of the error of `mass`, from the noise of the node, its neighbours and all above it.
+    """
+
+    mass: FloatArray
+    remainder: FloatArray
+    variance: FloatArray
+
+
+def fit_tree(
+    tree: Measurement,
+    *,
+    noisy_total: int,
+    total: float,
+    has_room: BoolArray,
+    floor: int,
+    layer_sd: int,
+    total_sd: float = 0.0,
+    most: FloatArray | None = None,
+) -> FittedTree:
+    """Fit all nodes to a total.
+
+    Parameters
+    ----------
+    noisy_total : int
+        Measured count of everything.
+    total : float
+        Fitted count of everything.
+    has_room : ndarray of bool, shape (n_nodes + 1,)
+        Whether a node (the virtual root first) has candidate cells outside its released children.
+    floor : int
+        Fewest rows a released bucket can hold.
+    layer_sd : int
+        Standard deviation of each noise layer at scale 1.
+    total_sd : float
+        Standard deviation of the error of `total`.
+    most : ndarray of float64, shape (n_nodes + 1,), optional
+        Largest mass that the unreleased children of a node can hold, each being too small to be released.
+    """
+    parent = tree.parent + 1
+    counts = np.concatenate([[noisy_total], np.maximum(tree.n, floor)]).astype(np.float64)
+    of_children = np.bincount(parent, weights=counts[1:], minlength=len(counts))
+    n_children = np.bincount(parent, minlength=len(counts))
+    raw = np.concatenate([[noisy_total], tree.n]).astype(np.float64) - of_children
+    depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
+    noise = ((tree.scale * float(layer_sd)) ** 2 * NOISE_LAYERS)[np.maximum(depth - 1, 0)]
+    variance = noise + np.bincount(parent, weights=noise[1:], minlength=len(counts))
+    remainder = _remainders(raw, variance, depth, has_room, n_children)
+    if most is not None:
+        remainder = np.where(n_children > 0, np.minimum(remainder, most), remainder)
+    noise[0] = total_sd**2
+    return _shared_down(
+        parent, depth, counts=counts, remainder=remainder, variance=variance, own=noise, total=total
+    )
+
+
+def _shared_down(
+    parent: Int64Array,
+    depth: Int64Array,
+    *,
+    counts: FloatArray,
+    remainder: FloatArray,
+    variance: FloatArray,
+    own: FloatArray,
+    total: float,
+) -> FittedTree:
+    """Bring children and remainders to their parents' fitted counts, from the root down.
+
+    What they are off together is shared out by variance: each gives way by its own noise, not by its size, so that
+    a large leaf does not take over the noise of its small neighbours. None loses more than 3/4; what this leaves is
+    settled in proportion.
+    """
+    n = len(counts)
+    mass, remainders = np.zeros(n), np.zeros(n)
+    mass[0] = total
+    error = own.copy()
+    weight = np.minimum(counts, own)
+    loose = np.minimum(remainder, variance)
+    off = np.bincount(parent, weights=counts[1:], minlength=n) + remainder
+    weights = np.bincount(parent, weights=weight[1:], minlength=n) + loose
+    together = np.bincount(parent, weights=own[1:], minlength=n) + loose
+    for level in range(int(depth.max(initial=0)) + 1):
+        here, below = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
+        above = parent[below - 1]
+        rate = np.divide(mass - off, weights, out=np.zeros(n), where=weights > 0)
+        share = np.maximum(counts[below] + weight[below] * rate[above], counts[below] / 4)
+        rest = np.maximum(remainder[here] + loose[here] * rate[here], remainder[here] / 4)
+        sums = np.bincount(above, weights=share, minlength=n).astype(np.float64)
+        sums[here] += rest
+        scale = np.divide(mass, sums, out=np.zeros(n), where=sums > 0)
+        mass[below] = share * scale[above]
+        remainders[here] = rest * scale[here]
+        part = weight[below] / np.maximum(weights[above], 1e-300)
+        neighbours = together[above] - own[below] + error[above]
+        error[below] = (1 - part) ** 2 * own[below] + part**2 * neighbours
+    return FittedTree(mass=mass, remainder=remainders, variance=error)
+
+
+def _remainders(
+    raw: FloatArray,
+    variance: FloatArray,
+    depth: Int64Array,
+    has_room: BoolArray,
+    n_children: Int64Array,
+) -> FloatArray:
+    """Remainder of each node with released children and room, per depth with the sum shrunk for its noise."""
+    out = np.zeros(len(raw))
+    estimated = has_room & (n_children > 0)
+    for level in range(int(depth.max(initial=0)) + 1):
+        here = np.flatnonzero(estimated & (depth == level))
+        if len(here):
+            sum_here = float(np.cumsum(raw[here])[-1])
+            noise_here = float(np.cumsum(variance[here])[-1])
+            shrunk = max(sum_here - noise_here / sum_here, 0.0) if sum_here > 0 else 0.0
+            out[here] = positive_with_sum(raw[here], shrunk)
+    alone = has_room & (n_children == 0)
+    out[alone] = 1.0  # all of it: any positive weight
+    return out
+
+
+def positive_with_sum(x: FloatArray, total: float) -> FloatArray:
+    """Nearest point to x with no negative entry and the sum `total`.
+
+    Notes
+    -----
+    Euclidean projection onto a simplex: max(x - t, 0) for the one t that gives the sum; Held, Wolfe and
+    Crowder 1974, doi:10.1007/BF01580223.
+    """
+    if total <= 0:
+        return np.zeros_like(x)
+    falling = -np.sort(-x)
+    shift = (np.cumsum(falling) - total) / np.arange(1, len(x) + 1)
+    t = shift[np.flatnonzero(falling >= shift)[-1]]
+    nearest: FloatArray = np.maximum(x - t, 0.0)
+    return nearest

@@ -1,0 +1,23 @@
+"""CONFIDENTIAL. Measure, sticky mode: true counts in, noisy counts of snapped ranges out. The door through the wall.
+
+Takes encoded rows with tokens, the keyed draws, the column sets wanted.
+Gives one `Measurement` a column set: buckets that passed the threshold, each with its noisy count.
+May import the engine's root, `engine.spec`, `engine.source`.
+"""
+
+from __future__ import annotations
+
+from engine.measure.cells import Cells, PairedEntities
+from engine.measure.coding import coded_cells
+from engine.measure.draws import StickyDraws
+from engine.measure.sticky import Measured, measure_one_way, measure_wider
+
+__all__ = [
+    "Cells",
+    "Measured",
+    "PairedEntities",
+    "StickyDraws",
+    "coded_cells",
+    "measure_one_way",
+    "measure_wider",
+]

@@ -1,0 +1,291 @@
+"""Cells: true counts of the distinct combinations of a column set. Confidential; nothing here leaves `measure`.
+
+One protocol, `CellSource`: any engine that can do COUNT and SUM can serve it. DuckDB does here, out of core where
+the source is large, and numpy where it is small. Cost downstream follows the number of distinct cells, not rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.cell_keys import cell_keys
+from engine.schema import NULL_CODE, OTHER_CODE, ColumnSet, Int64Array, UInt64Array
+from engine.source import EntityColumn
+
+_LOW_64 = "CAST(18446744073709551615 AS HUGEINT)"
+_NARROW = (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdditiveEntities:
+    """Entities that have one row each: sums of cells are sums of distinct entities.
+
+    Attributes
+    ----------
+    lanes : ndarray of uint64, shape (n_cells, 2)
+        Sums of the token lanes of each cell's entities, mod 2**64.
+    """
+
+    lanes: UInt64Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairedEntities:
+    """Entities with several rows: which entity has how many rows in which cell.
+
+    Attributes
+    ----------
+    cell : ndarray of int64, shape (n_pairs,)
+        Position of the cell.
+    entity : ndarray of int64, shape (n_pairs,)
+        Dense entity number, a position in `tokens`.
+    n_rows : ndarray of int64, shape (n_pairs,)
+    tokens : ndarray of uint64, shape (n_entities, 2)
+    """
+
+    cell: Int64Array
+    entity: Int64Array
+    n_rows: Int64Array
+    tokens: UInt64Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cells:
+    """The distinct combinations of a column set.
+
+    Attributes
+    ----------
+    codes : ndarray of int64, shape (n_cells, n_columns)
+    n_rows : ndarray of int64, shape (n_cells,)
+    entities : tuple of AdditiveEntities or PairedEntities
+        One for each kind of entity, at least one.
+    """
+
+    columns: ColumnSet
+    codes: Int64Array
+    n_rows: Int64Array
+    entities: tuple[AdditiveEntities | PairedEntities, ...]
+
+
+class CellSource(Protocol):
+    """Anything that can count."""
+
+    def cells(self, columns: ColumnSet) -> Cells:
+        """Count the distinct combinations of a column set; empty: everything is one cell."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeSpan:
+    """The codes of one column, which can be stored as small numbers: 0 null, 1 other, then from 2 the codes.
+
+    Attributes
+    ----------
+    low, high : int
+        Smallest and largest code but null and other; high < low where there is none.
+    """
+
+    low: int
+    high: int
+
+    @property
+    def sql_type(self) -> str | None:
+        """The smallest type that holds them; None: none of 32 bits does, they stay as they are."""
+        needed = (self.high - self.low + 2).bit_length()
+        return next((name for name, bits in _NARROW if needed <= bits), None)
+
+    def small(self, code: str) -> str:
+        """SQL of the small number of a code."""
+        return (
+            f"CAST(CASE WHEN {code} = {NULL_CODE} THEN 0 WHEN {code} = {OTHER_CODE} THEN 1 "
+            f"ELSE {code} - ({self.low}) + 2 END AS {self.sql_type})"
+        )
+
+    def codes(self, small: NDArray[Any]) -> Int64Array:
+        """The codes of small numbers."""
+        codes = small.astype(np.int64) + (self.low - 2)
+        codes[small == 0] = NULL_CODE
+        codes[small == 1] = OTHER_CODE
+        return codes
+
+
+class DuckDBCells:
+    """Counts cells of a table of encoded rows in DuckDB.
+
+    Parameters
+    ----------
+    table : str
+        Its name.
+    sql_names : dict
+        SQL column of each column name.
+    spans : dict, optional
+        The columns that are stored as small numbers.
+    """
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: str,
+        sql_names: dict[str, str],
+        entities: tuple[EntityColumn, ...],
+        spans: dict[str, CodeSpan] | None = None,
+    ) -> None:
+        self._con = con
+        self._table = table
+        self._sql_names = sql_names
+        self._entities = entities
+        self._spans = spans or {}
+
+    def cells(self, columns: ColumnSet) -> Cells:
+        """GROUP BY the column set: rows, and token sums of additive entities; pairs for all others."""
+        names = [self._sql_names[column] for column in columns]
+        sums = ["count(*) AS n"]
+        for entity in self._entities:
+            if entity.tokens is None:
+                sums += [
+                    f"CAST(sum(l{entity.number}_{lane}) & {_LOW_64} AS UBIGINT) AS l{entity.number}_{lane}"
+                    for lane in (0, 1)
+                ]
+        groups = self._group(names, sums)
+        stored = _stack([groups[name] for name in names], len(groups["n"]))
+        return Cells(
+            columns=columns,
+            codes=self._codes(columns, stored),
+            n_rows=groups["n"].astype(np.int64),
+            entities=tuple(
+                self._of_entity(entity, names, groups, stored) for entity in self._entities
+            ),
+        )
+
+    def _codes(self, columns: ColumnSet, stored: Int64Array) -> Int64Array:
+        """Codes of what is stored, column by column."""
+        codes = stored.copy()
+        for place, column in enumerate(columns):
+            if column in self._spans:
+                codes[:, place] = self._spans[column].codes(stored[:, place])
+        return codes
+
+    def _group(self, names: list[str], sums: list[str]) -> dict[str, Any]:
+        """Run one GROUP BY; without group columns a table of no rows gives no cell."""
+        chosen = ", ".join([*names, *sums])
+        by = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
+        groups: dict[str, Any] = self._con.execute(
+            f"SELECT {chosen} FROM {self._table} {by}"
+        ).fetchnumpy()
+        return groups
+
+    def _of_entity(
+        self,
+        entity: EntityColumn,
+        names: list[str],
+        groups: dict[str, Any],
+        stored: Int64Array,
+    ) -> AdditiveEntities | PairedEntities:
+        """What one kind of entity holds in the cells."""
+        if entity.tokens is None:
+            lanes = [
+                np.asarray(groups[f"l{entity.number}_{lane}"], dtype=np.uint64) for lane in (0, 1)
+            ]
+            return AdditiveEntities(lanes=np.column_stack(lanes))
+        column = f"e{entity.number}"
+        pairs = self._group([*names, column], ["count(*) AS n"])
+        of_pairs = _stack([pairs[name] for name in names], len(pairs["n"]))
+        return PairedEntities(
+            cell=_positions(stored, of_pairs),
+            entity=pairs[column].astype(np.int64),
+            n_rows=pairs["n"].astype(np.int64),
+            tokens=entity.tokens,
+        )
+
+
+class ArrayCells:
+    """Counts cells of few rows in numpy: one sort of small numbers a column set, and no query to plan.
+
+    Parameters
+    ----------
+    columns : dict
+        Codes of the rows by column name, each an ndarray of int64 of shape (n_rows,).
+    entities : tuple of (EntityColumn, ndarray)
+        With the rows' token lanes, uint64 of shape (n_rows, 2); or, where an entity has several rows, its dense
+        numbers, int64 of shape (n_rows,).
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, Int64Array],
+        n_rows: int,
+        entities: tuple[tuple[EntityColumn, NDArray[Any]], ...],
+    ) -> None:
+        self._n_rows = n_rows
+        self._entities = entities
+        self._codes: dict[str, Int64Array] = {}
+        self._places: dict[str, Int64Array] = {}
+        for name, codes in columns.items():
+            self._codes[name], self._places[name] = np.unique(codes, return_inverse=True)
+
+    def cells(self, columns: ColumnSet) -> Cells:
+        """Sort the rows by the column set; a run of equals is a cell."""
+        label, size = cell_keys(
+            [self._places[name] for name in columns],
+            [len(self._codes[name]) for name in columns],
+            n=self._n_rows,
+        )
+        order = np.argsort(label.astype(np.uint32) if size <= 2**32 else label)
+        label = label[order]
+        fresh = np.ones(len(label), dtype=bool)
+        fresh[1:] = label[1:] != label[:-1]
+        first = np.flatnonzero(fresh)
+        codes = [self._codes[name][self._places[name][order[first]]] for name in columns]
+        return Cells(
+            columns=columns,
+            codes=_stack(codes, len(first)),
+            n_rows=np.diff(np.append(first, self._n_rows)),
+            entities=tuple(
+                _additive(held, order, first)
+                if entity.tokens is None
+                else _paired(held[order], np.cumsum(fresh) - 1, entity.tokens)
+                for entity, held in self._entities
+            ),
+        )
+
+
+def _additive(lanes: UInt64Array, order: Int64Array, first: Int64Array) -> AdditiveEntities:
+    """Sums of the rows' lanes in each run."""
+    if not len(first):
+        return AdditiveEntities(lanes=np.zeros((0, 2), dtype=np.uint64))
+    sums = [np.add.reduceat(lanes[:, lane][order], first) for lane in (0, 1)]
+    return AdditiveEntities(lanes=np.column_stack(sums))
+
+
+def _paired(entity: Int64Array, cell: Int64Array, tokens: UInt64Array) -> PairedEntities:
+    """How many rows each entity has in each cell."""
+    pairs, n_rows = np.unique(cell * len(tokens) + entity, return_counts=True)
+    of_cell, of_entity = np.divmod(pairs, max(len(tokens), 1))
+    return PairedEntities(cell=of_cell, entity=of_entity, n_rows=n_rows, tokens=tokens)
+
+
+def _stack(columns: list[Any], n: int) -> Int64Array:
+    """Columns side by side, shape (n, 0) if there are none."""
+    if not columns:
+        return np.zeros((n, 0), dtype=np.int64)
+    return np.column_stack([np.asarray(column, dtype=np.int64) for column in columns])
+
+
+def _positions(codes: Int64Array, wanted: Int64Array) -> Int64Array:
+    """Position in `codes` (distinct rows) of each row of `wanted`, all of which occur."""
+    if not codes.shape[1]:
+        return np.zeros(len(wanted), dtype=np.int64)
+    together = np.concatenate([codes, wanted])
+    order = np.lexsort(together.T[::-1])
+    placed = together[order]
+    fresh = np.ones(len(placed), dtype=bool)
+    fresh[1:] = (placed[1:] != placed[:-1]).any(axis=1)
+    group = np.empty(len(placed), dtype=np.int64)
+    group[order] = np.cumsum(fresh) - 1
+    position = np.empty(int(fresh.sum()), dtype=np.int64)
+    position[group[: len(codes)]] = np.arange(len(codes))
+    return position[group[len(codes) :]]

@@ -1,0 +1,124 @@
+"""Coding: the encoded rows as they are counted. Ranks, small numbers, and only what tables need.
+
+Takes the table of encoded rows with tokens and the released values of the ranked columns; gives the source of cells
+of all tables. How a code is stored decides how fast it is counted, and nothing else: cells have the codes
+themselves again. Confidential.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.measure.cells import ArrayCells, CellSource, CodeSpan, DuckDBCells
+from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, UInt64Array
+from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
+
+CODED_ROWS = "coded_rows"
+FEW_ROWS = 50_000
+"""Fewer rows are counted in numpy: planning a query takes longer than sorting them."""
+
+
+def coded_cells(
+    ingested: Ingested,
+    columns: tuple[Column, ...],
+    values: dict[str, tuple[object, ...]],
+    entities: tuple[EntityColumn, ...],
+) -> CellSource:
+    """Make `coded_rows`, drop `rows_with_tokens`, and count from it.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        Columns that tables use.
+    values : dict
+        Released values of each ranked column, in the order of their ranks; all others have one code.
+    """
+    spans = _code_rows(ingested, columns, values, entities)
+    if ingested.n_rows < FEW_ROWS:
+        return _in_arrays(ingested, columns, entities, spans)
+    return DuckDBCells(ingested.con, CODED_ROWS, ingested.sql_names, entities, spans)
+
+
+def _code_rows(
+    ingested: Ingested,
+    columns: tuple[Column, ...],
+    values: dict[str, tuple[object, ...]],
+    entities: tuple[EntityColumn, ...],
+) -> dict[str, CodeSpan]:
+    """Make `coded_rows` and drop `rows_with_tokens`; the columns that are stored as small numbers."""
+    con, chosen, joins, spans = ingested.con, [], "", _spans(ingested, columns, values)
+    for column in columns:
+        sql, span = ingested.sql_names[column.name], spans[column.name]
+        code = f"r.{sql}"
+        if column.name in values:
+            _store_ranks(ingested, column.name, values[column.name])
+            joins += f" LEFT JOIN ranks_{sql} ON ranks_{sql}.id = r.{sql}"
+            code = f"coalesce(ranks_{sql}.code, {NULL_CODE})"
+        chosen.append(f"{span.small(code) if span.sql_type else code} AS {sql}")
+    for entity in entities:
+        own = (
+            [f"l{entity.number}_{lane}" for lane in (0, 1)]
+            if entity.tokens is None
+            else [f"e{entity.number}"]
+        )
+        chosen += [f"r.{name}" for name in own]
+    con.execute(
+        f"CREATE TABLE {CODED_ROWS} AS SELECT {', '.join(chosen)} FROM {ROWS_WITH_TOKENS} r{joins}"
+    )
+    for name in values:
+        con.execute(f"DROP TABLE ranks_{ingested.sql_names[name]}")
+    con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
+    return {name: span for name, span in spans.items() if span.sql_type}
+
+
+def _spans(
+    ingested: Ingested, columns: tuple[Column, ...], values: dict[str, tuple[object, ...]]
+) -> dict[str, CodeSpan]:
+    """Smallest and largest code of each column. They decide how rows are stored here, and nothing else."""
+    spans = {name: CodeSpan(low=0, high=len(released) - 1) for name, released in values.items()}
+    plain = [column.name for column in columns if column.name not in values]
+    if plain:
+        ends = ", ".join(
+            f"min({sql}) FILTER ({sql} > {OTHER_CODE}), max({sql}) FILTER ({sql} > {OTHER_CODE})"
+            for sql in (ingested.sql_names[name] for name in plain)
+        )
+        limits = ingested.con.execute(f"SELECT {ends} FROM {ROWS_WITH_TOKENS}").fetchone() or ()
+        for name, low, high in zip(plain, limits[::2], limits[1::2], strict=True):
+            spans[name] = CodeSpan(low=0, high=-1) if low is None else CodeSpan(low=low, high=high)
+    return spans
+
+
+def _in_arrays(
+    ingested: Ingested,
+    columns: tuple[Column, ...],
+    entities: tuple[EntityColumn, ...],
+    spans: dict[str, CodeSpan],
+) -> ArrayCells:
+    """The coded rows as arrays."""
+    arrays = ingested.con.execute(f"SELECT * FROM {CODED_ROWS}").fetchnumpy()
+    codes: dict[str, Int64Array] = {}
+    for column in columns:
+        stored = np.asarray(arrays[ingested.sql_names[column.name]], dtype=np.int64)
+        span = spans.get(column.name)
+        codes[column.name] = stored if span is None else span.codes(stored)
+    held: list[tuple[EntityColumn, Int64Array | UInt64Array]] = []
+    for entity in entities:
+        if entity.tokens is None:
+            lanes = [arrays[f"l{entity.number}_{lane}"] for lane in (0, 1)]
+            held.append((entity, np.array(lanes, dtype=np.uint64).T))  # each lane in one piece
+        else:
+            held.append((entity, np.asarray(arrays[f"e{entity.number}"], dtype=np.int64)))
+    return ArrayCells(codes, ingested.n_rows, tuple(held))
+
+
+def _store_ranks(ingested: Ingested, name: str, released: tuple[object, ...]) -> None:
+    """Make `ranks_<column>`: the rank of each position in a dictionary; unreleased values have one code."""
+    con, sql = ingested.con, ingested.sql_names[name]
+    rank = {value: position for position, value in enumerate(released)}
+    codes = [rank.get(value, OTHER_CODE) for value in ingested.dictionaries[name]]
+    con.execute(f"CREATE TABLE ranks_{sql} (id BIGINT, code BIGINT)")
+    if codes:
+        con.execute(
+            f"INSERT INTO ranks_{sql} SELECT unnest(range(len($codes))), unnest($codes)",
+            {"codes": codes},
+        )

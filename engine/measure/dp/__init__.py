@@ -1,0 +1,37 @@
+"""CONFIDENTIAL. Measure, mode dp: margins of public levels with OpenDP's noise, charged to the ledger first.
+
+Takes encoded rows with tokens, `DPParams`, public levels, the key file's folder.
+Gives `MeasuredMargins`: noisy margins, kept beside the key so that they are drawn once.
+May import the engine's root, `engine.spec`, `engine.source`, `engine.measure`.
+"""
+
+from __future__ import annotations
+
+from engine.measure.dp.accounting import Cost, Share, cost, shares
+from engine.measure.dp.domains import levels_of, zeros_of
+from engine.measure.dp.ledger import (
+    Balance,
+    balance,
+    decimal_text,
+    ledger_path,
+    set_budget,
+    spent_by,
+)
+from engine.measure.dp.margins import MeasuredMargins, measured_margins
+
+__all__ = [
+    "Balance",
+    "Cost",
+    "MeasuredMargins",
+    "Share",
+    "balance",
+    "cost",
+    "decimal_text",
+    "ledger_path",
+    "levels_of",
+    "measured_margins",
+    "set_budget",
+    "shares",
+    "spent_by",
+    "zeros_of",
+]

@@ -1,0 +1,318 @@
+"""Accounting of dp mode: the public parameters in, the share of the budget and the noise of every margin out.
+
+Neighbours: one entity more or less. An entity adds at most `max_rows` rows, and each row lies in one cell of a margin,
+so a margin changes by at most `max_rows` in L1 and in L2. Strata are columns of the margin: however many disjoint areas
+there are, a row lies in one of them, and the margin costs once. What a scale guarantees is asked of OpenDP (see
+`engine.measure.dp.noise.guarantee_of`), never taken from a formula of ours.
+
+A float of a spec stands for the shortest decimal that reads as it, so three times 0.1 is 0.3; sums are exact.
+
+With `public_n` the total costs nothing because it is declared to be known anyway. Where it is indeed known, datasets
+that can be confused have as many rows: one entity is exchanged for another, and against that the guarantee is twice
+epsilon (four times rho).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from engine.errors import InternalError, SpecError
+from engine.levels import n_cells, tree_sizes
+from engine.measure.dp.noise import epsilon_of_rho, guarantee_of, variance_of
+from engine.params import LEAST_EPSILON, MOST_EPSILON, DPParams, Noise
+from engine.schema import ColumnSet
+
+# Left unspent, and added to scales: no rounding of a figure or of a sum of them can reach over the budget.
+SLACK = Fraction(1, 2**40)
+LARGEST_SCALE = 2.0**40
+RHO_STEPS = 1e-9  # rho is found to this share of itself
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """One margin, what it is measured with and what that spends.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+        That are counted, those of the strata among them; () is the total.
+    branching : int
+        0: measured once, flat. Else as a tree with this branching.
+    depths : int
+        Depths that are measured, each with the same scale: 1, or a tree's inner depths and its leaves.
+    epsilon : float
+        Spent on all depths together: pure epsilon of Laplace noise; 0 with Gaussian noise, which spends `rho`;
+        infinite without noise.
+    rho : float
+        Spent by Gaussian noise (zCDP), else 0.
+    scale : float
+        Of the noise of each count, in rows; 0 without noise.
+    noise : str or None
+        "laplace", "gaussian" or None.
+    """
+
+    columns: ColumnSet
+    branching: int = 0
+    depths: int = 1
+    epsilon: float
+    rho: float
+    scale: float
+    noise: Noise | None
+
+    @property
+    def variance(self) -> float:
+        """Of the noise of each count, in rows squared."""
+        return variance_of(self.noise, self.scale)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cost:
+    """What one build spends.
+
+    Attributes
+    ----------
+    epsilon : float
+        At `delta`; infinite where nothing is guaranteed.
+    delta : float
+        0 with Laplace noise.
+    rho : float
+        With Gaussian noise the zCDP figure that adds up over builds; else 0, and `epsilon` adds up.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    rho: float = 0.0
+
+
+def shares(params: DPParams, sizes: Mapping[str, int]) -> tuple[Share, ...]:
+    """Divide the budget: `total_share` for the total, the rest by `allocation`; a tree counts once a depth.
+
+    Parameters
+    ----------
+    sizes : mapping of str to int
+        Number of public levels of each column that is measured as a tree; of every column with allocation "cells".
+
+    Returns
+    -------
+    tuple of Share
+        The total first, unless it is public; then margins by width, then name. What they spend adds up to no more
+        than `cost(params)`.
+
+    Raises
+    ------
+    SpecError
+        If so little is left for a margin that its noise would be wider than 2**40 rows, or a parameter is out of
+        range.
+    InternalError
+        If OpenDP grants less than we claim, or there is no margin.
+    StoreError
+        If OpenDP is not installed.
+    """
+    _check(params)
+    branching: dict[ColumnSet, int] = {(name,): fan for name, fan in params.ranges}
+    margins = sorted({*params.margins, *branching}, key=lambda m: (len(m), m))
+    depths = [_depths(sizes, m, branching.get(m, 0)) for m in margins]
+    if not margins:
+        raise InternalError("nothing is measured: dp mode needs at least one margin")
+    weights = [_weight(params, sizes, margin) for margin in margins]
+    parts = sum(weight * n for weight, n in zip(weights, depths, strict=True))
+    for_total, unit = _split(params, parts)
+    out = [] if params.public_n else [_share(params, (), 0, 1, for_total)]
+    for margin, n, weight in zip(margins, depths, weights, strict=True):
+        fan = branching.get(margin, 0)
+        out.append(_share(params, params.measured(margin), fan, n, unit * weight))
+    return tuple(out)
+
+
+def cost(params: DPParams) -> Cost:
+    """What a build with these parameters spends.
+
+    Raises
+    ------
+    SpecError, StoreError
+    """
+    _check(params)
+    if params.epsilon is None:
+        return Cost(epsilon=math.inf)
+    if params.noise == "laplace":
+        return Cost(epsilon=params.epsilon)
+    rho = rho_of(params.epsilon, params.delta)
+    return Cost(epsilon=params.epsilon, delta=params.delta, rho=rho)
+
+
+def composed(costs: Iterable[Cost], delta: float) -> float:
+    """Epsilon that all builds from one source spend together, at a delta.
+
+    Parameters
+    ----------
+    delta : float
+        Of the whole; where Gaussian noise was used it must be above 0.
+
+    Returns
+    -------
+    float
+        Never below the exact sum; infinite if any build guarantees nothing, or Gaussian noise was used and delta is 0.
+
+    Raises
+    ------
+    StoreError
+        If Gaussian noise was used and OpenDP is not installed.
+    """
+    # Pure epsilons add, rhos add (Bun and Steinke 2016, arXiv 1605.02065, lemma 2.3). Both together: write the privacy
+    # loss as L = P + Z, P of the pure and Z of the zCDP builds. P <= e surely. Whatever was seen before each build, its
+    # part of Z has moments E exp((a - 1) Z_i) <= exp((a - 1) a rho_i), so in any order, also adaptively, those of Z are
+    # bounded by the sum of the rhos, and the conversion gives E max(0, 1 - exp(z - Z)) <= delta for its epsilon z.
+    # As L <= e + Z, E max(0, 1 - exp(e + z - L)) <= delta: the whole is (e + z, delta)-DP.
+    pure, rho = Fraction(0), Fraction(0)
+    for one in costs:
+        if math.isinf(one.epsilon):
+            return math.inf
+        if one.rho > 0:
+            rho += Fraction(one.rho)
+        else:
+            pure += decimal(one.epsilon)
+    if rho == 0:
+        return _rounded_up(pure)
+    converted = epsilon_of_rho(math.nextafter(float(rho), math.inf), delta)
+    return converted if math.isinf(converted) else _rounded_up(pure + Fraction(converted))
+
+
+@lru_cache(maxsize=256)
+def rho_of(epsilon: float, delta: float) -> float:
+    """Largest rho whose conversion stays within epsilon at delta, to a billionth; never above.
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        Above 0 and below 1.
+
+    Raises
+    ------
+    StoreError
+        If OpenDP is not installed.
+    """
+    low, high = 0.0, epsilon
+    while _spends_within(high, epsilon, delta):
+        low, high = high, 2 * high
+    while low == 0.0 or high - low > RHO_STEPS * low:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if _spends_within(middle, epsilon, delta):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def decimal(number: float) -> Fraction:
+    """The shortest decimal that reads as this float, exactly."""
+    return Fraction(repr(float(number)))
+
+
+def _spends_within(rho: float, epsilon: float, delta: float) -> bool:
+    """Whether this much zCDP stays within epsilon, also where composed() takes the next float up."""
+    return Fraction(epsilon_of_rho(math.nextafter(rho, math.inf), delta)) <= decimal(epsilon)
+
+
+def _rounded_up(exact: Fraction) -> float:
+    """The smallest float whose decimal is not below."""
+    near = float(exact)
+    while decimal(near) < exact:
+        near = math.nextafter(near, math.inf)
+    return near
+
+
+def _check(params: DPParams) -> None:
+    """Say everything that is out of range: a share must never be divided by it."""
+    problems = []
+    if params.epsilon is not None:
+        if not LEAST_EPSILON <= params.epsilon <= MOST_EPSILON:
+            problems.append(f"dp.epsilon must lie from {LEAST_EPSILON:g} to {MOST_EPSILON:g}")
+        if params.noise == "gaussian" and not 0 < params.delta < 1:
+            problems.append("dp.delta must lie between 0 and 1 with Gaussian noise")
+        if not params.public_n and not 0 < params.total_share < 1:
+            problems.append("dp.total_share must lie between 0 and 1")
+    if params.max_rows < 1:
+        problems.append("dp.max_rows must be 1 or more")
+    if problems:
+        raise SpecError(problems)
+
+
+def _depths(sizes: Mapping[str, int], margin: ColumnSet, branching: int) -> int:
+    """How often a margin is measured: once, or once a depth of its tree."""
+    if branching == 0:
+        return 1
+    if margin[0] not in sizes:
+        raise InternalError(f"the number of levels of {margin[0]} is not known")
+    return len(tree_sizes(sizes[margin[0]], branching)) + 1
+
+
+def _weight(params: DPParams, sizes: Mapping[str, int], margin: ColumnSet) -> Fraction:
+    """How much of the budget one depth of a margin gets, against the others.
+
+    With "cells": sums of cells times variance, c / e**2, are smallest under a fixed sum of e where e goes with the cube
+    root of c; with Gaussian noise, c / rho, where rho goes with its square root. In thousandths.
+    """
+    if params.allocation == "equal":
+        return Fraction(1)
+    missing = [name for name in margin if name not in sizes]
+    if missing:
+        raise InternalError(f"the number of levels of {missing[0]} is not known")
+    cells = n_cells(tuple(sizes[name] for name in margin))
+    power = 1 / 3 if params.noise == "laplace" else 1 / 2
+    return Fraction(max(round(1000 * cells**power), 1))
+
+
+def _split(params: DPParams, parts: Fraction | int) -> tuple[Fraction, Fraction]:
+    """What the total gets, and one of so many parts of the rest, of epsilon or of rho."""
+    if params.epsilon is None:
+        return Fraction(0), Fraction(0)
+    spent = cost(params)
+    whole = Fraction(spent.rho) if spent.rho > 0 else decimal(spent.epsilon)
+    whole *= 1 - SLACK
+    for_total = Fraction(0) if params.public_n else whole * decimal(params.total_share)
+    return for_total, (whole - for_total) / parts
+
+
+def _share(
+    params: DPParams, columns: ColumnSet, branching: int, depths: int, unit: Fraction
+) -> Share:
+    """One margin's share when each of its depths may spend `unit`."""
+    shape = {"branching": branching, "depths": depths}
+    if params.epsilon is None:
+        return Share(columns=columns, **shape, epsilon=math.inf, rho=0.0, scale=0.0, noise=None)
+    scale, granted = _scale(params.noise, unit, params.max_rows)
+    spent = float(depths * Fraction(granted))
+    pure = params.noise == "laplace"
+    return Share(
+        columns=columns,
+        **shape,
+        epsilon=spent if pure else 0.0,
+        rho=0.0 if pure else spent,
+        scale=scale,
+        noise=params.noise,
+    )
+
+
+@lru_cache(maxsize=256)
+def _scale(noise: Noise, unit: Fraction, max_rows: int) -> tuple[float, float]:
+    """Scale that spends no more than a unit, rounded up, and what OpenDP says that it spends."""
+    share = float(unit)
+    exact = max_rows / share if noise == "laplace" else max_rows / math.sqrt(2 * share)
+    scale = exact * (1 + float(SLACK))
+    if scale > LARGEST_SCALE:
+        raise SpecError(
+            "dp.epsilon is too small for so many margins: the noise would be wider than 2**40 rows; "
+            "measure fewer margins or spend more"
+        )
+    granted = guarantee_of(noise, scale, max_rows)
+    if Fraction(granted) > unit:
+        raise InternalError("OpenDP grants less than was claimed for a margin: nothing is measured")
+    return scale, granted

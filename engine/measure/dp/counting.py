@@ -1,0 +1,225 @@
+"""Counting in mode dp: exact counts of combinations of public levels. Confidential; only `margins` asks for them.
+
+Takes the opened source, the parameters and the public levels; gives for every column set one dense array. An entity
+of several rows has at most `max_rows` of them counted. Which ones follows from its own rows and the key alone, so
+adding or removing an entity changes nothing of the others: a margin changes by at most `max_rows` in all, over all
+strata together, and so does every depth of a tree. The order of rows never matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+
+import numpy as np
+
+from engine.errors import InternalError
+from engine.levels import Levels, Margin, n_cells, tree_sizes
+from engine.measure import Cells, PairedEntities, coded_cells
+from engine.measure.dp.accounting import Share
+from engine.params import DPParams
+from engine.progress import Progress
+from engine.schema import NULL_CODE, ColumnSet, Int64Array, UInt64Array
+from engine.source import CHUNK_ROWS, ROWS_WITH_TOKENS, Ingested, Opened
+from engine.sticky_prf import siphash, siphash128
+
+Count = Callable[[ColumnSet], Int64Array]
+"""Gives the exact counts of a column set, one axis a column."""
+
+
+def counter(
+    opened: Opened, params: DPParams, levels: Mapping[str, Levels], secret: bytes | None
+) -> Count:
+    """Code the rows as public levels, ready to be counted.
+
+    Parameters
+    ----------
+    opened : Opened
+        Its table `rows_with_tokens` is used up.
+    secret : bytes or None
+        Decides which rows of an entity count; None: all of them.
+    """
+    columns = tuple(c for c in opened.ingested.columns if c.name in params.columns)
+    values = {c.name: levels[c.name].values or () for c in columns if c.is_ranked}
+    # Entities of one row each are bounded already: no need to look at them.
+    several = tuple(entity for entity in opened.entities if entity.tokens is not None)
+    bounded = several if secret is not None else ()
+    source = coded_cells(opened.ingested, columns, values, bounded)
+    if secret is None or not bounded:
+
+        def count(wanted: ColumnSet) -> Int64Array:
+            cells = source.cells(wanted)
+            return _dense(_places(cells, levels), cells.n_rows, wanted, levels)
+
+        return count
+    all_columns = tuple(column.name for column in columns)
+    everything = source.cells(all_columns)
+    n = bounded_rows(everything, params.max_rows, secret)
+    held = np.flatnonzero(n)
+    places, n = _places(everything, levels)[held], n[held]
+    return lambda wanted: _dense(
+        places[:, [all_columns.index(name) for name in wanted]], n, wanted, levels
+    )
+
+
+def rows_digest(opened: Opened, columns: ColumnSet, secret: bytes) -> str:
+    """Keyed digest of which entity has which combinations of values, whatever the order of rows.
+
+    The digests of `VintageState` go column by column, weighted by entity: they do not see values that changed places
+    between two rows of one entity, nor two that changed while their sum did not.
+
+    Parameters
+    ----------
+    opened : Opened
+        Its table `rows_with_tokens` is read and left as it is.
+    secret : bytes
+
+    Returns
+    -------
+    str
+        Empty where each entity has one row: then the digests of the columns see every change.
+    """
+    for entity in opened.entities:
+        if entity.tokens is not None:
+            return _digest_of_pairs(opened.ingested, entity.number, entity.tokens, columns, secret)
+    return ""
+
+
+def _digest_of_pairs(
+    ingested: Ingested, number: int, tokens: UInt64Array, columns: ColumnSet, secret: bytes
+) -> str:
+    """Sum over the rows, modulo 2**64 in each lane, of a keyed hash of the entity and its values."""
+    key = blake2b(b"rows of entities", key=secret, digest_size=16).digest()
+    names = [ingested.sql_names[name] for name in columns]
+    total = np.zeros(2, dtype=np.uint64)
+    for first in range(0, ingested.n_rows, CHUNK_ROWS):
+        rows = ingested.con.execute(
+            f"SELECT {', '.join([f'e{number}', *names])} FROM {ROWS_WITH_TOKENS} "
+            f"WHERE rowid >= {first} AND rowid < {first + CHUNK_ROWS}"
+        ).fetchnumpy()
+        token = tokens[rows[f"e{number}"]]
+        codes = [np.asarray(rows[name], dtype=np.int64).view(np.uint64) for name in names]
+        total += siphash128(key, [token[:, 0], token[:, 1], *codes]).sum(axis=0, dtype=np.uint64)
+    return total.astype("<u8").tobytes().hex()
+
+
+def bounded_rows(cells: Cells, max_rows: int, secret: bytes) -> Int64Array:
+    """Rows of each cell once every entity has at most so many in all.
+
+    An entity's rows are put in the order of a keyed hash of its token, the row's own codes and its number among its
+    equals, and the first ones count: a uniform choice that no other entity has a part in.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of all columns, with one kind of entity of several rows.
+    secret : bytes
+
+    Returns
+    -------
+    ndarray of int64, shape (n_cells,)
+    """
+    (pairs,) = cells.entities
+    if not isinstance(pairs, PairedEntities):
+        raise InternalError("rows are chosen for entities of several rows only")
+    key = blake2b(b"rows that count", key=secret, digest_size=16).digest()
+    words = [np.ascontiguousarray(codes).view(np.uint64) for codes in cells.codes.T]
+    cell_hash = siphash128(key, words)  # the cell by its codes, never by its position
+    row = np.repeat(np.arange(len(pairs.cell)), pairs.n_rows)
+    first = np.cumsum(pairs.n_rows) - pairs.n_rows
+    number = (np.arange(len(row)) - first[row]).astype(np.uint64)
+    cell, entity = pairs.cell[row], pairs.entity[row]
+    token = pairs.tokens[entity]
+    lot = siphash(key, [token[:, 0], token[:, 1], cell_hash[cell, 0], cell_hash[cell, 1], number])
+    order = np.lexsort((lot, entity))
+    starts = np.searchsorted(entity[order], np.arange(len(pairs.tokens)))
+    rank = np.arange(len(order)) - starts[entity[order]]
+    return np.bincount(cell[order[rank < max_rows]], minlength=len(cells.n_rows)).astype(np.int64)
+
+
+def _places(cells: Cells, levels: Mapping[str, Levels]) -> Int64Array:
+    """Level indexes of each cell, shape (n_cells, n_columns)."""
+    places = np.empty(cells.codes.shape, dtype=np.int64)
+    for j, name in enumerate(cells.columns):
+        places[:, j] = level_of(cells.codes[:, j], levels[name])
+    return places
+
+
+def level_of(codes: Int64Array, levels: Levels) -> Int64Array:
+    """The level that each code lies in.
+
+    Raises
+    ------
+    InternalError
+        If it lies in none: the source's domain was checked when it was read.
+    """
+    first = int(levels.has_null)
+    low, high = levels.low[first:], levels.high[first:]
+    at = np.searchsorted(low, codes, side="right") - 1
+    is_null = codes == NULL_CODE
+    lies = (at >= 0) & (codes <= high[at]) if len(low) else np.zeros(len(codes), dtype=bool)
+    if not (np.where(is_null, levels.has_null, lies)).all():
+        raise InternalError(f"column {levels.column.name!r}: a row lies in none of its levels")
+    return np.where(is_null, 0, at + first)
+
+
+def _dense(
+    places: Int64Array, n: Int64Array, columns: ColumnSet, levels: Mapping[str, Levels]
+) -> Int64Array:
+    """Sums of n over the combinations of levels, one axis a column."""
+    sizes = tuple(len(levels[name]) for name in columns)
+    out = np.zeros(n_cells(sizes), dtype=np.int64)
+    place = np.ravel_multi_index(tuple(places.T), sizes) if sizes else np.zeros(len(n), np.int64)
+    np.add.at(out, place, n)
+    return out.reshape(sizes)
+
+
+def counted(
+    count: Count, planned: tuple[Share, ...], params: DPParams, n_rows: int, report: Progress
+) -> tuple[Margin, ...]:
+    """Exact counts of the total, then of every margin, as margins of variance 0.
+
+    Parameters
+    ----------
+    count : callable
+        From `counter`.
+    n_rows : int
+        Of the source: the total where it is public.
+    """
+    wanted = [share for share in planned if share.columns]
+    exact = Margin(columns=(), n=np.array(n_rows, dtype=np.int64), variance=0.0)
+    if not params.public_n:
+        exact = Margin(columns=(), n=count(()), variance=0.0)
+    out = [exact]
+    for done, share in enumerate(wanted):
+        columns = share.columns
+        n = count(columns)
+        tree: tuple[Int64Array, ...] = ()
+        if share.branching:
+            ranged = [name for name, _ in params.ranges if params.measured((name,)) == columns]
+            tree = inner_depths(n, share.branching, columns.index(ranged[0]))
+        out.append(Margin(columns=columns, n=n, variance=0.0, branching=share.branching, tree=tree))
+        report("margins", done + 1, len(wanted))
+    return tuple(out)
+
+
+def inner_depths(n: Int64Array, branching: int, axis: int) -> tuple[Int64Array, ...]:
+    """Counts of a tree's inner depths, the coarsest first, without the root and the leaves.
+
+    Parameters
+    ----------
+    n : ndarray of int64
+        Of the leaves.
+    axis : int
+        Of the column that the tree stands over.
+
+    Returns
+    -------
+    tuple of ndarray of int64
+        As `n`, with so many nodes along `axis` as `tree_sizes` says.
+    """
+    n_depths = len(tree_sizes(n.shape[axis], branching))
+    return tuple(
+        np.add.reduceat(n, np.arange(0, n.shape[axis], branching**up), axis=axis)
+        for up in range(n_depths, 0, -1)
+    )

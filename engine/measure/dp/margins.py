@@ -1,0 +1,272 @@
+"""Noisy margins: what mode dp measures. Exact counts of public levels, then noise; the last module that sees a count.
+
+Takes the opened source, the parameters and the public levels; gives margins whose every count carries fresh noise.
+The order is: count, charge the ledger, draw, keep. Noisy counts are kept beside the key, one file a measurement, mode
+0600, with a keyed digest; a build of the same data, levels and parameters uses them again, draws nothing and costs
+nothing. Without epsilon the counts are exact, all rows count, and neither the ledger nor the disk hears of it.
+
+What depends on the data and carries no noise stays with the custodian: whether a build is refused (a value outside its
+domain, an entity without an id, no rows), how long it takes, the name of a kept file (a keyed digest) and the build id
+of a staging area. None of it is in a release.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from hmac import compare_digest
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.errors import InternalError, SpecError, StoreError
+from engine.keys import pack_strings
+from engine.levels import Levels, Margin
+from engine.measure.dp.accounting import Share, shares
+from engine.measure.dp.counting import counted, counter, rows_digest
+from engine.measure.dp.ledger import balance, charge, mark_measured, measured_folder
+from engine.measure.dp.noise import noised
+from engine.params import DPParams
+from engine.progress import Progress, silent
+from engine.schema import Int64Array
+from engine.source import Opened, locked, replace_file, sync_folder
+
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredMargins:
+    """What crosses the wall in mode dp.
+
+    Attributes
+    ----------
+    total : Margin
+        Without columns; exact, of variance 0, where the number of rows is public or nothing is protected.
+    margins : tuple of Margin
+        In the order of the parameters' margins, those of the strata's columns included in each.
+    entries : tuple of dict
+        The ledger, entry by entry, in plain public values; empty if nothing is protected.
+    is_reused : bool
+        The counts were kept from an earlier build: nothing was drawn and nothing charged.
+    """
+
+    total: Margin
+    margins: tuple[Margin, ...]
+    entries: tuple[dict[str, Any], ...] = ()
+    is_reused: bool = False
+
+
+def measured_margins(
+    opened: Opened,
+    params: DPParams,
+    levels: Mapping[str, Levels],
+    *,
+    key_path: Path,
+    vintage: str,
+    title: str,
+    report: Progress = silent,
+) -> MeasuredMargins:
+    """Measure every margin of the parameters, or take what an earlier build measured.
+
+    Parameters
+    ----------
+    opened : Opened
+        Its table `rows_with_tokens` is used up, unless counts are kept.
+    levels : mapping of str to Levels
+        Of every column of `params.columns`.
+    key_path : Path
+        The ledger and the kept counts lie beside it.
+    vintage, title : str
+        As the ledger shows them.
+
+    Raises
+    ------
+    BudgetError
+        If the budget would be overspent: nothing is drawn.
+    SpecError
+        If there are several kinds of entities.
+    StoreError
+        If the ledger or kept counts are damaged, or cannot be written.
+    """
+    if len(opened.entities) > 1:
+        raise SpecError("source.entities: mode dp protects one kind of entity; name one column")
+    planned = shares(params, {name: len(levels[name]) for name in params.columns})
+    n_rows = opened.ingested.n_rows
+    if params.epsilon is None:
+        count = counter(opened, params, levels, None)
+        total, *margins = counted(count, planned, params, n_rows, report)
+        return MeasuredMargins(total=total, margins=tuple(margins))
+    secret = opened.key.derive("fingerprint", vintage)
+    name = measurement_id(opened, params, levels, vintage, secret)
+    path, is_reused = measured_folder(key_path) / f"{name}.npz", True
+    measured = read_margins(path, name, secret)
+    if measured is None:
+        count = counter(opened, params, levels, secret)
+        exact = counted(count, planned, params, n_rows, report)
+        make_folder(path.parent)
+        with locked(path.parent):  # two builds of the same: the second finds what the first kept
+            measured = read_margins(path, name, secret)
+            if measured is None:
+                is_reused = False
+                n = len(exact) - 1
+                charge(key_path, params, id=name, vintage=vintage, title=title, margins=n)
+                measured = noisy(exact, planned, params, report)
+                write_margins(path, measured, name, secret)
+    mark_measured(key_path, name)
+    entries = tuple(entry.public() for entry in balance(key_path).entries)
+    return MeasuredMargins(
+        total=measured[0], margins=measured[1:], entries=entries, is_reused=is_reused
+    )
+
+
+def measurement_id(
+    opened: Opened, params: DPParams, levels: Mapping[str, Levels], vintage: str, secret: bytes
+) -> str:
+    """Keyed digest of all that decides a measurement: data, levels, margins, noise and contribution bound.
+
+    Columns outside `params.columns` do not matter, nor does what happens to the counts afterwards.
+    """
+    state = opened.state
+    of_columns = [
+        (name, state.encodings[name], state.contents[name], level.has_null, level.values)
+        for name, level in ((name, levels[name]) for name in params.columns)
+    ]
+    limits = [
+        getattr(levels[name], end).astype("<i8").tobytes().hex()
+        for name in params.columns
+        for end in ("low", "high")
+    ]
+    measured = (params.margins, params.strata, params.ranges, params.max_rows)
+    split = (params.allocation, params.total_share, params.public_n)
+    budget = (params.noise, params.epsilon, params.delta, *split)
+    data = (vintage, state.entities, state.identity, state.contents[""])
+    parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
+    if rows := rows_digest(opened, params.columns, secret):
+        parts.append(rows)
+    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+
+
+def noisy(
+    exact: tuple[Margin, ...], planned: tuple[Share, ...], params: DPParams, report: Progress
+) -> tuple[Margin, ...]:
+    """Add to every count noise of its own; only a public total is left as it is.
+
+    Raises
+    ------
+    InternalError
+        If a margin, or a depth of a tree, is not paid for.
+    """
+    by_columns = {share.columns: share for share in planned}
+    if len(by_columns) != len(planned) or (() in by_columns) == params.public_n:
+        raise InternalError("the budget is not shared out margin by margin")
+    out = []
+    for done, margin in enumerate(exact):
+        if not margin.columns and params.public_n:
+            out.append(margin)
+            continue
+        share = by_columns.get(margin.columns)
+        if share is None or share.depths != len(margin.tree) + 1:
+            raise InternalError("a margin, or a depth of a tree, is not paid for")
+        n, *tree = (_drawn(counts, share, params) for counts in (margin.n, *margin.tree))
+        out.append(
+            Margin(
+                columns=margin.columns,
+                n=n,
+                variance=share.variance,
+                branching=margin.branching,
+                tree=tuple(tree),
+            )
+        )
+        report("noise", done + 1, len(exact))
+    return tuple(out)
+
+
+def _drawn(counts: Int64Array, share: Share, params: DPParams) -> Int64Array:
+    """Noisy counts of the same shape."""
+    return noised(counts.ravel(), params.noise, share.scale).reshape(counts.shape)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of kept counts, mode 0700, synced, before anything is charged.
+
+    Raises
+    ------
+    StoreError
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise StoreError(f"cannot make the folder {folder}: {error.strerror}") from None
+
+
+def write_margins(path: Path, margins: tuple[Margin, ...], name: str, secret: bytes) -> None:
+    """Keep noisy margins: arrays as numpy stores them, then a keyed digest.
+
+    Raises
+    ------
+    StoreError
+    """
+    about = [
+        {
+            "columns": margin.columns,
+            "variance": margin.variance,
+            "branching": margin.branching,
+            "depths": len(margin.tree),
+        }
+        for margin in margins
+    ]
+    arrays = [counts for margin in margins for counts in (margin.n, *margin.tree)]
+    buffer = io.BytesIO()
+    np.savez(buffer, np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), *arrays)
+    data = buffer.getvalue()
+    replace_file(path, data + _digest(data, name, secret), "the measured counts")
+
+
+def read_margins(path: Path, name: str, secret: bytes) -> tuple[Margin, ...] | None:
+    """Noisy margins that were kept; None if there are none.
+
+    Raises
+    ------
+    StoreError
+        If the file is damaged.
+    """
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"cannot read the measured counts {path}: {error.strerror}") from None
+    data, digest = raw[:-_DIGEST_BYTES], raw[-_DIGEST_BYTES:]
+    if not compare_digest(digest, _digest(data, name, secret)):
+        raise StoreError(
+            f"the measured counts {path} are damaged: restore the file; or remove it, and the next build measures "
+            "again and is charged again"
+        )
+    with np.load(io.BytesIO(data), allow_pickle=False) as held:
+        about, *arrays = (held[f"arr_{number}"] for number in range(len(held)))
+    counts = iter(arrays)
+    return tuple(
+        Margin(
+            columns=tuple(of["columns"]),
+            n=next(counts),
+            variance=of["variance"],
+            branching=of["branching"],
+            tree=tuple(islice(counts, of["depths"])),
+        )
+        for of in json.loads(about.tobytes())
+    )
+
+
+def _digest(data: bytes, name: str, secret: bytes) -> bytes:
+    """Keyed digest of a file, under the name of its measurement."""
+    keyed = blake2b(key=secret, person=b"measured", digest_size=_DIGEST_BYTES)
+    keyed.update(name.encode())
+    keyed.update(data)
+    return keyed.digest()

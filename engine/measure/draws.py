@@ -1,0 +1,146 @@
+"""The keyed draws of the sticky mode: thresholds, flattening, two noise layers.
+
+An entity set is named by the sums (mod 2**64) of its members' token lanes and its size; a bucket by the kind,
+level and index of its range in each column, in canonical column order. Draws of different purposes use different
+keys, so they are independent; draws of one purpose over one entity set are the same in every table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from engine.keys import MasterKey
+from engine.params import PrivacyParams
+from engine.schema import BoolArray, ColumnSet, Int64Array, UInt8Array, UInt64Array
+from engine.sticky_prf import integer_gaussian, passes_threshold, siphash, uniform_between
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntitySets:
+    """Sets of entities, one an entry.
+
+    Attributes
+    ----------
+    size : ndarray of int64, shape (n,)
+        Distinct entities.
+    lanes : ndarray of uint64, shape (n, 2)
+        Sums of the members' token lanes, mod 2**64.
+    """
+
+    size: Int64Array
+    lanes: UInt64Array
+
+    def take(self, where: BoolArray | Int64Array) -> EntitySets:
+        """The chosen sets."""
+        return EntitySets(size=self.size[where], lanes=self.lanes[where])
+
+    @property
+    def words(self) -> list[UInt64Array]:
+        """The message that names a set."""
+        return [self.lanes[:, 0], self.lanes[:, 1], self.size.astype(np.uint64)]
+
+
+class Draws(Protocol):
+    """What a measurement asks of its randomness; tests put a noiseless twin in its place."""
+
+    @property
+    def smallest(self) -> int:
+        """Fewest entities that can pass, whatever is drawn."""
+
+    def passes(self, sets: EntitySets) -> BoolArray:
+        """Whether each set has enough entities."""
+
+    def group_sizes(self, sets: EntitySets) -> tuple[Int64Array, Int64Array]:
+        """Number of outliers to flatten, and size of the group they are flattened to."""
+
+    def set_noise(self, sets: EntitySets, log2_scale: int) -> Int64Array:
+        """Noise layer keyed by the entity set."""
+
+    def label_noise(
+        self,
+        columns: ColumnSet,
+        kind: UInt8Array,
+        level: UInt8Array,
+        index: Int64Array,
+        log2_scale: int,
+    ) -> Int64Array:
+        """Noise layer keyed by column set and ranges."""
+
+
+class StickyDraws:
+    """The keyed draws of one vintage."""
+
+    def __init__(self, key: MasterKey, vintage: str, params: PrivacyParams) -> None:
+        self._key = key
+        self._vintage = vintage
+        self._params = params
+        self._log2_sd = params.layer_sd.bit_length() - 1
+        self._suppression = key.derive("suppression", vintage)
+        self._flattening = key.derive("flattening", vintage)
+        self._entity_set = key.derive("entity-set", vintage)
+
+    @property
+    def smallest(self) -> int:
+        """The low threshold."""
+        return self._params.low_threshold
+
+    def passes(self, sets: EntitySets) -> BoolArray:
+        """At least the low threshold, and at least N(mean, 1) drawn from the set."""
+        passed: BoolArray = sets.size >= self._params.low_threshold
+        unsure = np.flatnonzero(passed & (sets.size < self._params.threshold_mean + 9))
+        if len(unsure):
+            few = sets.take(unsure)
+            bits = siphash(self._suppression, few.words)
+            passed[unsure] = passes_threshold(few.size, bits, self._params.threshold_mean)
+        return passed
+
+    def group_sizes(self, sets: EntitySets) -> tuple[Int64Array, Int64Array]:
+        """Draw both sizes from the set; a small set is shared out so that the top group keeps 2."""
+        bits = siphash(self._flattening, sets.words)
+        outliers = uniform_between(bits, *self._params.outliers)
+        top = uniform_between(bits << np.uint64(32), *self._params.top_group)
+        outliers = np.maximum(1, np.minimum(outliers, sets.size - top))
+        return outliers, np.clip(sets.size - outliers, 1, top)
+
+    def set_noise(self, sets: EntitySets, log2_scale: int) -> Int64Array:
+        """Integer Gaussian of sd layer_sd * 2**log2_scale, fixed by the set and the scale.
+
+        The scale is part of the message: one draw at two scales would cancel.
+        """
+        words = [*sets.words, np.full(len(sets.size), log2_scale, dtype=np.uint64)]
+        return integer_gaussian(siphash(self._entity_set, words), self._log2_sd + log2_scale)
+
+    def label_noise(
+        self,
+        columns: ColumnSet,
+        kind: UInt8Array,
+        level: UInt8Array,
+        index: Int64Array,
+        log2_scale: int,
+    ) -> Int64Array:
+        """Integer Gaussian of sd layer_sd * 2**log2_scale, fixed by the bucket's label and the scale."""
+        key = self._key.derive("label", self._vintage, columns)
+        words = [*label_words(kind, level, index), np.full(len(kind), log2_scale, dtype=np.uint64)]
+        return integer_gaussian(siphash(key, words), self._log2_sd + log2_scale)
+
+
+def label_words(kind: UInt8Array, level: UInt8Array, index: Int64Array) -> list[UInt64Array]:
+    """Words that name buckets injectively: two words a column, kind and level in one, the index in the other.
+
+    Parameters
+    ----------
+    kind, level : ndarray of uint8, shape (n, n_columns)
+    index : ndarray of int64, shape (n, n_columns)
+
+    Returns
+    -------
+    list of ndarray of uint64, each of shape (n,)
+    """
+    words: list[UInt64Array] = []
+    for column in range(kind.shape[1]):
+        words.append((kind[:, column].astype(np.uint64) << np.uint64(8)) | level[:, column])
+        words.append(np.ascontiguousarray(index[:, column]).view(np.uint64))
+    return words

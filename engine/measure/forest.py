@@ -1,0 +1,322 @@
+"""The forest: every node of every depth of a column set, tested, noised, released. The last step before the wall.
+
+Takes the cells of a column set and its columns' top levels; gives the buckets that pass, with noisy counts. A
+node is released if it and all its ancestors pass. Works level by level on arrays: runs of Morton-ordered cells.
+The result depends on the set of rows only, never on their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.measure.cells import AdditiveEntities, Cells, PairedEntities
+from engine.measure.draws import Draws, EntitySets
+from engine.measure.morton import morton_order
+from engine.ranges import levels_at, split_codes
+from engine.schema import (
+    KIND_NULL,
+    KIND_OTHER,
+    BoolArray,
+    Int64Array,
+    Measurement,
+    UInt8Array,
+    UInt64Array,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeEntities:
+    """One kind of entity in some nodes.
+
+    Attributes
+    ----------
+    n_rows : ndarray of int64, shape (n_nodes,)
+        Rows after flattening the heaviest entities.
+    top_mean : ndarray of int64, shape (n_nodes,)
+        Mean rows of the next-heaviest group, rounded up; 1 where every entity has one row.
+    """
+
+    sets: EntitySets
+    n_rows: Int64Array
+    top_mean: Int64Array
+
+    def take(self, where: BoolArray) -> NodeEntities:
+        """The chosen nodes."""
+        return NodeEntities(
+            sets=self.sets.take(where), n_rows=self.n_rows[where], top_mean=self.top_mean[where]
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Level:
+    """Nodes of one depth: the first cells of their runs, which distinct runs these are, their parents' places."""
+
+    starts: Int64Array
+    run: Int64Array
+    parent: Int64Array
+
+
+def grow(cells: Cells, tops: tuple[int, ...], draws: Draws) -> Measurement:
+    """Measure one column set.
+
+    Parameters
+    ----------
+    tops : tuple of int
+        Top level of each column, in the order of `cells.columns`; empty for the total.
+
+    Returns
+    -------
+    Measurement
+        Nodes by depth, then in Morton order.
+
+    Notes
+    -----
+    O(cells log cells) for the sort, then O(living cells) a depth. See engine/DESIGN.md, "Measure".
+    """
+    kind, magnitude = split_codes(cells.codes)
+    if tops and len(kind):
+        order, parts = morton_order(kind, magnitude, tops)
+    else:
+        order, parts = np.arange(len(kind)), np.zeros(len(kind), dtype=np.int64)
+    trackers = [_tracker(entity, order, cells.n_rows) for entity in cells.entities]
+    levels, runs = _levels(parts, max(tops, default=0) + 1, trackers, draws)
+    passed = np.logical_and.reduce([draws.passes(of_kind.sets) for of_kind in runs])
+    levels = _passing(levels, passed)
+    return _noised(cells, tops, kind[order], magnitude[order], levels, runs, draws)
+
+
+def _levels(
+    parts: Int64Array, n_depths: int, trackers: list[_Additive | _Paired], draws: Draws
+) -> tuple[list[_Level], list[NodeEntities]]:
+    """Nodes of every depth that hold enough entities to pass; who is in each distinct run, by kind of entity.
+
+    A run that has not parted since the depth above is the same run: its people are counted, and draw, once.
+    """
+    parted = np.bincount(parts, minlength=n_depths + 1)
+    cell, part = np.arange(len(parts) + 1), np.append(parts, 0)  # the last one is the end
+    dead = np.zeros(len(cell), dtype=bool)
+    levels: list[_Level] = []
+    counted = [[tracker.nodes(cell[:0], cell[:0], draws)] for tracker in trackers]
+    n_runs = 0
+    for depth in range(n_depths):
+        if levels and (not parted[depth] or not len(levels[-1].run)):
+            levels.append(replace(levels[-1], parent=np.arange(len(levels[-1].run))))
+            continue
+        edge = np.flatnonzero(part <= depth)
+        living = np.flatnonzero(~dead[edge[:-1]])
+        start, end = edge[living], edge[living + 1]
+        parent = np.cumsum(part[start] < depth) - 1 if depth else np.full(len(start), -1)
+        fresh = (part[start] == depth) | (part[end] == depth)
+        nodes = [t.nodes(cell[start[fresh]], cell[end[fresh]], draws) for t in trackers]
+        enough = np.logical_and.reduce([node.sets.size >= draws.smallest for node in nodes])
+        for of_kind, node in zip(counted, nodes, strict=True):
+            of_kind.append(node.take(enough))
+        large_enough, run = np.ones(len(start), dtype=bool), np.empty(len(start), dtype=np.int64)
+        large_enough[fresh] = enough
+        run[fresh] = n_runs + np.cumsum(enough) - 1
+        n_runs += int(np.count_nonzero(enough))
+        run[~fresh] = levels[-1].run[parent[~fresh]] if depth else 0
+        levels.append(
+            _Level(
+                starts=cell[start[large_enough]], run=run[large_enough], parent=parent[large_enough]
+            )
+        )
+        if (
+            not large_enough.all()
+        ):  # of a run that is too small only its first cell stays, as the end of the one before
+            dead[start[~large_enough]] = True
+            stays = np.repeat(~dead[edge[:-1]], np.diff(edge))
+            stays[edge[:-1]] = True
+            stays = np.append(stays, True)
+            cell, part, dead = cell[stays], part[stays], dead[stays]
+    return levels, [_joined_nodes(of_kind) for of_kind in counted]
+
+
+def _passing(levels: list[_Level], passed: BoolArray) -> list[_Level]:
+    """The nodes that pass and whose ancestors all do; down to the last depth that has one."""
+    out: list[_Level] = []
+    above, place = np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64)
+    for level in levels:
+        alive = passed[level.run]
+        if out:
+            alive &= above[level.parent]
+        if not alive.any():
+            break
+        parent = level.parent[alive]
+        out.append(
+            _Level(
+                starts=level.starts[alive],
+                run=level.run[alive],
+                parent=place[parent] if out else parent,
+            )
+        )
+        above, place = alive, np.cumsum(alive) - 1
+    return out
+
+
+def _noised(
+    cells: Cells,
+    tops: tuple[int, ...],
+    kind: UInt8Array,
+    magnitude: Int64Array,
+    levels: list[_Level],
+    runs: list[NodeEntities],
+    draws: Draws,
+) -> Measurement:
+    """Add both noise layers to the passing nodes and put them in the form that crosses the wall."""
+    sizes = [len(level.starts) for level in levels]
+    depth = np.repeat(np.arange(len(levels)), sizes)
+    first = _joined([level.starts for level in levels])
+    run = _joined([level.run for level in levels])
+    n_depths = max(tops, default=0) + 1
+    level_table = np.array([levels_at(tops, d) for d in range(n_depths)], dtype=np.uint8)
+    level_table = level_table.reshape(n_depths, len(tops))
+    node_kind, node_level = kind[first], level_table[depth]
+    special = (node_kind == KIND_NULL) | (node_kind == KIND_OTHER)
+    node_level[special] = 0  # null and other are single values at every depth
+    index = magnitude[first] >> node_level.astype(np.int64)
+    n = np.minimum.reduce([of_kind.n_rows[run] for of_kind in runs])
+    heaviest = [_heaviest(runs, level.run) for level in levels]
+    for which, log2_scale in sorted(set(heaviest)):  # few: one draw for many depths
+        at = np.flatnonzero(np.repeat([h == (which, log2_scale) for h in heaviest], sizes))
+        n[at] += _set_noise(runs[which].sets, run[at], log2_scale, draws)
+        n[at] += draws.label_noise(
+            cells.columns, node_kind[at], node_level[at], index[at], log2_scale
+        )
+    scale = np.ones(n_depths, dtype=np.int64)
+    scale[: len(levels)] = [1 << log2_scale for _, log2_scale in heaviest]
+    before = np.cumsum([0, 0, *sizes])[: len(levels)]  # where the depth above begins
+    parent = _joined([level.parent for level in levels])
+    return Measurement(
+        columns=cells.columns,
+        depth=depth.astype(np.uint8),
+        kind=node_kind,
+        level=node_level,
+        index=index,
+        parent=np.where(parent >= 0, parent + np.repeat(before, sizes), -1),
+        n=n,
+        scale=scale,
+    )
+
+
+def _heaviest(runs: list[NodeEntities], run: Int64Array) -> tuple[int, int]:
+    """Which kind of entity has the largest group mean in these nodes, and the power of two at or above it.
+
+    One figure a depth, not one a bucket.
+    """
+    most = [int(of_kind.top_mean[run].max(initial=1)) for of_kind in runs]
+    return most.index(max(most)), (max(most) - 1).bit_length()
+
+
+def _set_noise(sets: EntitySets, run: Int64Array, log2_scale: int, draws: Draws) -> Int64Array:
+    """The noise of each node's entity set, drawn once a distinct run."""
+    once = np.zeros(len(sets.size), dtype=bool)
+    once[run] = True
+    drawn = np.zeros(len(once), dtype=np.int64)
+    drawn[once] = draws.set_noise(sets.take(once), log2_scale)
+    return drawn[run]
+
+
+def _joined_nodes(parts: list[NodeEntities]) -> NodeEntities:
+    """Concatenate the nodes of one kind of entity."""
+    return NodeEntities(
+        sets=EntitySets(
+            size=np.concatenate([part.sets.size for part in parts]),
+            lanes=np.concatenate([part.sets.lanes for part in parts]),
+        ),
+        n_rows=np.concatenate([part.n_rows for part in parts]),
+        top_mean=np.concatenate([part.top_mean for part in parts]),
+    )
+
+
+def _joined(parts: list[Int64Array]) -> Int64Array:
+    """Concatenate, also nothing."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+class _Additive:
+    """Nodes of entities with one row each: differences of running sums."""
+
+    def __init__(self, entity: AdditiveEntities, order: Int64Array, n_rows: Int64Array) -> None:
+        self._rows = np.concatenate([[0], np.cumsum(n_rows[order])]).astype(np.int64)
+        lanes = np.cumsum(entity.lanes[order], axis=0, dtype=np.uint64)
+        self._lanes = np.concatenate([np.zeros((1, 2), dtype=np.uint64), lanes])
+
+    def nodes(self, starts: Int64Array, ends: Int64Array, draws: Draws) -> NodeEntities:
+        """Count entities and add up token lanes of the runs."""
+        del draws  # one row an entity: nothing to flatten
+        size = self._rows[ends] - self._rows[starts]
+        lanes = self._lanes[ends] - self._lanes[starts]
+        return NodeEntities(
+            sets=EntitySets(size=size, lanes=lanes), n_rows=size, top_mean=np.ones_like(size)
+        )
+
+
+class _Paired:
+    """Nodes of entities with several rows: distinct (node, entity) pairs, made anew for each run."""
+
+    def __init__(self, entity: PairedEntities, order: Int64Array) -> None:
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        by_place = np.argsort(place[entity.cell])
+        self._first = np.append(0, np.cumsum(np.bincount(place[entity.cell], minlength=len(order))))
+        self._entity = entity.entity[by_place]
+        self._n_rows = entity.n_rows[by_place]
+        self._tokens = entity.tokens
+
+    def nodes(self, starts: Int64Array, ends: Int64Array, draws: Draws) -> NodeEntities:
+        """Deduplicate entities within each run, then flatten the heaviest."""
+        if not len(starts):
+            return _no_nodes()
+        first, n_pairs = self._first[starts], self._first[ends] - self._first[starts]
+        node = np.repeat(np.arange(len(starts)), n_pairs)
+        pair = np.arange(len(node)) + np.repeat(first - np.cumsum(n_pairs) + n_pairs, n_pairs)
+        # Node and entity in one integer: neither can exceed the rows, of which there are fewer than 2**31.
+        label = node * len(self._tokens) + self._entity[pair]
+        order = np.argsort(label)
+        label, n_rows = label[order], self._n_rows[pair[order]]
+        at = np.flatnonzero(np.append(True, label[1:] != label[:-1]))
+        node, entity = np.divmod(label[at], len(self._tokens))
+        n_rows = np.add.reduceat(n_rows, at)
+        heads = np.searchsorted(node, np.arange(len(starts)))
+        lanes: UInt64Array = np.add.reduceat(self._tokens[entity], heads, axis=0)
+        size = np.diff(np.append(heads, len(node)))
+        return _flattened(EntitySets(size=size, lanes=lanes), node, n_rows, heads, draws)
+
+
+def _no_nodes() -> NodeEntities:
+    """Nobody, nowhere."""
+    none = np.zeros(0, dtype=np.int64)
+    sets = EntitySets(size=none, lanes=np.zeros((0, 2), dtype=np.uint64))
+    return NodeEntities(sets=sets, n_rows=none, top_mean=none)
+
+
+def _flattened(
+    sets: EntitySets, node: Int64Array, n_rows: Int64Array, heads: Int64Array, draws: Draws
+) -> NodeEntities:
+    """Bring the heaviest entities of each node down to the mean of the next-heaviest group.
+
+    In whole numbers: the outliers together become floor(outliers * group rows / group size).
+    """
+    most = int(n_rows.max()) + 1
+    rows = most - np.sort(node * most + (most - n_rows)) % most  # each node's, heaviest first
+    running = np.concatenate([[0], np.cumsum(rows)])
+    outliers, top = draws.group_sizes(sets)
+    outliers = np.minimum(outliers, sets.size)
+    cut, stop = heads + outliers, heads + np.minimum(outliers + top, sets.size)
+    of_outliers = running[cut] - running[heads]
+    of_group, group = running[stop] - running[cut], np.maximum(stop - cut, 1)
+    total = running[heads + sets.size] - running[heads]
+    flat = total - of_outliers + outliers * of_group // group
+    return NodeEntities(sets=sets, n_rows=flat, top_mean=np.maximum(-(-of_group // group), 1))
+
+
+def _tracker(
+    entity: AdditiveEntities | PairedEntities, order: Int64Array, n_rows: Int64Array
+) -> _Additive | _Paired:
+    """The way to count one kind of entity."""
+    if isinstance(entity, AdditiveEntities):
+        return _Additive(entity, order, n_rows)
+    return _Paired(entity, order)

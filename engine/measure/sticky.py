@@ -1,0 +1,232 @@
+"""Measure: from encoded rows to what crosses the wall. The last module that sees a true count.
+
+Takes the encoded rows, the key and the column sets wanted; gives one `Measurement` a column set: first the total,
+then every one-way table (which fix the columns' released values and top levels), then the wider sets. Each depends
+on its own columns only: no other table asked for, nor the order of asking, changes a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.errors import PrivacyError
+from engine.measure.cells import (
+    AdditiveEntities,
+    CellSource,
+    DuckDBCells,
+    PairedEntities,
+)
+from engine.measure.coding import coded_cells
+from engine.measure.draws import Draws, EntitySets
+from engine.measure.forest import grow
+from engine.ranges import ROOT_LEVEL
+from engine.schema import (
+    KIND_NEGATIVE,
+    KIND_NONNEGATIVE,
+    NULL_CODE,
+    BoolArray,
+    Column,
+    ColumnSet,
+    Int64Array,
+    Measurement,
+    UInt8Array,
+)
+from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
+from engine.spec import in_universe_order
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """The source of cells once the one-way tables are known.
+
+    Attributes
+    ----------
+    source : CellSource
+        Ranked columns coded by rank among their released values.
+    tops : dict
+        Top level of each column.
+    one_way : dict
+        The one-way measurement of each column, and of the total under the empty name.
+    """
+
+    source: CellSource
+    tops: dict[str, int]
+    one_way: dict[str, Measurement]
+
+
+def measure_one_way(
+    ingested: Ingested,
+    entities: tuple[EntityColumn, ...],
+    columns: tuple[Column, ...],
+    draws: Draws,
+) -> Measured:
+    """Measure the total and every column; code ranked columns by released rank.
+
+    Raises
+    ------
+    PrivacyError
+        If not even the total passes the threshold.
+    """
+    raw = DuckDBCells(ingested.con, ROWS_WITH_TOKENS, ingested.sql_names, entities)
+    total = grow(raw.cells(()), (), draws)
+    if not total.n_nodes:
+        raise PrivacyError(
+            "the source has fewer entities than privacy.threshold asks for: nothing can be released"
+        )
+    values = {
+        column.name: released_values(raw, ingested, column, draws)
+        for column in columns
+        if column.is_ranked
+    }
+    source = coded_cells(ingested, columns, values, entities)
+    tops, one_way = {}, {"": total}
+    for column in in_universe_order(columns):  # the order in which the fit needs them
+        top, tree = _one_way(source, column.name, draws)
+        tops[column.name] = top
+        one_way[column.name] = replace(tree, values=values.get(column.name))
+    return Measured(source=source, tops=tops, one_way=one_way)
+
+
+def released_values(
+    raw: CellSource, ingested: Ingested, column: Column, draws: Draws
+) -> tuple[object, ...]:
+    """Values of a ranked column that may be shown: its public domain, else those with enough entities."""
+    if column.public and column.domain is not None:
+        return column.domain
+    cells = raw.cells((column.name,))
+    passed = np.logical_and.reduce(
+        [draws.passes(_cell_sets(entity, cells.n_rows)) for entity in cells.entities]
+    )
+    codes = np.sort(cells.codes[passed, 0])
+    passing = [ingested.dictionaries[column.name][code] for code in codes if code != NULL_CODE]
+    if column.domain is None:
+        return tuple(value for value in passing if value != column.placeholder)
+    released = set(passing)
+    return tuple(value for value in column.domain if value in released)
+
+
+def _cell_sets(entity: AdditiveEntities | PairedEntities, n_rows: Int64Array) -> EntitySets:
+    """Entity set of each single cell."""
+    if isinstance(entity, AdditiveEntities):
+        return EntitySets(size=n_rows, lanes=entity.lanes)
+    lanes = np.zeros((len(n_rows), 2), dtype=np.uint64)
+    np.add.at(lanes, entity.cell, entity.tokens[entity.entity])
+    return EntitySets(size=np.bincount(entity.cell, minlength=len(n_rows)), lanes=lanes)
+
+
+def _one_way(source: CellSource, name: str, draws: Draws) -> tuple[int, Measurement]:
+    """Top level and released tree of one column."""
+    full = grow(source.cells((name,)), (ROOT_LEVEL,), draws)
+    top = top_level(full)
+    first = ROOT_LEVEL - top
+    below = full.depth >= first
+    return top, Measurement(
+        columns=full.columns,
+        depth=full.depth[below] - np.uint8(first),
+        kind=full.kind[below],
+        level=full.level[below],
+        index=full.index[below],
+        parent=np.where(
+            full.depth[below] > first, full.parent[below] - np.count_nonzero(~below), -1
+        ),
+        n=full.n[below],
+        scale=full.scale[first:],
+    )
+
+
+def top_level(tree: Measurement) -> int:
+    """Push each sign's root down while one of its halves is suppressed; the larger of the two levels.
+
+    Parameters
+    ----------
+    tree : Measurement
+        A one-way tree grown from `ROOT_LEVEL`.
+    """
+    top = 0
+    for sign in (KIND_NEGATIVE, KIND_NONNEGATIVE):
+        of_sign = tree.kind[:, 0] == sign
+        nodes_at = np.bincount(tree.depth[of_sign], minlength=ROOT_LEVEL + 1)
+        if not nodes_at[0]:
+            continue
+        # One node at a depth means that its sibling is suppressed: the root moves there.
+        depth = 0
+        while depth < ROOT_LEVEL and nodes_at[depth + 1] == 1:
+            depth += 1
+        top = max(top, ROOT_LEVEL - depth)
+    return top
+
+
+class ReleasedRanges:
+    """The released ranges of one column, looked up by arrays.
+
+    Parameters
+    ----------
+    tree : Measurement
+        Its one-way measurement.
+    """
+
+    def __init__(self, tree: Measurement) -> None:
+        self._indexes = np.unique(tree.index)
+        place = np.searchsorted(self._indexes, tree.index[:, 0])
+        self._known = np.unique(self._labels(tree.kind[:, 0], tree.level[:, 0], place))
+
+    def _labels(self, kind: UInt8Array, level: UInt8Array, place: Int64Array) -> Int64Array:
+        """One integer a range: kind and level take 10 bits, the place of the index less than 54."""
+        label = (kind.astype(np.int64) << 8) | level
+        return label * len(self._indexes) + place
+
+    def hold(self, kind: UInt8Array, level: UInt8Array, index: Int64Array) -> BoolArray:
+        """Whether each range is among them."""
+        if not len(self._known):
+            return np.zeros(len(index), dtype=bool)
+        place = np.minimum(np.searchsorted(self._indexes, index), len(self._indexes) - 1)
+        labels = self._labels(kind, level, place)
+        at = np.minimum(np.searchsorted(self._known, labels), len(self._known) - 1)
+        is_released: BoolArray = (self._indexes[place] == index) & (self._known[at] == labels)
+        return is_released
+
+
+def measure_wider(
+    measured: Measured, column_sets: Iterable[ColumnSet], draws: Draws
+) -> Iterator[Measurement]:
+    """Measure column sets of two and more columns, one after the other."""
+    released = {name: ReleasedRanges(measured.one_way[name]) for name in measured.tops}
+    for columns in column_sets:
+        tops = tuple(measured.tops[name] for name in columns)
+        wide = grow(measured.source.cells(columns), tops, draws)
+        yield within_one_way(wide, [released[name] for name in columns])
+
+
+def within_one_way(wide: Measurement, released: Sequence[ReleasedRanges]) -> Measurement:
+    """Leave out buckets of ranges that are suppressed on their own: not even that they exist is released.
+
+    A few of the people of a suppressed range may pass their own threshold together with another column's range.
+
+    Parameters
+    ----------
+    released : sequence of ReleasedRanges
+        Of each of its columns.
+    """
+    allowed = np.logical_and.reduce(
+        [
+            ranges.hold(wide.kind[:, j], wide.level[:, j], wide.index[:, j])
+            for j, ranges in enumerate(released)
+        ]
+    )
+    if allowed.all():
+        return wide
+    # A parent's range holds its child's: it is released wherever the child's is.
+    place = np.cumsum(allowed) - 1
+    parent = wide.parent[allowed]
+    return replace(
+        wide,
+        depth=wide.depth[allowed],
+        kind=wide.kind[allowed],
+        level=wide.level[allowed],
+        index=wide.index[allowed],
+        parent=np.where(parent >= 0, place[parent], -1),
+        n=wide.n[allowed],
+    )

@@ -1,0 +1,117 @@
+"""The main path in mode dp: spec -> public levels -> noisy margins -> fit -> sample -> store.
+
+`build_joint` reads as the method. Left of `FitProcess` are the rows, the key and true counts; right of it, in a
+process of its own, noisy margins only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from engine.errors import SpecError
+from engine.keys import pack_strings
+from engine.levels import Levels
+from engine.measure.dp import MeasuredMargins, cost, levels_of, measured_margins, zeros_of
+from engine.params import DPParams
+from engine.progress import Progress, silent
+from engine.release.fit_process import FitProcess
+from engine.release.header import header_of
+from engine.release.joint_fitter import JointOrder
+from engine.source import Opened, open_rows, pin_vintage
+from engine.spec import ReleaseSpec
+from engine.store import check_target, promises, writing
+
+
+def build_joint(
+    spec: ReleaseSpec, out: Path, *, frame: Any = None, progress: Progress | None = None
+) -> Path:
+    """Build a release in mode dp.
+
+    Parameters
+    ----------
+    out : Path
+        The release file to be made, an absolute path; an older release there serves until the new one is whole.
+    frame : object, optional
+        The pandas or Arrow table where the spec's source is a frame.
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError, BudgetError, StoreError
+    """
+    report = progress or silent
+    params = spec.dp
+    if params is None:
+        raise SpecError("dp: is missing; mode dp needs a section [dp] with epsilon")
+    with writing(out):
+        check_target(out)
+    with open_rows(spec, frame, report) as opened:
+        columns = tuple(c for c in opened.ingested.columns if c.name in params.columns)
+        levels = {column.name: levels_of(column) for column in columns}
+        pin_vintage(spec.key_path, spec.vintage, opened.state)  # before anything is measured
+        measured = measured_margins(
+            opened,
+            params,
+            levels,
+            key_path=spec.key_path,
+            vintage=spec.vintage,
+            title=spec.title,
+            report=report,
+        )
+        order = joint_order(spec, opened, params, levels, measured, out)
+    # The rows are gone before the fit begins.
+    with FitProcess(order, report) as fit:
+        for margin in (measured.total, *measured.margins):
+            fit.send(margin, ahead=0)
+        fit.finish()
+    report("done", 1, 1)
+    return out
+
+
+def joint_order(
+    spec: ReleaseSpec,
+    opened: Opened,
+    params: DPParams,
+    levels: Mapping[str, Levels],
+    measured: MeasuredMargins,
+    out: Path,
+) -> JointOrder:
+    """How the fit process is to fit."""
+    spent = {
+        name: value if math.isfinite(value) else None
+        for name, value in asdict(cost(params)).items()
+    }
+    total = "public" if params.public_n else "noisy"
+    columns = tuple(level.column for level in levels.values())
+    released = replace(params, budget=None)  # the custodian's, and no matter of this release
+    return JointOrder(
+        header=header_of(
+            spec,
+            opened,
+            columns,
+            privacy=asdict(released),
+            notes=tuple(promises({**spent, "max_rows": params.max_rows, "total": total})),
+        ),
+        release_path=out,
+        build_id=build_id(opened.fingerprint, measured),
+        levels=dict(levels),
+        zeros=zeros_of(opened.ingested.columns, spec.zeros, levels),
+        params=released,
+        sampling_key=opened.key.derive("sampling", spec.vintage),
+        cost=spent,
+        ledger=measured.entries,
+    )
+
+
+def build_id(fingerprint: str, measured: MeasuredMargins) -> str:
+    """Digest of all that decides a release: counts that were measured anew begin a staging area anew."""
+    digest = blake2b(pack_strings(["joint", fingerprint]), digest_size=16)
+    for margin in (measured.total, *measured.margins):
+        digest.update(pack_strings([*margin.columns, repr((margin.n.shape, margin.variance))]))
+        for counts in (margin.n, *margin.tree):
+            digest.update(counts.astype("<i8").tobytes())
+    return digest.hexdigest()

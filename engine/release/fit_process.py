@@ -1,0 +1,174 @@
+"""The wall as a process boundary: fit, sample and store run in a fresh interpreter that never sees the data.
+
+The parent (measure) sends pickled messages down a pipe: an order, which says how to fit, then what was measured:
+`Measurement`s for a `FitOrder`, `Margin`s for a `JointOrder`. The child answers each with a line of JSON: what was
+fitted, or the error it met; in between it may report progress. The child inherits no file but the pipe, no
+environment but what Python needs, and starts in the folder of the release; so do the workers that it has lock
+tables. They die with their parent: the pipe closes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import Any, BinaryIO
+
+from engine import errors
+from engine.errors import InternalError, TablepackError, place_of
+from engine.levels import Margin
+from engine.progress import Progress
+from engine.release.fit_workers import OUT_OF_MEMORY, FitWorkers
+from engine.release.fitter import FitOrder, Fitter
+from engine.release.joint_fitter import JointFitter, JointOrder
+from engine.release.pipes import (
+    end_interpreter,
+    leave_quietly,
+    pipe_of,
+    read_message,
+    start_interpreter,
+    write_message,
+)
+from engine.schema import ColumnSet, Measurement
+from engine.store import Staging
+
+
+class FitProcess:
+    """The parent's side. Use as a context manager; leaving it without `finish` abandons the build.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called with the stage, and how much of how much is done, as the child reports it.
+    """
+
+    def __init__(
+        self,
+        order: FitOrder | JointOrder,
+        progress: Progress | None = None,
+    ) -> None:
+        self._progress = progress
+        self._child = start_interpreter(
+            "engine.release.fit_process", order.release_path.resolve().parent
+        )
+        self._waiting = 0
+        try:
+            self._put(order)
+            answer = self._get()
+        except BaseException:
+            end_interpreter(self._child)
+            raise
+        self.finished: frozenset[ColumnSet] = frozenset(tuple(c) for c in answer["finished"])
+
+    def __enter__(self) -> FitProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end_interpreter(self._child)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the child."""
+        return self._child.pid
+
+    def send(self, measurement: Measurement | Margin, *, ahead: int) -> list[dict[str, Any]]:
+        """Hand one measurement over the wall.
+
+        Parameters
+        ----------
+        ahead : int
+            How many measurements may be under way at once, at least twice the workers, which hold back as many
+            answers; 0 waits for the answer.
+
+        Returns
+        -------
+        list of dict
+            Answers that have come in: what was fitted.
+        """
+        self._put(measurement)
+        self._waiting += 1
+        answers = []
+        while self._waiting > ahead:
+            answers.append(self._get())
+            self._waiting -= 1
+        return answers
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Wait for the rest, write the release; the last answer is about the finished file."""
+        self._put("finish")
+        answers = [self._get() for _ in range(self._waiting + 1)]
+        self._waiting = 0
+        return answers
+
+    def _put(self, message: object) -> None:
+        try:
+            write_message(pipe_of(self._child.stdin), message)
+        except BrokenPipeError:
+            while True:  # what it answered before comes first; the last answer raises why it ended
+                self._get()
+
+    def _get(self) -> dict[str, Any]:
+        """Read one answer, passing on what comes before it of progress; raise the error it carries."""
+        while True:
+            line = pipe_of(self._child.stdout).readline()
+            if not line:
+                raise InternalError("the fit process ended without an answer")
+            answer: dict[str, Any] = json.loads(line)
+            if "error" in answer:
+                raise getattr(errors, answer["error"], InternalError)(answer["message"])
+            if "progress" not in answer:
+                return answer
+            if self._progress is not None:
+                self._progress(*answer["progress"])
+
+
+def serve(source: BinaryIO, answers: BinaryIO) -> None:
+    """Run the child's side: one answer for each message, until the pipe closes or an error ends it."""
+
+    def answer(**what: object) -> None:
+        answers.write(json.dumps(what).encode() + b"\n")
+        answers.flush()
+
+    def failed(kind: str, message: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the parent may be gone: nobody to answer
+            answer(error=kind, message=message)
+
+    try:
+        order = read_message(source)
+        if not isinstance(order, FitOrder | JointOrder):
+            return
+        with (
+            Staging.open(order.release_path, order.header, build_id=order.build_id) as staging,
+            FitWorkers(order.workers) as workers,
+        ):
+            answer(finished=sorted(staging.finished()))
+            fitter: Fitter | JointFitter
+            if isinstance(order, JointOrder):
+                fitter = JointFitter(order, staging)
+            else:
+                fitter = Fitter(order, staging, workers)
+            while True:
+                if (message := read_message(source)) is None:
+                    raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
+                more = isinstance(message, Measurement | Margin)
+                if more:
+                    fitter.begin(message)
+                for fitted in fitter.settle(2 * order.workers if more else 0):
+                    answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
+                if not more:
+                    fitter.finish(lambda *stage: answer(progress=stage))
+                    answer(release=str(order.release_path))
+                    return
+    except TablepackError as error:
+        failed(type(error).__name__, str(error))
+    except MemoryError:
+        failed("StoreError", OUT_OF_MEMORY)
+    except BrokenPipeError:
+        pass  # the parent is gone: nobody to answer
+    except Exception as error:  # noqa: BLE001  # reported by its kind and place, as the command line does
+        failed("InternalError", f"{type(error).__name__} in {place_of(error)}")
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)
+    leave_quietly()

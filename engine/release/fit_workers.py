@@ -1,0 +1,133 @@
+"""More processes for the fit: each locks one table at a time, given all that it needs.
+
+A table depends on its measurement, its columns and the narrower tables alone, so any process gives the same table.
+Right of the wall: a worker is sent what the fit process has, and has nothing else.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from engine import errors
+from engine.errors import InternalError, StoreError, TablepackError, place_of
+from engine.fit import lock_table
+from engine.release.pipes import (
+    end_interpreter,
+    leave_quietly,
+    pipe_of,
+    read_message,
+    start_interpreter,
+    write_message,
+)
+from engine.schema import SyntheticTable
+
+OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
+
+
+HERE_FIRST = 0.5
+"""Seconds of locking done here before it is worth to start workers."""
+
+
+class FitWorkers:
+    """A pool of worker processes, started once there is enough to do. Use as a context manager.
+
+    Parameters
+    ----------
+    count : int
+        0: tables are locked here, one after the other.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._spent = 0.0
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> FitWorkers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for child in self._children:
+                child.kill()  # nobody waits for what it is at
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+        for child in self._children:
+            end_interpreter(child)
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers."""
+        return [child.pid for child in self._children]
+
+    def lock(self, **job: Any) -> Future[SyntheticTable]:
+        """Lock one table; takes what `lock_table` takes."""
+        if self._count and self._spent >= HERE_FIRST:
+            return self._started().submit(self._ask, job)
+        began = time.perf_counter()
+        done: Future[SyntheticTable] = Future()
+        done.set_result(lock_table(**job))
+        self._spent += time.perf_counter() - began
+        return done
+
+    def _started(self) -> ThreadPoolExecutor:
+        """The threads that wait for the workers, which are started by the first call."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(max_workers=self._count)
+            for _ in range(self._count):
+                child = start_interpreter("engine.release.fit_workers", Path.cwd())
+                self._children.append(child)
+                self._idle.put(child)
+        return self._threads
+
+    def _ask(self, job: dict[str, Any]) -> SyntheticTable:
+        """Have an idle worker lock a table; raise the error it met."""
+        child = self._idle.get()
+        try:
+            write_message(pipe_of(child.stdin), job)
+            answer = read_message(pipe_of(child.stdout))
+        except BrokenPipeError:
+            answer = None
+        finally:
+            self._idle.put(child)
+        if isinstance(answer, SyntheticTable):
+            return answer
+        if answer is None and child.wait() == -signal.SIGKILL:
+            raise StoreError(OUT_OF_MEMORY)  # nobody else kills workers
+        if answer is None:
+            raise InternalError("a worker of the fit ended without an answer")
+        name, message = answer
+        raise getattr(errors, name, InternalError)(message)
+
+
+def serve(source: BinaryIO, answers: BinaryIO) -> None:
+    """A worker's side: one table, or the name and message of an error, for each job, until the pipe closes."""
+    while (job := read_message(source)) is not None:
+        answer: object
+        try:
+            answer = lock_table(**job)
+        except TablepackError as error:
+            answer = type(error).__name__, str(error)
+        except MemoryError:
+            answer = StoreError.__name__, OUT_OF_MEMORY
+        except Exception as error:  # noqa: BLE001  # reported by its kind and place, as the command line does
+            answer = InternalError.__name__, f"{type(error).__name__} in {place_of(error)}"
+        try:
+            write_message(answers, answer)
+        except BrokenPipeError:
+            return  # the fit process is gone: nobody to answer
+        except MemoryError:  # the table was made, but not packed
+            write_message(answers, (StoreError.__name__, OUT_OF_MEMORY))
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)
+    leave_quietly()

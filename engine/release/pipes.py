@@ -1,0 +1,90 @@
+"""Interpreters of our own, talked to over their standard input and output; nothing else is shared with them.
+
+Such a process inherits no file but its pipes and no environment but what Python needs. It ends when its input closes,
+which happens however its parent ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from engine.errors import InternalError, StoreError
+
+PASSED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "NPY_DISABLE_CPU_FEATURES")
+
+
+def start_interpreter(module: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Run a module of ours in a fresh interpreter that works in `folder`.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be started.
+    """
+    environment = {k: v for k, v in os.environ.items() if k in PASSED_ENVIRONMENT}
+    # The empty entry of an interactive session means the folder we are in, which is not the child's.
+    environment["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in sys.path)
+    environment["OMP_NUM_THREADS"] = "1"
+    try:
+        return subprocess.Popen(
+            # -P: no module is taken from the folder of the release.
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            cwd=folder,
+            process_group=0,  # Ctrl-C reaches the parent only; the child ends when its pipe closes
+        )
+    except OSError as error:
+        raise StoreError(f"the fit process cannot be started ({error.strerror})") from None
+
+
+def end_interpreter(child: subprocess.Popen[bytes]) -> None:
+    """Close its input and wait for it to end."""
+    if child.stdin is not None and not child.stdin.closed:
+        try:
+            child.stdin.close()
+        except BrokenPipeError:
+            pass
+    child.wait()
+    if child.stdout is not None:
+        child.stdout.close()
+
+
+def leave_quietly() -> None:
+    """Let Python end without a word where nobody reads what it wrote."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def pipe_of(stream: Any) -> BinaryIO:
+    """The pipe of a process that was started with one."""
+    if stream is None:
+        raise InternalError("the fit process has no pipe")
+    pipe: BinaryIO = stream
+    return pipe
+
+
+def write_message(stream: BinaryIO, message: object) -> None:
+    """Send one message, its length first."""
+    raw = pickle.dumps(message, protocol=5)
+    stream.write(len(raw).to_bytes(8, "little"))
+    stream.write(raw)
+    stream.flush()
+
+
+def read_message(stream: BinaryIO) -> Any:
+    """One message, None where the pipe has closed, be it in the middle of one."""
+    head = stream.read(8)
+    size = int.from_bytes(head, "little")
+    raw = stream.read(size) if len(head) == 8 else b""
+    if len(head) < 8 or len(raw) < size:
+        return None
+    return pickle.loads(raw)  # noqa: S301  # between processes of ours, over our own pipe

@@ -1,0 +1,329 @@
+"""Plan of a build in mode dp: what would be counted, how noisy it would be, what it would cost. Reads no data.
+
+In: the spec and the ledger beside the key. Out: sizes, noise and cost. Everything follows from public declarations, so
+a plan can be shown to anyone who may see the ledger.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import SpecError
+from engine.levels import Levels, n_cells, sizes_of, tree_sizes
+from engine.measure.dp import (
+    Balance,
+    Cost,
+    Share,
+    balance,
+    cost,
+    decimal_text,
+    levels_of,
+    shares,
+    spent_by,
+    zeros_of,
+)
+from engine.params import DPParams
+from engine.schema import ColumnSet
+from engine.spec import ReleaseSpec
+
+MANY_LEVELS = 1_000
+"""A column with more levels gets a warning."""
+MANY_CELLS = 1_000_000
+"""A margin with more cells gets a warning."""
+MOST_WARNINGS = 5
+"""Warnings of one kind."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedTableDP:
+    """One published table.
+
+    Attributes
+    ----------
+    cells : int
+        Combinations of public levels.
+    measured_by : ColumnSet or None
+        The margin that tells its cells with the least noise, strata included. None: no margin holds all its columns,
+        so it is modelled from narrower ones.
+    noise_sd : float or None
+        Standard deviation of the noise on a cell summed from that margin as it was measured, in rows; before anything
+        is reconciled, which lowers it.
+    """
+
+    columns: ColumnSet
+    cells: int
+    measured_by: ColumnSet | None
+    noise_sd: float | None
+
+    @property
+    def rows_needed(self) -> float | None:
+        """Rows below which the noise is larger than the average cell; None where the table is modelled."""
+        return None if self.noise_sd is None else self.noise_sd * self.cells
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanDP:
+    """What a build in mode dp would measure and make.
+
+    Attributes
+    ----------
+    cost : Cost
+        Of a build that measures anew.
+    budget, spent, left : float or None
+        What the ledger says; with no ledger yet, what the first build would pin. None: nothing is protected.
+    delta : float
+        At which these are stated.
+    total_sd : float
+        Standard deviation of the noise on the number of rows.
+    margins, counts : int
+        Margins, and noisy counts in them (inner nodes of trees included).
+    cells : int
+        Combinations of all columns, strata included.
+    fit : str
+        How the joint distribution would be fitted.
+    """
+
+    tables: tuple[PlannedTableDP, ...]
+    cost: Cost
+    budget: float | None
+    spent: float | None
+    left: float | None
+    delta: float
+    total_sd: float
+    margins: int
+    counts: int
+    cells: int
+    fit: str
+    warnings: tuple[str, ...]
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether there is any guarantee."""
+        return self.budget is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "mode": "dp",
+            "epsilon": self.cost.epsilon if self.is_protected else None,
+            "delta": self.cost.delta,
+            "rho": self.cost.rho,
+            "ledger": {
+                "budget": self.budget,
+                "spent": self.spent,
+                "left": self.left,
+                "delta": self.delta,
+            },
+            "total_noise_sd": round(self.total_sd, 3),
+            "margins": self.margins,
+            "counts": self.counts,
+            "cells": self.cells,
+            "fit": self.fit,
+            "warnings": list(self.warnings),
+            "tables": [
+                {
+                    "columns": list(t.columns),
+                    "cells": t.cells,
+                    "measured_by": None if t.measured_by is None else list(t.measured_by),
+                    "noise_sd": None if t.noise_sd is None else round(t.noise_sd, 3),
+                }
+                for t in self.tables
+            ],
+        }
+
+    def _repr_html_(self) -> str:
+        """The plan as an HTML table, for notebooks."""
+        rows = "".join(
+            f"<tr><td>{html.escape(', '.join(t.columns))}</td><td>{t.cells:,}</td>"
+            f"<td>{noise_words(t)}</td></tr>"
+            for t in self.tables
+        )
+        return (
+            "<table><thead><tr><th>table</th><th>cells</th><th>noise sd</th></tr>"
+            f"</thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
+    """Plan a build in mode dp.
+
+    Parameters
+    ----------
+    spec : ReleaseSpec
+        With a section [dp].
+    rows : int, optional
+        Number of rows, where it is known from outside the data: tables whose average cell is smaller than its noise
+        are then named.
+
+    Raises
+    ------
+    SpecError
+        If there is no section [dp], or a margin would get next to nothing of the budget.
+    StoreError
+        If the ledger cannot be read.
+    """
+    if spec.dp is None:
+        raise SpecError("dp: the spec has no section [dp]; there is nothing to plan in mode dp")
+    params = spec.dp
+    levels = {c.name: levels_of(c) for c in spec.columns if c.name in params.columns}
+    sizes = {name: len(of_column) for name, of_column in levels.items()}
+    measured = shares(params, sizes)
+    margins = tuple(share for share in measured if share.columns)
+    tables = tuple(_planned(table, margins, levels) for table in spec.tables)
+    spends = cost(params)
+    held = balance(spec.key_path) if params.is_protected else None
+    budget, spent, left, delta = _of_ledger(params, spends, held)
+    return PlanDP(
+        tables=tables,
+        cost=spends,
+        budget=budget,
+        spent=spent,
+        left=left,
+        delta=delta,
+        total_sd=next((share.variance**0.5 for share in measured if not share.columns), 0.0),
+        margins=len(margins),
+        counts=sum(_n_counts(share, params.strata, levels) for share in margins),
+        cells=n_cells(sizes_of(levels, params.columns)),
+        fit=_fit(params, levels),
+        warnings=(
+            *_ledger_warnings(params, spends, held, budget, delta),
+            *_coverage_warnings(params),
+            *_size_warnings(margins, levels),
+            *_noise_warnings(tables, rows),
+            *_rule_warnings(spec, levels),
+        ),
+    )
+
+
+def noise_words(table: PlannedTableDP) -> str:
+    """The noise of a table as people read it."""
+    return "modelled from narrower margins" if table.noise_sd is None else f"{table.noise_sd:.2f}"
+
+
+def _planned(
+    table: ColumnSet, margins: Sequence[Share], levels: dict[str, Levels]
+) -> PlannedTableDP:
+    """One table and the margin that tells it best: its cells are sums of that margin's."""
+    cells = n_cells(sizes_of(levels, table))
+    best: tuple[float, ColumnSet] | None = None
+    for share in margins:
+        if set(table) <= set(share.columns):
+            summed = n_cells(sizes_of(levels, share.columns)) // cells
+            candidate = (summed * share.variance, share.columns)
+            best = candidate if best is None else min(best, candidate)
+    return PlannedTableDP(
+        columns=table,
+        cells=cells,
+        measured_by=None if best is None else best[1],
+        noise_sd=None if best is None else best[0] ** 0.5,
+    )
+
+
+def _n_counts(share: Share, strata: ColumnSet, levels: dict[str, Levels]) -> int:
+    """Noisy counts of one margin; a tree's inner nodes too, in every stratum."""
+    leaves = n_cells(sizes_of(levels, share.columns))
+    if not share.branching:
+        return leaves
+    (n_leaves,) = (len(levels[name]) for name in share.columns if name not in strata)
+    return leaves + sum(tree_sizes(n_leaves, share.branching)) * (leaves // n_leaves)
+
+
+def _of_ledger(
+    params: DPParams, spends: Cost, held: Balance | None
+) -> tuple[float | None, float | None, float | None, float]:
+    """Budget, spent, left and delta, as the ledger has them or as the first build would pin them."""
+    if held is None:
+        return None, None, None, 0.0
+    if held.budget is not None:
+        return held.budget, held.spent, held.left, held.delta or spends.delta
+    pinned = params.budget or spends.epsilon
+    return pinned, 0.0, pinned, spends.delta
+
+
+def _ledger_warnings(
+    params: DPParams, spends: Cost, held: Balance | None, budget: float | None, delta: float
+) -> list[str]:
+    """Whether the ledger would refuse the build."""
+    if held is None:
+        return ["guarantee = false: tables are made from exact counts; nobody is protected"]
+    after = spent_by(held.entries, delta, spends)
+    if held.budget is not None and params.budget not in (None, held.budget):
+        return [
+            f"a build would be refused: dp.budget is {decimal_text(params.budget)}, and the ledger is pinned to "
+            f"{decimal_text(held.budget)}"
+        ]
+    if spends.delta > delta:
+        return [
+            f"a build would be refused: dp.delta is {spends.delta:g}, and the ledger is stated at {delta:g}"
+        ]
+    if budget is None or after <= budget:
+        return []
+    return [
+        f"a build that measures anew would be refused: with it, epsilon {after:.6g} would be spent of {budget:.6g}; "
+        "counts that were kept are used again at no cost"
+    ]
+
+
+def _coverage_warnings(params: DPParams) -> list[str]:
+    """Columns that nothing is known about."""
+    measured = {*params.strata, *(name for margin in params.margins for name in margin)}
+    bare = [name for name in params.columns if name not in measured]
+    return [
+        f"{name} is in no margin: nothing of it is measured, and it is drawn evenly from its domain"
+        for name in bare
+    ]
+
+
+def _size_warnings(margins: Sequence[Share], levels: dict[str, Levels]) -> list[str]:
+    """Columns and margins so large that noise will drown them, or counting takes long."""
+    out = [
+        f"{name}: {len(of_column):,} levels; groups (breaks) would carry less noise"
+        for name, of_column in sorted(levels.items())
+        if len(of_column) > MANY_LEVELS
+    ]
+    large = [
+        f"margin {', '.join(share.columns)}: {cells:,} cells, each with its own noise; coarser columns would be better"
+        for share in margins
+        if (cells := n_cells(sizes_of(levels, share.columns))) > MANY_CELLS
+    ]
+    return out[:MOST_WARNINGS] + large[:MOST_WARNINGS] + _more(out) + _more(large)
+
+
+def _noise_warnings(tables: Sequence[PlannedTableDP], rows: int | None) -> list[str]:
+    """Tables whose average cell is smaller than its noise, where the number of rows is known from outside."""
+    noisy = [
+        f"{', '.join(t.columns)}: the noise (sd {t.noise_sd:.1f}) is larger than the average cell of {rows:,} rows"
+        for t in tables
+        if rows is not None and t.rows_needed is not None and t.rows_needed > rows
+    ]
+    return noisy[:MOST_WARNINGS] + _more(noisy)
+
+
+def _more(sentences: Sequence[str]) -> list[str]:
+    """What stands for the warnings beyond the first few."""
+    more = len(sentences) - MOST_WARNINGS
+    return [f"... and {more:,} more warnings like these"] if more > 0 else []
+
+
+def _rule_warnings(spec: ReleaseSpec, levels: Mapping[str, Levels]) -> list[str]:
+    """Declared zeros that no combination of levels fits wholly."""
+    return [
+        f"dp.zeros[{number}] ({rule}) rules nothing out: no group of values lies wholly in it; move the breaks"
+        for number, rule in enumerate(spec.zeros, start=1)
+        if not zeros_of((), (rule,), levels)
+    ]
+
+
+def _fit(params: DPParams, levels: dict[str, Levels]) -> str:
+    """How the joint distribution of one stratum would be fitted."""
+    inner = tuple(name for name in params.columns if name not in params.strata)
+    cells = n_cells(sizes_of(levels, inner))
+    within = " in each stratum" if params.strata else ""
+    if cells <= params.max_cells:
+        return f"dense: {cells:,} cells{within}"
+    return (
+        f"{cells:,} cells{within}: on a junction tree where its cliques allow, else on support rows"
+    )

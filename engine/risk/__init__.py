@@ -1,1 +1,0 @@
-"""Risk: what attackers achieve against released tables, each attack with its baseline and control."""

@@ -1,0 +1,46 @@
+"""CONFIDENTIAL. The source: opened, encoded to integers, its entities named by keyed tokens, its vintage pinned.
+
+Takes a `ReleaseSpec`, perhaps a frame, and the key.
+Gives encoded rows with entity tokens in scratch space that is swept afterwards (`open_rows`).
+May import the engine's root, `engine.spec`.
+"""
+
+from __future__ import annotations
+
+from engine.source.csv_header import CsvShape, csv_shape
+from engine.source.encoding import code_limits, coded_universes, grid_code
+from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn
+from engine.source.files import locked, read_json, replace_file, sync_folder
+from engine.source.frames import register_frame
+from engine.source.ingest import Ingested
+from engine.source.journal import pin_vintage, pinned_vintages
+from engine.source.opening import Opened, open_rows
+from engine.source.relation import check_names, csv_rows, fetch, open_source
+from engine.source.scratch import memory_connection, scratch_directory
+
+__all__ = [
+    "CHUNK_ROWS",
+    "ROWS_WITH_TOKENS",
+    "CsvShape",
+    "EntityColumn",
+    "Ingested",
+    "Opened",
+    "check_names",
+    "code_limits",
+    "coded_universes",
+    "csv_rows",
+    "csv_shape",
+    "fetch",
+    "grid_code",
+    "locked",
+    "memory_connection",
+    "open_rows",
+    "open_source",
+    "pin_vintage",
+    "pinned_vintages",
+    "read_json",
+    "register_frame",
+    "replace_file",
+    "scratch_directory",
+    "sync_folder",
+]

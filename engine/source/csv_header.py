@@ -1,0 +1,99 @@
+"""Reads the head of a CSV file: its delimiter and its column names.
+
+Takes a file; gives names exactly as written. DuckDB's own sniffing is not used: it renames doubles,
+guesses headers away and puts up with ragged rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from engine.errors import DataError
+
+DELIMITERS = (",", "\t", ";", "|")
+LONGEST_NAME = 131_072
+"""Signs of a column's name; what is longer is no header."""
+_SAMPLE_RECORDS = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvShape:
+    """Delimiter and header of a CSV file.
+
+    Attributes
+    ----------
+    names : tuple of str
+        As written, a byte order mark taken off.
+    """
+
+    delimiter: str
+    names: tuple[str, ...]
+
+
+def csv_shape(path: Path) -> CsvShape:
+    """Find the delimiter and the header of a CSV file.
+
+    Parameters
+    ----------
+    path : Path
+        UTF-8 text, may be gzipped (suffix .gz).
+
+    Returns
+    -------
+    CsvShape
+        The delimiter with which the first records have as many fields as the header, and most of
+        them.
+
+    Raises
+    ------
+    DataError
+        If the file is empty, has a header only, is not UTF-8 or cannot be opened.
+    """
+    heads: list[tuple[bool, int, CsvShape]] = []
+    for delimiter in DELIMITERS:
+        records = _first_records(path, delimiter)
+        if not records:
+            raise DataError(f"source {path}: the file is empty")
+        names = tuple(records[0])
+        is_even = all(len(record) == len(names) for record in records)
+        heads.append(
+            (is_even and len(names) > 1, len(names), CsvShape(delimiter=delimiter, names=names))
+        )
+    # max() keeps the first of equals: a file of one column is read with commas.
+    return max(heads, key=lambda head: head[:2])[2]
+
+
+def _first_records(path: Path, delimiter: str) -> list[list[str]]:
+    """First records that are not blank; what cannot be parsed ends the list (DuckDB will say so later)."""
+    problem = ""
+    records: list[list[str]] = []
+    try:
+        with _opened(path) as text:
+            for record in islice(
+                filter(None, csv.reader(text, delimiter=delimiter)), _SAMPLE_RECORDS
+            ):
+                records.append(record)
+    except csv.Error:
+        problem = "" if records else "its first line is not CSV"
+    except UnicodeDecodeError:
+        problem = "is not UTF-8 text; convert it first"
+    except (OSError, EOFError):
+        problem = "cannot be read"
+    # The limit of Python's csv is one for the whole process, and other packages raise it.
+    if records and any(len(name) > LONGEST_NAME for name in records[0]):
+        problem = "its first line is not CSV"
+    if problem:
+        raise DataError(f"source {path}: {problem}")
+    return records
+
+
+def _opened(path: Path) -> IO[str]:
+    """Open as text, unzipping by suffix."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")

@@ -1,0 +1,389 @@
+"""Turns a cell of the source into an integer code or a typed value, as SQL.
+
+Takes a column of the spec and the DuckDB type of its cells; gives expressions that DuckDB evaluates
+row by row, out of core. Invariant: the same value gives the same code whether it came as text, as a
+Parquet type or from pandas; what does not fit the declared kind gives NULL and never a guess.
+`schema.Column` says what codes mean.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Any, Literal
+
+from engine.schema import CodedUniverse, Column, Resolution, literal, quoted
+
+CellClass = Literal[
+    "text",
+    "integer",
+    "float",
+    "decimal",
+    "boolean",
+    "date",
+    "timestamp",
+    "nanoseconds",
+    "zoned",
+    "blob",
+    "other",
+]
+"""What the DuckDB types come down to."""
+CODE_LIMIT = 2**63 - 2
+"""Codes of values lie between minus and plus this: the two below are taken."""
+
+_CLASSES: dict[str, CellClass] = {
+    **dict.fromkeys(("VARCHAR", "JSON", "UUID", "TIME", '"NULL"'), "text"),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "integer"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "integer"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"), "timestamp"),
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    "TIMESTAMP WITH TIME ZONE": "zoned",
+    "TIMESTAMP_NS": "nanoseconds",
+    "BLOB": "blob",
+}
+_EPOCH = datetime.date(1970, 1, 1)
+_DAY_US, _SECOND_US = 86_400_000_000, 1_000_000
+_EXACT_FLOAT = 2**53
+
+
+def cell_class(sql_type: str) -> CellClass:
+    """Sort a DuckDB type name."""
+    if sql_type.startswith("DECIMAL"):
+        return "decimal"
+    if sql_type.startswith("ENUM"):
+        return "text"
+    return _CLASSES.get(sql_type, "other")
+
+
+def cell_sql(column: Column, sql_type: str) -> str:
+    """The cell with every spelling of null as NULL: declared ones in text, NaN in floats."""
+    cell, cell_type = quoted(column.name), cell_class(sql_type)
+    if cell_type == "float":
+        return f"CASE WHEN NOT isnan({cell}) THEN {cell} END"
+    if cell_type != "text":
+        return cell
+    if sql_type != "VARCHAR":
+        cell = f"CAST({cell} AS VARCHAR)"
+    if not column.nulls:
+        return cell
+    return f"CASE WHEN {cell} NOT IN ({', '.join(map(literal, column.nulls))}) THEN {cell} END"
+
+
+def value_sql(column: Column, sql_type: str, cell: str) -> str:
+    """The typed value of a cell (NULL: it does not fit), for dictionaries and entity ids.
+
+    Parameters
+    ----------
+    column : Column
+        Its `value_type` decides.
+    sql_type : str
+        DuckDB type of the cell.
+    cell : str
+        Expression for the cell, from `cell_sql`.
+
+    Returns
+    -------
+    str
+        SQL of type BIGINT, DOUBLE, BOOLEAN, VARCHAR, DATE or TIMESTAMP.
+    """
+    cell_type = cell_class(sql_type)
+    match column.value_type:
+        case "integer":
+            return _within(_integer(cell_type, cell))
+        case "real" | "decimal":
+            number = _double(cell_type, cell)
+            # Adding 0 turns -0.0 into 0.0.
+            return f"CASE WHEN isfinite({number}) THEN {number} + 0.0 END"
+        case "boolean":
+            return f"({_boolean(cell_type, cell)} = 1)"
+        case "date":
+            return f"(DATE '1970-01-01' + CAST({_days(cell_type, cell)} AS INTEGER))"
+        case "timestamp":
+            return f"make_timestamp({_microseconds(cell_type, cell)})"
+        case _:
+            return _text(cell_type, cell)
+
+
+def code_sql(column: Column, sql_type: str, cell: str) -> str:
+    """The grid code of a cell (NULL: it does not fit), for columns that are not ranked.
+
+    Parameters
+    ----------
+    column : Column
+        Its `kind` and `resolution` decide.
+    sql_type : str
+        DuckDB type of the cell.
+    cell : str
+        Expression for the cell, from `cell_sql`.
+
+    Returns
+    -------
+    str
+        SQL of type BIGINT.
+    """
+    cell_type = cell_class(sql_type)
+    match column.kind:
+        case "integer":
+            code = _integer(cell_type, cell)
+        case "boolean":
+            code = _boolean(cell_type, cell)
+        case "date":
+            code = _days(cell_type, cell)
+        case "timestamp":
+            code = _floor_division(_microseconds(cell_type, cell), _SECOND_US)
+        case "decimal" if _is_digits(column.resolution):
+            code = _decimal(cell_type, cell, -_resolution(column).exponent)
+        case _:
+            code = _scaled(_double(cell_type, cell), _resolution(column))
+    return _within(code)
+
+
+def grid_code(column: Column, value: Any) -> int:
+    """The grid code of one value of the spec, as `code_sql` gives for the same value in the source.
+
+    Parameters
+    ----------
+    column : Column
+        Not ranked.
+    """
+    match column.kind:
+        case "date":
+            return int((value - _EPOCH).days)
+        case "timestamp":
+            moment = value if isinstance(value, datetime.datetime) else _midnight(value)
+            return (moment.replace(tzinfo=None) - _midnight(_EPOCH)) // datetime.timedelta(
+                seconds=1
+            )
+        case "integer" | "boolean":
+            return int(value)
+    step = _resolution(column)
+    if column.kind == "decimal" and _is_digits(step):
+        scaled = Decimal(str(value)).scaleb(-step.exponent)
+        return int(scaled.quantize(Decimal(1), rounding=ROUND_HALF_UP))
+    number = float(value)
+    return round(Fraction(number * _factor(step) if step.exponent < 0 else number / _factor(step)))
+
+
+def _midnight(day: datetime.date) -> datetime.datetime:
+    return datetime.datetime(day.year, day.month, day.day)
+
+
+def _resolution(column: Column) -> Resolution:
+    return column.resolution or Resolution()
+
+
+def _is_digits(step: Resolution | None) -> bool:
+    """Whether the step is a number of decimal digits that a DECIMAL can hold."""
+    return step is not None and step.base == 10 and -18 <= step.exponent <= 0
+
+
+def _factor(step: Resolution) -> float:
+    """What to multiply with (exponent below 0) or to divide by: exact for all steps in use."""
+    return float(step.base ** abs(step.exponent))
+
+
+def _floor_division(number: str, by: int) -> str:
+    """Division downwards; DuckDB's own // cuts towards zero."""
+    return f"(({number}) - ((({number}) % {by}) + {by}) % {by}) // {by}"
+
+
+def _within(code: str) -> str:
+    return f"CASE WHEN ({code}) BETWEEN {-CODE_LIMIT} AND {CODE_LIMIT} THEN {code} END"
+
+
+def _pick(cell_type: CellClass, cell: str, choices: dict[CellClass, Callable[[str], str]]) -> str:
+    """Expression for this class of cell; NULL where the class cannot hold such a value."""
+    return choices[cell_type](cell) if cell_type in choices else "CAST(NULL AS BIGINT)"
+
+
+def _integer(cell_type: CellClass, cell: str) -> str:
+    """Whole numbers; a cast alone would round 15400.6."""
+
+    def from_text(t: str) -> str:
+        exact = f"TRY_CAST({t} AS DECIMAL(38, 18))"
+        has_point = f"contains({t}, '.') OR contains({t}, 'e') OR contains({t}, 'E')"
+        return (
+            f"CASE WHEN {has_point} THEN CASE WHEN {exact} = trunc({exact}) "
+            f"THEN TRY_CAST({exact} AS BIGINT) END ELSE TRY_CAST({t} AS BIGINT) END"
+        )
+
+    def from_float(v: str) -> str:
+        # Beyond 2**53 a float has lost the units: the number it holds need not be the one that was
+        # meant.
+        return (
+            f"CASE WHEN {v} = trunc({v}) AND abs({v}) <= {_EXACT_FLOAT} "
+            f"THEN TRY_CAST({v} AS BIGINT) END"
+        )
+
+    return _pick(
+        cell_type,
+        cell,
+        {
+            "text": from_text,
+            "float": from_float,
+            "integer": lambda v: f"TRY_CAST({v} AS BIGINT)",
+            "decimal": lambda v: f"CASE WHEN {v} = trunc({v}) THEN TRY_CAST({v} AS BIGINT) END",
+        },
+    )
+
+
+def _double(cell_type: CellClass, cell: str) -> str:
+    """Numbers as floats; may be infinite or (from text) NaN."""
+    if cell_type not in ("text", "float", "integer", "decimal"):
+        return "CAST(NULL AS DOUBLE)"
+    return f"TRY_CAST({cell} AS DOUBLE)"
+
+
+def _scaled(number: str, step: Resolution) -> str:
+    """Number of steps, rounded half to even; NULL for NaN, infinity and beyond 63 bits."""
+    factor = f"CAST('{_factor(step)!r}' AS DOUBLE)"
+    scaled = f"round_even({number} {'*' if step.exponent < 0 else '/'} {factor}, 0)"
+    return f"CASE WHEN abs({scaled}) < 9223372036854774784 THEN TRY_CAST({scaled} AS BIGINT) END"
+
+
+def _decimal(cell_type: CellClass, cell: str, digits: int) -> str:
+    """Number of decimal steps, exactly, rounded half away from zero."""
+    if cell_type not in ("text", "float", "integer", "decimal"):
+        return "CAST(NULL AS BIGINT)"
+    # A float goes through its shortest spelling, so that 1.015 is the same number as in a text
+    # file.
+    text = f"CAST({cell} AS VARCHAR)" if cell_type == "float" else cell
+    exact = f"TRY_CAST({text} AS DECIMAL(19, {digits}))"
+    return f"TRY_CAST({exact} * CAST({10**digits} AS DECIMAL({digits + 1}, 0)) AS BIGINT)"
+
+
+def _boolean(cell_type: CellClass, cell: str) -> str:
+    """0 and 1."""
+
+    def from_text(t: str) -> str:
+        return (
+            f"CASE WHEN lower({t}) IN ('true', 't', '1', '1.0') THEN 1 "
+            f"WHEN lower({t}) IN ('false', 'f', '0', '0.0') THEN 0 END"
+        )
+
+    def from_number(v: str) -> str:
+        return f"CASE WHEN {v} = 1 THEN 1 WHEN {v} = 0 THEN 0 END"
+
+    return _pick(
+        cell_type,
+        cell,
+        {
+            "text": from_text,
+            "integer": from_number,
+            "float": from_number,
+            "decimal": from_number,
+            "boolean": lambda v: f"CAST({v} AS INTEGER)",
+        },
+    )
+
+
+def _days(cell_type: CellClass, cell: str) -> str:
+    """Days since 1970; a moment counts only if it is midnight."""
+
+    def from_date(d: str) -> str:
+        return f"CASE WHEN isfinite({d}) THEN {d} - DATE '1970-01-01' END"
+
+    def from_moment(us: str) -> str:
+        return f"CASE WHEN ({us}) % {_DAY_US} = 0 THEN ({us}) // {_DAY_US} END"
+
+    def from_text(t: str) -> str:
+        short, long = from_date(f"TRY_CAST({t} AS DATE)"), from_moment(_microseconds("text", t))
+        return f"CASE WHEN length({t}) <= 10 THEN {short} ELSE {long} END"
+
+    return _pick(
+        cell_type,
+        cell,
+        {
+            "text": from_text,
+            "date": from_date,
+            "timestamp": lambda v: from_moment(_microseconds("timestamp", v)),
+            "nanoseconds": lambda v: from_moment(_microseconds("nanoseconds", v)),
+            "zoned": lambda v: from_moment(_microseconds("zoned", v)),
+        },
+    )
+
+
+def _microseconds(cell_type: CellClass, cell: str) -> str:
+    """Microseconds since 1970, UTC where an offset is given; NULL for infinite moments."""
+
+    def from_text(t: str) -> str:
+        has_offset = f"length({t}) > 16 AND (contains(substr({t}, 11), '+') OR contains(substr({t}, 11), '-'))"
+        return (
+            f"CASE WHEN {has_offset} THEN epoch_us(TRY_CAST({t} AS TIMESTAMPTZ)) "
+            f"ELSE epoch_us(TRY_CAST({t} AS TIMESTAMP)) END"
+        )
+
+    return _pick(
+        cell_type,
+        cell,
+        {
+            "text": from_text,
+            "date": lambda v: f"epoch_us(CAST({v} AS TIMESTAMP))",
+            "timestamp": lambda v: f"epoch_us(CAST({v} AS TIMESTAMP))",
+            "nanoseconds": lambda v: _floor_division(f"epoch_ns({v})", 1000),
+            "zoned": lambda v: f"epoch_us({v})",
+        },
+    )
+
+
+def _text(cell_type: CellClass, cell: str) -> str:
+    """Text as it is; whole numbers without ".0", for pandas holds integers with nulls as floats."""
+    if cell_type in ("text", "blob"):
+        return cell
+    if cell_type == "float":
+        whole = f"{cell} = trunc({cell}) AND abs({cell}) <= {_EXACT_FLOAT}"
+        return (
+            f"CASE WHEN {whole} THEN CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) "
+            f"WHEN isfinite({cell}) THEN CAST({cell} AS VARCHAR) END"
+        )
+    return f"CAST({cell} AS VARCHAR)"
+
+
+def encoding_digest(column: Column) -> str:
+    """Digest of all that decides a column's codes: equal where the same value gets the same code."""
+    parts = [
+        column.kind,
+        column.value_type,
+        [column.resolution.base, column.resolution.exponent] if column.resolution else None,
+        # A declared domain orders the ranks, public or not; a value equal to the placeholder has none.
+        [str(v) for v in column.domain] if column.domain is not None else None,
+        column.public,
+        column.placeholder if column.is_ranked else None,
+    ]
+    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+
+
+def code_limits(column: Column) -> tuple[int, int] | None:
+    """Smallest and largest code that rows inside a range may get: the declared ones; for dates the calendar's."""
+    if column.bounds is not None:
+        low, high = column.bounds
+    elif column.value_type == "date" and not column.is_ranked:
+        low, high = datetime.date.min, datetime.date.max
+    elif column.value_type == "timestamp" and not column.is_ranked:
+        low, high = datetime.datetime.min, datetime.datetime.max
+    else:
+        return None
+    return grid_code(column, low), grid_code(column, high)
+
+
+def coded_universes(columns: tuple[Column, ...]) -> dict[str, CodedUniverse]:
+    """The declared universes, by the column that has one, with their limits as codes."""
+    by_name = {column.name: column for column in columns}
+    coded = {}
+    for column in columns:
+        universe = column.universe
+        if universe is None:
+            continue
+        decider = by_name[universe.column]
+        low, high = (
+            None if limit is None else grid_code(decider, limit)
+            for limit in (universe.low, universe.high)
+        )
+        coded[column.name] = CodedUniverse(declared=universe, low=low, high=high)
+    return coded

@@ -1,0 +1,297 @@
+"""Who is protected: entity tokens put beside the encoded rows.
+
+Takes the table of encoded rows; gives it token lanes (entities of one row each) or dense numbers with a token
+table (entities of many rows). Without an entity column each row is one: its id is the fingerprint of its identity
+columns and the number among its equals, so that row order never matters. Also gives the keyed fingerprint of the
+source, by which a vintage is pinned. Confidential; all of it stays in the scratch connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from engine.errors import SpecError
+from engine.keys import MasterKey, entity_tokens, pack_strings, row_tokens, typed_id
+from engine.schema import UInt64Array, quoted
+from engine.source.ingest import Ingested
+from engine.sticky_prf import siphash128
+
+CHUNK_ROWS = 500_000
+PRIME = 2**31 - 1
+"""Codes are mixed modulo it, so that sums of many rows stay within 128 bits."""
+ROWS_WITH_TOKENS = "rows_with_tokens"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntityColumn:
+    """How one kind of entity stands in the table of encoded rows.
+
+    Attributes
+    ----------
+    number : int
+        Its columns are e<number> (dense id) and, if additive, l<number>_0 and l<number>_1 (token lanes).
+    tokens : ndarray of uint64, shape (n_entities, 2), or None
+        None: each entity has one row, and its lanes stand in the rows.
+    """
+
+    number: int
+    tokens: UInt64Array | None = field(repr=False)
+
+
+def add_tokens(
+    ingested: Ingested,
+    key: MasterKey,
+    vintage: str,
+    identity: tuple[str, ...],
+    order: tuple[str, ...] = (),
+) -> tuple[EntityColumn, ...]:
+    """Make the table `rows_with_tokens` and drop `rows`.
+
+    Parameters
+    ----------
+    identity : tuple of str
+        Columns that identify a row where the source names no entity column.
+    order : tuple of str
+        Columns that the vintage has seen before, in the order in which they came.
+
+    Returns
+    -------
+    tuple of EntityColumn
+        One for each entity column; one for the rows themselves if there is none.
+    """
+    entity_key = key.derive("entity", vintage)
+    if ingested.entity_names:
+        columns = tuple(
+            _named_entity(ingested, number, entity_key)
+            for number in range(len(ingested.entity_names))
+        )
+    else:
+        _fingerprint_rows(ingested, key.derive("fingerprint", vintage, identity), identity)
+        _number_equals(ingested, order, entity_key)
+        columns = (EntityColumn(number=0, tokens=None),)
+    _join_lanes(ingested.con, columns, named=bool(ingested.entity_names))
+    return columns
+
+
+def _named_entity(ingested: Ingested, number: int, entity_key: bytes) -> EntityColumn:
+    """Tokens of one entity column; a table `lanes_<number>` if each entity has one row."""
+    name = ingested.entity_names[number]
+    chunks = (
+        entity_tokens(entity_key, ids, entity_column=name) for ids in ingested.entity_ids(number)
+    )
+    if ingested.n_entities(number) < ingested.n_rows:
+        none = np.zeros((0, 2), dtype=np.uint64)
+        return EntityColumn(number=number, tokens=np.concatenate([none, *chunks]))
+    first = 0
+    for tokens in chunks:  # as many as rows: never all of them at a time
+        _store_lanes(ingested.con, number, tokens, first=first)
+        first += len(tokens)
+    return EntityColumn(number=number, tokens=None)
+
+
+def _store_lanes(
+    con: duckdb.DuckDBPyConnection, number: int, lanes: UInt64Array, *, first: int
+) -> None:
+    """Append lanes of the ids first, first + 1, ... to the table `lanes_<number>`."""
+    con.execute(
+        f"CREATE TABLE IF NOT EXISTS lanes_{number} (id BIGINT, lane_0 UBIGINT, lane_1 UBIGINT)"
+    )
+    frame = pd.DataFrame(
+        {"id": np.arange(first, first + len(lanes)), "lane_0": lanes[:, 0], "lane_1": lanes[:, 1]}
+    )
+    con.register("new_lanes", frame)
+    con.execute(f"INSERT INTO lanes_{number} SELECT * FROM new_lanes")
+    con.unregister("new_lanes")
+
+
+def _fingerprint_rows(
+    ingested: Ingested, fingerprint_key: bytes, identity: tuple[str, ...]
+) -> None:
+    """Fingerprint of each row's identity columns, into `fingerprints`."""
+    con = ingested.con
+    missing = [name for name in identity if name not in ingested.sql_names]
+    if missing:
+        raise SpecError(
+            f"source.identity: no column {', '.join(missing)} in the spec; the columns that a vintage's first "
+            "build identified its rows by must stay in the spec, though no table need show them"
+        )
+    con.execute("CREATE TABLE fingerprints (id BIGINT, f0 UBIGINT, f1 UBIGINT)")
+    dictionary_words = {
+        name: _dictionary_words(fingerprint_key, values)
+        for name, values in ingested.dictionaries.items()
+        if name in identity
+    }
+    for first in range(0, ingested.n_rows, CHUNK_ROWS):
+        codes = con.execute(
+            f"SELECT {', '.join(ingested.sql_names[name] for name in identity)} FROM rows "
+            f"WHERE rowid >= {first} AND rowid < {first + CHUNK_ROWS} ORDER BY rowid"
+        ).fetchnumpy()
+        words: list[UInt64Array] = []
+        for name in identity:
+            code = np.asarray(codes[ingested.sql_names[name]], dtype=np.int64)
+            words.append(code.view(np.uint64))
+            if name in dictionary_words:
+                # A position in the dictionary depends on the other values: the value itself takes its place.
+                value_words = dictionary_words[name][np.maximum(code, -1)]
+                words[-1] = value_words[:, 0]
+                words.append(value_words[:, 1])
+        prints = siphash128(fingerprint_key, words)
+        frame = pd.DataFrame(
+            {"id": np.arange(first, first + len(prints)), "f0": prints[:, 0], "f1": prints[:, 1]}
+        )
+        con.register("new_prints", frame)
+        con.execute("INSERT INTO fingerprints SELECT * FROM new_prints")
+        con.unregister("new_prints")
+
+
+def _dictionary_words(key: bytes, values: tuple[Any, ...]) -> UInt64Array:
+    """128 keyed bits for each value of a ranked column; the last entry (position -1) stands for null."""
+    digests = [
+        blake2b(typed_id(value), key=key, digest_size=16, person=b"value").digest()
+        for value in values
+    ]
+    digests.append(bytes(16))
+    return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
+def _number_equals(ingested: Ingested, order: tuple[str, ...], entity_key: bytes) -> None:
+    """Number the rows of equal fingerprint, in the order of all their codes, and store their tokens.
+
+    Columns that the vintage has seen come first, as they came, so that a new one never moves a token.
+    """
+    con = ingested.con
+    known = [name for name in order if name in ingested.sql_names]
+    fresh = [column.name for column in ingested.columns if column.name not in known]
+    codes = ", ".join(ingested.sql_names[name] for name in known + fresh)
+    con.execute(
+        "CREATE TABLE numbered AS SELECT f.id, f0, f1, "
+        f"row_number() OVER (PARTITION BY f0, f1 ORDER BY {codes}) AS occurrence "
+        "FROM fingerprints f JOIN rows ON rows.rowid = f.id"
+    )
+    con.execute("DROP TABLE fingerprints")
+    for first in range(0, ingested.n_rows, CHUNK_ROWS):
+        rows = con.execute(
+            f"SELECT f0, f1, occurrence FROM numbered WHERE id >= {first} "
+            f"AND id < {first + CHUNK_ROWS} ORDER BY id"
+        ).fetchnumpy()
+        prints = np.column_stack([rows["f0"], rows["f1"]]).astype(np.uint64)
+        occurrence = np.asarray(rows["occurrence"], dtype=np.uint64)
+        tokens = row_tokens(entity_key, prints, occurrence)
+        _store_lanes(con, 0, tokens, first=first)
+    con.execute("DROP TABLE numbered")
+
+
+def _join_lanes(
+    con: duckdb.DuckDBPyConnection, columns: tuple[EntityColumn, ...], *, named: bool
+) -> None:
+    """Put the lanes of additive entities beside the rows."""
+    chosen, joins = ["rows.*"], ""
+    for column in columns:
+        if column.tokens is None:
+            table = f"lanes_{column.number}"
+            own = f"rows.e{column.number}" if named else "rows.rowid"
+            joins += f" JOIN {table} ON {table}.id = {own}"
+            chosen += [f"{table}.lane_{lane} AS l{column.number}_{lane}" for lane in (0, 1)]
+    con.execute(f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT {', '.join(chosen)} FROM rows{joins}")
+    for column in columns:
+        if column.tokens is None:
+            con.execute(f"DROP TABLE lanes_{column.number}")
+    con.execute("DROP TABLE rows")
+
+
+def source_fingerprints(
+    ingested: Ingested, entities: tuple[EntityColumn, ...], key: MasterKey, vintage: str
+) -> dict[str, str]:
+    """Keyed fingerprint of each column's content, independent of row order.
+
+    Returns
+    -------
+    dict
+        Hex digest by column name; a column whose values, or whose entities, differ has another digest. Under the
+        empty name that of the entities alone: it is the same whatever columns the spec has.
+
+    Notes
+    -----
+    Sum over rows of (32 secret bits of each of its entities) x (code), in 128-bit integers, then keyed BLAKE2b:
+    as the weights are secret and fixed by the entities, two different columns agree by chance only. Where an entity
+    has several rows, values could change places between them, or change while their sum stays: then a digest of whole
+    rows stands beside those of the columns, by the names of the columns that it covers.
+    """
+    con = ingested.con
+    weights, joined = _weights(con, entities)
+    sums = [f"sum({weights[0]})", *(f"sum({weights[0]} * {other})" for other in weights[1:])]
+    sums += [
+        f"sum(({' + '.join(weights)}) * CAST({quoted(ingested.sql_names[c.name])} AS HUGEINT))"
+        for c in ingested.columns
+    ]
+    print_key = key.derive("fingerprint", vintage)
+    if any(entity.tokens is not None for entity in entities):
+        sums.append(_sum_of_rows(ingested, weights, print_key))
+    totals = con.execute(
+        f"SELECT count(*), {', '.join(sums)} FROM {ROWS_WITH_TOKENS}{joined}"
+    ).fetchone()
+    for entity in entities:
+        con.execute(f"DROP TABLE IF EXISTS weights_{entity.number}")
+    totals = tuple(str(value) for value in totals or ())
+    last = 1 + len(weights) + len(ingested.columns)
+    of_entities, of_columns, of_rows = (
+        totals[: 1 + len(weights)],
+        totals[1 + len(weights) : last],
+        totals[last:],
+    )
+    out = {"": _fingerprint(print_key, pack_strings(["", *of_entities]))}
+    for column, value in zip(ingested.columns, of_columns, strict=True):
+        value_words = _dictionary_words(print_key, ingested.dictionaries.get(column.name, ()))
+        message = pack_strings([column.name, value, totals[0]]) + value_words.tobytes()
+        out[column.name] = _fingerprint(print_key, message)
+    names = ", ".join(column.name for column in ingested.columns)
+    return out | {
+        f"rows of {names}": _fingerprint(print_key, pack_strings([names, *of_rows]))
+        for _ in of_rows
+    }
+
+
+def _sum_of_rows(ingested: Ingested, weights: list[str], print_key: bytes) -> str:
+    """SQL of a sum over rows of weight x (a secret mix of all codes, modulo a prime of 31 bits) squared."""
+    secret = blake2b(b"mix of columns", key=print_key, digest_size=64).digest()
+    mixed = ["0"]
+    for place, column in enumerate(ingested.columns):
+        draw = blake2b(place.to_bytes(4, "little"), key=secret, digest_size=8).digest()
+        factor = int.from_bytes(draw, "little") % PRIME
+        cell = f"CAST({quoted(ingested.sql_names[column.name])} AS HUGEINT)"
+        mixed.append(f"{factor} * (({cell} % {PRIME} + {PRIME}) % {PRIME})")
+    row = f"(({' + '.join(mixed)}) % {PRIME})"
+    return f"sum(({' + '.join(weights)}) * {row} * {row})"
+
+
+def _fingerprint(key: bytes, message: bytes) -> str:
+    """Hex digest of a message."""
+    return blake2b(message, key=key, digest_size=16).hexdigest()
+
+
+def _weights(
+    con: duckdb.DuckDBPyConnection, entities: tuple[EntityColumn, ...]
+) -> tuple[list[str], str]:
+    """SQL of a row's secret weights, 32 bits of the token of each of its entities, and the joins they need."""
+    weights, joins = [], ""
+    for entity in entities:
+        if entity.tokens is None:
+            weights.append(f"CAST(l{entity.number}_0 & 4294967295 AS HUGEINT)")
+            continue
+        table = f"weights_{entity.number}"
+        frame = pd.DataFrame({"w": entity.tokens[:, 0] & np.uint64(0xFFFFFFFF)})
+        frame["id"] = np.arange(len(frame))
+        con.register("entity_weights", frame)
+        con.execute(
+            f"CREATE TABLE {table} AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights"
+        )
+        con.unregister("entity_weights")
+        weights.append(f"{table}.w")
+        joins += f" JOIN {table} ON {table}.id = {ROWS_WITH_TOKENS}.e{entity.number}"
+    return weights, joins

@@ -1,0 +1,300 @@
+"""Encodes the source: cells become integer codes in one table, in one pass that streams.
+
+Takes the opened source and the columns of the spec; gives the table `rows` (BIGINT columns `c0, c1,
+...` for data, `e0, e1, ...` for entities), dictionaries of the ranked columns and tables
+`entity_0(id, value), ...`. All of it is confidential and stays in the connection. Invariant: no
+cell is dropped or guessed at; whatever does not fit the spec is a `DataError` that names column and
+rule, never a value or a number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from engine.errors import DataError, SpecError
+from engine.schema import NULL_CODE, Column
+from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
+from engine.source.misfits import why_unfit
+from engine.source.relation import Source, fetch
+
+_PLACE = "the source"
+_NULL = f"CAST({NULL_CODE} AS BIGINT)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ingested:
+    """The encoded source. Confidential.
+
+    Attributes
+    ----------
+    con : DuckDBPyConnection
+        Holds `rows` and `entity_<j>`.
+    columns : tuple of Column
+        Data columns, sorted by name.
+    sql_names : dict
+        Data column name -> its column in `rows`.
+    dictionaries : dict
+        Ranked column name -> its distinct values, ascending (text by code point); a code is a
+        position in it.
+    entity_names : tuple of str
+        Entity columns, in the order of e0, e1, ...
+    """
+
+    con: duckdb.DuckDBPyConnection
+    columns: tuple[Column, ...]
+    sql_names: dict[str, str]
+    dictionaries: dict[str, tuple[Any, ...]] = field(repr=False)
+    entity_names: tuple[str, ...]
+    n_rows: int = field(repr=False)
+
+    def n_entities(self, number: int) -> int:
+        """Number of distinct ids of one entity column, by its position in `entity_names`."""
+        return int(fetch(self.con, f"SELECT count(*) FROM entity_{number}", _PLACE)[0][0])
+
+    def entity_ids(self, number: int, *, chunk: int = 500_000) -> Iterator[list[Any]]:
+        """Distinct ids of one entity column, in the order of their dense numbers.
+
+        Parameters
+        ----------
+        number : int
+            Position in `entity_names`.
+        chunk : int
+            Most ids held at a time.
+
+        Yields
+        ------
+        list
+            int, float, bool, str, bytes, date or datetime; never None.
+        """
+        for first in range(0, self.n_entities(number), chunk):
+            yield [
+                value
+                for (value,) in fetch(
+                    self.con,
+                    f"SELECT value FROM entity_{number} WHERE id >= {first} AND id < {first + chunk} "
+                    "ORDER BY id",
+                    _PLACE,
+                )
+            ]
+
+
+def ingest(
+    con: duckdb.DuckDBPyConnection,
+    source: Source,
+    columns: tuple[Column, ...],
+    entities: tuple[str, ...] = (),
+) -> Ingested:
+    """Encode the relation `source` into the table `rows`.
+
+    Parameters
+    ----------
+    con : DuckDBPyConnection
+        Where `open_source` made `source`, which is dropped.
+    source : Source
+        From `open_source`.
+    columns : tuple of Column
+        All columns of the spec, entity columns among them.
+    entities : tuple of str
+        Entity columns; empty: each row is one entity.
+
+    Raises
+    ------
+    SpecError
+        If columns are missing in the source.
+    DataError
+        If cells do not fit what the spec declares; all such columns are named.
+    """
+    _check_columns(source, columns, entities)
+    by_name = {column.name: column for column in columns}
+    data = tuple(by_name[name] for name in sorted(by_name) if name not in entities)
+    sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
+    lists = {sql_names[c.name]: c for c in data if c.is_ranked}
+    lists |= {f"e{number}": by_name[name] for number, name in enumerate(entities)}
+    for short, column in lists.items():
+        _list_values(con, source, short, column)
+    _make_rows(con, source, {**{sql_names[c.name]: c for c in data}, **lists}, lists)
+    _check_rows(con, source, data, sql_names, tuple(by_name[name] for name in entities))
+    dictionaries = {
+        column.name: tuple(
+            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
+        )
+        for short, column in lists.items()
+        if short.startswith("c")
+    }
+    _check_domains(con, data, sql_names, dictionaries)
+    for short in lists:
+        if short.startswith("e"):
+            fetch(con, f"ALTER TABLE list_{short} RENAME TO entity_{short[1:]}", _PLACE)
+        else:
+            fetch(con, f"DROP TABLE list_{short}", _PLACE)
+    _drop_source(con)
+    return Ingested(
+        con=con,
+        columns=data,
+        sql_names=sql_names,
+        dictionaries=dictionaries,
+        entity_names=entities,
+        n_rows=int(fetch(con, "SELECT count(*) FROM rows", _PLACE)[0][0]),
+    )
+
+
+def _check_columns(source: Source, columns: Sequence[Column], entities: Sequence[str]) -> None:
+    """Every column is there and of a type that can be read."""
+    wanted = dict.fromkeys([*(column.name for column in columns), *entities])
+    missing = [name for name in wanted if name not in source.types]
+    if missing:
+        there = ", ".join(source.columns)
+        raise SpecError(
+            [f"columns.{name}: not in the source, which has: {there}" for name in missing]
+        )
+    undeclared = [name for name in entities if name not in {column.name for column in columns}]
+    if undeclared:
+        raise SpecError(
+            [f"columns.{name}: the entity column is not declared" for name in undeclared]
+        )
+    problems = [f"column {n!r}: {source.unreadable[n]}" for n in wanted if n in source.unreadable]
+    problems += [
+        f"column {column.name!r}: is of type {source.types[column.name].partition('(')[0]}, which cannot be read"
+        for column in columns
+        if cell_class(source.types[column.name])
+        in ("other", "" if column.name in entities else "blob")
+    ]
+    problems += [
+        f"column {column.name!r}: holds both whole and other numbers as Python objects; "
+        "convert it to one type, or declare it a number"
+        for column in columns
+        if column.name in source.mixed_numbers
+        and column.value_type not in ("integer", "real", "decimal")
+    ]
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def _list_values(
+    con: duckdb.DuckDBPyConnection, source: Source, short: str, column: Column
+) -> None:
+    """Make `list_<short>(id, value)`: the distinct values, numbered from 0; ascending for data columns."""
+    sql_type = source.types[column.name]
+    value = value_sql(column, sql_type, cell_sql(column, sql_type))
+    order = "ORDER BY value" if short.startswith("c") else ""
+    fetch(
+        con,
+        f"CREATE TABLE list_{short} AS SELECT row_number() OVER ({order}) - 1 AS id, value "
+        f"FROM (SELECT DISTINCT {value} AS value FROM source) WHERE value IS NOT NULL",
+        source.place,
+    )
+
+
+def _make_rows(
+    con: duckdb.DuckDBPyConnection,
+    source: Source,
+    chosen: dict[str, Column],
+    lists: dict[str, Column],
+) -> None:
+    """Make `rows`; a code is NULL where a cell does not fit, and where an entity id is null."""
+    inner, outer, joins = [], [], ""
+    for short, column in chosen.items():
+        sql_type = source.types[column.name]
+        cell = cell_sql(column, sql_type)
+        inner.append(f"({cell}) IS NULL AS {short}_null")
+        if short not in lists:
+            inner.append(f"{code_sql(column, sql_type, cell)} AS {short}_code")
+            code = f"{short}_code"
+        else:
+            inner.append(f"{value_sql(column, sql_type, cell)} AS {short}_value")
+            joins += f" LEFT JOIN list_{short} ON list_{short}.value = {short}_value"
+            code = f"list_{short}.id"
+        if short.startswith("c"):
+            code = f"CASE WHEN {short}_null THEN {_NULL} ELSE {code} END"
+        outer.append(f"CAST({code} AS BIGINT) AS {short}")
+    fetch(
+        con,
+        f"CREATE OR REPLACE TABLE rows AS SELECT {', '.join(outer)} "
+        f"FROM (SELECT {', '.join(inner)} FROM source){joins}",
+        source.place,
+    )
+
+
+def _check_rows(
+    con: duckdb.DuckDBPyConnection,
+    source: Source,
+    data: Sequence[Column],
+    sql_names: dict[str, str],
+    entities: Sequence[Column],
+) -> None:
+    """Find the columns with cells that did not fit, and say what is wrong with each."""
+    shorts = {**sql_names, **{column.name: f"e{j}" for j, column in enumerate(entities)}}
+    filled = fetch(
+        con,
+        f"SELECT {', '.join(f'count({short}) = count(*)' for short in shorts.values())} FROM rows",
+        _PLACE,
+    )[0]
+    bad = {name for name, is_full in zip(shorts, filled, strict=True) if not is_full}
+    problems = [
+        sentence
+        for column in (*data, *entities)
+        if column.name in bad
+        for sentence in why_unfit(con, source, column, is_entity=column in entities)
+    ]
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def _check_domains(
+    con: duckdb.DuckDBPyConnection,
+    data: Sequence[Column],
+    sql_names: dict[str, str],
+    dictionaries: dict[str, tuple[Any, ...]],
+) -> None:
+    """Refuse values, and nulls, outside what the spec declares."""
+    problems = _forbidden_nulls(con, data, sql_names)
+    problems += [
+        f'column {column.name!r}: holds a value outside its declared "domain"'
+        for column in data
+        if column.domain is not None
+        and not set(dictionaries.get(column.name, ())) <= set(column.domain)
+    ]
+    bounded = [column for column in data if column.bounds is not None]
+    if bounded:
+        outside = ", ".join(
+            f"coalesce(bool_or({sql_names[c.name]} NOT BETWEEN {grid_code(c, c.bounds[0])} "
+            f"AND {grid_code(c, c.bounds[1])}) FILTER (WHERE {sql_names[c.name]} <> {_NULL}), false)"
+            for c in bounded
+            if c.bounds is not None
+        )
+        flags = fetch(con, f"SELECT {outside} FROM rows", _PLACE)[0]
+        problems += [
+            f'column {column.name!r}: holds a value outside its declared "domain" (min, max)'
+            for column, is_outside in zip(bounded, flags, strict=True)
+            if is_outside
+        ]
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def _forbidden_nulls(
+    con: duckdb.DuckDBPyConnection, data: Sequence[Column], sql_names: dict[str, str]
+) -> list[str]:
+    """Columns that are declared to hold no null, and hold one."""
+    full = [column for column in data if not column.nullable]
+    if not full:
+        return []
+    nulls = ", ".join(
+        f"coalesce(bool_or({sql_names[column.name]} = {_NULL}), false)" for column in full
+    )
+    flags = fetch(con, f"SELECT {nulls} FROM rows", _PLACE)[0]
+    return [
+        f'column {column.name!r}: holds a null, declared "nullable = false"'
+        for column, holds_null in zip(full, flags, strict=True)
+        if holds_null
+    ]
+
+
+def _drop_source(con: duckdb.DuckDBPyConnection) -> None:
+    """Let go of the relation `source`: a table of ours, or a temporary view."""
+    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
+    fetch(con, f"DROP {'VIEW' if fetch(con, views, _PLACE) else 'TABLE'} source", _PLACE)

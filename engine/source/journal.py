@@ -1,0 +1,172 @@
+"""The journal beside the key: which state of the source a vintage stands for.
+
+The same draws used on two states of the data, or at two noise scales, could be set against each other. So the
+first build of a vintage pins its source, encoding and privacy parameters here, as keyed digests, and a build that
+differs is refused. Columns that a vintage has not seen yet are added to it. The file has mode 0600 and holds no
+value of the data.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from engine.errors import PrivacyError, StoreError
+from engine.source.files import locked, read_json, replace_file
+
+FORMAT = 1
+"""Version of the journal's form."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VintageState:
+    """What a vintage is pinned to.
+
+    Attributes
+    ----------
+    entities, identity : tuple of str
+        Entity columns; identity columns of the rows where there are none.
+    privacy : str
+        Fingerprint of the privacy parameters.
+    encodings, contents : dict
+        Per column a digest of its encoding, and a keyed digest of its content; under the empty name that of
+        the entities and the number of rows, which every build pins, whatever its columns.
+    """
+
+    entities: tuple[str, ...]
+    identity: tuple[str, ...]
+    privacy: str
+    encodings: dict[str, str]
+    contents: dict[str, str]
+
+
+def journal_path(key_path: Path) -> Path:
+    """The journal of a key file."""
+    return key_path.with_name(key_path.name + ".journal")
+
+
+def pinned_identity(key_path: Path, vintage: str) -> tuple[str, ...] | None:
+    """Identity columns that a vintage was pinned to, None before its first build."""
+    entry = _read(journal_path(key_path)).get(vintage)
+    return None if entry is None else tuple(entry["identity"])
+
+
+def pinned_order(key_path: Path, vintage: str) -> tuple[str, ...]:
+    """Columns that a vintage has seen, in the order in which they came."""
+    entry = _read(journal_path(key_path)).get(vintage)
+    return () if entry is None else tuple(entry["order"])
+
+
+def pinned_vintages(key_path: Path) -> tuple[str, ...]:
+    """Names of the vintages that are pinned, in order."""
+    return tuple(sorted(_read(journal_path(key_path))))
+
+
+def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
+    """Check, without pinning anything, that a vintage stands for no other state.
+
+    Raises
+    ------
+    PrivacyError
+        If it does; says in which respect.
+    StoreError
+        If the journal cannot be read.
+    """
+    _refuse_differences(_read(journal_path(key_path)).get(vintage), vintage, state)
+
+
+def _refuse_differences(known: dict[str, Any] | None, vintage: str, state: VintageState) -> None:
+    """Raise if a vintage is pinned to another state."""
+    differences = _differences(known, state) if known is not None else []
+    if differences:
+        raise PrivacyError(
+            f"vintage {vintage!r} is pinned to another state: {'; '.join(differences)} changed since its "
+            "first build. Noise drawn for one state must not be used on another: give release.vintage "
+            "a new name"
+        )
+
+
+def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
+    """Pin a vintage at its first build, or check that this build is of the same state.
+
+    Raises
+    ------
+    PrivacyError
+        If the vintage stands for another state; says in which respect.
+    StoreError
+        If the journal cannot be read or written.
+    """
+    path = journal_path(key_path)
+    with locked(path):
+        entries = _read(path)
+        known = entries.get(vintage)
+        _refuse_differences(known, vintage, state)
+        seen = (known or {}).get("order", [])
+        merged = {
+            "order": seen + sorted(name for name in state.encodings if name not in seen),
+            "entities": list(state.entities),
+            "identity": list(state.identity),
+            "privacy": state.privacy,
+            "encodings": {**(known or {}).get("encodings", {}), **state.encodings},
+            "contents": {**(known or {}).get("contents", {}), **state.contents},
+        }
+        if merged != known:
+            entries[vintage] = merged
+            _write(path, entries)
+
+
+def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
+    """In which respects a build differs from what its vintage is pinned to."""
+    out = []
+    if tuple(known["entities"]) != state.entities:
+        out.append("the entity columns")
+    if tuple(known["identity"]) != state.identity:
+        out.append("the identity columns")
+    if known["privacy"] != state.privacy:
+        out.append("the privacy parameters")
+    coded = _changed(known["encodings"], state.encodings)
+    filled = [name for name in _changed(known["contents"], state.contents) if name not in coded]
+    if coded and not state.entities:
+        filled = []  # rows that are coded otherwise are other rows: nothing is known of their content
+    if "" in filled:
+        out.append("the entities or the number of rows")
+    for what, names in (("encoding", coded), ("content", [name for name in filled if name])):
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            out.append(f"the {what} of column {', '.join(names[:3])}{more}")
+    return out
+
+
+def _changed(pinned: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Names whose digest is another than the pinned one."""
+    return sorted(name for name in now if pinned.get(name, now[name]) != now[name])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """All entries; none if there is no journal yet."""
+    try:
+        raw = read_json(path)
+    except FileNotFoundError:
+        return {}
+    vintages = (
+        raw.get("vintages") if isinstance(raw, dict) and raw.get("format") == FORMAT else None
+    )
+    # Whatever cannot be read is refused: taken for an empty journal, it would free every vintage.
+    if not isinstance(vintages, dict) or not all(map(_is_entry, vintages.values())):
+        raise StoreError(f"the journal {path} cannot be read; restore it, or use a new key")
+    return vintages
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether an entry has all the fields of a vintage's state."""
+    return isinstance(entry, dict) and entry.keys() >= {
+        field.name for field in fields(VintageState)
+    }
+
+
+def _write(path: Path, entries: dict[str, Any]) -> None:
+    """Replace the journal, synced to disk before the first draw."""
+    text = json.dumps({"format": FORMAT, "vintages": entries}, indent=1, sort_keys=True)
+    replace_file(path, text.encode(), "the journal")

@@ -1,0 +1,167 @@
+"""Open a source: read it, name its entities, pin its vintage. The door into the confidential zone.
+
+Takes a spec; gives encoded rows with entity tokens, in scratch space that is swept afterwards. Nothing is drawn
+before the journal beside the key has pinned the vintage to this state of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from engine.errors import InternalError, StoreError, TablepackError, place_of
+from engine.keys import MasterKey, pack_strings, read_key
+from engine.progress import Progress
+from engine.schema import Column
+from engine.source.encoding import encoding_digest
+from engine.source.entities import EntityColumn, add_tokens, source_fingerprints
+from engine.source.ingest import Ingested, ingest
+from engine.source.journal import VintageState, check_vintage, pinned_identity, pinned_order
+from engine.source.relation import matching_files, open_source
+from engine.source.scratch import confidential_connection, scratch_directory
+from engine.spec import ReleaseSpec, with_deciders
+from engine.version import ENGINE_VERSION
+
+ON_DISK_BYTES = 256 << 20
+"""Sources of more bytes as plain text are worked on in an encrypted scratch file, not in memory."""
+PACKED = 4
+"""How much smaller Parquet and DuckDB files are than the same as plain text, roughly."""
+MANY_ROWS = 500_000
+"""Fewer rows are counted by one thread: a second one only gets in the way of small queries."""
+MEMORY_LIMIT = "2GB"
+# What DuckDB raises when memory or the disk refuses: at once, at commit, and after a failed checkpoint.
+_DISK_ERRORS = (
+    duckdb.OutOfMemoryException,
+    duckdb.IOException,
+    duckdb.TransactionException,
+    duckdb.FatalException,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """A source ready to be measured. Confidential.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        Columns that the tables use, sorted by name.
+    source_order : tuple of str
+        Names of the source's columns in its order, in which people are shown them.
+    state : VintageState
+        What the vintage is to be pinned to before anything is released.
+    fingerprint : str
+        Keyed digest of all that decides a release.
+    """
+
+    key: MasterKey
+    ingested: Ingested
+    entities: tuple[EntityColumn, ...]
+    columns: tuple[Column, ...]
+    source_order: tuple[str, ...]
+    state: VintageState
+    fingerprint: str
+
+
+@contextmanager
+def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
+    """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
+    key = read_key(spec.key_path)
+    with scratch_directory() as scratch:
+        con = confidential_connection(scratch, on_disk=_is_large(spec), memory_limit=MEMORY_LIMIT)
+        try:
+            report("reading", 0, 1)
+            source = open_source(con, spec.source, frame)
+            ingested = ingest(con, source, spec.columns, spec.source.entities)
+            identity = _identity(spec, ingested)
+            report("tokens", 0, 1)
+            order = pinned_order(spec.key_path, spec.vintage)
+            entities = add_tokens(ingested, key, spec.vintage, identity, order)
+            state = _state(spec, ingested, entities, identity, key)
+            check_vintage(spec.key_path, spec.vintage, state)
+            used = with_deciders(spec.columns, {n for columns in spec.tables for n in columns})
+            if ingested.n_rows < MANY_ROWS:
+                con.execute("SET threads = 1")
+            yield Opened(
+                key=key,
+                ingested=ingested,
+                entities=entities,
+                columns=tuple(c for c in ingested.columns if c.name in used),
+                source_order=source.columns,
+                state=state,
+                fingerprint=_fingerprint(spec, state, source.columns, key),
+            )
+        except duckdb.Error as error:
+            raise _in_our_words(error) from None
+        finally:
+            con.close()
+
+
+def _in_our_words(error: duckdb.Error) -> TablepackError:
+    """What went wrong in the working database, without its wording, which may hold a value."""
+    if isinstance(error, _DISK_ERRORS):
+        return StoreError("memory or the scratch disk is full while measuring")
+    return InternalError(f"{type(error).__name__} in {place_of(error)}")
+
+
+def _identity(spec: ReleaseSpec, ingested: Ingested) -> tuple[str, ...]:
+    """Identity columns of rows: those the vintage is pinned to, else the spec's, else all."""
+    if spec.source.entities:
+        return ()
+    pinned = pinned_identity(spec.key_path, spec.vintage)
+    if spec.source.identity:
+        return tuple(sorted(spec.source.identity))
+    # Pinned to none: the vintage had entity columns, which the journal will refuse to change.
+    return pinned or tuple(c.name for c in ingested.columns)
+
+
+def _state(
+    spec: ReleaseSpec,
+    ingested: Ingested,
+    entities: tuple[EntityColumn, ...],
+    identity: tuple[str, ...],
+    key: MasterKey,
+) -> VintageState:
+    """What the vintage is pinned to by this build."""
+    return VintageState(
+        entities=spec.source.entities,
+        identity=identity,
+        privacy=spec.privacy.fingerprint(),
+        encodings={c.name: encoding_digest(c) for c in ingested.columns},
+        contents=source_fingerprints(ingested, entities, key, spec.vintage),
+    )
+
+
+def _fingerprint(
+    spec: ReleaseSpec, state: VintageState, source_order: tuple[str, ...], key: MasterKey
+) -> str:
+    """Keyed digest of data, spec, key and engine: equal where the releases would be equal."""
+    parts = [
+        ENGINE_VERSION,
+        spec.title,
+        spec.logical_name,
+        spec.mode,
+        repr(asdict(state)),
+        repr([asdict(c) for c in spec.columns]),
+        repr(source_order),
+        repr(spec.tables),
+        repr(spec.notes),
+        repr((spec.dp, spec.zeros)) if spec.mode == "dp" else "",
+    ]
+    secret = key.derive("fingerprint", spec.vintage)
+    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+
+
+def _is_large(spec: ReleaseSpec) -> bool:
+    """Whether the source is too large to be worked on in memory."""
+    if spec.source.path is None:
+        return False
+    files = [Path(file) for file in matching_files(spec.source.path)]
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    return size * (1 if spec.source.format == "csv" else PACKED) > ON_DISK_BYTES

@@ -1,0 +1,28 @@
+"""The spec: what to release, from where, about whom, with what privacy.
+
+Takes a TOML file, or its values from Python; workload files beside it; the state of the key file. Never the
+    data.
+Gives a frozen `ReleaseSpec`, or one `SpecError` that lists every mistake with its place.
+May import the engine's root.
+"""
+
+from __future__ import annotations
+
+from engine.spec.dp import DPContext, dp_from
+from engine.spec.levels import missing_domain
+from engine.spec.reading import ReleaseSpec, read_spec, spec_of
+from engine.spec.source import format_of, named_format
+from engine.spec.universes import in_universe_order, with_deciders
+
+__all__ = [
+    "DPContext",
+    "ReleaseSpec",
+    "dp_from",
+    "format_of",
+    "in_universe_order",
+    "missing_domain",
+    "named_format",
+    "read_spec",
+    "spec_of",
+    "with_deciders",
+]

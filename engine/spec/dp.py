@@ -1,0 +1,320 @@
+"""The section `[dp]` of a spec: checked against the columns and tables, expanded to `DPParams`.
+
+In: the section's plain values, the columns and tables of the spec. Out: parameters and declared zeros, or sentences
+with their places. Nothing here reads data. Invariant: a spec without a finite epsilon above 0 is refused unless it says
+`guarantee = false`; every column that is counted has a public domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from engine.levels import n_cells
+from engine.params import LEAST_EPSILON, MOST_EPSILON, Allocation, DPParams, ZeroRule
+from engine.schema import Column, ColumnSet, column_set
+from engine.spec.levels import missing_domain, n_levels
+from engine.spec.model import DPSection, checked, did_you_mean
+from engine.spec.zeros import zero_rules
+
+WIDEST_MARGINS = 4
+MOST_MARGINS = 100_000
+MOST_SENTENCES = 5
+"""Margins that are too large are named up to this number."""
+_EXPANDED = ("margins", "strata", "ranges")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DPContext:
+    """What `[dp]` is checked against.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Data columns.
+    columns : tuple of Column or None
+        Data columns in full; None while some of them are mistaken.
+    tables : tuple of ColumnSet
+        Those to be published.
+    """
+
+    names: tuple[str, ...]
+    entities: tuple[str, ...]
+    columns: tuple[Column, ...] | None
+    tables: tuple[ColumnSet, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Joint:
+    """The columns that are counted, and how they are put together."""
+
+    columns: ColumnSet
+    strata: ColumnSet
+    margins: tuple[ColumnSet, ...]
+    ranges: tuple[tuple[str, int], ...]
+
+
+def dp_from(
+    raw: Any, context: DPContext, problems: list[str]
+) -> tuple[DPParams | None, tuple[ZeroRule, ...]]:
+    """Check and expand the section.
+
+    Parameters
+    ----------
+    raw : object
+        What the file holds under `dp`.
+    problems : list of str
+        Sentences are added here.
+
+    Returns
+    -------
+    DPParams or None
+        None if anything is wrong.
+    tuple of ZeroRule
+        In the order of the spec.
+    """
+    n_before = len(problems)
+    section = checked(DPSection, raw, "dp", problems, keep_rest=True)
+    if section is None:
+        return None, ()
+    keys = frozenset(raw)
+    is_noise_wrong = raw.get("noise", section.noise) != section.noise  # reported already
+    problems += _budget_mistakes(section, keys, is_noise_wrong=is_noise_wrong)
+    problems += _number_mistakes(section)
+    if len(context.entities) > 1:
+        problems.append(
+            f"source.entities: [dp] protects one kind of entity, not {len(context.entities)}; name one column"
+        )
+    joint = _joint(section, context, problems)
+    zeros = zero_rules(section.zeros, joint.columns, context.columns or (), problems)
+    problems += _counting_mistakes(section, joint, zeros, context)
+    if len(problems) > n_before:
+        return None, ()
+    # What is left out was expanded, or only serves the check.
+    left = {"guarantee", "delta", "allocation", "extra", "zeros", *_EXPANDED}
+    plain = section.model_dump(exclude=left)
+    params = DPParams(
+        **plain,
+        allocation=section.allocation or _default_allocation(section),
+        delta=section.delta or 0.0,
+        columns=joint.columns,
+        margins=joint.margins,
+        strata=joint.strata,
+        ranges=joint.ranges,
+    )
+    return params, zeros
+
+
+def _default_allocation(section: DPSection) -> Allocation:
+    """By cells where it was measured to be better: Laplace noise, margins combined by their variances."""
+    return "cells" if section.post == "wls" and section.noise == "laplace" else "equal"
+
+
+def _budget_mistakes(
+    section: DPSection, keys: frozenset[str], *, is_noise_wrong: bool
+) -> list[str]:
+    """What is wrong with the guarantee."""
+    problems = []
+    if section.guarantee and "epsilon" not in keys:
+        problems.append(
+            "dp.epsilon: is missing; give a number above 0, or say guarantee = false: then tables are made "
+            "from exact counts and nobody is protected"
+        )
+    if not section.guarantee:
+        problems += [
+            f"dp.{key}: belongs to a guarantee; leave it out, or leave out guarantee = false"
+            for key in ("epsilon", "delta", "budget")
+            if key in keys
+        ]
+        return problems
+    epsilon, delta, budget = section.epsilon, section.delta, section.budget
+    if epsilon is not None and not _is_above_0(epsilon):
+        problems.append(f"dp.epsilon: wants a finite number above 0, not {epsilon}")
+    elif epsilon is not None and not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+        problems.append(
+            f"dp.epsilon: wants a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, not {epsilon:g}: below, noise "
+            "drowns every count; above, there is next to none, for which say guarantee = false"
+        )
+    if delta is not None and not 0 < delta < 1:
+        problems.append(f"dp.delta: wants a number between 0 and 1, both excluded, not {delta}")
+    if section.noise == "laplace" and delta is not None and not is_noise_wrong:
+        problems.append('dp.delta: belongs to noise = "gaussian" only')
+    if section.noise == "gaussian" and "delta" not in keys:
+        problems.append('dp.delta: is missing; noise = "gaussian" wants one, such as 1e-6')
+    if budget is not None and not _is_above_0(budget):
+        problems.append(f"dp.budget: wants a finite number above 0, not {budget}")
+    elif budget is not None and epsilon is not None and budget < epsilon:
+        problems.append(f"dp.budget: {budget} is less than this build's epsilon, {epsilon}")
+    return problems
+
+
+def _number_mistakes(section: DPSection) -> list[str]:
+    """What is wrong with single numbers."""
+    problems = []
+    if not 0 <= section.prior < math.inf:
+        problems.append(f"dp.prior: wants a finite number, 0 or above, not {section.prior}")
+    for key in ("total_share", "tolerance"):
+        if not 0 < getattr(section, key) < 1:
+            problems.append(
+                f"dp.{key}: wants a number between 0 and 1, both excluded, not {getattr(section, key)}"
+            )
+    for key in ("max_rows", "max_cells", "max_cycles"):
+        if not 1 <= getattr(section, key) < 2**31:
+            problems.append(f"dp.{key}: wants a whole number from 1, not {getattr(section, key)}")
+    return problems
+
+
+def _is_above_0(number: float) -> bool:
+    return 0 < number < math.inf
+
+
+def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Joint:
+    """The columns that are counted and their margins; mistakes are reported and left out."""
+    strata = _named(section.strata, "dp.strata", context, problems)
+    extra = _listed(section.extra, "dp.extra", strata, context, problems)
+    named: Iterable[str] = (name for table in (*context.tables, *extra) for name in table)
+    used = column_set(tuple({*named, *strata} & {*context.names}))
+    if section.method == "catall":
+        problems.extend(
+            f'dp.{key}: belongs to method = "ipf"; "catall" counts one table of all columns'
+            for key in ("margins", "extra", "ranges")
+            if getattr(section, key) not in (None, [], {})
+        )
+        rest = tuple(name for name in used if name not in strata)
+        margins: tuple[ColumnSet, ...] = (rest,) if rest else ()
+    elif isinstance(section.margins, list):
+        margins = _listed(section.margins, "dp.margins", strata, context, problems)
+        if not section.margins:
+            problems.append("dp.margins: is empty; leave it out for all pairs of columns")
+        used = column_set(tuple({*used, *(name for margin in margins for name in margin)}))
+    else:
+        rest = tuple(name for name in used if name not in strata)
+        margins = _all_of(section.margins, rest, problems)
+    if strata and set(strata) == set(used):
+        problems.append("dp.strata: leave no column to count")
+    ranges = _ranges(section, used, strata, context, problems)
+    listed = (
+        {*margins, *extra, *((name,) for name, _ in ranges)} if section.method == "ipf" else margins
+    )
+    return _Joint(
+        columns=used,
+        strata=strata,
+        margins=tuple(sorted(listed, key=lambda margin: (len(margin), margin))),
+        ranges=ranges,
+    )
+
+
+def _named(names: Sequence[str], place: str, context: DPContext, problems: list[str]) -> ColumnSet:
+    """The columns of a list that are data columns; the others are reported."""
+    for name in dict.fromkeys(names):
+        if name in context.entities:
+            problems.append(f"{place}: {name} names the entities; it cannot be counted")
+        elif name not in context.names:
+            problems.append(f"{place}: no column {name}{did_you_mean(name, context.names)}")
+    if len(set(names)) < len(names):
+        problems.append(f"{place}: names a column twice")
+    return column_set(tuple({*names} & {*context.names}))
+
+
+def _listed(
+    lists: Sequence[Sequence[str]],
+    place: str,
+    strata: ColumnSet,
+    context: DPContext,
+    problems: list[str],
+) -> tuple[ColumnSet, ...]:
+    """The margins of a list of lists; mistakes are reported and left out."""
+    margins: dict[ColumnSet, str] = {}
+    for number, names in enumerate(lists, start=1):
+        where, n_before = f"{place}[{number}]", len(problems)
+        margin = _named(names, where, context, problems)
+        if not names:
+            problems.append(f"{where}: names no column")
+        problems += [
+            f"{where}: {name} is among the strata; every margin is counted within them as it is"
+            for name in margin
+            if name in strata
+        ]
+        if margin in margins:
+            problems.append(f"{where}: the same margin as {margins[margin]}")
+        elif len(problems) == n_before:
+            margins[margin] = where
+    return tuple(margins)
+
+
+def _all_of(width: int | None, names: ColumnSet, problems: list[str]) -> tuple[ColumnSet, ...]:
+    """Every margin of so many columns."""
+    if not names:
+        return ()  # no table is right, which is reported
+    if width is None:
+        width = min(2, len(names))
+    elif not 1 <= width <= WIDEST_MARGINS:
+        problems.append(f"dp.margins: wants a number from 1 to {WIDEST_MARGINS}, not {width}")
+        return ()
+    elif width > len(names):
+        problems.append(f"dp.margins: {width} columns in each, of {len(names)} that are counted")
+        return ()
+    if math.comb(len(names), width) > MOST_MARGINS:
+        problems.append(
+            f"dp.margins: are {math.comb(len(names), width):,}, more than {MOST_MARGINS:,}; list those that matter"
+        )
+        return ()
+    return tuple(combinations(names, width))
+
+
+def _ranges(
+    section: DPSection,
+    used: ColumnSet,
+    strata: ColumnSet,
+    context: DPContext,
+    problems: list[str],
+) -> tuple[tuple[str, int], ...]:
+    """One-way margins that are trees."""
+    by_name = {column.name: column for column in context.columns or ()}
+    for name, branching in section.ranges.items():
+        place, column = f"dp.ranges.{name}", by_name.get(name)
+        if name not in context.names:
+            problems.append(f"{place}: no column {name}{did_you_mean(name, used)}")
+        elif name in strata:
+            problems.append(f"{place}: is among the strata")
+        elif name not in used:
+            problems.append(f"{place}: {name} is in no table and no margin")
+        elif column is not None and (column.is_ranked or column.kind == "boolean"):
+            problems.append(
+                f"{place}: {name} has no order; only numbers, dates and timestamps have ranges"
+            )
+        if branching < 2:
+            problems.append(f"{place}: wants a whole number from 2, such as 16, not {branching}")
+    return tuple(sorted((n, b) for n, b in section.ranges.items() if n in used and n not in strata))
+
+
+def _counting_mistakes(
+    section: DPSection, joint: _Joint, zeros: Sequence[ZeroRule], context: DPContext
+) -> list[str]:
+    """Columns without a public domain; then counts that are too many."""
+    if context.columns is None or section.max_cells < 1:
+        return []  # the mistake is reported already
+    counted = [column for column in context.columns if column.name in joint.columns]
+    problems = [sentence for column in counted for sentence in missing_domain(column)]
+    if problems:
+        return problems
+    sizes = {column.name: n_levels(column) for column in counted}
+    wanted = [
+        ("dp.method" if section.method == "catall" else "dp.margins", {*margin, *joint.strata})
+        for margin in joint.margins
+    ] + [(f"dp.zeros[{number}]", {*rule.columns}) for number, rule in enumerate(zeros, start=1)]
+    large = []
+    for place, names in wanted:
+        cells = n_cells(tuple(sizes[name] for name in names))
+        if cells > section.max_cells:
+            large.append(
+                f"{place}: {', '.join(sorted(names))} have {cells:,} cells, more than dp.max_cells = "
+                f"{section.max_cells:,}; cut columns into groups (breaks), take fewer columns, or raise max_cells"
+            )
+    more = len(large) - MOST_SENTENCES
+    return large[:MOST_SENTENCES] + (
+        [f"dp.margins: ... and {more:,} more like these"] if more > 0 else []
+    )

@@ -1,0 +1,325 @@
+"""The spec: what to release, from where, about whom, with what privacy; one TOML file, checked in one pass.
+
+Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that
+tells every mistake with its place. It reads the spec, workload files beside it and the state of the
+key file; never the data.
+    [release]    title, name, vintage, key, mode, notes
+    [source]     path, format, table, entities, identity, nulls
+    [columns.X]  kind, type, resolution, step, domain, public, detected, nulls, placeholder, label, labels,
+                 breaks, nullable, universe = {column, min, max | values, complete, outside}
+    [privacy]    profile, low_threshold, threshold_mean, layer_sd    (mode sticky)
+    [dp]         epsilon | guarantee = false, delta, noise, budget, allocation, total_share, public_n, max_rows,
+                 method, margins, extra, strata, ranges, zeros, post, sample, prior,
+                 max_cells, max_cycles, tolerance                    (mode dp, and what `compare` builds)
+    [[tables]]   columns | all (of) | sql | file (max_width)
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.errors import SpecError
+from engine.keys import check_key_file
+from engine.params import PROFILES, DPParams, PrivacyParams, ZeroRule
+from engine.schema import MAX_WIDTH, Column, ColumnSet, SourceSpec
+from engine.spec.columns import columns_from
+from engine.spec.dp import DPContext, dp_from
+from engine.spec.model import (
+    SECTIONS,
+    PrivacySection,
+    ReleaseSection,
+    SourceSection,
+    TableEntry,
+    checked,
+    did_you_mean,
+)
+from engine.spec.source import check_names, source_from
+from engine.spec.tables import SqlColumns, TableContext, expanded
+
+MODES = ("sticky", "dp")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_MAX_VINTAGE = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseSpec:
+    """A checked spec.
+
+    Attributes
+    ----------
+    logical_name : str
+        Name of the logical table in SQL.
+    mode : str
+        "sticky" or "dp".
+    columns : tuple of Column
+        All columns by name, entity columns among them.
+    tables : tuple of ColumnSet
+        Tables to publish, each once, by width, then name.
+    notes : tuple of str
+        Sentences for readers of the release.
+    dp : DPParams or None
+        None only with mode "sticky", where the spec has no section [dp].
+    zeros : tuple of ZeroRule
+        Combinations that [dp] declares impossible, in the order of the spec.
+    """
+
+    title: str
+    logical_name: str
+    vintage: str
+    key_path: Path
+    mode: str
+    source: SourceSpec
+    columns: tuple[Column, ...]
+    privacy: PrivacyParams
+    tables: tuple[ColumnSet, ...]
+    notes: tuple[str, ...] = ()
+    dp: DPParams | None = None
+    zeros: tuple[ZeroRule, ...] = ()
+
+
+def read_spec(
+    path: str | Path, *, check_key: bool = True, sql_columns: SqlColumns | None = None
+) -> ReleaseSpec:
+    """Read and check a spec file.
+
+    Parameters
+    ----------
+    check_key : bool
+        Check the key file too.
+    sql_columns : callable, optional
+        Gives the columns that a `[[tables]]` entry with `sql` reads.
+
+    Returns
+    -------
+    ReleaseSpec
+        File names in it are relative to the spec's folder.
+
+    Raises
+    ------
+    SpecError
+        With every mistake.
+    """
+    path = Path(path)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise SpecError(
+            f"no spec file {path}; make one with: tablepack init DATA -o {path}"
+        ) from None
+    except (OSError, UnicodeDecodeError):
+        raise SpecError(f"spec file {path}: cannot be read") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"spec file {path}: is not TOML: {error}") from None
+    return spec_from(raw, folder=path.parent, check_key=check_key, sql_columns=sql_columns)
+
+
+def spec_from(
+    raw: dict[str, Any],
+    *,
+    folder: Path,
+    check_key: bool = True,
+    sql_columns: SqlColumns | None = None,
+) -> ReleaseSpec:
+    """Check the values of a spec file.
+
+    Parameters
+    ----------
+    raw : dict
+        As `tomllib` gives them.
+    folder : Path
+        Relative file names start here.
+
+    Raises
+    ------
+    SpecError
+        With every mistake.
+    """
+    problems = [
+        f"{k}: unknown section{did_you_mean(k, SECTIONS)}" for k in raw if k not in SECTIONS
+    ]
+    section = checked(SourceSection, raw.get("source", {}), "source", problems, keep_rest=True)
+    nulls = tuple(section.nulls) if section else ("",)
+    names, columns = columns_from(raw.get("columns", {}), nulls, problems)
+    source = source_from(section, folder, problems) if section else None
+    return _assembled(
+        {key: raw[key] for key in ("release", "privacy", "dp", "tables") if key in raw},
+        source,
+        names,
+        columns,
+        problems,
+        folder=folder,
+        check_key=check_key,
+        sql_columns=sql_columns,
+    )
+
+
+def spec_of(
+    *,
+    release: dict[str, Any],
+    source: SourceSpec,
+    columns: tuple[Column, ...],
+    tables: list[dict[str, Any]],
+    privacy: dict[str, Any],
+    dp: Mapping[str, Any] | None = None,
+    check_key: bool = True,
+) -> ReleaseSpec:
+    """Check a spec whose source and columns are there already, as `detect.make_spec` has them.
+
+    Parameters
+    ----------
+    release, privacy : dict
+        As the sections of a file.
+    tables : list of dict
+        As the entries of a file.
+    dp : mapping, optional
+        As the section of a file.
+
+    Raises
+    ------
+    SpecError
+        With every mistake.
+    """
+    return _assembled(
+        {"release": release, "privacy": privacy, "tables": tables}
+        | ({} if dp is None else {"dp": dict(dp)}),
+        source,
+        tuple(column.name for column in columns),
+        columns,
+        [],
+        folder=Path(),
+        check_key=check_key,
+        sql_columns=None,
+    )
+
+
+def _assembled(
+    raw: dict[str, Any],
+    source: SourceSpec | None,
+    names: tuple[str, ...],
+    columns: tuple[Column, ...],
+    problems: list[str],
+    *,
+    folder: Path,
+    check_key: bool,
+    sql_columns: SqlColumns | None,
+) -> ReleaseSpec:
+    """Check the sections that stand on source and columns, and put all together or tell every mistake."""
+    section = raw.get("release", {})
+    release = checked(ReleaseSection, section, "release", problems)
+    texts = section if isinstance(section, dict) else {}
+    key_path = _check_release(texts, folder, problems, check_key=check_key)
+    privacy = _privacy(raw.get("privacy", {}), problems)
+    if source is not None:
+        check_names(source, names, problems)
+    entities = source.entities if source else ()
+    problems.extend(
+        f"columns.{c.name}.universe: {c.universe.column} names entities and is never fitted"
+        for c in columns
+        if c.universe is not None and c.universe.column in entities
+    )
+    is_dp = texts.get("mode") == "dp"
+    context = TableContext(
+        folder=folder,
+        names=tuple(name for name in names if name not in entities),
+        entities=entities,
+        columns=tuple(c for c in columns if c.name not in entities)
+        if len(columns) == len(names)
+        else None,
+        logical_name=release.name if release else "data",
+        sql_columns=sql_columns,
+        max_width=None if is_dp else MAX_WIDTH,
+    )
+    tables = expanded(_entries(raw.get("tables", []), problems), context, problems)
+    dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
+    if problems or release is None or source is None or privacy is None:
+        raise SpecError(problems)
+    return ReleaseSpec(
+        title=release.title,
+        logical_name=release.name,
+        vintage=release.vintage,
+        key_path=key_path,
+        mode=release.mode,
+        source=source,
+        columns=tuple(sorted(columns, key=lambda column: column.name)),
+        privacy=privacy,
+        tables=tables,
+        notes=tuple(release.notes),
+        dp=dp,
+        zeros=zeros,
+    )
+
+
+def _dp(
+    raw: dict[str, Any],
+    context: TableContext,
+    tables: tuple[ColumnSet, ...],
+    problems: list[str],
+    *,
+    is_needed: bool,
+) -> tuple[DPParams | None, tuple[ZeroRule, ...]]:
+    """The section [dp], where there is one; mode dp needs it."""
+    if "dp" not in raw:
+        if is_needed:
+            problems.append('dp: mode = "dp" wants a section [dp], such as: [dp] epsilon = 1.0')
+        return None, ()
+    return dp_from(
+        raw["dp"],
+        DPContext(
+            names=context.names, entities=context.entities, columns=context.columns, tables=tables
+        ),
+        problems,
+    )
+
+
+def _check_release(
+    raw: dict[str, Any], folder: Path, problems: list[str], *, check_key: bool
+) -> Path:
+    """Check what can be checked of `[release]`, whatever else is wrong with it; gives the key's path."""
+    texts = {key: value for key, value in raw.items() if isinstance(value, str)}
+    if not _IDENTIFIER.fullmatch(texts.get("name", "data")):
+        problems.append(
+            "release.name: wants letters, digits and _ only, not a digit first, at most 63"
+        )
+    vintage = texts.get("vintage", "1")
+    if not vintage.strip() or len(vintage) > _MAX_VINTAGE or not vintage.isprintable():
+        problems.append(
+            f'release.vintage: wants a short text, such as "2024-Q1" (1 to {_MAX_VINTAGE} signs)'
+        )
+    if texts.get("mode", MODES[0]) not in MODES:
+        problems.append(f'release.mode: wants "sticky" or "dp", not {raw["mode"]!r}')
+    key = texts.get("key", "")
+    if key == "" and "key" in texts:
+        problems.append("release.key: is empty; name a key file, made with: tablepack key new FILE")
+    elif key and check_key:
+        problems.extend(f"release.key: {sentence}" for sentence in check_key_file(folder / key))
+    return folder / key
+
+
+def _privacy(raw: Any, problems: list[str]) -> PrivacyParams | None:
+    """The privacy parameters; never weaker than the floors."""
+    section = checked(PrivacySection, raw, "privacy", problems)
+    if section is None:
+        return None
+    stated = section.model_dump(exclude={"profile"}, exclude_none=True)
+    try:
+        return replace(PROFILES[section.profile], **stated)
+    except SpecError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _entries(raw: Any, problems: list[str]) -> list[tuple[str, TableEntry]]:
+    """Table entries with their places, counted from 1."""
+    if not isinstance(raw, list) or not raw:
+        problems.append("tables: ask for at least one table in an entry [[tables]]")
+        return []
+    entries = []
+    for number, values in enumerate(raw, start=1):
+        entry = checked(TableEntry, values, f"tables[{number}]", problems)
+        entries += [(f"tables[{number}]", entry)] if entry else []
+    return entries

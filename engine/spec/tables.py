@@ -1,0 +1,206 @@
+"""Expands the `[[tables]]` entries of a spec into column sets.
+
+Takes checked entries and the names of the columns; gives the sorted list of tables, each once.
+Invariant: a table named twice on purpose is a mistake; families (`all`, `sql`, `file`) may overlap.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from engine.errors import TablepackError
+from engine.schema import MAX_WIDTH, Column, ColumnSet, column_set
+from engine.spec.model import TableEntry, did_you_mean
+
+MOST_TABLES = 100_000
+"""Most tables that one family may have."""
+SqlColumns = Callable[[str, Mapping[str, str], str], ColumnSet]
+"""Gives the columns a statement reads: from its text, the SQL type of each data column, the logical table's name."""
+_SQL_TYPES = {
+    "integer": "BIGINT",
+    "real": "DOUBLE",
+    "decimal": "DECIMAL(18,2)",
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+}
+_ENTRIES = ("columns", "all", "sql", "file")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableContext:
+    """What table entries are checked against.
+
+    Attributes
+    ----------
+    folder : Path
+        Relative file names start here.
+    names : tuple of str
+        Data columns.
+    columns : tuple of Column or None
+        Data columns in full; None while some of them are mistaken.
+    max_width : int or None
+        Widest table that can be built. None: of any width.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    entities: tuple[str, ...]
+    columns: tuple[Column, ...] | None
+    logical_name: str
+    sql_columns: SqlColumns | None
+    max_width: int | None = MAX_WIDTH
+
+
+def expanded(
+    entries: Sequence[tuple[str, TableEntry]], context: TableContext, problems: list[str]
+) -> tuple[ColumnSet, ...]:
+    """Expand all entries.
+
+    Parameters
+    ----------
+    entries : sequence of (str, TableEntry)
+        With their places, such as "tables[1]".
+    problems : list of str
+        Sentences are added here.
+
+    Returns
+    -------
+    tuple of ColumnSet
+        Each once, by width, then name.
+    """
+    tables: set[ColumnSet] = set()
+    explicit: dict[ColumnSet, str] = {}
+    for place, entry in entries:
+        ways = [key for key in _ENTRIES if getattr(entry, key) is not None]
+        if len(ways) != 1:
+            problems.append(f"{place}: wants exactly one of {', '.join(_ENTRIES)}")
+            continue
+        for key, owner in (("of", "all"), ("max_width", "file")):
+            if getattr(entry, key) is not None and ways != [owner]:
+                problems.append(f'{place}.{key}: belongs to "{owner}" only')
+        if entry.columns is not None:
+            table = _table(entry.columns, f"{place}.columns", context, problems)
+            if table in explicit:
+                problems.append(f"{place}.columns: the same table as {explicit[table]}")
+            elif table:
+                explicit[table] = place
+            tables.update([table] if table else [])
+        else:
+            tables.update(_family(entry, place, context, problems))
+    return tuple(sorted(tables, key=lambda table: (len(table), table)))
+
+
+def _family(
+    entry: TableEntry, place: str, context: TableContext, problems: list[str]
+) -> list[ColumnSet]:
+    """The tables of an `all`, `sql` or `file` entry."""
+    if entry.all is not None:
+        return _subsets(entry.all, entry.of, place, context, problems)
+    if entry.sql is not None:
+        return _read_by(entry.sql, f"{place}.sql", context, problems)
+    return _listed(entry, f"{place}.file", context, problems)
+
+
+def _table(
+    names: Sequence[str], place: str, context: TableContext, problems: list[str]
+) -> ColumnSet | None:
+    """One table from its columns; None if it is mistaken."""
+    n_before = len(problems)
+    for name in dict.fromkeys(names):
+        if name in context.entities:
+            problems.append(f"{place}: {name} names the entities; it cannot be published")
+        elif name not in context.names:
+            problems.append(f"{place}: no column {name}{did_you_mean(name, context.names)}")
+    if len(set(names)) < len(names):
+        problems.append(f"{place}: names a column twice")
+    if not names:
+        problems.append(f"{place}: names no column")
+    elif context.max_width is not None and len(set(names)) > context.max_width:
+        problems.append(
+            f"{place}: {len(set(names))} columns; at most {context.max_width} for now, tables of 5 and more come later"
+        )
+    return None if len(problems) > n_before else column_set(names)
+
+
+def _subsets(
+    width: int, of: list[str] | None, place: str, context: TableContext, problems: list[str]
+) -> list[ColumnSet]:
+    """Every set of `width` columns."""
+    n_before = len(problems)
+    names = context.names if of is None else tuple(of)
+    for name in names:
+        _table([name], f"{place}.of", context, problems)
+    if len(set(names)) < len(names):
+        problems.append(f"{place}.of: names a column twice")
+    if context.max_width is not None and width > context.max_width:
+        problems.append(
+            f"{place}.all: at most {context.max_width} for now; tables of 5 and more columns come later"
+        )
+    elif not 1 <= width <= len(names):
+        problems.append(
+            f"{place}.all: wants a number from 1 to the number of columns ({len(names)})"
+        )
+    elif math.comb(len(names), width) > MOST_TABLES:
+        problems.append(
+            f"{place}.all: are {math.comb(len(names), width):,} tables; at most {MOST_TABLES:,}"
+        )
+    return [] if len(problems) > n_before else list(combinations(column_set(names), width))
+
+
+def _read_by(sql: str, place: str, context: TableContext, problems: list[str]) -> list[ColumnSet]:
+    """The columns a statement reads."""
+    if context.sql_columns is None:
+        problems.append(f"{place}: cannot be read here; use the command line, or columns = [...]")
+        return []
+    if context.columns is None:
+        return []  # the mistaken columns are reported already
+    try:
+        types = {column.name: _SQL_TYPES[column.value_type] for column in context.columns}
+        names = context.sql_columns(sql, types, context.logical_name)
+    except TablepackError as error:
+        problems.append(f"{place}: {error}")
+        return []
+    if not names:
+        problems.append(f"{place}: reads no column of {context.logical_name}")
+        return []
+    table = _table(names, place, context, problems)
+    return [table] if table else []
+
+
+def _listed(
+    entry: TableEntry, place: str, context: TableContext, problems: list[str]
+) -> list[ColumnSet]:
+    """The tables of a JSON file."""
+    path = context.folder / (entry.file or "")
+    lists: Any = None
+    try:
+        lists = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        problems.append(f"{place}: no file {path}")
+        return []
+    except (OSError, ValueError):
+        pass
+    if not isinstance(lists, list) or not all(
+        isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists
+    ):
+        problems.append(f"{place}: {path} is not a JSON list of lists of column names")
+        return []
+    widest = context.max_width or len(context.names)
+    if entry.max_width is not None and not 1 <= entry.max_width <= widest:
+        problems.append(f"{place.removesuffix('file')}max_width: wants a number from 1 to {widest}")
+    tables = []
+    for number, names in enumerate(lists, start=1):
+        if entry.max_width is None or len(set(names)) <= entry.max_width:
+            where = f"{place} ({path.name}, list {number})"
+            tables.append(_table(names, where, context, problems))
+    if not tables:
+        problems.append(f"{place}: {path} lists no table of the width that is wanted")
+    return [table for table in tables if table]

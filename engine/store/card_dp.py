@@ -1,0 +1,160 @@
+"""What the card of a dp release says in words: what is guaranteed, what was measured, how it was fitted.
+
+Takes the plain values of a card; gives sentences. Whatever weakens a promise (no guarantee, a public number of rows,
+a fit that did not converge, columns that nothing was measured of) is said in capitals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.schema import ColumnSet
+
+_SAMPLES = {
+    "rounded": "each expected count rounded up or down at random; where combinations are many and rows few, this adds "
+    "noise about like a sample's, beyond the sd above",
+    "multinomial": "drawn independently, which adds noise of its own",
+}
+_POSTS = {
+    "wls": "brought in line with each other by least squares before the fit",
+    "paper": "cut off at 0 and scaled to the total, each by itself",
+    "synthpop": "cut off and scaled to the total as synthpop does, each by itself",
+}
+
+
+def guarantee(dp: Mapping[str, Any]) -> str:
+    """What the parameters guarantee, in plain words.
+
+    Parameters
+    ----------
+    dp : mapping
+        `epsilon`, `delta`.
+    """
+    if dp["epsilon"] is None:
+        return (
+            "NOTHING IS GUARANTEED: counts were taken as they are, without noise, and whoever fitted this release saw "
+            "them. It is for comparison only and must not be published."
+        )
+    epsilon, delta = dp["epsilon"], dp["delta"]
+    slip = f", but for a chance of {delta:g}" if delta else ""
+    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    return (
+        f"Whether one entity is there or not makes no released figure more than {factor:,.4g} times as likely or "
+        f"unlikely{slip}: differential privacy with epsilon {epsilon:g}{f' and delta {delta:g}' if delta else ''}, "
+        "for all tables of this build together (exchanging an entity's rows for others counts as two steps). What "
+        "other builds with the same key add to it stands in catalog.ledger."
+    )
+
+
+def promises(dp: Mapping[str, Any]) -> list[str]:
+    """The guarantee, and what it leaves out, a sentence or two a line.
+
+    Parameters
+    ----------
+    dp : mapping
+        `epsilon`, `delta`, `max_rows`, `total`.
+    """
+    return [guarantee(dp), *_weakened(dp)]
+
+
+def dp_sentences(
+    dp: Mapping[str, Any],
+    *,
+    columns: ColumnSet,
+    rows: int,
+    cells: int,
+    noise_sd: float,
+) -> list[str]:
+    """The card of one table in plain words, a sentence a line.
+
+    Parameters
+    ----------
+    dp : mapping
+        The card's field of this name.
+    rows, cells : int
+        Synthetic rows, and distinct ones.
+    noise_sd : float
+        See `GeneratorCard.noise_sd`.
+    """
+    named = ", ".join(columns)
+    return [
+        f"{rows:,} synthetic rows in {cells:,} distinct combinations of {named}.",
+        *promises(dp),
+        _measured(dp),
+        _precision(dp, noise_sd),
+        *_uniform(dp["uniform"], columns),
+        _fit(dp),
+        f"Rows: {_SAMPLES[dp['sample']]}. All tables are projections of the same rows: their margins agree exactly. "
+        "Values inside a group of values are spread evenly.",
+    ]
+
+
+def _weakened(dp: Mapping[str, Any]) -> list[str]:
+    """What the guarantee leaves out."""
+    sentences = []
+    if dp["epsilon"] is not None and dp["total"] == "public":
+        sentences.append(
+            "THE NUMBER OF ROWS IS PUBLIC by declaration: the true one was used, and the guarantee takes it as known."
+        )
+    if dp["epsilon"] is not None and dp["max_rows"] > 1:
+        sentences.append(
+            f"An entity counts with {dp['max_rows']:,} rows at most: those it has beyond were left out before "
+            "counting, so counts are too low where entities have more."
+        )
+    return sentences
+
+
+def _measured(dp: Mapping[str, Any]) -> str:
+    """Which counts were taken."""
+    within = f" within each of {', '.join(dp['strata'])}" if dp["strata"] else ""
+    number = f"{dp['margins']:,} {'margin was' if dp['margins'] == 1 else 'margins were'} counted{within}"
+    if dp["epsilon"] is None:
+        return f"{number}, without noise."
+    sds = f"sd {dp['sd'][0]:.4g}"
+    if dp["sd"][1] > dp["sd"][0]:
+        sds += f" to {dp['sd'][1]:.4g}"
+    total = "public" if dp["total"] == "public" else f"noisy, sd {dp['total_sd']:.4g}"
+    return (
+        f"{number}, each count with fresh {dp['noise'].title()} noise of {sds} rows; total {total}."
+    )
+
+
+def _precision(dp: Mapping[str, Any], noise_sd: float) -> str:
+    """How noisy this table is."""
+    if dp["covered"]:
+        return (
+            "This table lies inside a measured margin: its counts carry noise of sd "
+            f"{noise_sd:.4g} rows at most, before they were fitted together."
+        )
+    return (
+        "MODELLED: no measured margin holds all columns of this table. It follows from narrower margins, whose "
+        f"counts carry noise of sd {noise_sd:.4g} rows at most; how far the model is off is not known."
+    )
+
+
+def _uniform(uniform: Sequence[str], columns: ColumnSet) -> list[str]:
+    """Columns of which nothing was measured."""
+    bare = [name for name in columns if name in uniform]
+    if not bare:
+        return []
+    return [
+        f"UNIFORM: of {', '.join(bare)} nothing was measured; all values are equally frequent by assumption."
+    ]
+
+
+def _fit(dp: Mapping[str, Any]) -> str:
+    """How margins became a joint distribution."""
+    if dp["method"] == "catall":
+        return f"Method catall: the full cross-tabulation, {_POSTS[dp['post']]}."
+    start = f"Method ipf ({dp['how']}): margins were {_POSTS[dp['post']]}; {dp['cycles']:,} cycles"
+    rows = "a stratum's rows" if dp["strata"] else "the rows"
+    off = f"margins then differ from their targets by {dp['error']:.2%} of {rows} at most"
+    if dp["converged"] and dp["error"] <= dp["tolerance"]:
+        return f"{start}, converged: {off}."
+    if dp["converged"] and "support rows" in dp["how"]:
+        return f"{start}; the table is too large to be held: rows were searched for that come near, and {off}."
+    if dp["converged"]:
+        return f"{start}, at rest: the targets contradict each other, being noisy, and {off}."
+    return f"{start}, NOT CONVERGED: {off}. The targets contradict each other, or need more cycles."

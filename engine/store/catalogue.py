@@ -1,0 +1,298 @@
+"""The catalogue of a release: the tables, views and comments with which the file explains itself.
+
+Takes public nouns only (header, supports, cards, fitted tables) and writes schema `catalog`, one view a table
+named for people, and a comment on everything. A bare DuckDB shell needs nothing else to understand the file.
+Invariant: no statement here reads anything but what it was handed, so no number can come from un-noised data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.schema import (
+    KIND_NULL,
+    KIND_OTHER,
+    CellGroups,
+    Column,
+    ColumnSet,
+    ReleaseHeader,
+    Support,
+    SyntheticTable,
+    literal,
+    quoted,
+)
+from engine.store.card import GeneratorCard
+from engine.store.decode import Carrier, as_text, sql_type
+from engine.store.macros import column_comments, create_macros
+from engine.store.schema import DP_NOTES, NOTES, create_ledger, explain_dp
+
+
+def table_arrays(
+    table: SyntheticTable, carriers: Mapping[str, Carrier]
+) -> tuple[dict[str, Any], str]:
+    """Return the arrays of a table, by the names the SELECT list beside them uses."""
+    count, measured = count_names(table.columns)
+    arrays: dict[str, Any] = {}
+    expressions = []
+    for j, name in enumerate(table.columns):
+        carried = carriers[name]
+        codes = table.codes[:, j]
+        values = carried.array[codes]
+        if carried.has_nulls and values.dtype != object:
+            values = np.ma.MaskedArray(values, mask=carried.is_null[codes])
+        arrays[f"c{j}"] = values
+        expressions.append(f"{carried.expression.format(f'c{j}')} AS {quoted(name)}")
+    arrays |= {"n": table.n, "m": table.measured}
+    expressions += [f"n AS {quoted(count)}", f"m AS {quoted(measured)}"]
+    return arrays, ", ".join(expressions)
+
+
+def group_arrays(groups: CellGroups, table_id: int) -> dict[str, Any]:
+    """Return the arrays of a table's cell ranges, by the names of their columns in `catalog.cell_ranges`."""
+    arrays: dict[str, Any] = {"table_id": np.full(len(groups.n), table_id, dtype=np.int32)}
+    for j in range(groups.kind.shape[1]):
+        kind, low = groups.kind[:, j], groups.low[:, j]
+        span = groups.high[:, j] - low
+        other = kind == KIND_OTHER
+        blank = other | (kind == KIND_NULL)
+        if blank.any():
+            low = np.ma.MaskedArray(low, mask=blank)
+            span = np.where(blank, np.where(other, -1, 0), span)
+        arrays[f"low_{j + 1}"], arrays[f"span_{j + 1}"] = low, span
+    noise_sd = groups.noise_sd.astype(np.float32)
+    depth = np.ma.MaskedArray(groups.depth, mask=groups.depth < 0)
+    return arrays | {
+        "n": groups.n,
+        "noise_sd": noise_sd,
+        "measured": groups.measured,
+        "depth": depth,
+    }
+
+
+KIND_WORDS = ("null", "negative", "value", "other")
+"""What `catalog.codes.kind` says, by kind of value."""
+
+
+def table_name(columns: Iterable[str]) -> str:
+    """Return the name of a table's view: sorted columns joined with dots, dots inside them as %2E."""
+    return ".".join(c.replace("%", "%25").replace(".", "%2E") for c in sorted(columns))
+
+
+def physical_name(table_id: int) -> str:
+    """Return the name of the table in schema `tables` that holds the distinct rows."""
+    return f"t_{table_id:04d}"
+
+
+def insert_support(
+    con: duckdb.DuckDBPyConnection,
+    support: Support,
+    carried: Carrier,
+    *,
+    position: int,
+    content_hash: str,
+) -> None:
+    """Write one column and its released values, in the running transaction."""
+    column = support.column
+    src = {
+        "p": np.arange(len(support), dtype=np.int32),
+        "c": carried.array,
+        "z": carried.is_null,
+        "k": support.kind,
+        "code": support.grid,
+        "m": support.measured,
+        "n": support.n,
+    }
+    words = ", ".join(literal(w) for w in KIND_WORDS)
+    labels = ", ".join(f"({literal(v)}, {literal(text)})" for v, text in column.labels)
+    con.execute(
+        f"INSERT INTO catalog.codes SELECT {literal(column.name)}, p, v, l, list_value({words})[k + 1], "
+        "code, m, n FROM (SELECT *, CASE WHEN NOT z THEN "
+        f"CAST({carried.expression.format('c')} AS VARCHAR) END AS v FROM src) "
+        f"LEFT JOIN (VALUES {labels or '(NULL, NULL)'}) AS labels(t, l) ON v = t ORDER BY p"
+    )
+    _ = src  # read by name in the statement
+    _insert_column(
+        con, column, position, carried.sql_type, n_values=len(support), content_hash=content_hash
+    )
+
+
+def _insert_column(
+    con: duckdb.DuckDBPyConnection,
+    column: Column,
+    position: int,
+    type_: str,
+    *,
+    n_values: int,
+    content_hash: str | None,
+) -> None:
+    """Write one row of `catalog.columns`."""
+    step = column.resolution
+    row = [
+        position,
+        column.name,
+        column.label,
+        column.kind,
+        column.value_type,
+        type_,
+        step.base if step else None,
+        step.exponent if step else None,
+        column.public,
+        list(column.detected),
+        column.placeholder,
+        column.nulls[0] if column.nulls else "",
+        n_values,
+        content_hash,
+    ]
+    con.execute(f"INSERT INTO catalog.columns VALUES ({', '.join('?' * len(row))})", row)
+
+
+def insert_table(
+    con: duckdb.DuckDBPyConnection,
+    table: SyntheticTable,
+    card: GeneratorCard,
+    *,
+    table_id: int,
+    content_hash: str,
+) -> None:
+    """Enter a table, with its card, in the catalogue, in the running transaction."""
+    row = [
+        table_id,
+        table_name(table.columns),
+        list(table.columns),
+        len(table.columns),
+        physical_name(table_id),
+        table.n_rows,
+        len(table.n),
+        content_hash,
+        card.cells_released,
+        card.noise_sd,
+        card.suppressed_share,
+        card.rounding_gap,
+        card.cells_per_entity,
+        list(table.groups.tops),
+        list(table.groups.scale),
+        card.to_json(),
+    ]
+    con.execute(f"INSERT INTO catalog.tables VALUES ({', '.join('?' * len(row))})", row)
+
+
+def write_release(
+    con: duckdb.DuckDBPyConnection,
+    header: ReleaseHeader,
+    *,
+    format_version: int,
+    content_hash: str,
+    done: Mapping[ColumnSet, int],
+    ledger: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Write what closes a release: its row, notes, the columns of no table, views and comments.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        In no transaction.
+    done : mapping of ColumnSet to int
+        The finished tables and their numbers.
+    ledger : sequence of mapping
+        Mode dp: the entries of the ledger beside the key.
+    """
+    con.execute("BEGIN")
+    values = [header.title, header.logical_name, header.vintage, header.mode, header.key_id]
+    values += [json.dumps(header.privacy, sort_keys=True), header.engine_version]
+    marks = ", ".join("?" * 9)
+    con.execute(
+        f"INSERT INTO catalog.release VALUES ({marks})", [*values, format_version, content_hash]
+    )
+    is_dp = header.mode == "dp"
+    notes = [*(DP_NOTES if is_dp else NOTES), *(("release", text) for text in header.notes)]
+    con.executemany(
+        "INSERT INTO catalog.notes VALUES (?, ?, ?)",
+        [(i, topic, text) for i, (topic, text) in enumerate(notes, 1)],
+    )
+    if is_dp:
+        create_ledger(con, ledger)
+        explain_dp(con)
+    _insert_universes(con, header.columns)
+    known = {name for (name,) in con.execute("SELECT name FROM catalog.columns").fetchall()}
+    for position, column in enumerate(header.columns, 1):
+        if column.name not in known:
+            type_ = sql_type(column)
+            _insert_column(con, column, position, type_, n_values=0, content_hash=None)
+    order = {c.name: i for i, c in enumerate(header.columns)}
+    statements = [
+        s for columns, i in done.items() for s in _view_statements(columns, i, order, is_dp=is_dp)
+    ]
+    statements += _column_comments(done, header.columns, is_dp=is_dp)
+    con.execute("; ".join(statements))
+    create_macros(con, mode=header.mode)
+    con.execute("COMMIT")
+
+
+def _insert_universes(con: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> None:
+    """Write the declared universes that a column of the release decides, values as text."""
+    names = {column.name for column in columns}
+    for column in columns:
+        universe = column.universe
+        if universe is None or universe.column not in names:
+            continue
+        low, high, outside = (
+            None if value is None else as_text(value)
+            for value in (universe.low, universe.high, universe.outside)
+        )
+        listed = None if universe.values is None else [as_text(v) for v in universe.values]
+        con.execute(
+            "INSERT INTO catalog.universes VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [column.name, universe.column, low, high, listed, outside, universe.complete],
+        )
+
+
+def _column_comments(
+    done: Mapping[ColumnSet, int], columns: Sequence[Column], *, is_dp: bool
+) -> list[str]:
+    """Return the comments on the columns of all tables and views."""
+    how = "it follows from other counts" if is_dp else "it was filled in without looking"
+    texts = ("Number of such synthetic rows.", f"That number was measured; else {how}.")
+    added = {names: tuple(zip(count_names(names), texts, strict=True)) for names in done}
+    places = {names: (table_name(names), physical_name(i)) for names, i in done.items()}
+    return column_comments(places, columns, added)
+
+
+def _view_statements(
+    columns: ColumnSet, table_id: int, order: Mapping[str, int], *, is_dp: bool
+) -> list[str]:
+    """Return the view of one table, one row a synthetic person, and the comments on both."""
+    listed = ", ".join(quoted(c) for c in sorted(columns, key=lambda c: order[c]))
+    view, physical = quoted(table_name(columns)), physical_name(table_id)
+    count, measured = count_names(columns)
+    repeat = quoted(unused_name("i", (*columns, count, measured)))
+    named = ", ".join(columns)
+    one = f"Synthetic rows over {named}: one row a synthetic person. Noise: catalog.cards, table {table_id}."
+    many = (
+        f"Distinct synthetic rows over {named}: {count} of each. {measured}: whether that number was measured; "
+        f"else {'it follows from other counts' if is_dp else 'it was filled in without looking'}."
+    )
+    return [
+        f"CREATE VIEW main.{view} AS SELECT {listed} FROM "
+        f"(SELECT *, unnest(range({quoted(count)})) AS {repeat} FROM tables.{physical})",
+        f"COMMENT ON VIEW main.{view} IS {literal(one)}",
+        f"COMMENT ON TABLE tables.{physical} IS {literal(many)}",
+    ]
+
+
+def count_names(columns: Iterable[str]) -> tuple[str, str]:
+    """Return the names of the two added columns, count and measured, that no column of the table has."""
+    names = tuple(columns)
+    return unused_name("n", names), unused_name("measured", names)
+
+
+def unused_name(name: str, columns: Iterable[str]) -> str:
+    """Return the name with as many underscores as it takes to differ, ignoring case."""
+    taken = {c.lower() for c in columns}
+    while name.lower() in taken:
+        name += "_"
+    return name

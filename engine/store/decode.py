@@ -1,0 +1,193 @@
+"""From codes back to values: what a released `(kind, code)` pair means in Python and in SQL.
+
+Takes an `Support` and gives its values, their SQL type, and a carrier: a numpy array from which DuckDB
+makes the typed value with one expression, so that a whole table is decoded without a Python loop over rows.
+Reals are exactly rounded (one correctly rounded division of whole numbers), decimals exact, dates and
+times survive outside Python's years 1 to 9999.
+Invariant: position i of everything returned belongs to code i of the support.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.schema import (
+    DEFAULT_PLACEHOLDER,
+    KIND_NULL,
+    KIND_OTHER,
+    BoolArray,
+    Column,
+    Resolution,
+    Support,
+)
+
+DECIMAL_DIGITS = 18
+"""Digits of a DECIMAL that DuckDB keeps in 64 bits; wider ones take 38."""
+_PLAIN_TYPES = {
+    "integer": "BIGINT",
+    "real": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+}
+_FIRST_DAY = datetime.date(1970, 1, 1)
+_FIRST_SECOND = datetime.datetime(1970, 1, 1)
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Carrier:
+    """The values of an support in a form that numpy indexes and DuckDB types.
+
+    Attributes
+    ----------
+    array : ndarray of int64, float64 or object, shape (n_values,)
+        What travels; anything where `is_null`.
+    is_null : ndarray of bool, shape (n_values,)
+        The code stands for no value.
+    sql_type : str
+        Type of the value in the release.
+    expression : str
+        SQL that makes the value; `{}` stands for the carrier.
+    """
+
+    array: NDArray[Any]
+    is_null: BoolArray
+    sql_type: str
+    expression: str
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether some code stands for no value."""
+        return bool(self.is_null.any())
+
+
+def sql_type(column: Column) -> str:
+    """Return the SQL type that a column has by its declaration alone."""
+    if column.value_type != "decimal":
+        return _PLAIN_TYPES[column.value_type]
+    digits = 0
+    if column.resolution is not None:
+        digits = max(0, -column.resolution.exponent)
+    elif column.domain is not None:
+        digits = _fraction_digits(column.domain)
+    return f"DECIMAL({DECIMAL_DIGITS if digits <= 15 else 38},{digits})"
+
+
+def support_type(support: Support) -> str:
+    """Return the SQL type that holds every released value of a column.
+
+    The same as `sql_type`, but for whole numbers beyond 64 bits (HUGEINT) and decimals of more than 18
+    digits or of an undeclared resolution.
+    """
+    column = support.column
+    if column.value_type == "integer" and support.values is not None:
+        wide = any(not _INT64.min <= int(v) <= _INT64.max for v in support.values)
+        return "HUGEINT" if wide else "BIGINT"
+    if column.value_type != "decimal":
+        return sql_type(column)
+    values = [v for v in decode_values(support) if v is not None]
+    declared = int(sql_type(column).rstrip(")").split(",")[1])
+    digits = max(declared, _fraction_digits(values))
+    whole = max((len(str(abs(int(v)))) for v in values), default=1)
+    return f"DECIMAL({DECIMAL_DIGITS if whole + digits <= DECIMAL_DIGITS else 38},{digits})"
+
+
+def decode_values(support: Support) -> list[Any]:
+    """Return the Python value of every code, in the support's order.
+
+    Returns
+    -------
+    list
+        None for null; the placeholder for the unreleased values of a ranked text column (None where the
+        column is not text and has none); dates and times outside the years 1 to 9999 as `numpy.datetime64`.
+    """
+    column = support.column
+    other = column.placeholder
+    if other is None and column.value_type == "text":
+        other = DEFAULT_PLACEHOLDER
+    values: list[Any] = []
+    for kind, code in zip(support.kind.tolist(), support.grid.tolist(), strict=True):
+        if kind == KIND_NULL:
+            values.append(None)
+        elif kind == KIND_OTHER:
+            values.append(other)
+        elif support.values is not None:
+            values.append(support.values[code])
+        else:
+            values.append(_grid_value(column, code))
+    return values
+
+
+def carrier(support: Support) -> Carrier:
+    """Return the support's values in the form in which they reach DuckDB."""
+    values = decode_values(support)
+    is_null = np.array([v is None for v in values], dtype=np.bool_)
+    type_ = support_type(support)
+    column = support.column
+    array: NDArray[Any]
+    expression = "{}"
+    if column.kind == "date":
+        array, expression = support.grid, "(DATE '1970-01-01' + CAST({} AS INTEGER))"
+    elif column.kind == "timestamp":
+        array, expression = support.grid, "make_timestamp({} * 1000000)"
+    elif type_ == "BIGINT":
+        array = np.array([0 if v is None else int(v) for v in values], dtype=np.int64)
+    elif type_ == "BOOLEAN":
+        array = np.array([0 if v is None else int(v) for v in values], dtype=np.int64)
+        expression = "CAST({} AS BOOLEAN)"
+    elif type_ == "DOUBLE":
+        array = np.array([0.0 if v is None else float(v) for v in values], dtype=np.float64)
+    else:  # an object array even where all values are of one length
+        array = np.empty(len(values), dtype=np.object_)
+        array[:] = [None if v is None else as_text(v) for v in values]
+        expression = f"CAST({{}} AS {type_})"
+    return Carrier(array=array, is_null=is_null, sql_type=type_, expression=expression)
+
+
+def _grid_value(column: Column, code: int) -> Any:
+    """Return the value of one grid code; exact, or exactly rounded for reals."""
+    if column.kind == "boolean":
+        return bool(code)
+    if column.kind == "date":
+        try:
+            return _FIRST_DAY + datetime.timedelta(days=code)
+        except OverflowError:
+            return np.datetime64(code, "D")
+    if column.kind == "timestamp":
+        try:
+            return _FIRST_SECOND + datetime.timedelta(seconds=code)
+        except OverflowError:
+            return np.datetime64(code, "s")
+    step = column.resolution or Resolution()
+    if column.kind == "real":
+        scale = step.base ** abs(step.exponent)
+        # Division of two Python integers is correctly rounded, as float() of one is.
+        return code / scale if step.exponent < 0 else float(code * scale)
+    if column.kind == "decimal":
+        with decimal.localcontext(prec=60):
+            return decimal.Decimal(code).scaleb(step.exponent)
+    return code
+
+
+def _fraction_digits(values: Sequence[Any]) -> int:
+    """Return the most digits after the point among some decimals."""
+    exponents = (decimal.Decimal(str(v)).as_tuple().exponent for v in values)
+    return max((-e for e in exponents if isinstance(e, int) and e < 0), default=0)
+
+
+def as_text(value: Any) -> str:
+    """Return the text that DuckDB casts back to a value."""
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(sep=" ")
+    return str(value)

@@ -1,0 +1,304 @@
+"""Manifests and content hashes: how a reader knows that a release is whole, and the one it was.
+
+Beside `r.duckdb` lies `r.duckdb.manifest.json`: format version, and the records of the files it accepts
+(size, SHA-256, content hashes, key id, vintage, engine version). File and manifest cannot be renamed in one
+step, so a manifest that accepts the old and the new file is written first, then the file is renamed, then the
+final manifest: at every instant the pair on disk is accepted.
+A content hash is xxh3-128 over canonical little-endian bytes of released values and counts; it depends on no
+platform, DuckDB version, date, timing or raking diagnostic. The SHA-256 protects the bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import numpy as np
+import xxhash
+
+from engine.errors import DamagedRelease, StoreError
+from engine.schema import Support, SyntheticTable, literal
+
+FORMAT_VERSION = 2
+"""Version of the release format: catalogue, manifest and content hash together."""
+SMALL_RELEASE = 64 * 2**20
+"""Releases below this many bytes are hashed at every opening."""
+ATTACHED = "release"
+"""Name under which a release is attached."""
+_MAGIC = b"DUCK"  # bytes 8 to 11 of every DuckDB file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseRecord:
+    """One file that a manifest accepts.
+
+    Attributes
+    ----------
+    size : int
+        Bytes.
+    sha256 : str
+        Of the whole file, hex.
+    content_hash : str
+        Of all tables and supports: see `release_hash`.
+    tables : dict of str to str
+        Content hash of every table, by name.
+    """
+
+    size: int
+    sha256: str
+    content_hash: str
+    tables: dict[str, str]
+    key_id: str
+    vintage: str
+    engine_version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """The format version and the files it accepts: one, or two while one replaces the other."""
+
+    format_version: int
+    accepts: tuple[ReleaseRecord, ...]
+
+    def to_json(self) -> str:
+        """Return the manifest as JSON, keys sorted."""
+        return json.dumps(asdict(self), sort_keys=True, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """Read back what `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            The text is not a manifest; KeyError and TypeError are turned into it.
+        """
+        try:
+            raw = json.loads(text)
+            names = [f.name for f in fields(ReleaseRecord)]
+            records = tuple(ReleaseRecord(**{k: r[k] for k in names}) for r in raw["accepts"])
+            return cls(format_version=int(raw["format_version"]), accepts=records)
+        except (KeyError, TypeError) as error:
+            raise ValueError("not a manifest") from error
+
+
+def manifest_path(release: Path) -> Path:
+    """Return where the manifest of a release lies."""
+    return release.with_name(release.name + ".manifest.json")
+
+
+def read_manifest(release: Path) -> Manifest:
+    """Read the manifest beside a release.
+
+    Raises
+    ------
+    StoreError
+        There is neither a file nor a manifest, or it is a folder.
+    DamagedRelease
+        The manifest is missing, unreadable or of another format version.
+    """
+    path = manifest_path(release)
+    if not path.exists() and not release.exists():
+        raise StoreError(f"{release}: there is no such release")
+    if release.is_dir():
+        raise StoreError(f"{release}: is a folder, not a release")
+    try:
+        manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DamagedRelease(
+            f"{release}: its manifest {path.name} is missing: this is no release, or the two were parted"
+        ) from None
+    except (ValueError, OSError):
+        raise DamagedRelease(f"{release}: its manifest {path.name} cannot be read") from None
+    if manifest.format_version != FORMAT_VERSION:
+        remedy = (
+            "build it again from its spec and key: tablepack build SPEC"
+            if manifest.format_version < FORMAT_VERSION
+            else "a newer tablepack built it: use that one"
+        )
+        raise DamagedRelease(
+            f"{release}: is of format {manifest.format_version}, this version reads {FORMAT_VERSION}; {remedy}"
+        )
+    return manifest
+
+
+def write_manifest(release: Path, manifest: Manifest, *, scratch: Path) -> None:
+    """Write a manifest beside a release in one step.
+
+    Parameters
+    ----------
+    scratch : Path
+        A directory on the same file system, for the half-written file.
+    """
+    part = scratch / "manifest.part"
+    with part.open("w", encoding="utf-8") as file:
+        file.write(manifest.to_json())
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(manifest_path(release))
+    sync_directory(release.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Flush a directory, so that a rename in it survives a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file, hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify_release(
+    path: str | os.PathLike[str], *, verify: Literal["size", "hash"] = "size"
+) -> ReleaseRecord:
+    """Check a release against its manifest; return the record that it matches.
+
+    Parameters
+    ----------
+    verify : str
+        "size" trusts a file of 64 MB and more by its size; "hash" always reads all of it.
+
+    Raises
+    ------
+    StoreError
+        There is no such release.
+    DamagedRelease
+        No manifest, another format, a stale write-ahead log beside it, not a DuckDB file, cut, altered.
+    """
+    release = Path(path)
+    manifest = read_manifest(release)
+    try:
+        size = release.stat().st_size
+        with release.open("rb") as file:
+            head = file.read(12)
+    except OSError as error:
+        raise DamagedRelease(f"{release}: cannot be read ({error.strerror})") from None
+    if release.with_name(release.name + ".wal").exists():
+        raise DamagedRelease(f"{release}: a write-ahead log lies beside it; a release has none")
+    if head[8:12] != _MAGIC:
+        raise DamagedRelease(f"{release}: is not a DuckDB file")
+    fitting = [r for r in manifest.accepts if r.size == size]
+    if not fitting:
+        raise DamagedRelease(f"{release}: its size is not the one its manifest states")
+    if verify == "hash" or size < SMALL_RELEASE or len(fitting) > 1:
+        digest = file_hash(release)
+        fitting = [r for r in fitting if r.sha256 == digest]
+    if not fitting:
+        raise DamagedRelease(f"{release}: its bytes are not the ones its manifest states")
+    return fitting[0]
+
+
+def open_release(
+    path: str | os.PathLike[str], *, verify: Literal["size", "hash"] = "size"
+) -> tuple[duckdb.DuckDBPyConnection, ReleaseRecord]:
+    """Open a release read-only, by its manifest; it is attached, and in use, as `release`.
+
+    Returns
+    -------
+    (duckdb.DuckDBPyConnection, ReleaseRecord)
+        The connection is not locked down: see `queries.sql.session` for statements of others.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        As `verify_release`.
+    """
+    record = verify_release(path, verify=verify)
+    con = duckdb.connect()
+    try:
+        con.execute(f"ATTACH {literal(str(path))} AS {ATTACHED} (READ_ONLY)")
+        con.execute(f"USE {ATTACHED}")
+        row = con.execute("SELECT format_version, content_hash FROM catalog.release").fetchone()
+    except duckdb.Error:
+        con.close()
+        raise DamagedRelease(f"{path}: DuckDB cannot read it as a release") from None
+    if row != (FORMAT_VERSION, record.content_hash):
+        con.close()
+        raise DamagedRelease(f"{path}: is not the release that its manifest describes")
+    return con, record
+
+
+def content_hash(
+    table: SyntheticTable,
+    supports: Mapping[str, Support],
+    *,
+    lists: Mapping[str, bytes] | None = None,
+) -> str:
+    """Return the content hash of one table: its columns, decoded codes and counts.
+
+    Parameters
+    ----------
+    supports : mapping of str to Support
+        At least those of the table's columns.
+    lists : mapping of str to bytes or None
+        The columns' `values_hash`, where they are known already.
+
+    Returns
+    -------
+    str
+        32 hex digits; equal exactly where columns, values and counts are (but for collisions).
+    """
+    digest = xxhash.xxh3_128(b"tablepack table 1")
+    for j, name in enumerate(table.columns):
+        support = supports[name]
+        codes = table.codes[:, j]
+        _feed(digest, name.encode())
+        digest.update(values_hash(support) if lists is None else lists[name])
+        _feed(digest, _int64_bytes(support.kind[codes]))
+        _feed(digest, _int64_bytes(support.grid[codes]))
+    _feed(digest, _int64_bytes(table.n))
+    return digest.hexdigest()
+
+
+def values_hash(support: Support) -> bytes:
+    """Return the digest of a ranked column's list: its type, then every value, length-prefixed."""
+    digest = xxhash.xxh3_128(b"tablepack values 1")
+    _feed(digest, support.column.value_type.encode())
+    for value in support.values or ():
+        _feed(digest, str(value).encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def support_hash(support: Support) -> str:
+    """Return the content hash of one column: declaration, released values, fitted counts."""
+    digest = xxhash.xxh3_128(b"tablepack alphabet 1")
+    column = support.column
+    step = column.resolution
+    head: list[str | int | None] = [column.name, column.kind, column.value_type, column.placeholder]
+    head += [step.base, step.exponent] if step else []
+    _feed(digest, json.dumps(head).encode())
+    digest.update(values_hash(support))
+    for array in (support.kind, support.grid, support.n, support.measured):
+        _feed(digest, _int64_bytes(array))
+    return digest.hexdigest()
+
+
+def release_hash(tables: Mapping[str, str], supports: Mapping[str, str]) -> str:
+    """Return the content hash of a release from those of its tables and columns, by name."""
+    digest = xxhash.xxh3_128(b"tablepack release 1")
+    for part in (tables, supports):
+        _feed(digest, json.dumps(sorted(part.items())).encode())
+    return digest.hexdigest()
+
+
+def _int64_bytes(array: np.ndarray[Any, Any]) -> bytes:
+    """Return an array as little-endian int64."""
+    return np.ascontiguousarray(array, dtype="<i8").tobytes()
+
+
+def _feed(digest: xxhash.xxh3_128, data: bytes) -> None:
+    """Feed a part after its length, so that parts cannot run into each other."""
+    digest.update(len(data).to_bytes(8, "little"))
+    digest.update(data)

@@ -1,0 +1,344 @@
+"""The store: a release is staged table by table, then put in place in one step.
+
+`Staging` takes fitted tables and writes them to `<release>.tmp/staging.duckdb`: a fresh file that never held a
+source row, that older DuckDB versions open, and in which nothing is ever dropped. One transaction a table, with
+its ledger row, so a build killed at any instant resumes with the tables it had; then checkpoint, fsync,
+manifest, rename. The old release is served until the new one is in its place (`engine.store.manifest`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+
+from engine.errors import InternalError
+from engine.schema import ColumnSet, ReleaseHeader, Support, SyntheticTable, literal
+from engine.store.card import GeneratorCard
+from engine.store.catalogue import (
+    group_arrays,
+    insert_support,
+    insert_table,
+    physical_name,
+    table_arrays,
+    write_release,
+)
+from engine.store.decode import Carrier, carrier
+from engine.store.manifest import (
+    ATTACHED,
+    FORMAT_VERSION,
+    Manifest,
+    ReleaseRecord,
+    content_hash,
+    file_hash,
+    release_hash,
+    support_hash,
+    sync_directory,
+    values_hash,
+    write_manifest,
+)
+from engine.store.schema import create_catalog
+from engine.store.target import (
+    DATABASE,
+    accepted_now,
+    check_names,
+    check_target,
+    lock_folder,
+    read_build_id,
+    remove_folder,
+    staging_folder,
+    sweep_folder,
+    write_build_id,
+    writing,
+)
+
+STORAGE = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"
+"""Older DuckDB versions open it; small blocks, for a release is hundreds of small tables."""
+_WAL_LIMIT = "256MB"
+"""What the log keeps, and memory with it, before DuckDB checkpoints by itself."""
+_SHORT_LIST = 256
+"""Released values of a column up to which its strings pack best as a dictionary."""
+
+
+class Staging:
+    """A release while it is built; a context manager. Leaving it unfinished keeps what is finished.
+
+    Attributes
+    ----------
+    path : Path
+        Where the release will be.
+    """
+
+    def __init__(self, path: Path, header: ReleaseHeader, lock: int) -> None:
+        self.path = path
+        self._folder = staging_folder(path)
+        self._header = header
+        self._lock = lock
+        self._ids = {columns: i for i, columns in enumerate(header.tables, 1)}
+        self._positions = {c.name: i for i, c in enumerate(header.columns, 1)}
+        self._supports: dict[str, Support] = {}
+        self._carriers: dict[str, Carrier] = {}
+        self._lists: dict[str, bytes] = {}
+        self._done: set[ColumnSet] = set()
+        self._con: duckdb.DuckDBPyConnection | None = None
+
+    @classmethod
+    def open(cls, release_path: Path, header: ReleaseHeader, *, build_id: str) -> Staging:
+        """Begin a build, or resume the one that was interrupted.
+
+        Parameters
+        ----------
+        release_path : Path
+            Where the release will be.
+        build_id : str
+            Keyed fingerprint of all that decides the release; staging of another build is thrown away.
+
+        Raises
+        ------
+        StoreError
+            Another build is at work, the folder cannot be written, the name is taken by something that is not
+            a release, or two columns differ by case only.
+        """
+        path = Path(release_path)
+        check_names(header)
+        check_target(path)
+        with writing(path):
+            lock = lock_folder(staging_folder(path))
+        staging = cls(path, header, lock)
+        try:
+            with writing(path):
+                staging._begin(build_id)
+        except BaseException:
+            staging.close()
+            raise
+        return staging
+
+    def _begin(self, build_id: str) -> None:
+        """Attach the staging database of this build, or a fresh one."""
+        if read_build_id(self._folder) == build_id:
+            with contextlib.suppress(duckdb.Error):
+                self._attach()
+                self._done = self._stored()
+                return
+        self._disconnect()
+        sweep_folder(self._folder)
+        self._attach()
+        width = max((len(t) for t in self._header.tables), default=1)
+        create_catalog(self._connection, width=width)
+        write_build_id(self._folder, build_id)
+
+    def _attach(self) -> None:
+        """Open an in-memory session with the staging database attached and in use."""
+        self._con = con = duckdb.connect(
+            config={"threads": 1, "temp_directory": str(self._folder / "spill")}
+        )
+        con.execute(f"ATTACH {literal(str(self._folder / DATABASE))} AS {ATTACHED} ({STORAGE})")
+        con.execute(f"USE {ATTACHED}")
+        con.execute(
+            f"SET checkpoint_threshold = '{_WAL_LIMIT}'; SET pandas_analyze_sample = 0; "
+            "SET enable_optimizer = false"  # every statement is short, and planned for one run
+        )
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """The open connection."""
+        if self._con is None:
+            raise InternalError("the staging store is closed")
+        return self._con
+
+    def _execute(self, sql: str) -> list[Any]:
+        """Run a statement on the staging database."""
+        return self._connection.execute(sql).fetchall()
+
+    def finished(self) -> frozenset[ColumnSet]:
+        """Return the tables that are safely stored."""
+        return frozenset(self._done)
+
+    def _stored(self) -> set[ColumnSet]:
+        """Read the ledger; fails where the staging database is torn."""
+        for name in ("release", "cell_ranges", "codes", "columns", "universes", "notes"):
+            self._execute(f"SELECT count(*) FROM catalog.{name}")
+        return {tuple(c) for (c,) in self._execute("SELECT columns FROM catalog.tables")}
+
+    def put_support(self, support: Support) -> None:
+        """Store the released values of a column; again on resume, where it is only remembered.
+
+        Raises
+        ------
+        InternalError
+            The column is not in the header, or was stored with other values.
+        StoreError
+            It cannot be written.
+        """
+        name = support.column.name
+        if name not in self._positions:
+            raise InternalError(f"column {name!r} is not in the header of the release")
+        con = self._connection
+        if self._supports.get(name) is support:
+            return
+        carried, digest = carrier(support), support_hash(support)
+        stored = dict(self._execute("SELECT name, content_hash FROM catalog.columns"))
+        if name not in stored:
+            place = self._positions[name]
+            with writing(self.path), self._transaction():
+                insert_support(con, support, carried, position=place, content_hash=digest)
+        elif stored[name] != digest:
+            raise InternalError(f"column {name!r} was stored with other released values")
+        self._supports[name] = support
+        self._carriers[name] = carried
+        self._lists[name] = values_hash(support)
+
+    def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
+        """Store one table with its card, in one transaction.
+
+        Raises
+        ------
+        InternalError
+            The table is not in the header, is stored already, or lacks an support.
+        StoreError
+            It cannot be written: what was stored before stays.
+        """
+        columns = table.columns
+        if columns not in self._ids:
+            raise InternalError(f"table {columns} is not in the header of the release")
+        missing = [c for c in columns if c not in self._supports]
+        if missing:
+            raise InternalError(f"table {columns}: no support of {missing} was stored")
+        if columns in self._done:
+            raise InternalError(f"table {columns} is stored already")
+        table_id = self._ids[columns]
+        src, listed = table_arrays(table, self._carriers)
+        grp = group_arrays(table.groups, table_id)
+        digest = content_hash(table, self._supports, lists=self._lists)
+        with writing(self.path), self._transaction() as con:
+            con.execute(
+                f"CREATE TABLE tables.{physical_name(table_id)} AS SELECT {listed} FROM src; "
+                "INSERT INTO catalog.cell_ranges BY NAME FROM grp"
+            )
+            insert_table(con, table, card, table_id=table_id, content_hash=digest)
+        _ = src, grp  # read by name in the statements
+        self._done.add(columns)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Run a block in one transaction: all of it or nothing."""
+        con = self._connection
+        con.execute("BEGIN")
+        try:
+            yield con
+            con.execute("COMMIT")
+        except BaseException:
+            self._rollback()
+            raise
+
+    def _rollback(self) -> None:
+        """Leave a failed transaction; DuckDB may have left it already."""
+        with contextlib.suppress(duckdb.Error):
+            self._connection.execute("ROLLBACK")
+
+    def finish(self, ledger: Sequence[Mapping[str, Any]] = ()) -> ReleaseRecord:
+        """Close the catalogue and put the release in place; the staging folder goes.
+
+        Parameters
+        ----------
+        ledger : sequence of mapping
+            Mode dp: the entries of the ledger beside the key, in plain values.
+
+        Returns
+        -------
+        ReleaseRecord
+            What the manifest says of the new file.
+
+        Raises
+        ------
+        InternalError
+            A table of the header is missing.
+        StoreError
+            It cannot be written: the old release stays, and staging for a resume.
+        """
+        missing = set(self._header.tables) - self.finished()
+        if missing:
+            raise InternalError(f"{len(missing)} tables of the header were not stored")
+        tables = dict(self._execute("SELECT name, content_hash FROM catalog.tables"))
+        listed = "SELECT name, content_hash FROM catalog.columns WHERE content_hash IS NOT NULL"
+        digest = release_hash(tables, dict(self._execute(listed)))
+        with writing(self.path):
+            if not self._execute("SELECT 1 FROM catalog.release"):  # a resume may find it closed
+                write_release(
+                    self._connection,
+                    self._header,
+                    format_version=FORMAT_VERSION,
+                    content_hash=digest,
+                    done=self._ids,
+                    ledger=ledger,
+                )
+            self._pack()
+            self._disconnect()
+            record = self._record(digest, tables)
+            self._publish(record)
+        self.close()
+        return record
+
+    def _pack(self) -> None:
+        """Bring what the log holds into the file, compressed."""
+        longest = max((len(a.values or ()) for a in self._supports.values()), default=0)
+        # The method that costs most to try; short lists pack better as dictionaries.
+        needless = "fsst" if longest <= _SHORT_LIST else ""
+        self._execute(f"SET disabled_compression_methods = '{needless}'")
+        self._execute(f"CHECKPOINT {ATTACHED}")
+
+    def _record(self, digest: str, tables: dict[str, str]) -> ReleaseRecord:
+        """Flush the staged file and describe it."""
+        staged = self._folder / DATABASE
+        if staged.with_name(DATABASE + ".wal").exists():
+            raise InternalError("a write-ahead log is left after the checkpoint")
+        with staged.open("rb") as file:
+            os.fsync(file.fileno())
+        return ReleaseRecord(
+            size=staged.stat().st_size,
+            sha256=file_hash(staged),
+            content_hash=digest,
+            tables=tables,
+            key_id=self._header.key_id,
+            vintage=self._header.vintage,
+            engine_version=self._header.engine_version,
+        )
+
+    def _publish(self, record: ReleaseRecord) -> None:
+        """Put the staged file in place; at every instant the pair on disk is accepted."""
+        old = accepted_now(self.path)
+        both = Manifest(format_version=FORMAT_VERSION, accepts=(record, *old))
+        only = Manifest(format_version=FORMAT_VERSION, accepts=(record,))
+        write_manifest(self.path, both, scratch=self._folder)
+        (self._folder / DATABASE).replace(self.path)
+        sync_directory(self.path.parent)
+        write_manifest(self.path, only, scratch=self._folder)
+        remove_folder(self._folder)
+
+    def _disconnect(self) -> None:
+        if self._con is not None:
+            self._con.close()
+            self._con = None
+
+    def close(self) -> None:
+        """Leave the build: finished tables stay in staging for a resume."""
+        self._disconnect()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Staging:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

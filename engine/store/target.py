@@ -1,0 +1,163 @@
+"""Where a release is put: its staging folder, the lock on it, and what may stand in the way.
+
+Takes the path of a release; refuses to replace anything that is not one, and to build where another build is at
+work. The staging folder is ours alone (mode 0700) and is only ever emptied if it bears our lock file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+
+from engine.errors import DamagedRelease, InternalError, StoreError
+from engine.schema import ReleaseHeader
+from engine.store.manifest import ReleaseRecord, file_hash, manifest_path, read_manifest
+
+DATABASE = "staging.duckdb"
+"""The staging database inside the staging folder."""
+_BUILD, _LOCK = "build.json", "lock"
+# What DuckDB raises when the disk refuses: at once, at commit, and after a failed checkpoint.
+_DISK_ERRORS = (
+    duckdb.IOException,
+    duckdb.TransactionException,
+    duckdb.FatalException,
+    duckdb.OutOfMemoryException,
+)
+
+
+def staging_folder(release: Path) -> Path:
+    """Return the folder in which a release is staged."""
+    return release.with_name(release.name + ".tmp")
+
+
+def check_names(header: ReleaseHeader) -> None:
+    """Refuse columns that DuckDB cannot tell apart."""
+    names = sorted(c.name.lower() for c in header.columns)
+    twice = {a for a, b in itertools.pairwise(names) if a == b}
+    if twice:
+        raise StoreError(f"columns that differ by case only cannot be stored: {sorted(twice)}")
+
+
+def check_target(path: Path) -> None:
+    """Refuse to replace anything but a release."""
+    if path.is_dir():
+        raise StoreError(f"{path}: is a directory; name the release file")
+    if not path.parent.is_dir():
+        raise StoreError(f"{path}: its folder does not exist")
+    if not path.exists():
+        return
+    try:
+        known = read_manifest(path).accepts
+    except DamagedRelease:
+        # Of another format or damaged, a manifest still says that the file is one of ours.
+        known = ()
+        if not manifest_path(path).exists():
+            raise StoreError(f"{path}: exists and is not a release; move it away") from None
+    if known and path.stat().st_size not in {r.size for r in known}:
+        raise StoreError(f"{path}: exists and is not what its manifest states; move it away")
+
+
+def accepted_now(path: Path) -> tuple[ReleaseRecord, ...]:
+    """Return the records of the file that is about to be replaced; none where it is damaged."""
+    try:
+        size = path.stat().st_size
+        digest = file_hash(path)
+        known = read_manifest(path).accepts
+    except (OSError, StoreError):
+        return ()
+    return tuple(r for r in known if (r.size, r.sha256) == (size, digest))
+
+
+def _holds_strange_files(folder: Path) -> bool:
+    """Whether a folder holds files but not our lock; looked at once, for another build may just be making it."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return bool(names) and _LOCK not in names
+
+
+def lock_folder(folder: Path) -> int:
+    """Make the staging folder and hold its lock; the descriptor frees it when closed."""
+    while True:
+        if folder.is_symlink() or _holds_strange_files(folder):
+            raise StoreError(f"{folder}: exists and is not a staging folder; move it away")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # a build that finished just now took the folder away
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.stat(folder / _LOCK).st_ino == os.fstat(lock).st_ino:
+                return lock
+        except FileNotFoundError:
+            pass
+        except BlockingIOError:
+            os.close(lock)
+            raise StoreError(f"{folder}: another build of this release is at work") from None
+        os.close(lock)
+
+
+def read_build_id(folder: Path) -> str | None:
+    """Return whose staging lies in a folder; None where there is none, or it is torn."""
+    try:
+        claim = json.loads((folder / _BUILD).read_text(encoding="utf-8"))
+        return str(claim["build_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def sweep_folder(folder: Path) -> None:
+    """Empty a staging folder, but for the lock; the build id first, so that a kill leaves no claim."""
+    (folder / _BUILD).unlink(missing_ok=True)
+    for entry in folder.iterdir():
+        if entry.name == _LOCK:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def write_build_id(folder: Path, build_id: str) -> None:
+    """Say whose staging lies in a folder, in one step."""
+    part = folder / (_BUILD + ".part")
+    part.write_text(json.dumps({"build_id": build_id}), encoding="utf-8")
+    part.replace(folder / _BUILD)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a staging folder; the lock file last, so that a kill leaves it known as ours."""
+    sweep_folder(folder)
+    (folder / _LOCK).unlink()
+    folder.rmdir()
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the disk or DuckDB refuses into one of our errors, without their wording of values."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({_reason(error)})") from None
+    except _DISK_ERRORS as error:
+        full = "no space left" in str(error).lower() or "disk" in str(error).lower()
+        why = os.strerror(errno.ENOSPC) if full else "disk full, quota reached or folder read-only"
+        raise StoreError(f"{path}: cannot be written ({why})") from None
+    except duckdb.Error as error:
+        raise InternalError(f"{path}: staging failed ({type(error).__name__})") from None
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__

@@ -1,0 +1,33 @@
+"""How sure: noise intervals and statuses of counts, sums, means, shares, ratios and quantiles.
+
+Takes a `Session` and a question about groups (`tabulate`), or a statement (`annotated`).
+Gives a `Tabulation`, or a `Result` with its intervals beside the figures.
+May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`.
+"""
+
+from __future__ import annotations
+
+from queries.intervals.crosstable import EACH, TOTAL, CrossTable, Slice
+from queries.intervals.estimates import Measure, Status, counts, statuses
+from queries.intervals.model import noise_model
+from queries.intervals.regions import Region
+from queries.intervals.statement.aggregates import annotated
+from queries.intervals.tabulation import Tabulation, tabulate
+from queries.intervals.universes import ruled_out
+
+__all__ = [
+    "EACH",
+    "TOTAL",
+    "CrossTable",
+    "Measure",
+    "Region",
+    "Slice",
+    "Status",
+    "Tabulation",
+    "annotated",
+    "counts",
+    "noise_model",
+    "ruled_out",
+    "statuses",
+    "tabulate",
+]

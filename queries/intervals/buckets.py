@@ -1,0 +1,254 @@
+"""What a release says of one table, as arrays: its released values, synthetic rows and buckets.
+
+Takes an open release and a column set; gives the codes (released values, by their place in `catalog.codes`), the
+distinct synthetic rows in these codes, and the released buckets of `catalog.cell_ranges` as boxes of codes.
+Invariant: reads the release alone, and no Python loop runs over rows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.schema import (
+    KIND_NEGATIVE,
+    KIND_NONNEGATIVE,
+    KIND_NULL,
+    KIND_OTHER,
+    BoolArray,
+    ColumnSet,
+    FloatArray,
+    Int64Array,
+    column_set,
+    literal,
+    quoted,
+)
+from engine.store import KIND_WORDS, count_names, table_name
+from queries.sql import Session
+
+_KINDS = {word: kind for kind, word in enumerate(KIND_WORDS)}
+_NUMBER = re.compile(r"BIGINT|INTEGER|DOUBLE|FLOAT|DECIMAL|HUGEINT|SMALLINT|TINYINT")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasedValues:
+    """The released values of one column, in the order of `catalog.codes`.
+
+    Attributes
+    ----------
+    values : tuple
+        Typed; None is a blank of the source.
+    kind, grid : ndarray of int64
+        Place on the column's grid, as in `catalog.codes`.
+    n : ndarray of int64
+        Fitted number of rows.
+    """
+
+    name: str
+    sql_type: str
+    values: tuple[Any, ...]
+    kind: Int64Array
+    grid: Int64Array
+    n: Int64Array
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values can be added up."""
+        return bool(_NUMBER.match(self.sql_type))
+
+    @property
+    def magnitude(self) -> Int64Array:
+        """Distance of each value from 0 on its own side of the grid; 0 for a blank and the placeholder."""
+        valued = (self.kind == KIND_NEGATIVE) | (self.kind == KIND_NONNEGATIVE)
+        out: Int64Array = np.where(self.kind == KIND_NEGATIVE, ~self.grid, self.grid) * valued
+        return out
+
+    def numbers(self) -> FloatArray:
+        """The values as floats; NaN for a blank."""
+        return np.array([np.nan if v is None else float(v) for v in self.values], dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableBuckets:
+    """One released table with what is known of its noise.
+
+    Attributes
+    ----------
+    released : tuple of ReleasedValues
+        In the order of `columns`.
+    rows : ndarray of int64, shape (n_rows, n_columns)
+        Distinct synthetic rows: places of their values among the codes.
+    n : ndarray of int64, shape (n_rows,)
+    row_measured : ndarray of bool, shape (n_rows,)
+        The number of this combination was measured; else it was filled in.
+    first : ndarray of int64, shape (n_buckets, n_columns)
+        The first code of each bucket's box, per column.
+    last : ndarray of int64, shape (n_buckets, n_columns)
+        The last one; a blank and the placeholder are boxes by themselves.
+    span : ndarray of int64, shape (n_buckets, n_columns)
+        Codes in the box, less 1.
+    size : ndarray of int64, shape (n_buckets,)
+        Fitted rows.
+    noise_sd : ndarray of float64, shape (n_buckets,)
+        As `catalog.cells` states it.
+    measured : ndarray of bool, shape (n_buckets,)
+        A released bucket of single values; else the filled remainder of a box.
+    depth : ndarray of int64, shape (n_buckets,)
+        Depth of the bucket, or of its box, in the measured tree; -1 where there is none.
+    tops : tuple of int
+        Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
+    own_variance : ndarray of float64, shape (n_depths,)
+        Variance of a bucket's own noise, per depth of the measured tree; empty in mode dp.
+    card : dict
+        Plain values of the generator card.
+    """
+
+    columns: ColumnSet
+    released: tuple[ReleasedValues, ...]
+    rows: Int64Array
+    n: Int64Array
+    row_measured: BoolArray
+    first: Int64Array
+    last: Int64Array
+    span: Int64Array
+    size: Int64Array
+    noise_sd: FloatArray
+    measured: BoolArray
+    depth: Int64Array
+    tops: tuple[int, ...]
+    own_variance: FloatArray
+    card: dict[str, Any]
+
+    @property
+    def total(self) -> int:
+        """Rows of the whole table."""
+        return int(self.n.sum())
+
+
+def sum_by(at: Int64Array, weight: FloatArray, n: int) -> FloatArray:
+    """Sum of the weights at each of n places, in order."""
+    return np.bincount(at, weights=weight, minlength=n).astype(np.float64)
+
+
+def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
+    """Read the released values of one column."""
+    (sql_type,) = con.execute(
+        "SELECT sql_type FROM catalog.columns WHERE name = ?", [name]
+    ).fetchall()[0]
+    codes = con.execute(
+        f"SELECT CAST(value AS {sql_type}), kind, code, n FROM catalog.codes "
+        "WHERE column_name = ? ORDER BY position",
+        [name],
+    ).fetchall()
+    values, kinds, grid, n = zip(*codes, strict=True) if codes else ((), (), (), ())
+    return ReleasedValues(
+        name=name,
+        sql_type=sql_type,
+        values=values,
+        kind=np.array([_KINDS[k] for k in kinds], dtype=np.int64),
+        grid=np.array(grid, dtype=np.int64),
+        n=np.array(n, dtype=np.int64),
+    )
+
+
+def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
+    """Read one released table.
+
+    Parameters
+    ----------
+    columns : ColumnSet
+        Of a released table; in any order.
+    """
+    columns = column_set(columns)
+    with release.cursor() as con:
+        released = tuple(read_values(con, name) for name in columns)
+        (physical, table_id, tops, scale, card), *_ = con.execute(
+            "SELECT physical, table_id, tops, scale, card FROM catalog.tables WHERE name = ?",
+            [table_name(columns)],
+        ).fetchall()
+        (privacy,) = con.execute("SELECT privacy FROM catalog.release").fetchall()[0]
+        rows, n, row_measured = _rows(con, physical, released)
+        boxes = con.execute(
+            f"SELECT * FROM catalog.cell_ranges WHERE table_id = {int(table_id)}"
+        ).fetchnumpy()
+    first, last, span = _boxes(boxes, released)
+    return TableBuckets(
+        columns=columns,
+        released=released,
+        rows=rows,
+        n=n,
+        row_measured=row_measured,
+        first=first,
+        last=last,
+        span=span,
+        size=np.asarray(boxes["n"], dtype=np.int64),
+        noise_sd=np.asarray(boxes["noise_sd"], dtype=np.float64),
+        measured=np.asarray(boxes["measured"], dtype=bool),
+        depth=np.ma.filled(np.ma.asarray(boxes["depth"]).astype(np.int64), -1),
+        tops=tuple(tops),
+        own_variance=_own_variance(json.loads(privacy), scale),
+        card=json.loads(card),
+    )
+
+
+def _own_variance(privacy: dict[str, Any], scale: list[int]) -> FloatArray:
+    """Variance of a bucket's own noise, all layers together, per depth of the tree."""
+    if not scale:
+        return np.zeros(0)
+    sd = privacy["layer_sd"] * np.array(scale, dtype=np.float64)
+    variance: FloatArray = privacy["noise_layers"] * sd**2
+    return variance
+
+
+def _rows(
+    con: duckdb.DuckDBPyConnection, physical: str, released: tuple[ReleasedValues, ...]
+) -> tuple[Int64Array, Int64Array, BoolArray]:
+    """The distinct synthetic rows in codes, their numbers, and whether these were measured."""
+    count, measured = count_names(column.name for column in released)
+    joins = " ".join(
+        f"JOIN (SELECT position, CAST(value AS {column.sql_type}) AS v FROM catalog.codes "
+        f"WHERE column_name = {literal(column.name)}) AS l{j} ON t.{quoted(column.name)} "
+        f"IS NOT DISTINCT FROM l{j}.v"
+        for j, column in enumerate(released)
+    )
+    places = ", ".join(f"l{j}.position AS p{j}" for j in range(len(released)))
+    arrays = con.execute(
+        f"SELECT {places}, t.{quoted(count)} AS n, t.{quoted(measured)} AS m "
+        f"FROM tables.{quoted(physical)} AS t {joins} ORDER BY t.rowid"
+    ).fetchnumpy()
+    rows = [np.asarray(arrays[f"p{j}"], dtype=np.int64) for j in range(len(released))]
+    n = np.asarray(arrays["n"], dtype=np.int64)
+    return np.column_stack(rows), n, np.asarray(arrays["m"], dtype=bool)
+
+
+def _boxes(
+    boxes: dict[str, Any], released: tuple[ReleasedValues, ...]
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """First and last code of every box, and the number of codes in it less 1, per column."""
+    ends: tuple[list[Int64Array], ...] = ([], [], [])
+    for j, column in enumerate(released, 1):
+        low = boxes[f"low_{j}"]
+        span = np.ma.getdata(boxes[f"span_{j}"]).astype(np.int64)
+        blank = np.ma.getmaskarray(low)
+        low = np.ma.getdata(low).astype(np.int64)
+        kind = np.where(low < 0, KIND_NEGATIVE, KIND_NONNEGATIVE)
+        kind = np.where(blank, np.where(span == -1, KIND_OTHER, KIND_NULL), kind)
+        low, span = np.where(blank, 0, low), np.where(blank, 0, span)
+        place = _sort_key(column.kind, column.grid)
+        ends[0].append(np.searchsorted(place, _sort_key(kind, low)))
+        ends[1].append(np.searchsorted(place, _sort_key(kind, low + span), side="right") - 1)
+        ends[2].append(span)
+    first, last, span = (np.column_stack(end).astype(np.int64) for end in ends)
+    return first, last, span
+
+
+def _sort_key(kind: Int64Array, code: Int64Array) -> Any:
+    """Values in the order of the released values, as records that numpy can compare."""
+    out = np.empty(len(code), dtype=[("kind", np.int64), ("code", np.int64)])
+    out["kind"], out["code"] = kind, code
+    return out

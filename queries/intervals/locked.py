@@ -1,0 +1,159 @@
+"""What a count owes to narrower tables that its own is locked to, and whether any released bucket speaks of it.
+
+Takes a table with its noise and the groups of a question; gives the standard deviation of each group's count, the
+least of what this table and the narrower ones say: noise that they have in common is counted once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.schema import BoolArray, FloatArray, Int64Array
+from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.regions import Region, region_of, regrouped
+from queries.intervals.sums import BLIND, Z
+from queries.sql import Session
+
+EDGE = 2.0
+"""Variance of a count for each filled box that its limits cut: the truth is heaped, often at the very limit, so that up
+to all of the box's few rows lie on one side: 5 rows, or none, have a variance of up to 6. Fitted as in
+`queries.intervals.sums`."""
+
+
+def count_sd(release: Session, model: NoiseModel, region: Region) -> FloatArray:
+    """Standard deviation of the error of each group's count."""
+    table = model.table
+    needed = tuple(name for j, name in enumerate(table.columns) if not region.is_whole(j))
+    if not region.is_free and needed != table.columns and needed in release.tables:
+        narrow = noise_model(release, needed)
+        limits = {
+            name: [
+                v for v, ok in zip(table.released[j].values, region.allowed[j], strict=True) if ok
+            ]
+            for j, name in enumerate(table.columns)
+            if name in needed
+        }
+        by = [table.columns[j] for j in region.by]
+        return count_sd(release, narrow, region_of(narrow.table, by, limits))
+    row = np.flatnonzero(region.group >= 0)
+    sd = model.sd(region.n_groups, region.group[row], row, np.ones(len(row)))
+    if model.tree is None:  # mode dp: a count that was 0 is noisy like all others
+        sd = np.maximum(sd, float(table.card["noise_sd"]))
+        return np.where(_cuts_groups(model, region), np.nan, sd)
+    sd = np.sqrt(sd**2 + edge_variance(model, region, row, np.ones(len(row))))
+    return np.fmin(sd, _from_outside(release, model, region))
+
+
+def edge_variance(
+    model: NoiseModel, region: Region, row: Int64Array, weight: FloatArray
+) -> FloatArray | float:
+    """Variance that filled boxes add which the limits of a table of one column cut; of wider ones their rows tell.
+
+    Parameters
+    ----------
+    row : ndarray of int64, shape (n_entries,)
+        Distinct rows inside the limits.
+    weight : ndarray of float64, shape (n_entries,)
+        What each adds to the figure: a box counts with the mean square of what is inside.
+    """
+    table = model.table
+    if region.is_free or region.by or len(table.columns) > 1 or model.tree is None:
+        return 0.0
+    mask = region.allowed[0]
+    square = np.zeros(len(mask))
+    square[table.rows[row, 0]] = weight**2
+    first, last = table.first[:, 0], np.maximum(table.last[:, 0] + 1, table.first[:, 0])
+    upto = np.concatenate([[0], np.cumsum(mask)])
+    added = np.concatenate([[0.0], np.cumsum(square * mask)])
+    n_inside = upto[last] - upto[first]
+    is_cut = (n_inside > 0) & (n_inside < last - first) & ~table.measured
+    mean = (added[last] - added[first])[is_cut] / n_inside[is_cut]
+    return np.array([EDGE * float(mean.sum())])
+
+
+def _from_outside(release: Session, model: NoiseModel, region: Region) -> FloatArray:
+    """The same as a narrower table's count less what lies outside the limits of one column, where that is less."""
+    table = model.table
+    best = np.full(region.n_groups, np.nan)
+    for j, mask in enumerate(region.allowed):
+        rest = tuple(name for name in table.columns if name != table.columns[j])
+        if (
+            region.is_free
+            or j in region.by
+            or mask.mean() <= 0.5
+            or mask.all()
+            or rest not in release.tables
+        ):
+            continue
+        all_of_j = (*region.allowed[:j], np.ones(len(mask), dtype=bool), *region.allowed[j + 1 :])
+        outside = (*region.allowed[:j], ~mask, *region.allowed[j + 1 :])
+        whole = count_sd(release, model, regrouped(table, region, all_of_j))
+        less = regrouped(table, region, outside)
+        row = np.flatnonzero(less.group >= 0)
+        cut = model.sd(less.n_groups, less.group[row], row, np.ones(len(row)))
+        best = np.fmin(best, np.sqrt(whole**2 + cut**2))
+    return best
+
+
+def _cuts_groups(model: NoiseModel, region: Region) -> BoolArray:
+    """Mode dp: whether a group takes some values of a public group of values and leaves others."""
+    table = model.table
+    cuts = region.is_free and bool((table.first < table.last).any())
+    for j, mask in enumerate(region.allowed):
+        first, last = table.first[:, j], table.last[:, j]
+        upto = np.concatenate([[0], np.cumsum(mask)])
+        n_inside = upto[np.maximum(last + 1, first)] - upto[first]
+        is_range = first < last
+        cuts |= bool(
+            (is_range & ((j in region.by) | ((n_inside > 0) & (n_inside <= last - first)))).any()
+        )
+    inside = region.group >= 0
+    blind = np.zeros(region.n_groups, dtype=bool)
+    blind[region.group[inside & ~table.row_measured]] = cuts
+    return blind
+
+
+def knows(model: NoiseModel, region: Region) -> BoolArray:
+    """Whether a released bucket lies in each group, so that its count says something."""
+    table = model.table
+    inside = region.group >= 0
+    if model.tree is None:
+        return np.ones(region.n_groups, dtype=bool)
+    known = np.zeros(region.n_groups, dtype=bool)
+    known[region.group[inside & table.row_measured]] = True
+    whole = np.ones(len(table.size), dtype=bool)
+    for j, mask in enumerate(region.allowed):
+        first, last = table.first[:, j], table.last[:, j]
+        if j in region.by:
+            whole &= (first == last) & mask[np.minimum(first, len(mask) - 1)]
+        else:
+            upto = np.concatenate([[0], np.cumsum(mask)])
+            whole &= upto[last + 1] - upto[first] == last + 1 - first
+    whole &= (table.first < table.last).any(axis=1) & (not region.is_free)
+    rows = inside & ~table.row_measured
+    bucket = model.tree.row_bucket[np.flatnonzero(rows)]
+    rows[rows] = (bucket >= 0) & whole[bucket]
+    known[region.group[rows]] = True
+    return known
+
+
+def high_of_unreleased(model: NoiseModel, region: Region, value: FloatArray) -> FloatArray:
+    """Upper end of the interval of groups that no released bucket lies in.
+
+    Of single combinations: one bound for all of the table, or what suppression hides where the limits name none of
+    the released values. Of several combinations: from the rows that the fill put there.
+    """
+    if any(not mask.any() for mask in region.allowed):
+        return np.full(region.n_groups, float(model.suppressed))
+    wide = value + 1.0
+    wide = np.ceil(wide + Z * np.sqrt(BLIND * wide))
+    if model.tree is None or not is_single(region):
+        return wide
+    return np.full(region.n_groups, float(model.suppression_bound))
+
+
+def is_single(region: Region) -> bool:
+    """Whether every group is one combination of released values."""
+    if region.is_free:
+        return False
+    return all(j in region.by or mask.sum() == 1 for j, mask in enumerate(region.allowed))

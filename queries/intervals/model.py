@@ -1,0 +1,147 @@
+"""Which noise a released table carries: the tree of a sticky release, the stated sd of a covered dp table, or unknown.
+
+Takes a release and a column set; gives what the error of any sum of its rows is reckoned with, and says it in words.
+What a sum has in common with a narrower table is locked to it: the noise is that table's, counted once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.schema import ColumnSet, FloatArray, Int64Array
+from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
+from queries.intervals.sums import sd_of_sums, sparse_variance, sums_of
+from queries.intervals.suppression_bound import suppression_bound
+from queries.intervals.tree import ROUNDING, NoiseTree, noise_tree
+from queries.sql import Session
+
+MOST_KEPT = 64
+"""Tables whose arrays a release keeps for the next question; the oldest go first."""
+
+MUCH_FILLED = 0.1
+"""Share of filled rows from which a table of several columns says that its ranges may be off towards no association.
+Of NIST's PINCP x SEX, 18 % filled, three of four ranges of incomes held over 4 keys: the bias is the same in every
+release, so no variance covers it, and a bound that does doubles the intervals of tables that have no such bias."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoiseModel:
+    """A table with what is known of its noise.
+
+    Attributes
+    ----------
+    tree : NoiseTree or None
+        Mode sticky.
+    suppressed : int
+        A combination of more rows is hidden in fewer than 1 of 20 releases; 0 in mode dp.
+    suppression_bound : int
+        Rows that 95 of 100 combinations which were not released hold at most; 0 in mode dp.
+    beyond : int
+        Rows that may lie beyond the outermost released value of a column; 0 in mode dp.
+    """
+
+    table: TableBuckets
+    tree: NoiseTree | None
+    suppressed: int
+    suppression_bound: int
+    beyond: int
+    words: str
+
+    def sd(
+        self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+    ) -> FloatArray:
+        """Standard deviation of the error of weighted sums of rows; NaN where it is not known.
+
+        Parameters
+        ----------
+        of_sum, row : ndarray of int64, shape (n_entries,)
+            Which sum counts which distinct row; each at most once a sum.
+        weight : ndarray of float64, shape (n_entries,)
+        """
+        if self.tree is not None:
+            sums = sums_of(self.table, self.tree, n_sums, of_sum, row, weight)
+            return sd_of_sums(self.tree, sums)
+        if not self.table.card["dp"]["covered"]:
+            return np.full(n_sums, np.nan)
+        own = float(self.table.card["noise_sd"]) ** 2 + ROUNDING
+        # What a row inside a group of values adds is known only where all of them count alike.
+        blind = ~self.table.row_measured[row] & (weight != 0) & (weight != 1)
+        is_unknown = sum_by(of_sum, blind.astype(np.float64), n_sums) > 0
+        sd = np.sqrt(own * sum_by(of_sum, weight**2, n_sums))
+        return np.where(is_unknown, np.nan, sd)
+
+    def sd_of_values(
+        self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+    ) -> FloatArray:
+        """Return the same where rows weigh by values of theirs, which a table of small counts places less surely."""
+        sd = self.sd(n_sums, of_sum, row, weight)
+        if self.tree is None:
+            return sd
+        return np.sqrt(sd**2 + sparse_variance(self.table, n_sums, of_sum, row, weight))
+
+
+def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
+    """Read one table with its noise; once as long as the release is open.
+
+    Parameters
+    ----------
+    columns : ColumnSet
+        Of a released table.
+    """
+    models = release.models
+    key = ("noise", columns)
+    if key not in models:
+        models[key] = _model(read_buckets(release, columns))
+    model: NoiseModel = models[key]
+    for oldest in list(models)[:-MOST_KEPT]:
+        models.pop(oldest, None)
+    return model
+
+
+def _model(table: TableBuckets) -> NoiseModel:
+    card = table.card
+    named = ", ".join(table.columns)
+    if card.get("dp"):
+        noise = (
+            f"each measured count carries noise of sd {card['noise_sd']:.2f} rows at most"
+            if card["dp"]["covered"]
+            else "MODELLED from narrower margins: how far the model is off is not known, so no interval is"
+        )
+        return NoiseModel(
+            table=table,
+            tree=None,
+            suppressed=0,
+            suppression_bound=0,
+            beyond=0,
+            words=f"From table {named}; {noise}.",
+        )
+    scale = int(card.get("scale", 1))
+    suppressed = (int(card["threshold_mean"]) + 1) * scale
+    filled_in = float(card["suppressed_share"])
+    filled = ""
+    if len(table.columns) > 1 and filled_in > MUCH_FILLED:
+        filled = (
+            f" {filled_in:.0%} of the rows were filled in, which know less of how the columns hang together: "
+            "ranges may be off by more than the interval says."
+        )
+    tree = noise_tree(table)
+    bound = suppression_bound(table, tree, suppressed)
+    heavy = (
+        " Entities have several rows: groups with very heavy ones are off by more than the interval says."
+        if scale > 1
+        else ""
+    )
+    return NoiseModel(
+        table=table,
+        tree=tree,
+        suppressed=suppressed,
+        suppression_bound=bound,
+        beyond=int(card["threshold_mean"]) * scale,
+        words=(
+            f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
+            f"too few people, or nobody: it is not told which (95 of 100 such cells hold at most {bound} rows)."
+            f"{filled}{heavy}"
+        ),
+    )

@@ -1,0 +1,183 @@
+"""Which released values and synthetic rows a question is about: groups of some columns, within limits.
+
+Takes a `TableBuckets`, the columns to group by and the limits; gives the number of every row's group, and the groups.
+Invariant: groups are numbered in the order of the released values, the last column fastest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.errors import QueryRefused
+from engine.schema import BoolArray, Int64Array
+from queries.intervals.buckets import ReleasedValues, TableBuckets
+from queries.sql import near_names
+
+MOST_GROUPS = 200_000
+"""Most groups of one tabulation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Region:
+    """Groups of a table's rows.
+
+    Attributes
+    ----------
+    by : tuple of int
+        Places of the grouping columns among the table's.
+    allowed : tuple of ndarray of bool
+        Per column of the table, which codes are within the limits.
+    choices : tuple of ndarray of int64
+        Per grouping column, its allowed codes.
+    group : ndarray of int64, shape (n_rows,)
+        Group of each row; -1 where it is outside.
+    is_free : bool
+        Groups are made of something else than released values; `by` and `allowed` say nothing.
+    """
+
+    by: tuple[int, ...]
+    allowed: tuple[BoolArray, ...]
+    choices: tuple[Int64Array, ...]
+    group: Int64Array
+    n_groups: int
+    is_free: bool = False
+
+    def places(self) -> Int64Array:
+        """The codes of each group, shape (n_groups, n_by)."""
+        if not self.by:
+            return np.zeros((self.n_groups, 0), dtype=np.int64)
+        grid = np.meshgrid(*self.choices, indexing="ij")
+        return np.column_stack([axis.ravel() for axis in grid]).astype(np.int64)
+
+    def is_whole(self, j: int) -> bool:
+        """Whether column j is neither grouped by nor limited."""
+        return j not in self.by and bool(self.allowed[j].all())
+
+
+def region_of(table: TableBuckets, columns: Sequence[str], where: Mapping[str, Any]) -> Region:
+    """Find the groups.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        To group by; columns of the table.
+    where : mapping of str to list or (low, high)
+        Limits by column of the table: values, or both ends of an interval (None: open).
+
+    Raises
+    ------
+    QueryRefused
+        A limit that no value can meet in its type, or too many groups.
+    """
+    allowed = tuple(
+        within(column, where[column.name])
+        if column.name in where
+        else np.ones(len(column.values), dtype=bool)
+        for column in table.released
+    )
+    by = tuple(table.columns.index(name) for name in columns)
+    n_groups = math.prod(int(allowed[j].sum()) for j in by)
+    if n_groups > MOST_GROUPS:
+        raise QueryRefused(
+            f"{' x '.join(columns)} makes {n_groups:,} groups, and a tabulation has at most {MOST_GROUPS:,}: "
+            "limit a column to fewer values"
+        )
+    return region_within(table, by, allowed)
+
+
+def regrouped(table: TableBuckets, region: Region, allowed: tuple[BoolArray, ...]) -> Region:
+    """Return the same groups within other limits of the columns they are not made of."""
+    return region_within(table, region.by, allowed)
+
+
+def region_within(
+    table: TableBuckets, by: tuple[int, ...], allowed: tuple[BoolArray, ...]
+) -> Region:
+    """Number the groups and place the rows in them.
+
+    Parameters
+    ----------
+    by : tuple of int
+        Places of the grouping columns among the table's.
+    allowed : tuple of ndarray of bool
+        Per column of the table, which codes are within the limits.
+    """
+    choices = tuple(np.flatnonzero(allowed[j]) for j in by)
+    inside = np.ones(len(table.rows), dtype=bool)
+    for j, mask in enumerate(allowed):
+        inside &= mask[table.rows[:, j]]
+    group = np.zeros(len(table.rows), dtype=np.int64)
+    for j, choice in zip(by, choices, strict=True):
+        number = np.zeros(len(allowed[j]), dtype=np.int64)
+        number[choice] = np.arange(len(choice))
+        group = group * max(len(choice), 1) + number[table.rows[:, j]]
+    return Region(
+        by=by,
+        allowed=allowed,
+        choices=choices,
+        group=np.where(inside, group, -1),
+        n_groups=math.prod(len(choice) for choice in choices),
+    )
+
+
+def within(column: ReleasedValues, limit: Any) -> BoolArray:
+    """Which codes of a column are within a limit: a list of values, or a tuple of both ends of an interval.
+
+    Raises
+    ------
+    QueryRefused
+        A value that is not among the released ones, an interval that is not two ends, or ends that the column's
+        values cannot be compared with.
+    """
+    if isinstance(limit, str | bytes) or not hasattr(limit, "__iter__"):
+        raise QueryRefused(
+            f"limit of {column.name}: {limit!r} is one value; give a list of values, or (low, high)"
+        )
+    if not isinstance(limit, tuple):
+        return _listed(column, list(limit))
+    if len(limit) != 2:
+        raise QueryRefused(
+            f"limit of {column.name}: an interval is (low, high), not {len(limit)} values; "
+            "a list names single values"
+        )
+    low, high = limit
+    try:
+        if low is not None and high is not None and low > high:
+            raise QueryRefused(
+                f"limit of {column.name}: {low!r} is above {high!r}; give (low, high)"
+            )
+        return np.array(
+            [
+                value is not None
+                and (low is None or value >= low)
+                and (high is None or value <= high)
+                for value in column.values
+            ],
+            dtype=bool,
+        )
+    except TypeError:
+        raise QueryRefused(
+            f"limit of {column.name}: {low!r} to {high!r} cannot be compared with its values "
+            f"({column.sql_type})"
+        ) from None
+
+
+def _listed(column: ReleasedValues, values: list[Any]) -> BoolArray:
+    """Which codes are in a list; what is no released value is refused, as it is a mistake or nobody."""
+    place = {value: i for i, value in enumerate(column.values)}
+    mask = np.zeros(len(column.values), dtype=bool)
+    for value in values:
+        at = place.get(value) if isinstance(value, Hashable) else None
+        if at is None:
+            near = ", ".join(near_names(str(value), [str(v) for v in column.values]))
+            raise QueryRefused(
+                f"limit of {column.name}: {value!r} is not among its released values ({column.sql_type}); "
+                f"near: {near or 'none'}"
+            )
+        mask[at] = True
+    return mask

@@ -1,0 +1,94 @@
+"""Nodes of DuckDB's parse tree: what they hold, compared, named, replaced.
+
+Takes nodes as `json_serialize_sql` gives them; gives parts of them or changed copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+Node = dict[str, Any]
+"""A node of DuckDB's parse tree."""
+_PLACES = ("query_location", "query_location_length", "alias")
+
+
+def parts(node: Node) -> list[Node]:
+    """Arguments of a function, in either spelling of DuckDB's parse."""
+    if "arguments" in node:
+        return [a["expression"] for a in node["arguments"]]
+    children: list[Node] = node.get("children", [])
+    return children
+
+
+def columns_in(node: Any) -> Iterator[str]:
+    """Names of the columns that an expression names."""
+    for inner in nodes_in(node):
+        if inner.get("class") == "COLUMN_REF":
+            yield inner["column_names"][-1]
+
+
+def nodes_in(node: Any) -> Iterator[Node]:
+    """All nodes of an expression."""
+    if isinstance(node, dict):
+        if "class" in node:
+            yield node
+        for value in node.values():
+            yield from nodes_in(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from nodes_in(value)
+
+
+def bare(node: Any) -> Any:
+    """An expression without its place in the text and its name; columns as SQL compares them."""
+    if isinstance(node, dict):
+        out = {k: bare(v) for k, v in node.items() if k not in _PLACES}
+        if node.get("class") == "COLUMN_REF":
+            out["column_names"] = [node["column_names"][-1].casefold()]
+            out.pop("qualified_name", None)
+        return out
+    return [bare(v) for v in node] if isinstance(node, list) else node
+
+
+def followed(items: Sequence[Node], columns: Collection[str]) -> tuple[list[Node], dict[str, Node]]:
+    """Selected expressions with the names of earlier ones replaced by what these are, and what each name is.
+
+    A column of the table goes before a name, as in DuckDB.
+    """
+    named: dict[str, Node] = {}
+    out = []
+    for item in items:
+        expression = replaced(item, named)
+        out.append({**expression, "alias": item["alias"]} if item.get("alias") else expression)
+        name = item.get("alias", "").casefold()
+        if name and name not in columns:
+            named[name] = {k: v for k, v in expression.items() if k != "alias"}
+    return out, named
+
+
+def replaced(node: Any, named: Mapping[str, Node]) -> Any:
+    """An expression with names replaced by what they stand for."""
+    if isinstance(node, dict):
+        names = node.get("column_names", ())
+        if node.get("class") == "COLUMN_REF" and len(names) == 1:
+            return named.get(names[0].casefold(), node)
+        return {k: replaced(v, named) for k, v in node.items()}
+    return [replaced(v, named) for v in node] if isinstance(node, list) else node
+
+
+def number_of(node: Node) -> float | None:
+    """The value of a numeric constant, in either spelling of DuckDB's parse."""
+    sign = 1.0
+    if node.get("function_name") == "-" and len(parts(node)) == 1:
+        node, sign = parts(node)[0], -1.0
+    if node.get("class") != "CONSTANT":
+        return None
+    literal = node.get("literal") or {}
+    if literal.get("kind") in ("INTEGER", "NUMERIC", "FLOAT", "DECIMAL"):
+        return sign * float(literal["text"])
+    value = node.get("value") or {}
+    if isinstance(value.get("value"), int | float) and not isinstance(value["value"], bool):
+        scale = (value.get("type", {}).get("type_info") or {}).get("scale", 0)
+        return float(sign * value["value"] / 10**scale)
+    return None

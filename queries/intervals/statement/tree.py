@@ -1,0 +1,307 @@
+"""What a SELECT asks for, from DuckDB's own parse: keys, aggregates, arithmetic over them, conditions.
+
+Takes the text of a statement; gives a `ParsedStatement`, or raises `Unknown` with the reason why no interval is known.
+Only what is listed here is understood; all else is left to the plain answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import duckdb
+
+from queries.intervals.statement.nodes import (
+    Node,
+    bare,
+    followed,
+    nodes_in,
+    number_of,
+    parts,
+    replaced,
+)
+
+AGGREGATES = (
+    *("count_star", "count", "count_if", "countif", "sum", "avg", "mean", "median"),
+    *("quantile_cont", "quantile_disc"),
+)
+_OPERATORS = ("+", "-", "*", "/")
+_UNSTABLE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "setseed", "nextval")
+
+
+_CLASS_NAMES = {
+    "COLUMN_REF": "a column by itself",
+    "CASE": "CASE",
+    "COMPARISON": "a comparison",
+    "CONJUNCTION": "AND or OR",
+    "CAST": "a change of type",
+    "SUBQUERY": "a subquery",
+    "STAR": "*",
+}
+"""What an expression is called that has no name of its own, by DuckDB's class."""
+
+
+class Unknown(Exception):
+    """Why no interval is known for a statement."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Aggregate:
+    """One aggregate of a group.
+
+    Attributes
+    ----------
+    kind : str
+        One of `AGGREGATES`.
+    of : dict or None
+        What is counted, summed ...; None: rows.
+    keep : dict or None
+        Condition of its FILTER.
+    within : tuple of dict or None
+        Of a window over all groups: what it is partitioned by; None: no window.
+    """
+
+    kind: str
+    of: Node | None = None
+    keep: Node | None = None
+    quantile: float = 0.5
+    within: tuple[Node, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arithmetic:
+    """Two terms and what joins them.
+
+    Attributes
+    ----------
+    operator : str
+        One of + - * /.
+    """
+
+    operator: str
+    left: Term
+    right: Term
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rounded:
+    """A term that is rounded to some decimals."""
+
+    term: Term
+    digits: int
+
+
+Term = Aggregate | Arithmetic | Rounded | float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParsedStatement:
+    """A statement that is understood.
+
+    Attributes
+    ----------
+    source : dict
+        Its FROM.
+    keys : tuple of (int, dict)
+        Place among the result's columns, and expression, of each key; in the order of GROUP BY.
+    figures : tuple of (int, Term or str)
+        Place and meaning of all other columns; text: why no interval is known for that one.
+    where : tuple of dict
+        Conditions that must all hold.
+    """
+
+    source: Node
+    keys: tuple[tuple[int, Node], ...]
+    figures: tuple[tuple[int, Term | Literal[""] | str], ...]
+    where: tuple[Node, ...]
+
+
+def parse_statement(
+    con: duckdb.DuckDBPyConnection, text: str, logical_name: str, columns: Collection[str]
+) -> ParsedStatement:
+    """Read a statement.
+
+    Parameters
+    ----------
+    columns : collection of str
+        Of the logical table.
+
+    Raises
+    ------
+    Unknown
+        It is not a SELECT of aggregates over groups of the logical table.
+    """
+    parsed = json.loads(
+        con.execute(
+            "SELECT json_serialize_sql(?, skip_null := true, skip_empty := true)", [text]
+        ).fetchall()[0][0]
+    )
+    if parsed.get("error") or len(parsed.get("statements", [])) != 1:
+        raise Unknown("it is not one plain SELECT")
+    node = parsed["statements"][0]["node"]
+    if node.get("type") != "SELECT_NODE" or (node.get("cte_map") or {}).get("map"):
+        raise Unknown("it has a WITH, a UNION or the like")
+    source = node.get("from_table", {})
+    name = source.get("table_name", "")
+    if source.get("type") != "BASE_TABLE" or name.casefold() != logical_name.casefold():
+        raise Unknown(f"it reads something else than {logical_name} alone, or a subquery")
+    if node.get("sample") or source.get("sample") or node.get("qualify"):
+        raise Unknown("it samples rows or has a QUALIFY")
+    items, named = followed(node["select_list"], {name.casefold() for name in columns})
+    groups = _groups(node, items)
+    bare_groups = [bare(group) for group in groups]
+    at = {json.dumps(bare(item), sort_keys=True): i for i, item in enumerate(items)}
+    places = [at.get(json.dumps(group, sort_keys=True), -1) for group in bare_groups]
+    if -1 in places:
+        raise Unknown("it groups by something that it does not select")
+    rest = [i for i in range(len(items)) if i not in places]
+    figures = tuple((i, _figure(items[i], bare_groups)) for i in rest)
+    limits = replaced(node.get("where_clause"), named)
+    where = tuple(_conjuncts(limits)) if limits else ()
+    for part in (*groups, *where):
+        _row_level(part)
+    return ParsedStatement(
+        source=source, keys=tuple(zip(places, groups, strict=True)), figures=figures, where=where
+    )
+
+
+def _groups(node: Node, items: Sequence[Node]) -> list[Node]:
+    """Expressions of GROUP BY, with positions and names of selected columns looked up."""
+    if any(item.get("class") == "STAR" for item in items):
+        raise Unknown("it selects *, or COLUMNS(...)")
+    if node.get("aggregate_handling") == "FORCE_AGGREGATES":
+        return [item for item in items if not _aggregates(item)]
+    expressions = node.get("group_expressions", [])
+    sets = node.get("group_sets", [])
+    if len(sets) > 1 or (sets and sorted(sets[0]) != list(range(len(expressions)))):
+        raise Unknown("it groups in several ways at once")
+    if not expressions and not any(_aggregates(item) for item in items):
+        raise Unknown(f"it has no group, and none of {', '.join(AGGREGATES[1:])}")
+    named = {item["alias"].casefold(): item for item in items if item.get("alias")}
+    out = []
+    for group in expressions:
+        number = number_of(group)
+        if number is not None and 1 <= int(number) <= len(items):
+            group = items[int(number) - 1]
+        elif group.get("class") == "COLUMN_REF" and len(group["column_names"]) == 1:
+            same = named.get(group["column_names"][0].casefold())
+            group = same if same is not None else group
+        out.append(group)
+    return out
+
+
+def _aggregates(node: Node) -> bool:
+    """Whether an aggregate or window is in an expression."""
+    return any(
+        n.get("class") == "WINDOW" or n.get("function_name", "").lower() in AGGREGATES
+        for n in nodes_in(node)
+    )
+
+
+def _conjuncts(node: Node) -> Iterator[Node]:
+    """Conditions joined by AND."""
+    if node.get("type") == "CONJUNCTION_AND":
+        for child in node["children"]:
+            yield from _conjuncts(child)
+    else:
+        yield node
+
+
+def _row_level(node: Node) -> None:
+    """Refuse what one row cannot decide."""
+    for inner in nodes_in(node):
+        if inner.get("class") in ("SUBQUERY", "WINDOW"):
+            raise Unknown("it has a subquery or window inside a condition or expression")
+        if inner.get("function_name", "").lower() in (*AGGREGATES, *_UNSTABLE):
+            raise Unknown(f"it has {inner['function_name']}() inside a condition or expression")
+
+
+def _figure(node: Node, groups: Sequence[Node]) -> Term | str:
+    """What a column of the result means, or why that is not known; empty for a constant, which needs no interval."""
+    if node.get("class") == "CONSTANT" or number_of(node) is not None:
+        return ""
+    try:
+        return _term(node, groups)
+    except Unknown as why:
+        return str(why)
+
+
+def _term(node: Node, groups: Sequence[Node]) -> Term:
+    number = number_of(node)
+    if number is not None:
+        return number
+    name = node.get("function_name", "").lower()
+    inner = parts(node)
+    if node.get("class") == "WINDOW":
+        return _window(node, groups)
+    if name in AGGREGATES:
+        return _aggregate(node, name, inner)
+    if name in _OPERATORS and len(inner) == 2:
+        left, right = (_term(part, groups) for part in inner)
+        return Arithmetic(operator=name, left=left, right=right)
+    if name == "round" and 1 <= len(inner) <= 2:
+        digits = number_of(inner[1]) if len(inner) == 2 else 0.0
+        if digits is not None:
+            return Rounded(term=_term(inner[0], groups), digits=int(digits))
+    if node.get("class") == "CAST" and "child" in node:
+        return _term(node["child"], groups)
+    what = name or _CLASS_NAMES.get(node.get("class", ""), "this expression")
+    raise Unknown(f"{what} is not among what intervals are known for")
+
+
+def _aggregate(node: Node, name: str, inner: list[Node]) -> Aggregate:
+    if node.get("distinct"):
+        raise Unknown("distinct values are not counted with an interval")
+    if name.startswith("quantile"):
+        at = number_of(inner[1]) if len(inner) == 2 else None
+        if at is None or not 0 <= at <= 1:
+            raise Unknown(f"{name} with one number from 0 to 1 is understood")
+        return Aggregate(kind="median", of=_plain(inner[0]), keep=_filter_of(node), quantile=at)
+    of = _plain(inner[0]) if inner else None
+    if not inner and name not in ("count_star", "count"):
+        raise Unknown(f"{name} of nothing is not understood")
+    kind = {"count_star": "count", "mean": "avg", "count_if": "sum", "countif": "sum"}.get(
+        name, name
+    )
+    return Aggregate(kind=kind, of=of, keep=_filter_of(node))
+
+
+def _filter_of(node: Node) -> Node | None:
+    return _plain(node["filter"]) if "filter" in node else None
+
+
+def _plain(node: Node) -> Node:
+    _row_level(node)
+    return node
+
+
+def _window(node: Node, groups: Sequence[Node]) -> Aggregate:
+    """The sum of an aggregate over all groups, or over those that share some keys."""
+    inner = parts(node)
+    if node.get("function_name", "").lower() != "sum" or len(inner) != 1 or node.get("orders"):
+        raise Unknown("of windows only sum(...) OVER (PARTITION BY keys) is understood")
+    term = _term(inner[0], groups)
+    within = tuple(node.get("partitions", []))
+    if not isinstance(term, Aggregate) or term.kind not in ("count", "sum"):
+        raise Unknown("only totals of counts and sums are understood")
+    if any(bare(part) not in list(groups) for part in within):
+        raise Unknown("its window is partitioned by something that it does not group by")
+    return Aggregate(kind=term.kind, of=term.of, keep=term.keep, within=within)
+
+
+def select_of(statement: ParsedStatement, expressions: Sequence[tuple[str, Node]]) -> str:
+    """Return, as JSON, the statement that evaluates named expressions on every row of the same FROM."""
+    listed = [{**node, "alias": name} for name, node in expressions]
+    node = {
+        "type": "SELECT_NODE",
+        "modifiers": [],
+        "cte_map": {"map": []},
+        "select_list": listed,
+        "from_table": statement.source,
+        "group_expressions": [],
+        "group_sets": [],
+        "aggregate_handling": "STANDARD_HANDLING",
+    }
+    return json.dumps({"error": False, "statements": [{"node": node}]})

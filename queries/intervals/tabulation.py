@@ -1,0 +1,233 @@
+"""How sure a figure of a release is: counts, sums, means, shares, quantiles, ratios with a noise interval and status.
+
+Takes an open release and a question about groups; gives a `Tabulation` from the one table that the router picks.
+The interval covers what the data would say without noise and suppression in 95 of 100 releases under fresh keys; it
+is no statement about a wider population, so it is never called a confidence interval.
+Statuses: reliable where half the interval is at most a third of the figure (a coefficient of variation of 16.5 %, the
+line of several statistical offices); unreliable above; low where the figure is at most twice the noise's standard
+deviation; not released where no released bucket says anything of it; structural zero where a declared universe rules
+it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.errors import NotAnswerable, QueryRefused
+from engine.schema import BoolArray, ColumnSet, FloatArray
+from queries.intervals.estimates import Estimates, Measure, Status, estimates_of, statuses
+from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.regions import Region, region_of
+from queries.intervals.statement.aggregates import annotated
+from queries.intervals.universes import ruled_out
+from queries.sql import Session, html_table, near_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["annotated", "tabulate"]
+_N_SHOWN = 20
+_OF_COLUMN = ("sum", "mean", "median", "quantile")
+_MEASURES = ("count", "sum", "mean", "share", "median", "quantile", "ratio")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tabulation:
+    """One measure over all groups of some columns.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Columns that the groups are made of, in the order asked for; empty: one group of everything.
+    keys : tuple of tuple
+        Value of each column, per group; None is a blank of the source.
+    of : str or None
+        The column that is summed, averaged ...; None for counts and shares.
+    value : ndarray of float64, shape (n_groups,)
+        NaN where nothing is released.
+    low, high : ndarray of float64, shape (n_groups,)
+        The 95 % noise interval, both ends included; never called a confidence interval.
+    table : ColumnSet
+        The released table that answered: the same for every measure of the same columns.
+    words : str
+        How sure all this is, and from which table, in one or two sentences.
+    """
+
+    columns: tuple[str, ...]
+    keys: tuple[tuple[Any, ...], ...]
+    measure: Measure
+    of: str | None
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    status: tuple[Status, ...]
+    table: ColumnSet
+    words: str
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def df(self) -> pd.DataFrame:
+        """Return a pandas DataFrame: the columns of the groups, then value, low, high, status.
+
+        A column of the groups that is called like one of those four comes first all the same: take it by place.
+        """
+        import pandas as pd  # slow to load, and most uses of a tabulation never ask for it
+
+        keys = list(zip(*self.keys, strict=True)) if self.columns and self.keys else []
+        listed = [list(key) for key in keys] or [[] for _ in self.columns]
+        names = [*self.columns, "value", "low", "high", "status"]
+        parts = [*listed, self.value, self.low, self.high, list(self.status)]
+        frame = pd.concat([pd.Series(part) for part in parts], axis=1)
+        frame.columns = pd.Index(names)
+        return frame
+
+    def _repr_html_(self) -> str:
+        whole = self.measure == "count"
+        rows = [
+            (*key, *(_shown(x, whole=whole) for x in figures), status)
+            for *figures, key, status in zip(
+                self.value[:_N_SHOWN], self.low[:_N_SHOWN], self.high[:_N_SHOWN],
+                self.keys[:_N_SHOWN], self.status[:_N_SHOWN], strict=True,
+            )
+        ]  # fmt: skip
+        more = [f"... and {len(self) - _N_SHOWN:,} more groups"] if len(self) > _N_SHOWN else []
+        columns = (*self.columns, self.measure, "low", "high", "status")
+        return html_table(columns, rows, below=[*more, self.words])
+
+
+def _shown(number: float, *, whole: bool) -> str:
+    """A figure for people: nothing where there is none."""
+    if not np.isfinite(number):
+        return ""
+    return f"{number:,.0f}" if whole else f"{number:,.6g}"
+
+
+def tabulate(
+    release: Session,
+    columns: Sequence[str],
+    *,
+    where: Mapping[str, Sequence[Any] | tuple[Any, Any]] | None = None,
+    measure: Measure = "count",
+    of: str | None = None,
+    over: Sequence[str] = (),
+    quantile: float = 0.5,
+) -> Tabulation:
+    """Tabulate one measure over all groups of some columns.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        To group by: all combinations of their released values; none: one group.
+    where : mapping of str to list or (low, high), optional
+        Limits: a list of released values, or a tuple of the smallest and largest value of a column that has an order
+        (None: open at that end).
+    measure : str
+        "count", "sum", "mean", "share", "median", "quantile"; "ratio": rows of the group over the other rows of its
+        total.
+    of : str, optional
+        The column that is summed, averaged ...
+    over : sequence of str
+        Columns, among `columns`, within whose values shares and ratios are taken; none: of everything within the
+        limits.
+    quantile : float
+        Which one, from 0 to 1.
+
+    Returns
+    -------
+    Tabulation
+        `.df()` gives a pandas DataFrame: the columns, value, low, high, status.
+
+    Raises
+    ------
+    NotAnswerable
+        An unknown column, or no released table covers the columns.
+    QueryRefused
+        A measure that does not exist or does not suit the column, wrong limits, or too many groups.
+    """
+    where = dict(where or {})
+    _checked(release, columns, where, measure, of, over, quantile)
+    table = release.route({*columns, *where, *([of] if of else [])})
+    model = noise_model(release, table)
+    region = region_of(model.table, columns, where)
+    estimates = estimates_of(
+        release,
+        model,
+        region,
+        measure=measure,
+        of=of,
+        over=tuple(columns.index(name) for name in over),
+        quantile=0.5 if measure == "median" else quantile,
+    )
+    ruled = ruled_out(release, model.table, region)
+    return _tabulation(columns, measure, of, table, model, region, estimates, ruled)
+
+
+def _checked(
+    release: Session,
+    columns: Sequence[str],
+    where: Mapping[str, Any],
+    measure: str,
+    of: str | None,
+    over: Sequence[str],
+    quantile: float,
+) -> None:
+    """Refuse a question that has no answer."""
+    for name in (*columns, *where, *([of] if of else []), *over):
+        if name not in release.columns:
+            near = ", ".join(near_names(name, tuple(release.columns))) or "none"
+            raise NotAnswerable(
+                f"The release has no column {name!r}. Near: {near}.", missing=(name,)
+            )
+    if len(set(columns)) != len(columns):
+        raise QueryRefused(f"columns to group by: {', '.join(columns)} names one twice")
+    if measure not in _MEASURES:
+        raise QueryRefused(f"measure {measure!r}: allowed is {', '.join(_MEASURES)}")
+    if (measure in _OF_COLUMN) != (of is not None):
+        raise QueryRefused(
+            f"measure {measure!r} "
+            + ("needs a column of numbers (`of`)" if of is None else "has no column (`of`)")
+        )
+    stray = [name for name in over if name not in columns]
+    if stray:
+        raise QueryRefused(f"over {', '.join(stray)}: totals are taken within columns to group by")
+    if not 0 <= quantile <= 1:
+        raise QueryRefused(f"quantile {quantile!r}: allowed is 0 to 1")
+
+
+def _tabulation(
+    columns: Sequence[str],
+    measure: Measure,
+    of: str | None,
+    table: ColumnSet,
+    model: NoiseModel,
+    region: Region,
+    estimates: Estimates,
+    ruled: BoolArray,
+) -> Tabulation:
+    """Put figures, statuses and words together."""
+    places = region.places()
+    values = [
+        [model.table.released[j].values[i] for i in places[:, at].tolist()]
+        for at, j in enumerate(region.by)
+    ]
+    keys = tuple(zip(*values, strict=True)) if values else ((),)
+    status = statuses(estimates, ruled)
+    is_zero = ruled & (measure in ("count", "share", "sum", "ratio"))
+    known = np.array([s not in ("not released", "structural zero") for s in status], dtype=bool)
+    return Tabulation(
+        columns=tuple(columns),
+        keys=keys,
+        measure=measure,
+        of=of,
+        value=np.where(is_zero, 0.0, np.where(known, estimates.value, np.nan)),
+        low=np.where(ruled, np.where(is_zero, 0.0, np.nan), estimates.low),
+        high=np.where(ruled, np.where(is_zero, 0.0, np.nan), estimates.high),
+        status=status,
+        table=table,
+        words=model.words,
+    )

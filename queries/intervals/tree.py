@@ -1,0 +1,291 @@
+"""The tree of released buckets behind a table, and how noise reaches any weighted sum of its rows.
+
+Takes a `TableBuckets`: its buckets say how deep they lie in the measured tree, and the ranges above them follow from
+the levels stored with the table. Gives the variance of the error of sums. The fit brings children to their parent's
+count, each giving way by its variance, so the error of a child is its own noise less its share of what all children
+were off, plus its share of the parent's error: a range of many cells is as sure as the few buckets it is made of
+(engine/DESIGN.md, "Fit").
+Sees released numbers only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.cell_keys import cell_keys, comparable_keys, distinct_cells
+from engine.schema import FloatArray, Int64Array
+from queries.intervals.buckets import TableBuckets, sum_by
+
+ROUNDING = 1 / 6
+"""Variance that rounding to whole numbers adds: the mean of f (1 - f)."""
+_LEAST_LOOSE = 0.5
+"""Variance of a remainder that was estimated as next to nothing."""
+_UNSEEN = 0.5
+"""Variance that each child which was not released adds to a bucket without a remainder: it hides somebody or nobody."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Level:
+    """The buckets of one depth, each with its children and its remainder.
+
+    Attributes
+    ----------
+    child_parent : ndarray of int64, shape (n_children,)
+        Node of each node of the next depth.
+    rest_node, rest_bucket : ndarray of int64, shape (n_rests,)
+        Filled buckets of this depth: the node they are the remainder of.
+    part_child, part_rest : ndarray of float64
+        Share of a node's error that each child, and remainder, takes.
+    own_child, own_rest : ndarray of float64
+        Variance of their own noise.
+    own_sum : ndarray of float64, shape (n_nodes,)
+        Sum of both over the node.
+    unreleased : ndarray of float64, shape (n_nodes,)
+        Variance of what children that were not released may hold where there is no remainder.
+    """
+
+    n_nodes: int
+    child_parent: Int64Array
+    rest_node: Int64Array
+    rest_bucket: Int64Array
+    part_child: FloatArray
+    part_rest: FloatArray
+    own_child: FloatArray
+    own_rest: FloatArray
+    own_sum: FloatArray
+    unreleased: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoiseTree:
+    """All buckets above the cells of one table.
+
+    Attributes
+    ----------
+    levels : tuple of Level
+        From the virtual root (one node) down; the last has no children.
+    leaf_node, leaf_bucket : ndarray of int64
+        Measured buckets, and the nodes of the last level that they are.
+    row_bucket : ndarray of int64, shape (n_rows,)
+        The bucket that each synthetic row lies in; -1 where none is known.
+    is_open : ndarray of float64, shape (n_buckets,)
+        Part of each filled bucket's box that lies in no released smaller one.
+    total_variance : float
+        Variance of the error of the number of all rows.
+    """
+
+    levels: tuple[Level, ...]
+    leaf_node: Int64Array
+    leaf_bucket: Int64Array
+    row_bucket: Int64Array
+    is_open: FloatArray
+    total_variance: float
+
+
+def noise_tree(table: TableBuckets) -> NoiseTree:
+    """Reckon how the error of each bucket of a table is made up.
+
+    Parameters
+    ----------
+    table : TableBuckets
+        Of a release in mode sticky.
+    """
+    last = len(table.own_variance) - 1
+    ranges = [_ranges(table, depth) for depth in range(last + 1)]
+    is_open = np.ones(len(table.size))
+    levels: list[Level] = []
+    codes = table.first[:0]  # a combination of codes inside each node
+    leaf_node = leaf_bucket = np.zeros(0, dtype=np.int64)
+    for depth in range(last, -1, -1):
+        here = np.flatnonzero(table.depth == depth)
+        is_rest = ~table.measured[here]
+        inside = np.concatenate([codes, table.first[here]])
+        _, at, node = np.unique(
+            cell_keys(_range_numbers(inside, ranges[depth]).T, _sizes(ranges[depth]))[0],
+            return_index=True,
+            return_inverse=True,
+        )
+        children, node_here = node[: len(codes)], node[len(codes) :]
+        rests, rest_node = here[is_rest], node_here[is_rest]
+        codes = inside[at]
+        unseen, below = np.zeros(len(at)), 0.0
+        if depth == last:
+            leaf_node, leaf_bucket = node_here[~is_rest], here[~is_rest]
+        else:
+            below = float(table.own_variance[depth + 1])
+            possible = _n_possible(codes, ranges[depth], ranges[depth + 1])
+            unseen = np.maximum(possible - np.bincount(children, minlength=len(at)), 0.0)
+            is_open[rests] = (np.maximum(unseen, 1.0) / possible)[rest_node]
+        levels.append(_level(table, unseen, children, rest_node, rests, own=below))
+    none = np.zeros(0, dtype=np.int64)
+    tops, own = np.zeros(len(codes), dtype=np.int64), float(table.own_variance[0])
+    levels.append(_level(table, np.zeros(1), tops, none, none, own=own))
+    return NoiseTree(
+        levels=tuple(reversed(levels)),
+        leaf_node=leaf_node,
+        leaf_bucket=leaf_bucket,
+        row_bucket=_deepest_buckets(table, ranges),
+        is_open=is_open,
+        total_variance=float(table.card["noise_sd_total"]) ** 2,
+    )
+
+
+def _ranges(table: TableBuckets, depth: int) -> list[Int64Array]:
+    """Per column, the number of the range of this depth that each code lies in."""
+    out = []
+    for column, top in zip(table.released, table.tops, strict=True):
+        index = column.magnitude >> max(top - depth, 0)
+        is_next = (np.diff(index) != 0) | (np.diff(column.kind) != 0)
+        out.append(np.concatenate([[0], np.cumsum(is_next)]).astype(np.int64)[: len(index)])
+    return out
+
+
+def _range_numbers(codes: Int64Array, ranges: list[Int64Array]) -> Int64Array:
+    """Number of the range that each code lies in, shape (n, n_columns)."""
+    return np.column_stack([number[codes[:, j]] for j, number in enumerate(ranges)])
+
+
+def _sizes(ranges: list[Int64Array]) -> list[int]:
+    """Number of ranges of each column."""
+    return [int(number.max(initial=0)) + 1 for number in ranges]
+
+
+def _n_possible(codes: Int64Array, here: list[Int64Array], below: list[Int64Array]) -> FloatArray:
+    """Number of children that the released values allow each node.
+
+    Parameters
+    ----------
+    codes : ndarray of int64, shape (n_nodes, n_columns)
+        A combination inside each node.
+    here, below : list of ndarray of int64
+        Ranges of the codes at the depth of the nodes and one deeper.
+    """
+    out = np.ones(len(codes))
+    for j in range(len(here)):
+        first = np.concatenate([[True], np.diff(below[j]) != 0])[: len(below[j])]
+        out *= np.bincount(here[j][first])[here[j][codes[:, j]]]
+    return out
+
+
+def _level(
+    table: TableBuckets,
+    unseen: FloatArray,
+    child_parent: Int64Array,
+    rest_node: Int64Array,
+    rest_bucket: Int64Array,
+    *,
+    own: float,
+) -> Level:
+    """Share out the errors of the nodes of one depth among their children and remainders.
+
+    Parameters
+    ----------
+    unseen : ndarray of float64, shape (n_nodes,)
+        Possible children that were not released.
+    own : float
+        Variance of the noise of each child.
+    """
+    rows = table.size[rest_bucket].astype(np.float64)
+    n_nodes = len(unseen)
+    alone = np.bincount(child_parent, minlength=n_nodes)[rest_node] == 0
+    own_child = np.full(len(child_parent), own)
+    own_rest = np.where(alone, 0.0, np.minimum(rows + _LEAST_LOOSE, 2 * own))
+    loose = np.where(alone, 1.0, np.minimum(rows, own))
+    together = sum_by(child_parent, own_child, n_nodes)
+    weights = together + sum_by(rest_node, loose, n_nodes)
+    unreleased = np.minimum(_UNSEEN * unseen, own)
+    unreleased[rest_node] = 0.0
+    unreleased[together == 0] = 0.0
+    return Level(
+        n_nodes=n_nodes,
+        child_parent=child_parent,
+        rest_node=rest_node,
+        rest_bucket=rest_bucket,
+        part_child=own_child / weights[child_parent],
+        part_rest=loose / weights[rest_node],
+        own_child=own_child,
+        own_rest=own_rest,
+        own_sum=together + sum_by(rest_node, own_rest, n_nodes),
+        unreleased=unreleased,
+    )
+
+
+def _deepest_buckets(table: TableBuckets, ranges: list[list[Int64Array]]) -> Int64Array:
+    """The deepest stored bucket that holds each synthetic row; -1 where none does.
+
+    Parameters
+    ----------
+    ranges : list of list of ndarray of int64
+        Per depth and column, the range that each code lies in.
+    """
+    deepest = np.full(len(table.rows), -1, dtype=np.int64)
+    for d in range(len(ranges) - 1, -1, -1):
+        buckets, unplaced = np.flatnonzero(table.depth == d), np.flatnonzero(deepest < 0)
+        if not len(buckets) or not len(unplaced):
+            continue
+        known, wanted, _ = comparable_keys(
+            _range_numbers(table.first[buckets], ranges[d]),
+            _range_numbers(table.rows[unplaced], ranges[d]),
+            _sizes(ranges[d]),
+        )
+        order = np.argsort(known)
+        at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
+        is_known = known[order][at] == wanted
+        deepest[unplaced[is_known]] = buckets[order[at[is_known]]]
+    return deepest
+
+
+def variance_of_sums(
+    tree: NoiseTree, n_sums: int, of_sum: Int64Array, bucket: Int64Array, weight: FloatArray
+) -> FloatArray:
+    """Variance of the error of weighted sums of bucket counts.
+
+    Parameters
+    ----------
+    of_sum, bucket : ndarray of int64, shape (n_entries,)
+        Which sum counts which bucket.
+    weight : ndarray of float64, shape (n_entries,)
+        With which weight; what is not named weighs nothing.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sums,)
+    """
+    variance = np.zeros(n_sums)
+    named = (bucket, tree.leaf_bucket, *(level.rest_bucket for level in tree.levels))
+    width = max(int(buckets.max(initial=0)) for buckets in named) + 1
+    node_of = np.full(width, -1, dtype=np.int64)
+    node_of[tree.leaf_bucket] = tree.leaf_node
+    is_leaf = node_of[bucket] >= 0
+    sums, nodes, weights = of_sum[is_leaf], node_of[bucket[is_leaf]], weight[is_leaf]
+    rest_sums, rest_buckets, rest_weights = of_sum[~is_leaf], bucket[~is_leaf], weight[~is_leaf]
+    for i, level in enumerate(reversed(tree.levels)):
+        rest_at = np.full(width, -1, dtype=np.int64)
+        rest_at[level.rest_bucket] = np.arange(len(level.rest_bucket))
+        r = rest_at[rest_buckets]
+        here = r >= 0
+        r, sums_r, weights_r = r[here], rest_sums[here], rest_weights[here]
+        if i == 0:  # the last level: leaves are its nodes
+            parent, part, own = nodes, np.ones(len(nodes)), np.zeros(len(nodes))
+        else:
+            parent, part = level.child_parent[nodes], level.part_child[nodes]
+            own = level.own_child[nodes]
+        parent = np.concatenate([parent, level.rest_node[r]])
+        part = np.concatenate([part, level.part_rest[r]])
+        own = np.concatenate([own, level.own_rest[r]])
+        sums, weights = np.concatenate([sums, sums_r]), np.concatenate([weights, weights_r])
+        (sums, nodes), inverse = distinct_cells((sums, parent), (n_sums, level.n_nodes))
+        size = len(sums)
+        mean = sum_by(inverse, part * weights, size)
+        off = sum_by(inverse, own * weights, size)
+        square = sum_by(inverse, own * weights**2, size)
+        total = level.own_sum[nodes] if i else np.zeros(size)
+        added = square - 2 * mean * off + mean**2 * total
+        # What is hidden counts with a weight like its neighbours': no matter where they all count alike.
+        second = sum_by(inverse, part * weights**2, size)
+        added += level.unreleased[nodes] * np.clip(second - mean**2, 0.0, mean**2)
+        variance += sum_by(sums, np.maximum(added, 0.0), n_sums)
+        weights = mean
+    return variance + sum_by(sums, weights**2, n_sums) * tree.total_variance

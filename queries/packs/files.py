@@ -1,0 +1,141 @@
+"""Files of a pack: what a format is, the folder that its files are written to, and what is recorded of each.
+
+Invariant: the target folder is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import StoreError
+from queries.packs.model import Pack
+
+CSV, JSON = "text/csv", "application/json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """One file of a pack.
+
+    Attributes
+    ----------
+    path : str
+        Inside the pack.
+    write : callable
+        Writes it to a path.
+    media_type : str
+        Of a file that holds figures: the DCAT catalogue lists it; empty: it describes others.
+    table : str
+        Id of the table that it holds; empty: it is of the whole pack.
+    """
+
+    path: str
+    write: Callable[[Path], object]
+    media_type: str = ""
+    table: str = ""
+
+
+def text_file(path: str, text: Callable[[], str], *, media_type: str = "", table: str = "") -> File:
+    """Return a file of text, rendered when it is written."""
+    write = lambda target: write_text(target, text())  # noqa: E731
+    return File(path=path, write=write, media_type=media_type, table=table)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Format:
+    """One format of a pack.
+
+    Attributes
+    ----------
+    name : str
+        In the progress and in a dry run.
+    path : str
+        What its paths begin with, as the pack's README has it.
+    about : str
+        What the README says of it.
+    files : callable
+        Gives its files for a pack; none where it cannot hold any of its tables.
+    packages : tuple of str
+        What it imports beyond the dependencies of the project.
+    """
+
+    name: str
+    path: str
+    about: str
+    files: Callable[[Pack], Iterable[File]]
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileRecord:
+    """Size in bytes and SHA-256 of a file."""
+
+    size: int
+    sha256: str
+
+
+def record_of(path: Path) -> FileRecord:
+    """Return size and hash of a file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return FileRecord(size=path.stat().st_size, sha256=digest)
+
+
+def in_language(stem: str, language: str, place: int) -> str:
+    """Return a file's name without its ending; in a further language it ends on `~LANGUAGE`."""
+    return f"{stem}~{language}" if place else stem
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text as UTF-8, lines as they are."""
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def as_json(what: object, *, compact: bool = False) -> str:
+    """Return JSON for a file, with a line break at its end."""
+    separators, indent = ((",", ":"), None) if compact else ((",", ": "), 1)
+    text = json.dumps(
+        what, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False
+    )
+    return text + "\n"
+
+
+@contextlib.contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Lend a folder to write to, which becomes the target when all went well.
+
+    Raises
+    ------
+    StoreError
+        The target is not empty, or cannot be written.
+    """
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise StoreError(f"{target}: is not an empty directory; a pack needs one of its own")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise StoreError(f"{target}: cannot be written ({error.strerror or 'failed'})") from None
+    try:
+        yield part
+        part.chmod(0o777 & ~_umask())
+        part.replace(target)
+    except OSError as error:
+        raise StoreError(f"{target}: cannot be written ({error.strerror or 'failed'})") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _umask() -> int:
+    """Return the process's file creation mask (it can only be read by setting it)."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

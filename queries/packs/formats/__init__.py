@@ -1,0 +1,24 @@
+"""The formats of a pack, a module each: files for spreadsheets, statistics packages, the web and catalogues.
+
+Takes a `Pack`: dimensions, tables of figures, texts in every language.
+Gives `FORMATS`, in the order in which they are written and listed; what describes the files of all formats (site,
+    metadata, README) stands beside them.
+May import what `queries.packs` may, and its model; never the release itself.
+"""
+
+from __future__ import annotations
+
+from queries.packs.files import Format
+from queries.packs.formats import flat, jsonstat, pcaxis, sdmx, workbook
+
+FORMATS: tuple[Format, ...] = (
+    workbook.WORKBOOK,
+    flat.TABLES,
+    flat.CODE_LISTS,
+    sdmx.SDMX,
+    jsonstat.JSON_STAT,
+    pcaxis.PC_AXIS,
+    flat.QUALITY,
+)
+PACKAGES = tuple(dict.fromkeys(["jinja2", *(name for f in FORMATS for name in f.packages)]))
+"""What must be installed to write a pack."""

@@ -1,0 +1,169 @@
+"""PC-Axis: a table as a .px file (PX-file format 2013) with all languages of the pack.
+
+Takes a pack and one of its tables, a full cube; gives text. Interval ends travel with the figures, as a variable of
+three codes (value, low, high). A keyword of a further language follows right after the first language's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from engine.store import unused_name
+from queries.packs.files import File, Format, text_file
+from queries.packs.formats.figures import FIGURES, number_texts
+from queries.packs.model import STATUSES, Pack, PackTable, Texts
+
+MAX_LINE = 250
+"""Characters of a string in one line; longer texts go on in the next."""
+
+
+def pcaxis(table: PackTable, pack: Pack) -> str:
+    """Return a table as a PC-Axis file (.px, UTF-8).
+
+    Parameters
+    ----------
+    table : PackTable
+        A full cube.
+    """
+    matrix = "".join(c for c in table.id if c.isalnum())[:20]
+    lines = ['CHARSET="ANSI";', 'AXIS-VERSION="2013";', 'CODEPAGE="utf-8";']
+    lines.append(f"LANGUAGE={_q(pack.languages[0])};")
+    if len(pack.languages) > 1:
+        lines.append(f"LANGUAGES={_list(pack.languages)};")
+    if pack.info.issued:
+        lines.append(f'CREATION-DATE="{pack.info.issued:%Y%m%d} 00:00";')
+    lines += [
+        f"DECIMALS={0 if table.is_whole else min(table.decimals + 1, 6)};",
+        f"SHOWDECIMALS={table.decimals};",
+        f"MATRIX={_q(matrix)};",
+        f"SUBJECT-CODE={_q(matrix[:8])};",
+        *_keyword(pack, "SUBJECT-AREA", pack.titles),
+        *_keyword(pack, "CONTENTS", table.titles),
+        *_keyword(pack, "TITLE", table.titles),
+        "DESCRIPTIONDEFAULT=YES;",
+        *_keyword(pack, "UNITS", table.units),
+        *_variables(table, pack),
+        *_keyword(pack, "NOTE", _notes(table, pack)),
+        f"SOURCE={_long(pack.info.publisher or pack.release['title'])};",
+    ]
+    if pack.info.contact or pack.info.email:
+        contact = " ".join(t for t in (pack.info.contact, pack.info.email) if t)
+        lines.append(f"CONTACT={_long(contact)};")
+    return "\n".join([*lines, "DATA=", *_rows(table), ";"]) + "\n"
+
+
+def _keyword(pack: Pack, keyword: str, texts: Texts) -> list[str]:
+    """A keyword in every language."""
+    return [
+        f"{keyword}{_in(pack, language)}={_long(text)};"
+        for language, text in enumerate(texts[: len(pack.languages)])
+    ]
+
+
+def _in(pack: Pack, language: int) -> str:
+    return f"[{pack.languages[language]}]" if language else ""
+
+
+def _notes(table: PackTable, pack: Pack) -> Texts:
+    """What is true of the table's figures, and what the signs mean."""
+    out = []
+    for i in range(len(pack.languages)):
+        notes = [table.words, *(note[i] for note in (*table.footnotes, *pack.footnotes))]
+        w = pack.words
+        signs = [
+            f".. = {w['not released'][i]}: {w['about not released'][i]}.",
+            f"- = {w['structural zero'][i]}: {w['about structural zero'][i]}.",
+        ]
+        out.append(" ".join(notes + signs))
+    return tuple(out)
+
+
+def _variables(table: PackTable, pack: Pack) -> Iterator[str]:
+    """STUB, HEADING, and of every variable its values, codes and total."""
+    languages = range(len(pack.languages))
+    names, figures = [], []
+    for i in languages:
+        names.append(_differing([d.labels[i] for d in table.dimensions]))
+        figures.append(unused_name(_plain(pack.words["figure"][i]), names[-1]))
+    for i in languages:
+        yield f"STUB{_in(pack, i)}={_list([names[i][j] for j in table.stub])};"
+    for i in languages:
+        heading = [names[i][j] for j in table.heading] + [figures[i]]
+        yield f"HEADING{_in(pack, i)}={_list(heading)};"
+
+    def every(keyword: str, variable: list[str], values: list[str]) -> Iterator[str]:
+        for i in languages:
+            yield f"{keyword}{_in(pack, i)}({_q(variable[i])})={values[i]};"
+
+    for j, (d, used) in enumerate(zip(table.dimensions, table.used, strict=True)):
+        variable = [names[i][j] for i in languages]
+        labels = [_differing([d.items[p].labels[i] for p in used]) for i in languages]
+        codes = _list(_differing([d.items[p].code for p in used]))
+        yield from every("VALUES", variable, [_list(label) for label in labels])
+        yield from every("CODES", variable, [codes for _ in languages])
+        if d.items[int(used[0])].kind == "total":  # a variable that can be left out
+            yield from every("ELIMINATION", variable, [_q(label[0]) for label in labels])
+    words = [_differing([pack.words[f][i] for f in FIGURES]) for i in languages]
+    yield from every("VALUES", figures, [_list(word) for word in words])
+    yield from every("CODES", figures, [_list(FIGURES) for _ in languages])
+
+
+def _differing(texts: Sequence[str]) -> list[str]:
+    """Texts as a .px file holds them, made to differ: two may be the same without what it cannot hold."""
+    out: list[str] = []
+    taken: set[str] = set()
+    for text in texts:
+        plain = _plain(text)
+        while plain in taken:
+            plain += "_"
+        taken.add(plain)
+        out.append(plain)
+    return out
+
+
+def _rows(table: PackTable) -> list[str]:
+    """Data lines; `..` where nothing is released, `-` where nothing can be."""
+    impossible = STATUSES.index("structural zero")
+    columns = [number_texts(getattr(table, f), table.is_whole) for f in FIGURES]
+    out = []
+    for *figures, status in zip(*columns, table.status.tolist(), strict=True):
+        if status == impossible:
+            out.append('"-" "-" "-"')
+        else:
+            out.append(" ".join(f or '".."' for f in figures))
+    return out
+
+
+def _plain(text: str) -> str:
+    """Text without what a .px file cannot hold in a string."""
+    return " ".join(text.replace('"', "'").replace(";", ",").split())
+
+
+def _q(text: str) -> str:
+    return f'"{_plain(text)}"'
+
+
+def _long(text: str) -> str:
+    """A text in quotes; a long one in several lines."""
+    plain = _plain(text)
+    parts = [plain[i : i + MAX_LINE] for i in range(0, max(len(plain), 1), MAX_LINE)]
+    return "\n".join(f'"{part}"' for part in parts)
+
+
+def _list(texts: Sequence[str]) -> str:
+    """Quoted texts with commas, a few a line."""
+    quoted = [_q(t) for t in texts]
+    lines = [",".join(quoted[i : i + 8]) for i in range(0, len(quoted), 8)]
+    return ",\n".join(lines)
+
+
+def _files(pack: Pack) -> Iterator[File]:
+    for t in pack.cubes:
+        make = partial(pcaxis, t, pack)
+        yield text_file(f"px/{t.id}.px", make, media_type="text/x-pcaxis", table=t.id)
+
+
+PC_AXIS = Format(
+    name="PC-Axis", path="px/", about="PC-Axis, all languages in one file", files=_files
+)

@@ -1,0 +1,209 @@
+"""SDMX: a table's figures as SDMX-CSV 2.0, and the structures they refer to as one SDMX-JSON 2.0 message.
+
+Takes a pack and its tables; gives texts. The message holds the code lists (with what is part of what), the concepts,
+and a data structure and a dataflow for each table. Interval ends are attributes of an observation. Invariant: every
+identifier that a CSV file names stands in the message. Written here, not by pysdmx 1.21: its model has one language a
+name, and its writer leaves out what a code is part of.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from engine.store import unused_name
+from queries.packs.files import CSV, File, Format, as_json, text_file
+from queries.packs.formats.figures import FIGURES, number_texts
+from queries.packs.model import STATUSES, Dimension, Pack, PackTable, Texts
+from queries.packs.texts import status_word
+
+OBS_STATUS = {
+    "reliable": "A",
+    "low": "N",
+    "unreliable": "U",
+    "not released": "O",
+    "structural zero": "M",
+}
+"""Our statuses in the SDMX code list CL_OBS_STATUS: normal, not significant, low reliability, missing, cannot exist."""
+_SCHEMA = (
+    "https://raw.githubusercontent.com/sdmx-twg/sdmx-json/master/structure-message/tools/schemas/2.0.0/"
+    "sdmx-json-structure-schema.json"
+)
+_STATUS_LIST = "CL_OBS_STATUS"
+_FIXED = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
+_ATTRIBUTES = ("OBS_STATUS", "NOISE_LOW", "NOISE_HIGH")
+
+
+def sdmx_csv(table: PackTable, pack: Pack) -> str:
+    """Return a table as SDMX-CSV 2.0, codes as keys of the code lists."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*_FIXED, *_dimension_ids(table), "OBS_VALUE", *_ATTRIBUTES])
+    keys = [
+        np.array([it.key for it in d.items], dtype=object)[table.index[:, j]]
+        for j, d in enumerate(table.dimensions)
+    ]
+    statuses = np.array([OBS_STATUS[s] for s in STATUSES], dtype=object)[table.status]
+    value, low, high = (number_texts(getattr(table, f), table.is_whole) for f in FIGURES)
+    fixed = ("dataflow", _reference(pack, _flow_id(table)), "I")
+    rows = zip(*keys, value, statuses, low, high, strict=True)
+    writer.writerows((*fixed, *row) for row in rows)
+    return out.getvalue()
+
+
+def version_of(text: str) -> str:
+    """Return a version as SDMX writes it: numbers with dots."""
+    parts = re.findall("[0-9]+", text) or ["1"]
+    return ".".join([*parts, "0", "0"][:3])
+
+
+def sdmx_structure(pack: Pack) -> str:
+    """Return the structure message of a pack (SDMX-JSON 2.0)."""
+    dimensions = list(pack.dimensions.values())
+    keys = [d.key for d in dimensions]
+    lists = _distinct([f"CL_{key}" for key in keys], [_STATUS_LIST])
+    concepts = _distinct(keys, [*_ATTRIBUTES, "OBS_VALUE"])
+    ids = {
+        d.name: pair for d, pair in zip(dimensions, zip(concepts, lists, strict=True), strict=True)
+    }
+    words = ("value", "status", "low", "high")
+    names = [
+        *((concept, d.labels) for concept, d in zip(concepts, dimensions, strict=True)),
+        *((n, pack.words[w]) for n, w in zip(("OBS_VALUE", *_ATTRIBUTES), words, strict=True)),
+    ]
+    scheme = {"concepts": [_item(pack, key, texts) for key, texts in names]}
+    statuses = [_item(pack, OBS_STATUS[s], pack.words[status_word(s)]) for s in STATUSES]
+    data = {
+        "codelists": [
+            _artefact(pack, _STATUS_LIST, pack.words["status"]) | {"codes": statuses},
+            *(_code_list(pack, d, ids[d.name][1]) for d in dimensions),
+        ],
+        "conceptSchemes": [_artefact(pack, "CONCEPTS", pack.titles) | scheme],
+        "dataStructures": [_data_structure(pack, t, ids) for t in pack.tables],
+        "dataflows": [
+            _artefact(pack, _flow_id(t), t.titles)
+            | {"structure": _urn(pack, "datastructure.DataStructure", _flow_id(t))}
+            for t in pack.tables
+        ],
+    }
+    day = pack.info.issued.isoformat() if pack.info.issued else "1980-01-01"
+    meta = {
+        "schema": _SCHEMA,
+        "id": "structure",
+        "prepared": f"{day}T00:00:00Z",  # the format needs one; two packs have the same bytes
+        "sender": {"id": _agency(pack)},
+        "contentLanguages": list(pack.languages),
+    }
+    return as_json({"meta": meta, "data": data}, compact=True)
+
+
+def _flow_id(table: PackTable) -> str:
+    """Identifier of a table's data structure and dataflow; ids of tables differ, so these do."""
+    return table.id.replace(".", "@")
+
+
+def _dimension_ids(table: PackTable) -> list[str]:
+    """Identifiers of the dimensions that differ, also from those of SDMX itself."""
+    return _distinct([d.key for d in table.dimensions], [*_FIXED, "OBS_VALUE", *_ATTRIBUTES])
+
+
+def _distinct(names: list[str], taken: list[str]) -> list[str]:
+    """Identifiers made to differ from each other and from those taken."""
+    out: list[str] = []
+    for name in names:
+        out.append(unused_name(name, [*taken, *out]))
+    return out
+
+
+def _agency(pack: Pack) -> str:
+    publisher = pack.info.publisher or "TABLEPACK"
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in publisher)
+    return (name if name[:1].isalpha() else f"A{name}")[:40].upper()
+
+
+def _reference(pack: Pack, identifier: str) -> str:
+    return f"{_agency(pack)}:{identifier}({version_of(pack.info.version)})"
+
+
+def _urn(pack: Pack, kind: str, identifier: str, item: str = "") -> str:
+    """What another part of the message is referred to by."""
+    return f"urn:sdmx:org.sdmx.infomodel.{kind}={_reference(pack, identifier)}{item}"
+
+
+def _item(pack: Pack, identifier: str, texts: Texts) -> dict[str, Any]:
+    """An identifier with its name, in every language."""
+    out: dict[str, Any] = {"id": identifier, "name": texts[0]}
+    if len(texts) > 1:
+        out["names"] = dict(zip(pack.languages, texts, strict=True))
+    return out
+
+
+def _artefact(pack: Pack, identifier: str, texts: Texts) -> dict[str, Any]:
+    """What is maintained by an agency, in a version."""
+    version = version_of(pack.info.version)
+    return _item(pack, identifier, texts) | {"agencyID": _agency(pack), "version": version}
+
+
+def _code_list(pack: Pack, dimension: Dimension, identifier: str) -> dict[str, Any]:
+    """The code list of a dimension, with what each code is part of."""
+    codes = []
+    for item in dimension.items:
+        code = _item(pack, item.key, item.labels)
+        parent = {"parent": dimension.items[item.parent].key} if item.parent >= 0 else {}
+        codes.append(code | parent)
+    return _artefact(pack, identifier, dimension.labels) | {"codes": codes}
+
+
+def _data_structure(
+    pack: Pack, table: PackTable, ids: dict[str, tuple[str, str]]
+) -> dict[str, Any]:
+    """What the columns of a table's SDMX-CSV file are; `ids`: concept and code list by dimension."""
+
+    def component(identifier: str, concept: str, code_list: str = "") -> dict[str, Any]:
+        urn = _urn(pack, "conceptscheme.Concept", "CONCEPTS", f".{concept}")
+        values: dict[str, Any] = {"format": {"dataType": "Double"}}
+        if code_list:
+            values = {"enumeration": _urn(pack, "codelist.Codelist", code_list)}
+        return {"id": identifier, "conceptIdentity": urn, "localRepresentation": values}
+
+    dimensions = [
+        component(key, *ids[d.name])
+        for key, d in zip(_dimension_ids(table), table.dimensions, strict=True)
+    ]
+    attributes = []
+    for name in _ATTRIBUTES:
+        is_status = name == "OBS_STATUS"
+        attribute = component(name, name, _STATUS_LIST if is_status else "")
+        usage = "mandatory" if is_status else "optional"
+        attributes.append(
+            {**attribute, "attributeRelationship": {"observation": {}}, "usage": usage}
+        )
+    measures = [component("OBS_VALUE", "OBS_VALUE")]
+    components = {
+        "dimensionList": {"id": "DimensionDescriptor", "dimensions": dimensions},
+        "measureList": {"id": "MeasureDescriptor", "measures": measures},
+        "attributeList": {"id": "AttributeDescriptor", "attributes": attributes},
+    }
+    return _artefact(pack, _flow_id(table), table.titles) | {"dataStructureComponents": components}
+
+
+def _files(pack: Pack) -> Iterator[File]:
+    for t in pack.tables:
+        make = partial(sdmx_csv, t, pack)
+        yield text_file(f"sdmx/{t.id}.csv", make, media_type=CSV, table=t.id)
+    yield text_file("sdmx/structure.json", partial(sdmx_structure, pack))
+
+
+SDMX = Format(
+    name="SDMX",
+    path="sdmx/",
+    about="SDMX-CSV 2.0; noise intervals as attributes NOISE_LOW and NOISE_HIGH; structure.json: data structures and "
+    "code lists (SDMX-JSON 2.0)",
+    files=_files,
+)

@@ -1,0 +1,173 @@
+"""From a release to a pack in a folder: assemble the model, write every format, describe and sum up the files.
+
+Invariants: the target is there whole or not at all; two packs of the same release and spec have the same bytes; nothing
+is read but the release and the documents that the spec includes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import engine.store.manifest
+from engine.errors import SpecError, StoreError
+from queries.packs.assembly import assemble
+from queries.packs.files import File, new_folder, record_of, write_text
+from queries.packs.formats import FORMATS, PACKAGES
+from queries.packs.formats.metadata import data_package, dcat
+from queries.packs.formats.readme import markdown, page
+from queries.packs.formats.site import TEMPLATES, write_site
+from queries.packs.model import Pack
+from queries.packs.sources import Sources, open_sources
+from queries.packs.spec import PackSpec
+from queries.release import Release
+
+Progress = Callable[[str, int, int], None]
+
+
+def publish(
+    release: Release,
+    directory: str | os.PathLike[str],
+    spec: PackSpec | None = None,
+    *,
+    base: Path | None = None,
+    unprotected: bool = False,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Write the pack of a release; return all files, sorted.
+
+    Parameters
+    ----------
+    directory : path-like
+        Empty or absent; created where it is absent, with its parents.
+    spec : PackSpec, optional
+        By default every table of at most three columns becomes a long table of counts.
+    base : Path, optional
+        Folder that the documents of `include` are relative to.
+    unprotected : bool
+        Publish a release of mode dp that guarantees nothing.
+    progress : callable, optional
+        Called with a stage, the number done and of all.
+    warn : callable, optional
+        Called with each thing that a publisher should look at.
+
+    Raises
+    ------
+    SpecError
+        The spec does not fit the release.
+    PrivacyError
+        The release guarantees nothing.
+    StoreError
+        The folder is not empty or cannot be written, a package is missing, or the release was replaced since it was
+        opened. Nothing is left half-written.
+    """
+    spec = PackSpec() if spec is None else spec
+    report = progress or _silent
+    _check_packages()
+    documents = _documents(spec, base or Path())
+    with open_sources(release, spec) as sources, new_folder(Path(directory)) as folder:
+        pack = _assembled(sources, unprotected, report)
+        for warning in pack.warnings:
+            (warn or _ignore)(warning)
+        _write(pack, release, documents, folder, report)
+        return [Path(directory) / name for name in _names(folder)]
+
+
+def preview(
+    release: Release,
+    spec: PackSpec | None = None,
+    *,
+    unprotected: bool = False,
+    progress: Progress | None = None,
+) -> Pack:
+    """Return what a pack would hold, and write nothing; parameters and errors as for `publish`."""
+    with open_sources(release, spec or PackSpec()) as sources:
+        return _assembled(sources, unprotected, progress or _silent)
+
+
+def files_by_format(pack: Pack) -> dict[str, list[str]]:
+    """Return the paths of a pack's files with figures and codes, by the name of their format."""
+    return {f.name: [file.path for file in f.files(pack)] for f in FORMATS}
+
+
+def example_spec() -> str:
+    """Return a commented pack.toml that has every key."""
+    return (TEMPLATES / "pack.toml").read_text(encoding="utf-8")
+
+
+def _ignore(warning: str) -> None:
+    """Report nothing."""
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+def _assembled(sources: Sources, unprotected: bool, report: Progress) -> Pack:
+    return assemble(
+        sources, unprotected=unprotected, progress=lambda done, n: report("tabulating", done, n)
+    )
+
+
+def _check_packages() -> None:
+    """Refuse before anything is written where a package is missing."""
+    for name in PACKAGES:
+        if importlib.util.find_spec(name) is None:
+            raise StoreError(f"a pack needs {name}: pip install 'tablepack[pack]'")
+
+
+def _documents(spec: PackSpec, base: Path) -> list[Path]:
+    """Further documents of the pack."""
+    out = [base / name for name in spec.pack.include]
+    missing = [p for p in out if not p.is_file()]
+    if missing:
+        raise SpecError(f"pack.include: there is no file {missing[0]}")
+    if len({p.name.lower() for p in out}) < len(out):
+        raise SpecError("pack.include: two documents have the same name")
+    return out
+
+
+def _write(
+    pack: Pack, release: Release, documents: list[Path], folder: Path, report: Progress
+) -> None:
+    """Write all files of a pack into a folder: every format, then what describes the files."""
+    files: list[File] = []
+    for chosen in FORMATS:
+        mine = list(chosen.files(pack))
+        for done, file in enumerate(mine, 1):
+            path = folder / file.path
+            path.parent.mkdir(exist_ok=True)
+            file.write(path)
+            report(f"writing {chosen.name}", done, len(mine))
+        files += mine
+    _copy(pack, release, documents, folder)
+    write_site(pack, folder, files, lambda done, n: report("writing pages", done, n))
+    records = {name: record_of(folder / name) for name in _names(folder)}
+    write_text(folder / "datapackage.json", data_package(pack, records))
+    write_text(folder / "catalog.jsonld", dcat(pack, files, records))
+    names = sorted([*_names(folder), "README.md", "README.html"])
+    write_text(folder / "README.md", markdown(pack, names))
+    write_text(folder / "README.html", page(pack, names))
+    sums = [f"{record_of(folder / name).sha256}  {name}\n" for name in names]
+    write_text(folder / "SHA256SUMS", "".join(sums))
+
+
+def _copy(pack: Pack, release: Release, documents: list[Path], folder: Path) -> None:
+    """Copy the release with its manifest, if it is to be handed out, and further documents."""
+    if pack.release["file"]:
+        manifest = engine.store.manifest.manifest_path(release.path)
+        shutil.copyfile(release.path, folder / release.path.name)
+        shutil.copyfile(manifest, folder / manifest.name)
+    if documents:
+        (folder / "documents").mkdir()
+    for path in documents:
+        shutil.copyfile(path, folder / "documents" / path.name)
+
+
+def _names(folder: Path) -> list[str]:
+    """Files of a folder, as paths inside it, sorted."""
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())

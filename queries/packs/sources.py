@@ -1,0 +1,70 @@
+"""Sources of a pack: an open release with its catalogue, and the pack spec."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+import engine.store.manifest
+from engine.errors import SpecError, StoreError
+from queries.packs.model import Texts
+from queries.packs.spec import PackSpec
+from queries.packs.texts import pack_words
+from queries.release import Release
+from queries.sql import near_names
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sources:
+    """An open release and a pack spec.
+
+    Attributes
+    ----------
+    con : duckdb.DuckDBPyConnection
+        With the release in use.
+    words : dict of str to Texts
+        Words of the pages, in each language.
+    """
+
+    release: Release
+    con: duckdb.DuckDBPyConnection
+    spec: PackSpec
+    words: dict[str, Texts]
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages of the pack, the first one first."""
+        return tuple(self.spec.pack.languages)
+
+    def label(self, column: str) -> str:
+        """Return the release's label of a column; its name where it has none."""
+        rows = self.con.execute("SELECT label FROM catalog.columns WHERE name = ?", [column])
+        ((label,),) = rows.fetchall()
+        return label or column
+
+    def check_columns(self, names: Iterable[str]) -> None:
+        """Refuse names that are no columns of the release, with near ones."""
+        problems = []
+        for name in dict.fromkeys(names):
+            if name not in self.release.columns:
+                near = ", ".join(near_names(name, tuple(self.release.columns))) or "none"
+                problems.append(f"pack spec: the release has no column {name!r}. Near: {near}")
+        if problems:
+            raise SpecError(problems)
+
+
+@contextlib.contextmanager
+def open_sources(release: Release, spec: PackSpec) -> Iterator[Sources]:
+    """Lend the sources of a pack, with a connection on the release, which is still the one that was opened."""
+    con, record = engine.store.manifest.open_release(release.path)
+    try:
+        if record.content_hash != release.content_hash:
+            raise StoreError(f"{release.path}: was replaced since it was opened; open it again")
+        con.execute(f"USE {engine.store.manifest.ATTACHED}")
+        words = pack_words(spec.words, spec.pack.languages)
+        yield Sources(release=release, con=con, spec=spec, words=words)
+    finally:
+        con.close()

@@ -1,0 +1,297 @@
+"""One table of a pack: what its entry in pack.toml asks of the release, its figures, and what it is called.
+
+Takes the sources, a table of the spec and the pack's dimensions; gives a `PackTable`. Every figure is one of
+`queries.intervals.CrossTable`; of tables with too many combinations to list them all, only what was measured is listed,
+with the same intervals. Invariants: a combination that nothing is released of has status "not released" and no value,
+whatever the reason; its interval says how much it may hold at most, where that is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.errors import QueryRefused, SpecError
+from engine.schema import ColumnSet, FloatArray, Int64Array, column_set
+from queries.intervals import (
+    EACH,
+    TOTAL,
+    CrossTable,
+    Region,
+    Slice,
+    Tabulation,
+    counts,
+    noise_model,
+    ruled_out,
+    statuses,
+)
+from queries.packs.model import STATUSES, Dimension, PackTable, Texts, decimals_of
+from queries.packs.sources import Sources
+from queries.packs.spec import TableSpec
+from queries.packs.texts import texts
+from queries.sql import near_names, nearest
+
+_ONLY_MEASURED = (
+    "There are too many combinations to list all: only those that were measured are listed, and nothing is known of "
+    "the others."
+)
+
+
+def table_of(
+    sources: Sources, entry: TableSpec, name: str, dimensions: Mapping[str, Dimension]
+) -> PackTable:
+    """Return one table.
+
+    Raises
+    ------
+    SpecError
+        The release does not answer it, or it would be too long.
+    """
+    mine = tuple(dimensions[c] for c in entry.names)
+    slices = {d.name: _slices(d, entry, name) for d in mine}
+    n_cells = math.prod(_n_codes(d, slices[d.name]) for d in mine)
+    is_listed = n_cells > sources.spec.pack.max_cells
+    if is_listed:
+        _check_plain(sources, entry, name, n_cells)
+    try:
+        if is_listed:
+            rows = _measured_rows(sources, mine)
+        else:
+            rows = _all_rows(sources, entry, mine, slices, dimensions)
+    except QueryRefused as error:
+        raise SpecError(f"tables, {name}: {error}") from None
+    of = None if entry.of is None else _label_of(sources, entry.of)
+    is_whole = not entry.percent and rows.is_whole
+    decimals = decimals_of(rows.value, rows.low, rows.high, is_whole=is_whole)
+    digits = decimals + 1  # more would be digits of the noise
+    n_stub = len(entry.rows) if entry.rows else len(mine)
+    return PackTable(
+        id=name,
+        titles=_titles(sources, entry, mine, dimensions, of),
+        units=_units(sources, entry, of),
+        dimensions=mine,
+        index=rows.index,
+        value=np.round(rows.value, digits),
+        low=np.round(rows.low, digits),
+        high=np.round(rows.high, digits),
+        status=rows.status,
+        stub=tuple(range(n_stub)),
+        heading=tuple(range(n_stub, len(mine))),
+        measure=entry.measure,
+        is_whole=is_whole,
+        decimals=decimals,
+        is_listed=is_listed,
+        answered=rows.answered,
+        footnotes=tuple(texts(note, sources.languages) for note in entry.footnotes),
+        words=rows.words,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rows:
+    """Rows of a table in the order of its codes; see `queries.packs.model.PackTable` for the arrays."""
+
+    index: npt.NDArray[np.int32]
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    status: npt.NDArray[np.uint8]
+    answered: ColumnSet
+    words: str
+
+    @classmethod
+    def of(cls, figures: Tabulation, index: npt.NDArray[np.int32], scale: float = 1) -> _Rows:
+        """Figures with the places of their codes, sorted by those."""
+        order = np.lexsort(index.T[::-1])
+        place = {status: i for i, status in enumerate(STATUSES)}
+        return cls(
+            index=index[order],
+            value=scale * figures.value[order],
+            low=scale * figures.low[order],
+            high=scale * figures.high[order],
+            status=np.array([place[s] for s in figures.status], dtype=np.uint8)[order],
+            answered=figures.table,
+            words=figures.words,
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """All figures and ends are whole numbers."""
+        known = np.concatenate([self.value, self.low, self.high])
+        known = known[np.isfinite(known)]
+        return bool(np.all(known == np.rint(known)))
+
+
+def _slices(dimension: Dimension, entry: TableSpec, table: str) -> list[Slice]:
+    """What a table displays of a dimension: its total, groups, values; the key of a group is its place."""
+    name, places = dimension.name, dimension.places("group")
+    if name in (*entry.subtotals, *entry.only_groups) and not places:
+        raise SpecError(
+            f"tables, {table}: {name} has no groups; declare columns.{name}.groups or .parents"
+        )
+    items = dimension.items
+    groups = [
+        Slice(key=(p,), limits=items[p].limits or [items[m].value for m in items[p].members])
+        for p in places
+    ]
+    total = [TOTAL] if name in entry.totals else []
+    if name in entry.only_groups:
+        return total + groups
+    return total + (groups if name in entry.subtotals else []) + [EACH]
+
+
+def _n_codes(dimension: Dimension, slices: Sequence[Slice]) -> int:
+    n_values = len(dimension.places("value", "blank"))
+    return sum(n_values if s.is_each else 1 for s in slices)
+
+
+def _all_rows(
+    sources: Sources,
+    entry: TableSpec,
+    mine: Sequence[Dimension],
+    slices: Mapping[str, Sequence[Slice]],
+    dimensions: Mapping[str, Dimension],
+) -> _Rows:
+    """The figures of all combinations of the codes displayed."""
+    question = CrossTable(
+        release=sources.release,
+        slices=slices,
+        where={c: _typed(c, values, dimensions) for c, values in entry.where.items()},
+        measure=entry.measure,
+        of=entry.of,
+        quantile=entry.quantile,
+    )
+    over = {"": None, "total": (), "row": entry.rows, "column": entry.cols}[entry.percent]
+    figures = question.figures(entry.names, over)
+    index = np.empty((len(figures), len(mine)), dtype=np.int32)
+    for j, d in enumerate(mine):
+        place = {TOTAL.key: 0, **d.place_of_value} | {(p,): p for p in d.places("group")}
+        index[:, j] = [place[key[j]] for key in figures.keys]
+    return _Rows.of(figures, index, 100 if entry.percent else 1)
+
+
+def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) -> None:
+    """Refuse to list only what was measured of a table that is more than counts of a released one."""
+    is_plain = not (entry.totals or entry.subtotals or entry.only_groups or entry.where)
+    if not is_plain or entry.percent or entry.measure != "count":
+        raise SpecError(
+            f"tables, {name}: {n_cells:,} combinations, and pack.max_cells is {sources.spec.pack.max_cells:,}: "
+            "show fewer values (only_groups), or raise it"
+        )
+    columns, tables = column_set(tuple(entry.names)), sources.release.tables
+    if columns not in tables:
+        near = "; ".join(", ".join(t) for t in nearest(columns, tables))
+        raise SpecError(
+            f"tables, {name}: no released table of {', '.join(columns)}. Nearest: {near}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Measured(Region):
+    """The combinations of a table that were measured, one group each."""
+
+    released: Int64Array
+
+    def places(self) -> Int64Array:
+        """The codes of each group: of those listed, not of all that can be."""
+        return self.released
+
+
+def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
+    """What was measured of a released table; each figure as `tabulate` gives it."""
+    columns = column_set(tuple(d.name for d in mine))
+    model = noise_model(sources.release, columns)
+    table = model.table
+    codes = table.rows[table.row_measured]
+    group = np.full(len(table.rows), -1, dtype=np.int64)
+    group[table.row_measured] = np.arange(len(codes))
+    region = _Measured(
+        by=tuple(range(len(columns))),
+        allowed=tuple(np.ones(len(column.values), dtype=bool) for column in table.released),
+        choices=(),
+        group=group,
+        n_groups=len(codes),
+        released=codes,
+    )
+    counted = counts(sources.release, model, region)
+    figures = Tabulation(
+        columns=columns,
+        keys=((),) * len(codes),
+        measure="count",
+        of=None,
+        value=counted.value,
+        low=counted.low,
+        high=counted.high,
+        status=statuses(counted, ruled_out(sources.release, table, region)),
+        table=columns,
+        words=f"{model.words} {_ONLY_MEASURED}",
+    )
+    index = np.empty(codes.shape, dtype=np.int32)
+    for j, d in enumerate(mine):
+        at = columns.index(d.name)
+        place = [d.place_of_value[v] for v in table.released[at].values]
+        index[:, j] = np.array(place, dtype=np.int32)[codes[:, at]]
+    return _Rows.of(figures, index)
+
+
+def _typed(column: str, given: list[Any], dimensions: Mapping[str, Dimension]) -> list[Any]:
+    """The values of a filter, as the release types them."""
+    items = [item for item in dimensions[column].items if item.kind == "value"]
+    by_text = {item.code: item.value for item in items}
+    by_text |= {item.value: item.value for item in items if isinstance(item.value, str)}
+    out = []
+    for value in given:
+        is_bool = isinstance(value, bool)  # true is no 1
+        same = [i.value for i in items if i.value == value and isinstance(i.value, bool) == is_bool]
+        if not same and str(value) not in by_text:
+            near = ", ".join(near_names(str(value), tuple(by_text))) or "none"
+            raise SpecError(
+                f"pack spec, where: {column} has no released value {value!r}. Near: {near}"
+            )
+        out.append(same[0] if same else by_text[str(value)])
+    return out
+
+
+def _label_of(sources: Sources, column: str) -> Texts:
+    """The label of the column that is summed or averaged."""
+    given = sources.spec.columns[column].label if column in sources.spec.columns else ""
+    return texts(given, sources.languages, sources.label(column))
+
+
+def _units(sources: Sources, entry: TableSpec, of: Texts | None) -> Texts:
+    """What figures count: percent, people, or what a column holds."""
+    if entry.percent:
+        return sources.words["percent"]
+    if of is not None and not entry.unit:
+        return of
+    return texts(entry.unit or sources.spec.pack.unit, sources.languages)
+
+
+def _titles(
+    sources: Sources,
+    entry: TableSpec,
+    mine: Sequence[Dimension],
+    dimensions: Mapping[str, Dimension],
+    of: Texts | None,
+) -> Texts:
+    """The title given; or what is measured, the columns by their labels, and whom it is about."""
+    if entry.title:
+        return texts(entry.title, sources.languages)
+    out, words = [], sources.words
+    for i in range(len(sources.languages)):
+        by = f" {words['by'][i]} "
+        first, *rest = [d.labels[i] for d in mine]
+        title = by.join([first, *rest]) if len(rest) < 2 else f"{first}{by}{', '.join(rest)}"
+        if of is not None:
+            title = f"{words[entry.measure][i]} {of[i]}{by}{', '.join([first, *rest])}"
+        for column in entry.where:
+            values = _typed(column, entry.where[column], dimensions)
+            labels = [it.labels[i] for it in dimensions[column].items if it.value in values]
+            title += f"; {dimensions[column].labels[i]}: {', '.join(labels)}"
+        out.append(title)
+    return tuple(out)

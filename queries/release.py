@@ -1,0 +1,85 @@
+"""The `Release` handle: SQL over the logical table, tables, cards, and noise intervals.
+
+`queries.sql.session` answers, `queries.intervals` adds the intervals; this handle joins them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from engine.errors import QueryRefused
+from queries.intervals import Measure, Tabulation, annotated, tabulate
+from queries.sql import TIMEOUT_S, Result, Session
+
+__all__ = ["TIMEOUT_S", "Release", "open_release"]
+
+
+class Release(Session):
+    """An open release; a context manager. Make one with `open_release`.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    timeout_s : float
+        Seconds that a statement may take, from its plan to its rows.
+    title, logical_name, vintage, mode, key_id, engine_version, content_hash : str
+        As in `catalog.release`; statements ask over the table `logical_name`, mode is "sticky" or "dp".
+    tables : tuple of ColumnSet
+        The released tables, narrow ones first.
+    columns : dict of str to str
+        Columns of the logical table in the source's order, with their SQL types.
+    labels : dict of str to str
+        Their labels, for people; the name where there is none.
+    notes : tuple of str
+        How to read the release.
+    """
+
+    def sql(
+        self, text: str, *, tables: Mapping[str, Any] | None = None, intervals: bool = False
+    ) -> Result:
+        """Answer one SELECT-like statement; tables and errors as `Session.sql`.
+
+        Parameters
+        ----------
+        intervals : bool
+            Add noise intervals and statuses: see `queries.intervals.statement.aggregates.annotated`. Refused beside
+            tables of one's own.
+        """
+        if not intervals:
+            return super().sql(text, tables=tables)
+        if tables:
+            raise QueryRefused(
+                "intervals are not known for tables of one's own: "
+                "ask without them, grouped by the column that you join on"
+            )
+        return annotated(self, text)
+
+    def tabulate(
+        self,
+        columns: Sequence[str],
+        *,
+        where: Mapping[str, Sequence[Any] | tuple[Any, Any]] | None = None,
+        measure: Measure = "count",
+        of: str | None = None,
+        over: Sequence[str] = (),
+        quantile: float = 0.5,
+    ) -> Tabulation:
+        """Tabulate one measure over groups with noise intervals: see `queries.intervals.tabulation.tabulate`."""
+        return tabulate(
+            self, columns, where=where, measure=measure, of=of, over=over, quantile=quantile
+        )
+
+
+def open_release(
+    path: str | os.PathLike[str],
+    *,
+    verify: Literal["size", "hash"] = "size",
+    threads: int = 2,
+    memory: str = "2GB",
+    timeout_s: float = TIMEOUT_S,
+) -> Release:
+    """Open a release for questions; parameters and errors as `Session.open`."""
+    return Release.open(path, verify=verify, threads=threads, memory=memory, timeout_s=timeout_s)

@@ -1,0 +1,188 @@
+r"""Groups of values of one's own: a name and its members, in links, as values and in SQL.
+
+In a link: `group.age=Working age|16..64&group.age=Older|65..`: a name, then released values or, of a column that has
+an order, ranges (an end may be left open). A backslash makes the next sign a letter: `\|`, `\\`.
+Values in no group stay by themselves, after the groups.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.errors import QueryRefused
+from engine.schema import literal, quoted
+from queries.serve.values import Value, Variable, bound_of, values_of
+
+Group = tuple[str, tuple[str, ...]]
+"""A name, and members: keys of values, or `low..high`."""
+_PARTS = re.compile(r"((?:[^\\|]|\\.)*)(\||\Z)", re.DOTALL)
+_RANGE = ".."
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+
+
+def group_of(text: str) -> Group:
+    """Return the group that a link spells.
+
+    Raises
+    ------
+    QueryRefused
+        It has no name or no member, or ends in a lone backslash.
+    """
+    parts: list[str] = []
+    at = 0
+    while at <= len(text):
+        part = _PARTS.match(text, at)
+        if part is None:
+            raise QueryRefused(f"group {text!r}: nothing follows the last backslash")
+        parts.append(re.sub(r"\\(.)", r"\1", part[1], flags=re.DOTALL))
+        if not part[2]:
+            break
+        at = part.end()
+    return parts[0], tuple(parts[1:])
+
+
+def text_of(group: Group) -> str:
+    """Return a group as a link spells it; the same group gives the same text."""
+    name, members = group
+    return "|".join(re.sub(r"([\\|])", r"\\\1", part) for part in (name, *sorted(set(members))))
+
+
+def members_of(variable: Variable, members: Iterable[str]) -> list[Any]:
+    """Return the released values of a group, in no particular order.
+
+    Raises
+    ------
+    QueryRefused
+        A member is no released value, or no range with such a value in it.
+    """
+    keys, values = [], []
+    for member in members:
+        ends = _ends(variable, member)
+        if ends is None:
+            keys.append(member)
+            continue
+        inside = [v for v in variable.known if ends[0] <= v <= ends[1]]
+        if not inside:
+            raise QueryRefused(f"{variable.name}: no released value lies in the range {member!r}")
+        values += inside
+    return list(dict.fromkeys([*values, *values_of(variable, keys)]))
+
+
+def check_groups(variable: Variable, groups: Sequence[Group]) -> None:
+    """Refuse groups that do not go together.
+
+    Raises
+    ------
+    QueryRefused
+        A group has no name or no member, or a sign in its name that steers how text is displayed; a value stands in
+        two; two have one name, or a name is that of a value in no group.
+    """
+    names: set[str] = set()
+    group_of_value: dict[Any, str] = {}
+    for name, members in groups:
+        if not name.strip() or not members or any(map(_is_control, name)):
+            raise QueryRefused(
+                f"{variable.name}: group {name!r} needs a name that can be read, and at least one value"
+            )
+        if name in names:
+            raise QueryRefused(f"{variable.name}: two groups are called {name!r}")
+        names.add(name)
+        for value in members_of(variable, members):
+            if value in group_of_value:
+                both = f"{group_of_value[value]!r} and {name!r}"
+                label = _label(variable, value)
+                raise QueryRefused(f"{variable.name}: {label} stands in two groups, {both}")
+            group_of_value[value] = name
+    for value in variable.values:
+        if value.value not in group_of_value and names & {value.label, value.key}:
+            raise QueryRefused(
+                f"{variable.name}: a group is called {value.label!r}, as a value outside of it is"
+            )
+
+
+def grouped_variable(variable: Variable, groups: Sequence[Group]) -> Variable:
+    """Return a variable whose values are groups, then the values in none."""
+    pieces = {name: members_of(variable, members) for name, members in groups}
+    rows = {v.value: v.n for v in variable.values}
+    grouped = {v for values in pieces.values() for v in values}
+    heads = [
+        Value(key=name, value=name, label=name, n=sum(rows[v] for v in values))
+        for name, values in pieces.items()
+    ]
+    rest = [v for v in variable.values if v.value not in grouped]
+    return replace(variable, values=(*heads, *rest))
+
+
+def case_of(variable: Variable, groups: Sequence[Group]) -> str:
+    """Return SQL for the group of a value; one in no group is itself, as text."""
+    column = quoted(variable.name)
+    whens = [
+        f"WHEN {condition_of(variable, members)} THEN {literal(name)}" for name, members in groups
+    ]
+    return f"CASE {' '.join(whens)} ELSE CAST({column} AS VARCHAR) END"
+
+
+def condition_of(variable: Variable, members: Iterable[str]) -> str:
+    """Return SQL that holds for values and ranges."""
+    tests, keys = [], []
+    for member in sorted(set(members)):
+        ends = _ends(variable, member)
+        if ends is None:
+            keys.append(member)
+        else:
+            low, high = (constant(variable, end) for end in ends)
+            tests.append(f"{quoted(variable.name)} BETWEEN {low} AND {high}")
+    if keys:
+        tests.insert(0, held_in(variable, values_of(variable, keys)))
+    return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
+
+
+def held_in(variable: Variable, values: Sequence[Any]) -> str:
+    """Return SQL that holds for single values, the blank perhaps among them."""
+    column = quoted(variable.name)
+    known = ", ".join(constant(variable, v) for v in values if v is not None)
+    tests = [f"{column} IN ({known})"] if known else []
+    if None in values:
+        tests.append(f"{column} IS NULL")
+    return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
+
+
+def constant(variable: Variable, value: Any) -> str:
+    """Return a value in SQL."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return (
+        str(value) if variable.is_numeric or isinstance(value, int | float) else literal(str(value))
+    )
+
+
+def inside(values: Iterable[Any], limits: Any) -> list[Any]:
+    """Return the values that a filter leaves: a list of values, the ends of a range, or None for all."""
+    if limits is None:
+        return list(values)
+    if isinstance(limits, tuple):
+        return [v for v in values if v is not None and limits[0] <= v <= limits[1]]
+    wanted = set(limits)
+    return [v for v in values if v in wanted]
+
+
+def _ends(variable: Variable, member: str) -> tuple[Any, Any] | None:
+    """Both ends of a range; None where the member is a single value."""
+    if variable.step is None or _RANGE not in member:
+        return None
+    low, _, high = member.partition(_RANGE)
+    return bound_of(variable, low, is_high=False), bound_of(variable, high, is_high=True)
+
+
+def _is_control(sign: str) -> bool:
+    """Whether a sign steers, or turns round what stands beside it; those that join letters may stay."""
+    turns = unicodedata.bidirectional(sign) in _TURNING
+    return unicodedata.category(sign) in ("Cc", "Cs") or turns
+
+
+def _label(variable: Variable, value: Any) -> str:
+    return next(v.label for v in variable.values if v.value == value)

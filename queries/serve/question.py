@@ -1,0 +1,302 @@
+"""A question to a release as the table builder asks it: a link, a JSON body, and the same thing in SQL.
+
+The link is the saved query: `?rows=age&cols=sex&band.age=10&only.region=London&from.hours=1&percent=row`; groups of
+one's own are `group.age=Working age|16..64` (`queries.serve.groups`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from engine.errors import QueryRefused
+from engine.schema import quoted
+from queries.serve.groups import (
+    case_of,
+    check_groups,
+    constant,
+    group_of,
+    held_in,
+    text_of,
+)
+from queries.serve.values import Variable, bands_of, bound_of, values_of, variable_of
+
+Percent = Literal["none", "total", "row", "column"]
+MeasureName = Literal["count", "ratio", "mean", "median", "quantile", "sum"]
+Name = Annotated[str, Field(max_length=300)]
+Width = Annotated[int, Field(le=10**13)]  # beyond, the ends of bands are no numbers
+Group = tuple[Name, Annotated[tuple[Name, ...], Field(max_length=2000)]]
+_PLAIN = ("measure", "of", "quantile", "percent")
+_MOST_COLUMNS = 6
+_MEDIAN = 0.5
+
+
+class Question(BaseModel):
+    """What a table displays.
+
+    Attributes
+    ----------
+    rows, cols : tuple of str
+        Columns whose values label rows and columns of the table.
+    bands : dict
+        Width of the bands that an ordered column is put in; years for dates.
+    groups : dict
+        Groups of an ordered column's or a category's values, by column: name and members; see `queries.serve.groups`.
+    only : dict
+        Keys of the values to keep, by column; `~` is a blank.
+    between : dict
+        Lowest and highest value to keep, as text; an empty one is open.
+    measure, of, quantile
+        What is displayed, and of which column; `ratio`: rows over the other rows of their total.
+    percent : str
+        Counts as shares of all, of their row or of their column; of a ratio, which total.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rows: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
+    cols: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
+    bands: Annotated[dict[Name, Width], Field(max_length=_MOST_COLUMNS)] = {}
+    groups: Annotated[
+        dict[Name, Annotated[tuple[Group, ...], Field(max_length=60)]],
+        Field(max_length=_MOST_COLUMNS),
+    ] = {}
+    only: Annotated[dict[Name, tuple[Name, ...]], Field(max_length=_MOST_COLUMNS)] = {}
+    between: Annotated[dict[Name, tuple[Name, Name]], Field(max_length=_MOST_COLUMNS)] = {}
+    measure: MeasureName = "count"
+    of: Name | None = None
+    quantile: Annotated[float, Field(gt=0, lt=1)] = _MEDIAN
+    percent: Percent = "none"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_total(cls, given: Any) -> Any:
+        """A ratio is to the rest of some total: of all, unless another is named."""
+        if isinstance(given, dict) and given.get("measure") == "ratio":
+            is_bare = given.get("percent", "none") == "none"
+            return {**given, "percent": "total"} if is_bare else given
+        return given
+
+    @property
+    def is_counted(self) -> bool:
+        """It counts rows, and measures no column."""
+        return self.measure in ("count", "ratio")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of rows and columns, in order."""
+        return (*self.rows, *self.cols)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every column it reads, once."""
+        of = () if self.of is None or self.is_counted else (self.of,)
+        return tuple(dict.fromkeys((*self.columns, *self.only, *self.between, *of)))
+
+    def link(self) -> str:
+        """Return it as the query of a URL: the same question gives the same link."""
+        pairs = [("rows", c) for c in self.rows] + [("cols", c) for c in self.cols]
+        pairs += [(f"band.{c}", str(w)) for c, w in sorted(self.bands.items())]
+        pairs += [(f"group.{c}", text_of(g)) for c, gs in sorted(self.groups.items()) for g in gs]
+        pairs += [(f"only.{c}", v) for c, vs in sorted(self.only.items()) for v in vs]
+        for column, (low, high) in sorted(self.between.items()):
+            pairs += [(f"from.{column}", low), (f"to.{column}", high)]
+        if self.measure != "count":
+            pairs.append(("measure", self.measure))
+        if self.of or not self.is_counted:  # what means nothing stays, to be refused
+            pairs.append(("of", self.of or ""))
+        if self.measure == "quantile" or self.quantile != _MEDIAN:
+            pairs.append(("quantile", repr(self.quantile)))
+        if self.percent != "none":
+            pairs.append(("percent", self.percent))
+        return urlencode(pairs)
+
+
+def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
+    """Return the question in the query of a URL.
+
+    Raises
+    ------
+    QueryRefused
+        A parameter is unknown, given twice, or not as it must be.
+    """
+    parts: dict[str, Any] = {"rows": [], "cols": []}
+    parts |= {"bands": {}, "groups": {}, "only": {}, "between": {}}
+    for name, text in pairs:
+        head, _, column = name.partition(".")
+        if name in ("rows", "cols"):
+            parts[name].append(text)
+        elif head == "band" and column and column not in parts["bands"]:
+            parts["bands"][column] = text
+        elif head == "group" and column:
+            parts["groups"].setdefault(column, []).append(group_of(text))
+        elif head == "only" and column:
+            parts["only"].setdefault(column, []).append(text)
+        elif head in ("from", "to") and column:
+            ends = parts["between"].setdefault(column, ["", ""])
+            ends[head == "to"] = text
+        elif name in _PLAIN and name not in parts:
+            parts[name] = text
+        else:
+            raise QueryRefused(
+                f"parameter {name!r} is unknown or given twice: allowed are rows, cols, band.COLUMN, group.COLUMN, "
+                f"only.COLUMN, from.COLUMN, to.COLUMN, {', '.join(_PLAIN)}"
+            )
+    try:
+        return Question(**parts)
+    except ValidationError as error:
+        raise QueryRefused(mistakes(error.errors())) from None
+
+
+def mistakes(errors: Iterable[Mapping[str, Any]], allowed: Iterable[str] = ()) -> str:
+    """Return the mistakes that pydantic lists, a sentence each."""
+    return "; ".join(_mistake(e, tuple(allowed)) for e in errors)
+
+
+def _mistake(error: Mapping[str, Any], allowed: tuple[str, ...]) -> str:
+    """One mistake: where, what, and what is allowed."""
+    if error["type"] == "json_invalid":
+        return f"the body is no JSON: {error.get('ctx', {}).get('error', 'it cannot be read')}"
+    places = [str(p) for p in error["loc"] if p not in ("body", "query")]
+    where = ".".join(places) or "the request"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown; allowed is {', '.join(allowed or Question.model_fields)}"
+    return f"{where}: {error['msg']}"
+
+
+def check(question: Question, variables: Mapping[str, Variable]) -> None:
+    """Refuse a question that no table could answer, whatever is released.
+
+    Raises
+    ------
+    NotAnswerable
+        A column does not exist.
+    QueryRefused
+        Its parts do not go together.
+    """
+    for name in (*question.reads, *question.bands, *question.groups):
+        variable_of(variables, name)
+    twice = sorted({c for c in question.columns if question.columns.count(c) > 1})
+    if twice:
+        raise QueryRefused(f"{', '.join(twice)}: stands in rows or columns twice")
+    _check_measure(question, variables)
+    if (question.percent == "row" and not question.cols) or (
+        question.percent == "column" and not question.rows
+    ):
+        raise QueryRefused(f"percentages of a {question.percent} need both rows and columns")
+    _check_values(question, variables)
+
+
+def _check_measure(question: Question, variables: Mapping[str, Variable]) -> None:
+    """Refuse a measure that its column, or the rest, does not suit."""
+    if question.quantile != _MEDIAN and question.measure != "quantile":
+        raise QueryRefused(f"quantile means nothing with measure {question.measure}: leave it out")
+    if question.is_counted:
+        if question.of:
+            raise QueryRefused(f"of means nothing with measure {question.measure}: leave it out")
+        return
+    if question.of is None:
+        raise QueryRefused(f"measure {question.measure} needs `of`: the column it is taken of")
+    if not variables[question.of].is_numeric:
+        raise QueryRefused(f"measure {question.measure} needs numbers, and {question.of} has none")
+    if question.of in question.columns:
+        raise QueryRefused(f"{question.of} cannot be a row or column and be measured at once")
+    if question.percent != "none":
+        raise QueryRefused("percentages are of counts: leave out measure, or percent")
+
+
+def _check_values(question: Question, variables: Mapping[str, Variable]) -> None:
+    """Refuse values, ranges, bands and groups that are not there or do not go together."""
+    unused = sorted({*question.bands, *question.groups} - set(question.columns))
+    if unused:
+        raise QueryRefused(
+            f"{', '.join(unused)}: bands and groups are of rows or columns: put it there, or keep values by only "
+            "or a range"
+        )
+    both = sorted(set(question.only) & set(question.between))
+    if both:
+        raise QueryRefused(f"{', '.join(both)}: give values to keep, or a range, not both")
+    both = sorted(set(question.bands) & set(question.groups))
+    if both:
+        raise QueryRefused(f"{', '.join(both)}: give the width of bands, or groups, not both")
+    empty = sorted(c for c, keys in question.only.items() if not keys)
+    if empty:
+        raise QueryRefused(f"{', '.join(empty)}: no value to keep")
+    for c, keys in question.only.items():
+        values_of(variables[c], keys)
+    for c, ends in question.between.items():
+        for i, text in enumerate(ends):
+            bound_of(variables[c], text, is_high=bool(i))
+    for c in set(question.bands) & set(question.columns):
+        bands_of(variables[c], question.bands[c])
+    for c, groups in question.groups.items():
+        check_groups(variables[c], groups)
+
+
+def sql_of(question: Question, variables: Mapping[str, Variable], logical_name: str) -> str:
+    """Return SQL that gives the same figures, without the noise intervals."""
+    derived = {*question.bands, *question.groups}
+    heads = [f"{_expression(c, question, variables)} AS {quoted(c)}" if c in derived else quoted(c)
+             for c in question.columns]  # fmt: skip
+    figure = "n" if question.measure == "count" else question.measure
+    lines = [
+        "SELECT " + ", ".join([*heads, f"{_measured(question, variables)} AS {quoted(figure)}"]),
+        f"FROM {quoted(logical_name)}",
+    ]
+    wheres = [
+        held_in(variables[c], values_of(variables[c], keys)) for c, keys in question.only.items()
+    ]
+    wheres += [_ranged(ends, variables[c]) for c, ends in question.between.items()]
+    if wheres:
+        lines.append("WHERE " + "\n  AND ".join(wheres))
+    if heads:
+        places = ", ".join(str(i + 1) for i in range(len(heads)))
+        lines += [f"GROUP BY {places}", f"ORDER BY {places}"]
+    return "\n".join(lines)
+
+
+def _expression(column: str, question: Question, variables: Mapping[str, Variable]) -> str:
+    """What a column is grouped by: itself, the start of a value's band, or its group."""
+    if question.groups.get(column):
+        return case_of(variables[column], question.groups[column])
+    if column not in question.bands:
+        return quoted(column)
+    width = question.bands[column]
+    is_dated = variables[column].sql_type in ("DATE", "TIMESTAMP")
+    value = f"year({quoted(column)})" if is_dated else quoted(column)
+    return f"CAST(floor({value} / {width}) * {width} AS BIGINT)"
+
+
+def _measured(question: Question, variables: Mapping[str, Variable]) -> str:
+    """The aggregate."""
+    if not question.is_counted:
+        of = quoted(question.of or "")
+        names = {"mean": "avg", "sum": "sum", "median": "median"}
+        if question.measure in ("median", "quantile") and variables[
+            question.of or ""
+        ].sql_type.startswith("DECIMAL"):
+            of = f"CAST({of} AS DOUBLE)"  # DuckDB cuts what lies between two decimals
+        if question.measure == "quantile":
+            return f"quantile_cont({of}, {question.quantile!r})"
+        return f"{names[question.measure]}({of})"
+    within = {"none": None, "total": (), "row": question.rows, "column": question.cols}[
+        question.percent
+    ]
+    if within is None:
+        return "count(*)"
+    part = ", ".join(_expression(c, question, variables) for c in within)
+    total = f"sum(count(*)) OVER ({'PARTITION BY ' + part if part else ''})"
+    if question.measure == "ratio":
+        return f"count(*) / nullif({total} - count(*), 0)"
+    return f"100.0 * count(*) / {total}"
+
+
+def _ranged(ends: tuple[str, str], variable: Variable) -> str:
+    """One condition on a range."""
+    low, high = (
+        constant(variable, bound_of(variable, text, is_high=bool(i))) for i, text in enumerate(ends)
+    )
+    return f"{quoted(variable.name)} BETWEEN {low} AND {high}"

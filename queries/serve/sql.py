@@ -1,0 +1,152 @@
+"""A statement's answer in pages: run once, its rows stored as JSON, so that all pages are of the same run.
+
+Takes processes that answer and a text; gives a `Reply`. Rows and bytes are bounded: a page says that there
+were more, a download refuses.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from engine.errors import AnotherAnswer, QueryRefused, TooLarge
+from queries.sandbox import LimitedProcesses
+from queries.serve.cache import Reply
+from queries.serve.guard import Limits
+from queries.serve.values import key_of
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "DECIMAL": Decimal,
+    "DATE": datetime.date.fromisoformat,
+    "TIMESTAMP": datetime.datetime.fromisoformat,
+    "DOUBLE": float,
+    **dict.fromkeys(("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"), int),
+}
+"""How to read what JSON holds as text, by SQL type."""
+PAGE_SIZES = (1, 1000)
+"""Fewest and most rows of a page."""
+
+
+def run(
+    statements: LimitedProcesses, text: str, limits: Limits, *, intervals: bool = False
+) -> Reply:
+    """Run a statement; return its rows as JSON, and a body that describes them.
+
+    Raises
+    ------
+    QueryRefused, NotAnswerable
+        As `queries.release.Release.sql`.
+    """
+    result = statements.sql(text, intervals=intervals)
+    parts: list[bytes] = []
+    size, is_cut = 0, False
+    for row in result.head(limits.rows + 1):
+        part = json.dumps([plain(v) for v in row], ensure_ascii=False, allow_nan=False).encode()
+        size += len(part) + 1
+        if len(parts) == limits.rows or size > limits.answer_bytes:
+            is_cut = True
+            break
+        parts.append(part)
+    body = {
+        "columns": list(result.columns),
+        "types": list(result.types),
+        "table": None if result.table is None else list(result.table),
+        "source": result.source,
+        "warnings": [*result.warnings, *([_cut(len(parts))] if is_cut else [])],
+        "n_rows": len(parts),
+        "is_cut": is_cut,
+    }
+    rows = b"\n".join(parts)
+    name = hashlib.blake2b(rows, digest_size=12).hexdigest()
+    text = json.dumps({**body, "answer": name}, ensure_ascii=False)
+    return Reply(body=text.encode(), rows=rows, n_rows=len(parts), name=name)
+
+
+def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> bytes:
+    """Return one page of an answer as JSON; pages count from 1.
+
+    Parameters
+    ----------
+    answer : str or None
+        Name of the answer that an earlier page was of: a statement without ORDER BY may be run again in between.
+
+    Raises
+    ------
+    AnotherAnswer
+        It is not the one.
+    QueryRefused
+        There is no such page.
+    """
+    if answer not in (None, reply.name):
+        raise AnotherAnswer(
+            "This is another answer than that of the earlier page: start again at page 1, and say ORDER BY"
+        )
+    least, most = PAGE_SIZES
+    if not least <= size <= most:
+        raise QueryRefused(f"size {size}: a page may have {least} to {most:,} rows")
+    n_pages = max(1, math.ceil(reply.n_rows / size))
+    if not 1 <= page <= n_pages:
+        raise QueryRefused(f"page {page}: there are {n_pages:,}, from 1")
+    rows = b",".join(_lines(reply)[(page - 1) * size : page * size])
+    where = f',"page":{page},"size":{size},"n_pages":{n_pages},"rows":['.encode()
+    return reply.body[:-1] + where + rows + b"]}"
+
+
+def all_rows(reply: Reply) -> tuple[list[str], list[list[Any]]]:
+    """Return names and rows of an answer, for a download.
+
+    Raises
+    ------
+    TooLarge
+        It was cut.
+    """
+    body = json.loads(reply.body)
+    if body["is_cut"]:
+        raise TooLarge(
+            f"The answer has too many rows: {_cut(reply.n_rows)} Aggregate, filter, or use `tablepack sql --output`."
+        )
+    readers = [_READERS.get(kind.partition("(")[0], str) for kind in body["types"]]
+    rows = [
+        [_typed(v, reader) for v, reader in zip(json.loads(part), readers, strict=True)]
+        for part in _lines(reply)
+    ]
+    return body["columns"], rows
+
+
+def _lines(reply: Reply) -> list[bytes]:
+    """The rows of an answer, each as JSON; a row may be empty, but is never no line."""
+    return reply.rows.split(b"\n") if reply.n_rows else []
+
+
+def _typed(value: Any, read: Callable[[str], Any]) -> Any:
+    """A value as its column has it; JSON has text for what it cannot hold."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return read(value)
+    except (ValueError, ArithmeticError):  # a date beyond Python's
+        return value
+
+
+def plain(value: Any) -> Any:
+    """Return a value that JSON holds: what is neither text, number, truth nor list of them as text."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**53 else str(value)  # beyond, browsers round
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    return key_of(value)
+
+
+def _cut(n: int) -> str:
+    return f"Only the first {n:,} rows are given: the answer has more."

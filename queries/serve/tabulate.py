@@ -1,0 +1,265 @@
+"""A question answered: cells with intervals and statuses laid out in rows and columns, with totals; and its plan.
+
+Every figure is `queries.intervals.CrossTable`'s: each band or group has the figure that anyone gets who asks for that
+range or those values. Totals come from their own, narrower tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import NotAnswerable, QueryRefused, TooLarge
+from engine.schema import quoted
+from queries.intervals import CrossTable, Slice, Tabulation
+from queries.release import Release
+from queries.serve.groups import grouped_variable, inside, members_of
+from queries.serve.question import Question, check, sql_of
+from queries.serve.values import Variable, bands_of, bound_of, values_of
+from queries.sql import spec_entry
+
+MAX_CELLS = 20_000
+_MAX_BANDS = 60
+Keys = tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """A question and its figures.
+
+    Attributes
+    ----------
+    cells : Tabulation
+        All groups; a banded column's keys are the bands' labels.
+    rows, cols : tuple of tuple
+        Keys of the table's rows and columns; `((),)` where there are none.
+    row_total, col_total, total : Tabulation or None
+        Figures of whole rows, of whole columns, and of everything.
+    """
+
+    question: Question
+    cells: Tabulation
+    rows: Keys
+    cols: Keys
+    row_total: Tabulation | None
+    col_total: Tabulation | None
+    total: Tabulation | None
+
+
+def answer(release: Release, variables: Mapping[str, Variable], question: Question) -> Answer:
+    """Answer a question.
+
+    Raises
+    ------
+    QueryRefused
+        The question's parts do not go together, or its table would be too large.
+    NotAnswerable
+        No released table covers it.
+    """
+    check(question, variables)
+    _check_size(question, variables)
+    route_of(release, question)
+    table = _cross_table(release, variables, question)
+    rows, cols, percent = question.rows, question.cols, question.percent
+    over = {"none": None, "total": (), "row": rows, "column": cols}[percent]
+    within = None if over is None else ()
+    cells = table.figures(question.columns, over)
+    has_both = bool(rows and cols)
+    n_rows = len(rows)
+    has_total = over is None and question.columns
+    return Answer(
+        question=question,
+        cells=cells,
+        rows=_heads(question, rows, variables, (k[:n_rows] for k in cells.keys)),
+        cols=_heads(question, cols, variables, (k[n_rows:] for k in cells.keys)),
+        row_total=table.figures(rows, within) if has_both and percent != "row" else None,
+        col_total=table.figures(cols, within) if has_both and percent != "column" else None,
+        total=table.figures(()) if has_total else None,
+    )
+
+
+def variables_of_answer(
+    question: Question, variables: Mapping[str, Variable]
+) -> dict[str, Variable]:
+    """Return the variables as an answer displays them: own groups in the place of the values that they hold."""
+    grouped = {
+        c: grouped_variable(variables[c], question.groups.get(c, ())) for c in question.columns
+    }
+    return {**variables, **grouped}
+
+
+def route_of(release: Release, question: Question) -> Any:
+    """Return which table answers a question; see `queries.release.Release.explain` for what it raises."""
+    columns = ", ".join(quoted(c) for c in question.reads) or "count(*)"
+    return release.explain(f"SELECT {columns} FROM {quoted(release.logical_name)}")
+
+
+def plan(release: Release, variables: Mapping[str, Variable], question: Question) -> dict[str, Any]:
+    """Say what would answer a question, how sure it would be, and what can be added to it; runs nothing."""
+    check(question, variables)
+    columns = frozenset(question.reads)
+    others = [name for name in variables if name not in columns]
+    out: dict[str, Any] = {
+        "columns": sorted(columns),
+        "others": [_addable(name, columns, release, variables) for name in others],
+        "sql": sql_of(question, variables, release.logical_name),
+        "link": question.link(),
+    }
+    try:
+        routing = route_of(release, question)
+    except NotAnswerable as error:
+        near: dict[str, Any] = {"nearest": [list(t) for t in error.nearest]}
+        near |= {"spec": spec_entry(tuple(sorted(columns)))}
+        return {**out, "is_answerable": False, "message": str(error), **near}
+    card = routing.card
+    out |= {"is_answerable": True, "table": list(routing.table or ())}
+    out |= {"cells": n_cells(question, variables), "most_cells": MAX_CELLS}
+    if card is not None:
+        out |= {"card": card.sentences(), "noise_sd": card.noise_sd, "rows": card.rows}
+        out |= {"filled_share": card.suppressed_share, "mode": card.mode}
+    return out
+
+
+def n_cells(question: Question, variables: Mapping[str, Variable]) -> int:
+    """Return the most cells that a question's table can have."""
+    return math.prod(_n_positions(c, question, variables[c]) for c in question.columns)
+
+
+def _n_positions(column: str, question: Question, variable: Variable) -> int:
+    if column in question.bands:
+        return len(bands_of(variable, question.bands[column])) + 1
+    if column in question.groups:
+        return len(grouped_variable(variable, question.groups[column]).values)
+    return len(question.only.get(column, variable.values))
+
+
+def _check_size(question: Question, variables: Mapping[str, Variable]) -> None:
+    """Refuse a table that nobody can read and that takes long."""
+    size = n_cells(question, variables)
+    bands = math.prod(
+        len(question.groups[c]) + 1
+        if c in question.groups
+        else _n_positions(c, question, variables[c])
+        for c in question.columns
+        if c in question.groups or c in question.bands
+    )
+    most = max(question.columns, default="", key=lambda c: _n_positions(c, question, variables[c]))
+    hint = f"put {most} in bands" if most and variables[most].widths else "filter, or drop one"
+    if size > MAX_CELLS:
+        raise TooLarge(
+            f"The table would be too large: {size:,} cells, at most {MAX_CELLS:,}; {hint}"
+        )
+    if bands > _MAX_BANDS:
+        raise TooLarge(
+            f"The table would be too large: {bands} combinations of bands and groups, at most "
+            f"{_MAX_BANDS}; take wider ones"
+        )
+
+
+def _addable(
+    name: str, columns: frozenset[str], release: Release, variables: Mapping[str, Variable]
+) -> dict[str, Any]:
+    """Whether a variable can be added to some columns, and why not."""
+    tables = [frozenset(t) for t in release.tables]
+
+    def is_covered(names: frozenset[str]) -> bool:
+        return any(names <= table for table in tables)
+
+    out = {"name": name, "is_addable": is_covered(columns | {name}), "reason": "", "spec": ""}
+    if out["is_addable"]:
+        return out
+    if not columns or not is_covered(frozenset({name})):
+        return {**out, "reason": "in no released table", "spec": spec_entry((name,))}
+    without = [c for c in variables if c in columns and is_covered(columns - {c} | {name})]
+    alone = [c for c in variables if c in columns and not is_covered(frozenset({c, name}))]
+    why = (
+        f"not released with {_listed(alone, variables)}"
+        if alone
+        else "not released with all of these"
+    )
+    if not set(without) <= set(alone):
+        why += f"; possible without {_listed(without, variables)}"
+    return {**out, "reason": why, "spec": spec_entry(tuple(sorted(columns | {name})))}
+
+
+def _listed(names: Sequence[str], variables: Mapping[str, Variable]) -> str:
+    return " or ".join(variables[c].label for c in names)
+
+
+def _cross_table(
+    release: Release, variables: Mapping[str, Variable], question: Question
+) -> CrossTable:
+    """The question in the words of `queries.intervals`."""
+    where: dict[str, Any] = {c: values_of(variables[c], keys) for c, keys in question.only.items()}
+    for c, (low, high) in question.between.items():
+        ends = (
+            bound_of(variables[c], low, is_high=False),
+            bound_of(variables[c], high, is_high=True),
+        )
+        where[c] = ends
+    slices: dict[str, list[Slice]] = {}
+    for c in question.columns:
+        if question.groups.get(c):
+            slices[c] = list(_group_slices(variables[c], question, where.get(c)))
+        elif c in question.bands:
+            slices[c] = list(_band_slices(variables[c], question.bands[c], where.get(c)))
+    if not all(slices.values()):
+        raise QueryRefused("No band or group is left by the filters: widen them")
+    return CrossTable(
+        release=release,
+        slices=slices,
+        where=where,
+        measure=question.measure,
+        of=None if question.is_counted else question.of,
+        quantile=question.quantile,
+    )
+
+
+def _group_slices(variable: Variable, question: Question, limits: Any) -> Iterator[Slice]:
+    """The groups of a column that a filter leaves, then each of the values in none."""
+    grouped: set[Any] = set()
+    for name, members in question.groups[variable.name]:
+        values = members_of(variable, members)
+        grouped |= set(values)
+        if left := inside(values, limits):
+            yield Slice(key=name, limits=left)
+    if rest := inside((v.value for v in variable.values if v.value not in grouped), limits):
+        yield Slice(limits=rest, is_each=True)
+
+
+def _band_slices(variable: Variable, width: int, limits: Any) -> Iterator[Slice]:
+    """The bands of a column that a filter leaves, then the blank."""
+    for _, label, low, high in bands_of(variable, width):
+        if isinstance(limits, tuple):
+            low, high = max(low, limits[0]), min(high, limits[1])
+        if isinstance(limits, list):
+            if left := inside(limits, (low, high)):
+                yield Slice(key=label, limits=left)
+        elif low <= high:
+            yield Slice(key=label, limits=(low, high))
+    has_blank = len(variable.known) < len(variable.values)
+    if has_blank and (limits is None or (isinstance(limits, list) and None in limits)):
+        yield Slice(limits=[None])
+
+
+def _heads(
+    question: Question,
+    columns: Sequence[str],
+    variables: Mapping[str, Variable],
+    keys: Iterator[tuple[Any, ...]],
+) -> Keys:
+    """Return the keys of one side, in the order of the columns' values."""
+    orders = [_order(c, question, variables[c]) for c in columns]
+    by_place = {tuple(o[k] for o, k in zip(orders, key, strict=True)): key for key in keys}
+    return tuple(by_place[place] for place in sorted(by_place))
+
+
+def _order(column: str, question: Question, variable: Variable) -> dict[Any, int]:
+    """Order of a column's keys."""
+    if column in question.bands:
+        labels = [label for _, label, _, _ in bands_of(variable, question.bands[column])]
+        return {v: i for i, v in enumerate([*labels, None])}
+    groups = question.groups.get(column, ())
+    return {v.value: i for i, v in enumerate(grouped_variable(variable, groups).values)}

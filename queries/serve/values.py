@@ -1,0 +1,260 @@
+"""Variables of a release with their labels, released values, and ways to band them.
+
+Takes an open release; gives `Variable`s. Values travel as text keys in links and JSON: a blank is `~`, a text that
+begins with `~` has one more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from engine.errors import NotAnswerable, QueryRefused
+from queries.release import Release
+from queries.sql import near_names
+
+BLANK = "~"
+BLANK_LABEL = "(blank)"
+_FEWEST_BANDS, _MOST_BANDS, _MOST_WIDTHS = 4, 40, 4
+_DATED = ("DATE", "TIMESTAMP")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """One released value: its key in links, itself, what people read, and its fitted number of rows."""
+
+    key: str
+    value: Any
+    label: str
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variable:
+    """A column that can be variable for.
+
+    Attributes
+    ----------
+    step : int, Decimal, float or timedelta, or None
+        Distance of neighbours on its grid; None: a list of categories, without ranges.
+    values : tuple of Value
+        Released values in order, the blank among them.
+    by_key : mapping of str to Value
+        Values by key.
+    known : tuple
+        Values without the blank.
+    """
+
+    name: str
+    label: str
+    sql_type: str
+    step: Any
+    values: tuple[Value, ...]
+    by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)
+    known: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_key", {v.key: v for v in self.values})
+        known = tuple(v.value for v in self.values if v.value is not None)
+        object.__setattr__(self, "known", known)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Means and sums of it make sense."""
+        return self.step is not None and self.sql_type not in _DATED
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Widths of bands worth offering; years for dates."""
+        if self.step is None or len(self.known) < 2 * _FEWEST_BANDS:
+            return ()
+        low, high = _number(self.known[0]), _number(self.known[-1])
+        steps = [m * 10**k for k in range(13) for m in (1, 2, 5)]
+        fit = [w for w in steps if _FEWEST_BANDS <= _n_bands(low, high, w) <= _MOST_BANDS]
+        least = 1 if self.sql_type in _DATED else self.step
+        return tuple(w for w in fit if w > least or self.sql_type in _DATED)[:_MOST_WIDTHS]
+
+
+def variables_of(release: Release) -> dict[str, Variable]:
+    """Return the variables of a release in the source's order."""
+    rows = release.sql(
+        "SELECT name, label, kind, sql_type, resolution_base, resolution_exponent "
+        "FROM catalog.columns ORDER BY position"
+    ).rows
+    out = {}
+    for name, label, kind, type_, base, exponent in rows:
+        released = release.values(name)
+        labels = _distinct_labels([(v, _label(v, text)) for v, text, _ in released])
+        values = tuple(
+            Value(key=key_of(v), value=v, label=text, n=int(n or 0))
+            for (v, _, n), text in zip(released, labels, strict=True)
+        )
+        step = _step(kind, type_, base, exponent)
+        out[name] = Variable(
+            name=name, label=label or name, sql_type=type_, step=step, values=values
+        )
+    return out
+
+
+def variable_of(variables: Mapping[str, Variable], name: str) -> Variable:
+    """Return a variable by name.
+
+    Raises
+    ------
+    NotAnswerable
+        There is none; the message has near names.
+    """
+    if name not in variables:
+        near = ", ".join(near_names(name, tuple(variables))) or "none"
+        raise NotAnswerable(f"The release has no column {name!r}. Near: {near}.", missing=(name,))
+    return variables[name]
+
+
+def values_of(variable: Variable, keys: Iterable[str]) -> list[Any]:
+    """Return released values by their keys.
+
+    Raises
+    ------
+    QueryRefused
+        A key is no released value.
+    """
+    out = []
+    for key in keys:
+        if key not in variable.by_key:
+            near = near_names(key, tuple(variable.by_key)[:5000]) or list(variable.by_key)[:5]
+            raise QueryRefused(
+                f"{variable.name} has no released value {key!r}. Near: {', '.join(near)}."
+            )
+        out.append(variable.by_key[key].value)
+    return out
+
+
+def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
+    """Return one end of a range from its text; empty: the lowest or highest released value.
+
+    Raises
+    ------
+    QueryRefused
+        The variable has no order, or the text is no value of its type.
+    """
+    if variable.step is None or not variable.known:
+        raise QueryRefused(f"{variable.name} is a list of categories: name its values, not a range")
+    if text == "":
+        return variable.known[-1 if is_high else 0]
+    try:
+        of_type = type(variable.known[0])
+        if variable.sql_type in _DATED:
+            return of_type.fromisoformat(text)
+        return of_type(_finite(text))
+    except (ValueError, ArithmeticError):
+        raise QueryRefused(
+            f"{text!r} is no {variable.sql_type}, the type of {variable.name}; an example: {key_of(variable.known[0])}"
+        ) from None
+
+
+def bands_of(variable: Variable, width: int) -> list[tuple[str, str, Any, Any]]:
+    """Return the bands of a variable: key, label, lowest and highest value (both included).
+
+    Raises
+    ------
+    QueryRefused
+        The variable cannot be banded, or there would be too many bands.
+    """
+    if not variable.widths:
+        raise QueryRefused(f"{variable.name} cannot be put in bands: take single values")
+    low, high = _number(variable.known[0]), _number(variable.known[-1])
+    if width < 1 or _n_bands(low, high, width) > _MOST_BANDS:
+        offered = ", ".join(map(str, variable.widths))
+        raise QueryRefused(
+            f"Bands of {width} of {variable.name} are more than {_MOST_BANDS}: try {offered}"
+        )
+    starts = range(math.floor(low / width) * width, math.floor(high / width) * width + 1, width)
+    return [_band(variable, start, width) for start in starts]
+
+
+def key_of(value: Any) -> str:
+    """Return the text that stands for a value in links and JSON."""
+    if value is None:
+        return BLANK
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return format(value, ".15g")
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    text = value.isoformat() if isinstance(value, datetime.date) else str(value)
+    return BLANK + text if text.startswith(BLANK) else text
+
+
+def _band(variable: Variable, start: int, width: int) -> tuple[str, str, Any, Any]:
+    """One band from its lowest number."""
+    of_type = type(variable.known[0])
+    if variable.sql_type in _DATED:
+        first, after = max(start, 1), min(start + width, 9999)
+        low, high = of_type(first, 1, 1), of_type(after, 1, 1) - variable.step
+        label = str(first) if width == 1 else f"{first} to {after - 1}"
+        return f"{first}..{after - 1}", label, low, high
+    low, high = of_type(start), of_type(start + width) - of_type(variable.step)
+    if isinstance(low, Decimal):
+        low = low.quantize(variable.step)
+    texts = key_of(low), key_of(high)
+    return "..".join(texts), f"{_grouped(low)} to {_grouped(high)}", low, high
+
+
+def _number(value: Any) -> float:
+    """A value on the axis that bands are cut on: years for dates."""
+    return float(value.year if isinstance(value, datetime.date) else value)
+
+
+def _n_bands(low: float, high: float, width: float) -> int:
+    return math.floor(high / width) - math.floor(low / width) + 1
+
+
+def _step(kind: str, type_: str, base: int | None, exponent: int | None) -> Any:
+    """Distance of neighbours, in the values' own type."""
+    if kind in ("category", "text", "boolean"):
+        return None
+    if type_ in _DATED:
+        return datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)
+    if base is not None and exponent is not None:
+        step = Decimal(base) ** exponent
+        return step if type_.startswith("DECIMAL") else float(step)
+    return 1 if type_ in ("BIGINT", "INTEGER") else None
+
+
+def _finite(text: str) -> str:
+    """The text of a number, refused where it is none that has a place on a grid."""
+    if not math.isfinite(float(text)):
+        raise ValueError(text)
+    return text
+
+
+def _grouped(value: Any) -> str:
+    """A number for people."""
+    return f"{value:,}" if abs(value) >= 10_000 else key_of(value)
+
+
+def _distinct_labels(labels: Sequence[tuple[Any, str]]) -> list[str]:
+    """Labels of values; where two are the same, each has its code behind it."""
+    often = Counter(text for _, text in labels)
+    return [
+        text if often[text] == 1 else f"{text} [{'blank' if v is None else _label(v, None)}]"
+        for v, text in labels
+    ]
+
+
+def _label(value: Any, text: str | None) -> str:
+    """What people read for a value."""
+    if text:
+        return text
+    if value is None:
+        return BLANK_LABEL
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    key = key_of(value)
+    return key[1:] if key.startswith(BLANK) else key

@@ -1,0 +1,220 @@
+"""What a statement does with single synthetic rows: read off DuckDB's plan, never off its text.
+
+A plan in; out come warnings that say why a question means less than it seems. Each operator is asked whether
+what it passes on are synthetic rows one by one, or figures of groups: joining, numbering or looking up the first
+means nothing, the same with the second is what a release is for.
+Invariant: a warning never refuses, and never depends on a value of the release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+FEW = 10
+"""Rows up to which an answer shows single synthetic rows, not a distribution."""
+UNKNOWN = 1e18
+"""Rows that a LIMIT leaves which is a share, or known only as it runs."""
+SELF_JOIN = (
+    "Synthetic rows are joined with each other. No row is a person, and two rows have no bond (no household, couple "
+    "or friendship): which of them match was left to chance. Count groups first, then join the counts."
+)
+NUMBERED = (
+    "Synthetic rows are numbered or compared with their neighbours. Their order means nothing: the next row is not "
+    "the next person. Count groups first, then number or compare the groups."
+)
+LOOK_UP = (
+    "Single synthetic rows are looked up. No row is a person, so what one row says is true of nobody, and a row that "
+    "is not there proves nothing either. Ask for counts, sums or averages of groups."
+)
+SAMPLED = (
+    "Synthetic rows are sampled: another call may give other figures, and each is less sure than the table's. Ask the "
+    "whole table."
+)
+_KEEPS_LEFT = ("SEMI", "ANTI", "MARK")
+_COMPARES = re.compile(r"[<>]|!=")
+_CORRELATED = "__duckdb_delim"
+"""How DuckDB names the rows that a correlated subquery runs for."""
+_NUMBERING = re.compile(
+    r'\b(row_number|lag|lead|nth_value|first_value|last_value)"?(\(|$)|"?\b(first|last)"?\('
+)
+_PICKING = re.compile(
+    r'\b(first|last|arg_m(ax|in)(_null|_nulls_last)?|m(ax|in)_by)"?\(|\bm(ax|in)\([^(),]+, '
+)
+_ANY = re.compile(r"\bany_value\(")
+_LISTING = re.compile(r"\b(list|array_agg|string_agg|group_concat|listagg)\((?!DISTINCT)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice:
+    """Warnings about a statement.
+
+    Attributes
+    ----------
+    warnings : tuple of str
+        What is sure from the plan.
+    may_look_up : bool
+        A condition decides which synthetic rows the answer has: a look-up if it leaves few.
+    """
+
+    warnings: tuple[str, ...]
+    may_look_up: bool
+
+    @property
+    def foreseen(self) -> tuple[str, ...]:
+        """All warnings that are possible, before anything is run."""
+        return (
+            (*self.warnings, f"If few rows are left: {LOOK_UP}")
+            if self.may_look_up
+            else self.warnings
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Flow:
+    """What an operator passes on: rows one by one, rows a condition has chosen, distinct rows with a number.
+
+    `correlated`: rows for each of which a subquery runs. `joined`: with what is no row of the release.
+    """
+
+    rows: bool = False
+    chosen: bool = False
+    stored: bool = False
+    correlated: bool = False
+    joined: bool = False
+
+
+_NOTHING = _Flow()
+
+
+def advice_of(plan: list[dict[str, Any]], scanned: Callable[[str], str | None]) -> Advice:
+    """Return the warnings about a plan.
+
+    Parameters
+    ----------
+    plan : list of dict
+        What `EXPLAIN (FORMAT json)` gives.
+    scanned : callable
+        Says what a scanned table holds, by its full name: "rows" (a row a synthetic person), "stored" (distinct
+        rows with their number), or None (neither).
+    """
+    reader = _Reader(scanned)
+    flow = reader.together(plan)
+    if LOOK_UP in reader.warnings:
+        return Advice(warnings=tuple(reader.warnings), may_look_up=False)
+    return Advice(warnings=tuple(reader.warnings), may_look_up=flow.rows and flow.chosen)
+
+
+class _Reader:
+    """Walks one plan; remembers what common table expressions pass on, and the warnings."""
+
+    def __init__(self, scanned: Callable[[str], str | None]) -> None:
+        self._scanned = scanned
+        self._shared: dict[str, _Flow] = {}
+        self.warnings: dict[str, None] = {}
+
+    def together(self, nodes: list[dict[str, Any]]) -> _Flow:
+        """All nodes as one: of a union, of what an operator reads."""
+        flows = [self.flow(node) for node in nodes]
+        return _Flow(
+            rows=any(f.rows for f in flows),
+            chosen=any(f.chosen for f in flows),
+            stored=any(f.stored for f in flows),
+            joined=any(f.joined for f in flows),
+        )
+
+    def flow(self, node: Mapping[str, Any]) -> _Flow:
+        """What one operator passes on."""
+        name = str(node.get("name", "")).strip()
+        info: Mapping[str, Any] = node.get("extra_info") or {}
+        children: list[dict[str, Any]] = node.get("children") or []
+        if name.endswith("CTE_SCAN"):
+            return self._shared.get(str(info.get("CTE Index")), _NOTHING)
+        if name.endswith("CTE") and len(children) == 2:
+            return self._expression(name, info, children)
+        if name.endswith("SCAN"):
+            source = self._scanned(str(info.get("Table", "")))
+            chosen = source is not None and bool(info.get("Filters"))
+            if source is not None and "Sample Method" in info:
+                self.warnings[SAMPLED] = None
+            return _Flow(rows=source == "rows", chosen=chosen, stored=source == "stored")
+        if "JOIN" in name and len(children) >= 2:
+            return self._join(info, children)
+        return self._unary(name, info, self.together(children))
+
+    def _expression(
+        self, name: str, info: Mapping[str, Any], children: list[dict[str, Any]]
+    ) -> _Flow:
+        """A common table expression: what it holds, then what reads it."""
+        contents = self.flow(children[0])
+        is_correlated = str(info.get("CTE Name", "")).startswith(_CORRELATED)
+        self._shared[str(info.get("Table Index"))] = replace(contents, correlated=is_correlated)
+        rest = self.flow(children[1])
+        return self._either(contents, rest) if name.startswith("REC") else rest
+
+    def _join(self, info: Mapping[str, Any], children: list[dict[str, Any]]) -> _Flow:
+        """Rows with rows is a self-join; a set of values that rows are held against is a condition."""
+        left, right = self.flow(children[0]), self.together(children[1:])
+        kind = str(info.get("Join Type", ""))
+        is_condition = any(word in kind for word in _KEEPS_LEFT)
+        passed = right if kind.startswith("RIGHT") else left
+        is_pairing = (
+            not is_condition or passed.correlated or _COMPARES.search(str(info.get("Conditions")))
+        )
+        if left.rows and right.rows and is_pairing:
+            self.warnings[SELF_JOIN] = None
+        if is_condition:
+            return _Flow(rows=passed.rows, chosen=True, stored=passed.stored)
+        return replace(self._either(left, right), joined=not (left.rows and right.rows))
+
+    def _unary(self, name: str, info: Mapping[str, Any], below: _Flow) -> _Flow:
+        """Whatever reads one thing: aggregates, filters, limits, windows, projections."""
+        if "GROUP_BY" in name or "AGGREGATE" in name:
+            if below.rows and _shows_rows(name, str(info.get("Aggregates", "")), below):
+                self.warnings[LOOK_UP] = None
+            return _NOTHING
+        if name == "UNNEST" and below.stored:
+            return _Flow(rows=True, chosen=below.chosen)
+        if not below.rows:
+            return below
+        if name == "FILTER":
+            return _Flow(rows=True, chosen=True, joined=below.joined)
+        if "WINDOW" in name and _NUMBERING.search(str(info.get("Projections", ""))):
+            self.warnings[NUMBERED] = None
+        if "SAMPLE" in name:
+            self.warnings[SAMPLED] = None
+        left = _at_most(name, info)
+        if left <= FEW:
+            self.warnings[LOOK_UP] = None
+        return replace(below, chosen=True) if left == UNKNOWN else below
+
+    @staticmethod
+    def _either(one: _Flow, other: _Flow) -> _Flow:
+        return _Flow(
+            rows=one.rows or other.rows,
+            chosen=one.chosen or other.chosen,
+            stored=one.stored or other.stored,
+        )
+
+
+def _shows_rows(name: str, aggregates: str, below: _Flow) -> bool:
+    """Whether an aggregate picks single rows, or lists those that a condition has chosen.
+
+    Any value of a group may be a value that the whole group has, and so may what a public table brought.
+    """
+    if _PICKING.search(aggregates) or (below.chosen and _LISTING.search(aggregates)):
+        return True
+    return "GROUP_BY" not in name and not below.joined and _ANY.search(aggregates) is not None
+
+
+def _at_most(name: str, info: Mapping[str, Any]) -> float:
+    """How many rows a LIMIT, ORDER BY ... LIMIT or SAMPLE leaves; infinity where it is none."""
+    if not any(word in name for word in ("LIMIT", "TOP_N", "SAMPLE")):
+        return float("inf")
+    for key in ("Limit", "Top", "Sample Size"):
+        match = re.fullmatch(r"(\d+)( rows)?", str(info.get(key, "")).strip())
+        if match:
+            return int(match[1])
+    return UNKNOWN

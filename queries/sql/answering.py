@@ -1,0 +1,196 @@
+"""From a statement to its answer: plan it, choose the released table, run the text untouched over a view of it.
+
+Takes SQL and tables of one's own; gives a `Result`, or the `Reads` and the table of a `Routing`. Every run has a
+connection of its own. Columns that a plan cannot foresee (a PIVOT looks up its values first) are learnt by running.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from engine.schema import MAX_WIDTH, ColumnSet
+from engine.store import GeneratorCard, table_name
+from queries.sql.advice import Advice
+from queries.sql.budget import Budget, watched
+from queries.sql.catalogue import Facts
+from queries.sql.own_tables import OwnTable, own_tables, put
+from queries.sql.planner import NO_ADVICE, Reads, StubPlanner, plan_of, read_from, selected
+from queries.sql.refusals import LackingColumn, Vocabulary
+from queries.sql.result import Result, Statement
+from queries.sql.router import route
+from queries.sql.views import Filling, LogicalViews
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Request:
+    """One statement with the tables its user brought, and the time that all its runs share."""
+
+    text: str
+    own: tuple[OwnTable, ...]
+    budget: Budget
+
+
+class Answering:
+    """Answers statements of one session; lives as long as its release is open.
+
+    Parameters
+    ----------
+    connect : callable
+        Gives a fresh connection, locked down; refuses where the session is closed.
+    card : callable
+        Gives the card of a table.
+    timeout_s : callable
+        Gives the seconds that a statement has.
+    memory_mb : int
+        What an answer may take.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        release: Path,
+        *,
+        connect: Callable[[], duckdb.DuckDBPyConnection],
+        card: Callable[[ColumnSet], GeneratorCard],
+        timeout_s: Callable[[], float],
+        memory_mb: int,
+    ) -> None:
+        self._memory_mb = memory_mb
+        self._facts, self._connect, self._card, self._timeout_s = facts, connect, card, timeout_s
+        tables = tuple(facts.cells)
+        self._known = Vocabulary(
+            columns=tuple(facts.columns), logical_name=facts.logical_name, tables=tables
+        )
+        self._views = LogicalViews(facts.columns, facts.logical_name, tables)
+        self._planner = StubPlanner(
+            facts.columns, facts.logical_name, release=release, tables=tables
+        )
+
+    def route(self, columns: Collection[str], parts: Collection[ColumnSet] = ()) -> ColumnSet:
+        """Return the table that answers; in mode dp tables have any width."""
+        widest = None if self._facts.mode == "dp" else MAX_WIDTH
+        return route(columns, self._facts.cells, max_width=widest, parts=parts)
+
+    def read(self, text: str, own: tuple[OwnTable, ...], budget: Budget) -> Reads:
+        """Plan a statement on the stub."""
+        return self._planner.read(text, own=own, budget=budget)
+
+    def answer(self, text: str, tables: Mapping[str, Any] | None) -> Result:
+        """Answer one statement; see `Release.sql`."""
+        request = _Request(text=text, own=self._own(tables), budget=Budget(self._timeout_s()))
+        reads = self.read(text, request.own, request.budget)
+        if not reads.is_logical:
+            return self._run(request, None, advice=reads.advice, is_listing=reads.is_listing)
+        if reads.is_multi:
+            return self._learned(request, reads.columns)[0]
+        table = self.route(reads.columns, reads.parts)
+        try:
+            return self._run(request, table, advice=reads.advice)
+        except LackingColumn:
+            if not self._is_the_same_without(request, table):
+                raise
+        return self._run(request, table, advice=reads.advice, filling="blank")
+
+    def routing(
+        self, text: str, tables: Mapping[str, Any] | None
+    ) -> tuple[Reads, ColumnSet | None]:
+        """Return what a statement reads, and the table that would answer."""
+        request = _Request(text=text, own=self._own(tables), budget=Budget(self._timeout_s()))
+        reads = self.read(text, request.own, request.budget)
+        if not reads.is_logical:
+            return reads, None
+        if not reads.is_multi:
+            return reads, self.route(reads.columns, reads.parts)
+        result, reads = self._learned(request, reads.columns)
+        return reads, result.table
+
+    def run(self, text: str, table: ColumnSet) -> Result:
+        """Run a text of our own over a table."""
+        return self._run(_Request(text=text, own=(), budget=Budget(self._timeout_s())), table)
+
+    def _run(
+        self,
+        request: _Request,
+        table: ColumnSet | None,
+        *,
+        advice: Advice = NO_ADVICE,
+        filling: Filling = "guard",
+        is_listing: bool = False,
+    ) -> Result:
+        """Run a statement on a fresh connection over a table, or over none."""
+        if is_listing:  # where the views of this session do not show
+            con = self._planner.cursor()
+            self._views.use_alone(con)
+        else:
+            con = self._connect()
+            self._views.use(con, table, filling)
+        put(con, request.own)
+        statement = Statement(
+            con, request.text, self._known, budget=request.budget, memory_mb=self._memory_mb
+        )
+        columns, types = statement.start()
+        noise_sd, filled_share = (None, None) if table is None else self._facts.noise[table]
+        is_dp = table is not None and self._facts.mode == "dp"
+        return Result(
+            columns=columns,
+            types=types,
+            table=table,
+            noise_sd=noise_sd,
+            filled_share=filled_share,
+            dp=self._card(table).dp if is_dp and table is not None else None,
+            warnings=advice.warnings,
+            may_look_up=advice.may_look_up,
+            statement=statement,
+        )
+
+    def close(self) -> None:
+        """Close what plans statements."""
+        self._planner.close()
+
+    def _own(self, tables: Mapping[str, Any] | None) -> tuple[OwnTable, ...]:
+        """Tables that the user brings; they may hide nothing of the release."""
+        taken = (self._facts.logical_name, *map(table_name, self._facts.cells))
+        return own_tables(tables, taken=taken)
+
+    def _is_the_same_without(self, request: _Request, table: ColumnSet) -> bool:
+        """Whether the columns that a table lacks can hold anything, and the answer is the same.
+
+        DuckDB carries whole rows through some correlated subqueries, though no column of them is looked at.
+        """
+        fillings: tuple[Filling, ...] = ("blank", "other")
+        one, other = (self._run(request, table, filling=f).rows for f in fillings)
+        return Counter(map(repr, one)) == Counter(map(repr, other))
+
+    def _learned(self, request: _Request, planned: ColumnSet) -> tuple[Result, Reads]:
+        """Run a statement that looks up values before its plan is made, and read that plan."""
+        table = self._table_by_trial(request, set(planned))
+        con = self._connect()
+        try:
+            self._views.use(con, table)
+            put(con, request.own)
+            with watched(con, request.budget):
+                plan = plan_of(con, selected(request.text, con)[0])
+        finally:
+            con.close()
+        reads = read_from(plan, tuple(self._facts.columns))
+        answering = table if reads.is_logical else None
+        return self._run(request, answering, advice=reads.advice), reads
+
+    def _table_by_trial(self, request: _Request, columns: set[str]) -> ColumnSet:
+        """Return the table over which a statement runs: each column that a table lacked is added."""
+        while True:
+            table = self.route(columns)
+            try:
+                self._run(request, table)
+            except LackingColumn as error:
+                if error.column in columns or error.column not in self._facts.columns:
+                    raise
+                columns.add(error.column)
+            else:
+                return table

@@ -1,0 +1,133 @@
+"""Tables of one's own beside a release: joined by value, for one statement, in memory.
+
+A DataFrame, an Arrow table or a file (CSV, Parquet, JSON) in; a temporary table of the statement's own connection
+out. It is copied before the statement is looked at: the statement itself reaches neither the file nor the frame.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from engine.errors import QueryRefused, StoreError
+from engine.schema import literal, quoted
+
+_READERS = {
+    ".csv": "read_csv",
+    ".tsv": "read_csv",
+    ".parquet": "read_parquet",
+    ".json": "read_json",
+    ".jsonl": "read_json",
+    ".ndjson": "read_json",
+}
+_SOURCE = "own_table_source"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnTable:
+    """A table that a user brings.
+
+    Attributes
+    ----------
+    frame : Any
+        What DuckDB can register: a pandas or polars DataFrame, an Arrow table.
+    casts : dict of str to str
+        SQL types that its columns are cast to; those not named stay as they are.
+    """
+
+    name: str
+    frame: Any
+    casts: Mapping[str, str]
+
+
+def own_tables(tables: Mapping[str, Any] | None, *, taken: Iterable[str]) -> tuple[OwnTable, ...]:
+    """Return the tables that a user brings, checked by name; files among them are read.
+
+    Parameters
+    ----------
+    tables : mapping of str to Any, or None
+        Frames, or paths of files.
+    taken : iterable of str
+        Names that would hide something of the release.
+
+    Raises
+    ------
+    QueryRefused
+        A name is empty, taken, or given twice but for its case.
+    StoreError
+        A file is absent, of an unknown kind, or not readable.
+    """
+    used = {name.casefold() for name in taken}
+    out = []
+    for name, content in (tables or {}).items():
+        if not name or name.casefold() in used:
+            why = "is taken by the release or another table" if name else "is empty"
+            raise QueryRefused(f"own table {name!r}: the name {why}; give it another")
+        used.add(name.casefold())
+        is_file = isinstance(content, str | os.PathLike)
+        out.append(_of_file(name, Path(content)) if is_file else _of_frame(name, content))
+    return tuple(out)
+
+
+def put(con: duckdb.DuckDBPyConnection, tables: Iterable[OwnTable], *, stub: bool = False) -> None:
+    """Copy own tables into a connection as temporary tables; as a stub, two rows of each.
+
+    Raises
+    ------
+    QueryRefused
+        DuckDB cannot read what was brought.
+    """
+    for table in tables:
+        name = quoted(table.name)
+        casts = ", ".join(
+            f"CAST({quoted(c)} AS {t}) AS {quoted(c)}" for c, t in table.casts.items()
+        )
+        try:
+            con.register(_SOURCE, table.frame)
+            try:
+                con.execute(
+                    f"CREATE TEMP TABLE {name} AS SELECT {casts or '*'} FROM {_SOURCE}"
+                    + (" LIMIT 1" if stub else "")
+                )
+            finally:
+                con.unregister(_SOURCE)
+            if stub:  # never empty: the plan of an empty table is no plan
+                first = con.execute(f"FROM {name} LIMIT 0").description[0][0]
+                con.execute(f"INSERT INTO {name} BY NAME SELECT NULL AS {quoted(first)}")
+        except (duckdb.Error, TypeError, ValueError) as error:
+            why = str(error).split("\n")[0]
+            raise QueryRefused(f"own table {table.name!r}: cannot be read ({why})") from None
+
+
+def _of_frame(name: str, frame: Any) -> OwnTable:
+    """Return a table in memory."""
+    if not any(hasattr(frame, word) for word in ("columns", "schema", "__arrow_c_stream__")):
+        raise QueryRefused(
+            f"own table {name!r}: {type(frame).__name__} is no table; allowed are a pandas or polars DataFrame, an "
+            "Arrow table and a path"
+        )
+    return OwnTable(name=name, frame=frame, casts={})
+
+
+def _of_file(name: str, path: Path) -> OwnTable:
+    """Return a table in a file, as text with its types: so that whole numbers with blanks stay whole."""
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise StoreError(f"{path}: own tables end in one of {', '.join(_READERS)}")
+    if not path.is_file():
+        raise StoreError(f"{path}: there is no such file")
+    with duckdb.connect(config={"threads": 1}) as con:
+        try:
+            con.execute(f"CREATE TEMP VIEW f AS FROM {reader}({literal(str(path))})")
+            types = {str(n): str(t) for n, t, *_ in con.execute("DESCRIBE f").fetchall()}
+            listed = ", ".join(f"CAST({quoted(c)} AS VARCHAR) AS {quoted(c)}" for c in types)
+            frame = con.execute(f"SELECT {listed} FROM f").df()
+        except duckdb.Error as error:
+            why = str(error).split("\n")[0]
+            raise StoreError(f"{path}: cannot be read as a table ({why})") from None
+    return OwnTable(name=name, frame=frame, casts=types)

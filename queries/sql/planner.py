@@ -1,0 +1,335 @@
+"""Which columns a statement reads: taken from DuckDB's own plan, on a stub of the logical table.
+
+The stub has the release's columns and two rows of nothing; a plan with the optimisers that could drop a scan
+switched off says, for every scan of it, which columns are projected. So COLUMNS(...), PIVOT, SUMMARIZE or
+`list(data)` are understood as DuckDB understands them, and no SQL is rewritten.
+Invariant: the statement is planned, not run; outside files are closed to it all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+
+from engine.errors import QueryRefused
+from engine.schema import ColumnSet, column_set, literal, quoted
+from engine.store import ATTACHED
+from queries.sql.advice import Advice, advice_of
+from queries.sql.budget import Budget, watched
+from queries.sql.own_tables import OwnTable, put
+from queries.sql.refusals import Vocabulary, near_names, refusal
+from queries.sql.unreleased import MOST_REMARKS, Released, compared, released, remark
+
+__all__ = [
+    "LOCKDOWN",
+    "NO_ADVICE",
+    "Reads",
+    "StubPlanner",
+    "columns_read",
+    "near_names",
+    "plan_of",
+    "read_from",
+    "selected",
+]
+
+LOCKDOWN = (
+    "SET secret_directory = ''; SET temp_directory = ''; "
+    "SET enable_external_access = false; SET autoload_known_extensions = false; "
+    "SET autoinstall_known_extensions = false; SET allow_community_extensions = false; "
+    "SET python_enable_replacements = false; SET max_temp_directory_size = '0B'; "
+    "SET disabled_filesystems = 'LocalFileSystem'; SET lock_configuration = true"
+)
+"""Closes the file system, the network, extensions, Python variables, and then the settings themselves."""
+_NO_PRUNING = (
+    "expression_rewriter,statistics_propagation,filter_pushdown,empty_result_pullup,"
+    "join_elimination,deliminator,in_clause,"
+    "cte_inlining"  # a recursive expression put in its place hides what the scans beside it read
+)
+_AS_WRITTEN = {"asof_loop_join_threshold": "0"}
+"""On few rows DuckDB would plan an ASOF join as numbering and picking rows."""
+_ALLOWED = (
+    "one SELECT, or one of FROM, WITH, VALUES, PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE, SHOW, EXPLAIN"
+)
+_EXPLAIN = re.compile(
+    r"\A(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\s*(?:ANALYZE\b\s*)?(?:\([^)]*\)\s*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_LOAD = re.compile(r"\A(?:\s|;|--[^\n]*\n|/\*.*?\*/)*LOAD\b", re.IGNORECASE | re.DOTALL)
+_PLANNING_S = 60.0
+_LISTINGS = ("DUCKDB_TABLES", "DUCKDB_VIEWS", "DUCKDB_COLUMNS", "DUCKDB_SCHEMAS")
+"""Operators that list what there is in a database."""
+NO_ADVICE = Advice(warnings=(), may_look_up=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reads:
+    """What a statement reads.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+        Columns of the logical table.
+    is_logical : bool
+        The logical table is scanned at all.
+    advice : Advice
+        Warnings about it.
+    is_multi : bool
+        DuckDB runs more than one statement for it: a PIVOT looks up its values first. What it reads shows fully
+        only when it is run.
+    parts : tuple of ColumnSet
+        The same for each place in which the logical table is read.
+    is_listing : bool
+        It lists tables, views, columns or schemas that DuckDB has, and does not read the logical table.
+    """
+
+    columns: ColumnSet
+    is_logical: bool
+    advice: Advice = NO_ADVICE
+    is_multi: bool = False
+    parts: tuple[ColumnSet, ...] = ()
+    is_listing: bool = False
+
+
+class StubPlanner:
+    """Plans statements on a stub of the logical table; lives as long as its release is open.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        Names of the logical table's columns, with their SQL types.
+    release : Path or None
+        A release to attach, so that its views and catalogue can be named beside the logical table.
+    tables : tuple of ColumnSet
+        Its tables, for what a refusal says.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, str],
+        logical_name: str,
+        *,
+        release: Path | None = None,
+        tables: tuple[ColumnSet, ...] = (),
+    ) -> None:
+        self._names = tuple(columns)
+        self._known = Vocabulary(columns=self._names, logical_name=logical_name, tables=tables)
+        typed = ", ".join(f"{_dummy(type_)} AS {quoted(c)}" for c, type_ in columns.items())
+        self._stub = (
+            f"CREATE TEMP TABLE {quoted(logical_name)} AS SELECT {typed or 'NULL'} "
+            "FROM range(2) AS two(i)"
+        )
+        if release is not None:
+            self._stub = f"USE {ATTACHED}; {self._stub}"
+        self._scan = f"temp.main.{logical_name}"
+        self._is_attached = release is not None
+        self._released: dict[str, Released] = {}
+        self._con = duckdb.connect(config={"threads": 1, "memory_limit": "512MB", **_AS_WRITTEN})
+        if release is not None:
+            self._con.execute(f"ATTACH {literal(str(release))} AS {ATTACHED} (READ_ONLY)")
+        self._con.execute(f"SET disabled_optimizers = '{_NO_PRUNING}'; {LOCKDOWN}")
+        self._lock = threading.Lock()
+        self._con.execute(self._stub)
+
+    def read(
+        self, sql: str, *, own: tuple[OwnTable, ...] = (), budget: Budget | None = None
+    ) -> Reads:
+        """Return what a statement reads.
+
+        Parameters
+        ----------
+        own : tuple of OwnTable
+            Tables of the user's that it may name.
+        budget : Budget or None
+            Time that planning takes of its statement; None: a minute.
+
+        Raises
+        ------
+        QueryRefused
+            Not exactly one SELECT-like statement, or one that DuckDB cannot plan here.
+        NotAnswerable
+            It names a column that the release does not have.
+        """
+        budget = budget or Budget(_PLANNING_S)
+        with self._lock:  # DuckDB refuses a connection that is busy in another thread
+            body, is_multi = selected(sql, self._con)
+            cursor = self._con.cursor() if is_multi or own else None
+        try:
+            if cursor is not None:  # runs what looks up a PIVOT's values, and leaves types behind
+                with cursor as con, watched(con, budget):
+                    con.execute(self._stub)
+                    put(con, own, stub=True)
+                    plan = plan_of(con, body)
+            else:
+                with self._lock, watched(self._con, budget):
+                    plan = plan_of(self._con, body)
+        except duckdb.Error as error:
+            if is_multi and isinstance(error, duckdb.BinderException):
+                return Reads(columns=(), is_logical=True, is_multi=True)  # it names such values
+            raise refusal(error, self._known) from None
+        return self._reads(plan, is_multi)
+
+    def _reads(self, plan: list[dict[str, Any]], is_multi: bool) -> Reads:
+        """What a plan on the stub reads."""
+        parts = tuple(
+            column_set(tuple(_columns_in(names, self._names)))
+            for table, names in scans(plan)
+            if self._is_stub(table)
+        )
+        read = {name for part in parts for name in part}
+        unreleased = self._unreleased(plan)
+        advice = advice_of(plan, lambda table: "rows" if self._is_stub(table) else _stored(table))
+        return Reads(
+            columns=column_set(tuple(read)),
+            is_logical=bool(parts),
+            advice=replace(advice, warnings=(*advice.warnings, *unreleased)),
+            is_multi=is_multi,
+            parts=parts,
+            is_listing=not parts and lists(plan),
+        )
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return a fresh connection that sees the release and nothing that a session made; locked down."""
+        with self._lock:
+            return self._con.cursor()
+
+    def _unreleased(self, plan: list[dict[str, Any]]) -> list[str]:
+        """Remarks on values that the statement names and that are not released."""
+        if not self._is_attached:
+            return []
+        constants = [(c, v) for c, v in compared(plan, self._is_stub) if c in self._names]
+        remarks = [remark(c, v, self._values(c)) for c, v in constants]
+        return [text for text in remarks if text is not None][:MOST_REMARKS]
+
+    def _values(self, column: str) -> Released:
+        """Released values of a column; looked up once."""
+        if column not in self._released:
+            with self._lock:
+                self._released[column] = released(self._con, column)
+        return self._released[column]
+
+    def close(self) -> None:
+        """Close the planner."""
+        self._con.close()
+
+    def _is_stub(self, table: str) -> bool:
+        return table.replace('"', "") == self._scan.replace('"', "")
+
+
+def columns_read(sql: str, columns: Mapping[str, str], logical_name: str = "data") -> ColumnSet:
+    """Return the columns of the logical table that a statement reads.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        Names of the logical table's columns, with their SQL types.
+
+    Raises
+    ------
+    QueryRefused, NotAnswerable
+        As `StubPlanner.read`.
+    """
+    planner = StubPlanner(columns, logical_name)
+    try:
+        return planner.read(sql).columns
+    finally:
+        planner.close()
+
+
+def read_from(plan: list[dict[str, Any]], columns: Sequence[str]) -> Reads:
+    """Return what a plan over a released table reads, made after the statement had to be run to learn it."""
+    projected = [names for table, names in scans(plan) if _stored(table)]
+    read = {name for names in projected for name in _columns_in(names, columns)}
+    return Reads(
+        columns=column_set(tuple(read)), is_logical=bool(projected), advice=advice_of(plan, _stored)
+    )
+
+
+def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
+    """Return the one SELECT-like statement in a text, without a leading EXPLAIN.
+
+    Returns
+    -------
+    (str, bool)
+        The statement, and whether DuckDB runs more than one for it (a PIVOT looks up its values first).
+
+    Raises
+    ------
+    QueryRefused
+        There is none, more than one, or another kind of statement.
+    """
+    try:
+        statements = con.extract_statements(sql)
+        if len(statements) == 1 and statements[0].type.name == "EXPLAIN":
+            sql = _EXPLAIN.sub("", sql, count=1)
+            statements = con.extract_statements(sql)
+    except duckdb.Error as error:
+        raise refusal(error, Vocabulary(columns=())) from None
+    if not statements:
+        raise QueryRefused(f"no statement: allowed is {_ALLOWED}")
+    if len(statements) != 1:
+        raise QueryRefused(f"{len(statements)} statements: allowed is {_ALLOWED}")
+    kind = statements[0].type.name
+    if kind not in ("SELECT", "MULTI"):
+        if kind == "LOAD" and not _LOAD.match(sql):  # DuckDB counts INSTALL among them
+            kind = "INSTALL"
+        raise QueryRefused(f"{kind.replace('_', ' ')} is not allowed here: allowed is {_ALLOWED}")
+    return sql, kind == "MULTI"
+
+
+def plan_of(con: duckdb.DuckDBPyConnection, body: str) -> list[dict[str, Any]]:
+    """Return DuckDB's plan of one statement that has no EXPLAIN before it."""
+    rows = con.execute(f"EXPLAIN (FORMAT json) {body}").fetchall()
+    plan: list[dict[str, Any]] = json.loads(rows[-1][1])
+    return plan
+
+
+def _columns_in(fragments: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    """Yield column names; DuckDB cuts a name that holds a line break in two."""
+    start = 0
+    while start < len(fragments):
+        for stop in range(len(fragments), start, -1):
+            name = "\n".join(fragments[start:stop])
+            if name in known:
+                yield name
+                start = stop
+                break
+        else:
+            start += 1
+
+
+def _stored(table: str) -> Literal["stored"] | None:
+    """Return whether a scanned table is one of the release, which holds distinct rows with their number."""
+    is_ours = table.replace('"', "").startswith(f"{ATTACHED}.tables.")
+    return "stored" if is_ours else None
+
+
+def _dummy(type_: str) -> str:
+    """Return SQL for a value of a type that differs between the stub's rows: a PIVOT wants values."""
+    if type_ in ("DATE", "TIMESTAMP"):
+        return f"CAST(DATE '1970-01-01' + CAST(i AS INTEGER) AS {type_})"
+    return f"CAST(i AS {type_})"
+
+
+def lists(plan: list[dict[str, Any]]) -> bool:
+    """Return whether a plan lists tables, views, columns or schemas."""
+    return any(
+        node.get("name", "").strip() in _LISTINGS or lists(node.get("children") or [])
+        for node in plan
+    )
+
+
+def scans(plan: list[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the table and the projected columns of every scan in a plan."""
+    for node in plan:
+        info = node.get("extra_info") or {}
+        if node.get("name", "").strip() == "SEQ_SCAN" and "Table" in info:
+            names = info.get("Projections") or []
+            yield info["Table"], names.split("\n") if isinstance(names, str) else names
+        yield from scans(node.get("children") or [])

@@ -1,0 +1,148 @@
+"""Which released table answers a question: always one, always the same.
+
+Takes the columns a statement reads and the released tables with their sizes; gives the smallest table that covers
+them. One canonical table an answer: were it another each time, the same question would get two figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from engine.errors import NotAnswerable
+from engine.schema import MAX_WIDTH, ColumnSet, column_set
+from engine.store import GeneratorCard
+
+N_NEAREST = 3
+"""How many near tables a refusal names."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routing:
+    """How a statement would be answered.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+        Columns of the logical table that it reads.
+    table : ColumnSet or None
+        The released table that answers; None where it does not read the logical table.
+    card : GeneratorCard or None
+        That table's card.
+    warnings : tuple of str
+        Why what it asks means less than it seems.
+    """
+
+    columns: ColumnSet
+    table: ColumnSet | None
+    card: GeneratorCard | None
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        warned = [f"Warning: {text}" for text in self.warnings]
+        if self.table is None or self.card is None:
+            return "\n".join(["Reads no column of the logical table: run as it is.", *warned])
+        reads = ", ".join(self.columns) or "no column (any table answers)"
+        return "\n".join(
+            [
+                f"Reads {reads}.",
+                f"Answered from {', '.join(self.table)}.",
+                *warned,
+                *self.card.sentences(),
+            ]
+        )
+
+
+def route(
+    columns: Collection[str],
+    tables: Mapping[ColumnSet, int],
+    *,
+    max_width: int | None = MAX_WIDTH,
+    parts: Collection[ColumnSet] = (),
+) -> ColumnSet:
+    """Return the table that answers: fewest columns, then fewest distinct rows, then first by name.
+
+    Parameters
+    ----------
+    columns : collection of str
+        The columns that are read; none (as of `count(*)`) lets any table answer.
+    tables : mapping of ColumnSet to int
+        The released tables with their number of distinct synthetic rows.
+    max_width : int or None
+        Widest table that a spec could ask for; None: any.
+    parts : collection of ColumnSet
+        What each part of the statement reads; a refusal says whether each alone has a table.
+
+    Raises
+    ------
+    NotAnswerable
+        No table covers them: names the combination, the nearest tables, and the spec entry to add, if a table
+        may be as wide.
+    """
+    wanted = frozenset(columns)
+    covering = [t for t in tables if wanted.issubset(t)]
+    if covering:
+        return min(covering, key=lambda t: (len(t), tables[t], t))
+    error = uncovered(wanted, tables, max_width=max_width)
+    if len(set(parts)) > 1 and all(any(frozenset(p).issubset(t) for t in tables) for p in parts):
+        alone = "; ".join(", ".join(p) or "no column" for p in sorted(set(parts)))
+        raise NotAnswerable(
+            f"{error}\nOne table answers a statement. Each of its parts is released alone: {alone}. Ask one by one.",
+            missing=error.missing,
+            nearest=error.nearest,
+        )
+    raise error
+
+
+def nearest(columns: ColumnSet, tables: Collection[ColumnSet]) -> tuple[ColumnSet, ...]:
+    """Return the tables that share most columns with a combination, narrow ones first."""
+    wanted = frozenset(columns)
+    ranked = sorted(tables, key=lambda t: (-len(wanted & frozenset(t)), len(t), t))
+    return tuple(t for t in ranked[:N_NEAREST] if wanted & frozenset(t))
+
+
+def spec_entry(columns: ColumnSet) -> str:
+    """Return the lines of a spec that would release a table."""
+    listed = ", ".join(json.dumps(c, ensure_ascii=False) for c in columns)
+    return f"[[tables]]\ncolumns = [{listed}]"
+
+
+def no_such_table(columns: ColumnSet, tables: Collection[ColumnSet]) -> NotAnswerable:
+    """Return the refusal of a table given by its very columns."""
+    near = nearest(columns, tables)
+    return NotAnswerable(
+        f"There is no table of {', '.join(columns) or 'no column'}. Nearest: "
+        f"{'; '.join(', '.join(t) for t in near) or 'none'}.\n{spec_entry(columns)}",
+        nearest=near,
+    )
+
+
+def uncovered(
+    columns: Collection[str],
+    tables: Collection[ColumnSet],
+    *,
+    max_width: int | None = MAX_WIDTH,
+    head: str = "",
+) -> NotAnswerable:
+    """Return the refusal of a combination that no table covers; `head` comes before the message."""
+    wanted = column_set(tuple(columns))
+    near = nearest(wanted, tables)
+    best = max((frozenset(wanted) & frozenset(t) for t in near), key=len, default=frozenset())
+    missing = tuple(c for c in wanted if c not in best)
+    names = "; ".join(", ".join(t) for t in near) or "none shares a column"
+    if max_width is not None and len(wanted) > max_width:
+        return NotAnswerable(
+            f"{head}The statement reads {len(wanted)} columns, and tables have at most {max_width}: "
+            "name fewer columns (SELECT *, SUMMARIZE, whole rows and PIVOT without GROUP BY read all of them).\n"
+            f"Nearest tables: {names}.",
+            missing=missing,
+            nearest=near,
+        )
+    return NotAnswerable(
+        f"{head}No released table holds {', '.join(wanted)} together.\n"
+        f"Nearest tables: {names}.\n"
+        f"To add it, put in the spec and build again:\n{spec_entry(wanted)}",
+        missing=missing,
+        nearest=near,
+    )

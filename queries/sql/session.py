@@ -1,0 +1,271 @@
+"""An open release: SQL over the logical table, tables, cards; read-only, locked down.
+
+A statement is planned on a stub (`queries.sql.planner`), routed to one released table (`queries.sql.router`), and its
+text then run untouched over a view of that table on a fresh connection (`queries.sql.answering`). Invariant: the file
+system, extensions, Python variables and settings are closed to every statement.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import duckdb
+
+import engine.store.manifest
+from engine.errors import StoreError
+from engine.schema import ColumnSet, column_set, literal, quoted
+from engine.store import GeneratorCard, table_name
+from queries.sql.answering import Answering
+from queries.sql.budget import megabytes_of
+from queries.sql.catalogue import facts_of, values_of
+from queries.sql.planner import LOCKDOWN
+from queries.sql.refusals import unknown_column
+from queries.sql.result import Result, html_table
+from queries.sql.router import Routing, no_such_table
+
+TIMEOUT_S = 60.0
+"""Seconds after which a statement is stopped by default."""
+_MEMORY_MB = 2000
+
+
+class Session:
+    """An open release without intervals; a context manager. `queries.release.Release` adds them.
+
+    Attributes
+    ----------
+    path, timeout_s, title, tables, columns, ...
+        As `queries.release.Release` lists them.
+    models : dict
+        Noise models of tables asked about before; see `queries.intervals.model`.
+    """
+
+    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, *, timeout_s: float) -> None:
+        self.path = path
+        self.timeout_s = timeout_s
+        self._con: duckdb.DuckDBPyConnection | None = con
+        facts = facts_of(con)
+        self.title, self.logical_name, self.vintage = facts.title, facts.logical_name, facts.vintage
+        self.mode, self.key_id = facts.mode, facts.key_id
+        self.engine_version, self.content_hash = facts.engine_version, facts.content_hash
+        self.tables: tuple[ColumnSet, ...] = tuple(facts.cells)
+        self.columns: dict[str, str] = facts.columns
+        self.labels: dict[str, str] = facts.labels
+        self.notes: tuple[str, ...] = facts.notes
+        self.models: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+        self._cards: dict[ColumnSet, GeneratorCard] = {}
+        self._facts = facts
+        self._answering = Answering(
+            facts,
+            path,
+            connect=self._new_cursor,
+            card=lambda table: self.card(*table),
+            timeout_s=lambda: self.timeout_s,
+            memory_mb=_memory_mb(con),
+        )
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        verify: Literal["size", "hash"] = "size",
+        threads: int = 2,
+        memory: str = "2GB",
+        timeout_s: float = TIMEOUT_S,
+    ) -> Self:
+        """Open a release for questions.
+
+        Parameters
+        ----------
+        verify : str
+            "size" or "hash"; see `engine.store.manifest.verify_release`.
+        threads : int
+            Threads that all statements of this handle share.
+        memory : str
+            Their memory limit, and what one answer may take as Python's; nothing is spilled to disk.
+        timeout_s : float
+            Seconds after which a statement is stopped.
+
+        Raises
+        ------
+        StoreError
+            There is no such release.
+        DamagedRelease
+            It is not what its manifest states.
+        """
+        con, _ = engine.store.manifest.open_release(path, verify=verify)
+        try:
+            con.execute(
+                f"SET threads = {int(threads)}; SET memory_limit = {literal(memory)}; {LOCKDOWN}"
+            )
+            return cls(Path(path), con, timeout_s=timeout_s)
+        except BaseException:
+            con.close()
+            raise
+
+    def sql(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Result:
+        """Answer one SELECT-like statement.
+
+        Over the logical table it is answered from the smallest released table that covers its columns; the
+        views of the tables and the catalogue can be read by name.
+
+        Parameters
+        ----------
+        tables : mapping of str to frame or path, or None
+            Public tables of one's own to join: DataFrames, Arrow tables, or CSV, Parquet and JSON files. They are
+            copied, for this statement alone.
+
+        Raises
+        ------
+        QueryRefused
+            Not one SELECT-like statement, wrong SQL, outside the release, too long or too large.
+        NotAnswerable
+            An unknown column, or no released table covers the columns.
+        StoreError
+            A file of one's own cannot be read.
+        """
+        _ = self._connection  # refuses where the handle is closed
+        return self._answering.answer(text, tables)
+
+    def explain(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Routing:
+        """Return how a statement would be answered, without running it; errors as `sql`.
+
+        A PIVOT whose values it names is run, since only that shows what it reads.
+        """
+        _ = self._connection  # refuses where the handle is closed
+        reads, table = self._answering.routing(text, tables)
+        card = self.card(*table) if table is not None else None
+        return Routing(
+            columns=reads.columns, table=table, card=card, warnings=reads.advice.foreseen
+        )
+
+    def values(self, column: str) -> list[tuple[Any, str | None, int]]:
+        """Return a column's released values in order: value, label (None where it has none), fitted rows.
+
+        A blank of the source is the value None.
+
+        Raises
+        ------
+        NotAnswerable
+            There is no such column.
+        """
+        if column not in self.columns:
+            raise unknown_column(column, tuple(self.columns))
+        with self.cursor() as con:
+            return values_of(con, column, self.columns[column])
+
+    def route(self, columns: Collection[str]) -> ColumnSet:
+        """Return the table that answers questions over some columns.
+
+        Raises
+        ------
+        NotAnswerable
+            No released table covers them.
+        """
+        return self._answering.route(columns)
+
+    def table(self, *names: str) -> Result:
+        """Return one released table, a row a synthetic person, columns in the source's order.
+
+        Raises
+        ------
+        NotAnswerable
+            There is no table of exactly these columns.
+        """
+        columns = self._table_of(names)
+        listed = ", ".join(quoted(c) for c in self.columns if c in columns)
+        view = quoted(table_name(columns))
+        return self._answering.run(f"SELECT {listed} FROM main.{view}", columns)
+
+    def card(self, *names: str) -> GeneratorCard:
+        """Return the generator card of the table of exactly these columns; see `table`."""
+        columns = self._table_of(names)
+        with self.cursor() as con:  # refuses where the handle is closed
+            if columns not in self._cards:
+                rows = con.execute(
+                    "SELECT card FROM catalog.tables WHERE name = ?", [table_name(columns)]
+                ).fetchall()
+                self._cards[columns] = GeneratorCard.from_json(rows[0][0])
+        return self._cards[columns]
+
+    def _table_of(self, names: tuple[str, ...]) -> ColumnSet:
+        """Return the released table of some columns."""
+        unknown = [n for n in names if n not in self.columns]
+        if unknown:
+            raise unknown_column(unknown[0], tuple(self.columns))
+        columns = column_set(names)
+        if columns not in self._facts.cells:
+            raise no_such_table(columns, self.tables)
+        return columns
+
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Lend a fresh connection with the release in use; as locked down as a statement's."""
+        con = self._new_cursor()
+        try:
+            con.execute(f"USE {engine.store.manifest.ATTACHED}")
+            yield con
+        finally:
+            con.close()
+
+    def _new_cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return a fresh connection; one thread at a time, as DuckDB wants it."""
+        with self._lock:
+            return self._connection.cursor()
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        if self._con is None:
+            raise StoreError(f"{self.path}: this handle on the release is closed")
+        return self._con
+
+    def close(self) -> None:
+        """Close the handle; results it gave stay usable, and hold the file open as long as they live."""
+        if self._con is not None:
+            self._answering.close()
+            self._con = None  # closing it would close the results' connections too
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Release {self.title!r}: {len(self.tables)} tables of {len(self.columns)} columns, "
+            f"vintage {self.vintage}, {self.path}>"
+        )
+
+    def _repr_html_(self) -> str:
+        more = len(self.tables) - 30
+        title, name = html.escape(self.title), html.escape(self.logical_name)
+        return html_table(
+            ("table", "distinct rows", "noise sd"),
+            [
+                (", ".join(t), f"{self._facts.cells[t]:,}", f"{self._facts.noise[t][0]:.2f}")
+                for t in self.tables[:30]
+            ],
+            above=f"<p><b>{title}</b>, vintage {html.escape(self.vintage)}: {len(self.tables)} tables; "
+            f"ask with <code>.sql()</code> over <code>{name}</code></p>",
+            below=[f"... and {more:,} more tables"] if more > 0 else [],
+        )
+
+
+def _memory_mb(con: duckdb.DuckDBPyConnection) -> int:
+    """The memory limit of a connection."""
+    (limit,) = con.execute("SELECT current_setting('memory_limit')").fetchall()[0]
+    return megabytes_of(limit) or _MEMORY_MB

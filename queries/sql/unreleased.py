@@ -1,0 +1,136 @@
+"""Values that a statement asks for and the release does not have: a slip of the keyboard, or a label for a code.
+
+A plan in; out come the constants that columns of the logical table are compared with, and a sentence for each that no
+released value equals, with near ones. Only released values are compared, so a sentence reveals nothing of people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from engine.store import ATTACHED
+from queries.sql.refusals import near_names
+
+_COLUMN = r'(?P<{0}>"(?:[^"]|"")+"|\w+)'
+_CONSTANT = r"(?:CAST\()?(?P<constant>'(?:[^']|'')*'|-?\d+(?:\.\d+)?)(?: AS [A-Z]+\))?"
+_EQUALS = r" (?:=|!=|IS (?:NOT )?DISTINCT FROM) "
+_BARE = re.sub(r"\?P<.*?>", "", _CONSTANT)
+_COMPARED = re.compile(
+    f"{_COLUMN.format('left')}{_EQUALS}(?P<right>{_BARE})"
+    f"|(?P<first>{_BARE}){_EQUALS}{_COLUMN.format('second')}"
+    rf"|{_COLUMN.format('among')} IN \((?P<listed>{_BARE}(?:, {_BARE})*)\)"
+)
+_EACH = re.compile(_CONSTANT)
+MOST_REMARKS = 3
+"""Most remarks on one statement, and most near values in each."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Released:
+    """The values of a column.
+
+    Attributes
+    ----------
+    labels : dict of str to (str or None)
+        Every released value as text, in order, with its label.
+    is_category : bool
+        Each stands for itself; else they are numbers or dates.
+    """
+
+    labels: Mapping[str, str | None]
+    is_category: bool
+
+
+def compared(
+    plan: list[dict[str, Any]], is_logical: Callable[[str], bool]
+) -> tuple[tuple[str, str], ...]:
+    """Return the columns that a plan compares with constants, with these as text, each once.
+
+    Parameters
+    ----------
+    plan : list of dict
+        What `EXPLAIN (FORMAT json)` gives, expressions as they were written.
+    is_logical : callable
+        Whether a scanned table is the logical one; what is over others is left alone.
+    """
+    pairs: dict[tuple[str, str], None] = {}
+    for text in _expressions(plan, is_logical):
+        for match in _COMPARED.finditer(text):
+            column = match["left"] or match["second"] or match["among"]
+            listed = match["right"] or match["first"] or match["listed"]
+            for constant in _EACH.finditer(listed):
+                pairs[_bare(column, '"'), _bare(constant["constant"], "'")] = None
+    return tuple(pairs)
+
+
+def _bare(text: str, quote: str) -> str:
+    """Return a name or a text without its quotes."""
+    return text[1:-1].replace(2 * quote, quote) if text.startswith(quote) else text
+
+
+def released(con: duckdb.DuckDBPyConnection, column: str) -> Released:
+    """Return the released values of a column, over a connection that has the release attached."""
+    kind = con.execute(
+        f"SELECT kind FROM {ATTACHED}.catalog.columns WHERE name = ?", [column]
+    ).fetchall()[0][0]
+    labels = con.execute(
+        f"SELECT value, label FROM {ATTACHED}.catalog.codes WHERE column_name = ? AND value IS NOT NULL "
+        "ORDER BY position",
+        [column],
+    ).fetchall()
+    return Released(labels=dict(labels), is_category=kind == "category")
+
+
+def remark(column: str, constant: str, values: Released) -> str | None:
+    """Return a sentence on a constant that a column is compared with; None where it may be there.
+
+    Parameters
+    ----------
+    values : Released
+        Of a column that is no category, numbers between the first and the last pass.
+    """
+    names, is_category = values.labels, values.is_category
+    if constant in names or not names or not (is_category or _is_outside(constant, names)):
+        return None
+    head = f"{column} has no released value {constant!r}, so nothing equals it"
+    labelled = [value for value, label in names.items() if label == constant]
+    if labelled:
+        return f"{head}: that is the label of {labelled[0]!r}."
+    if not is_category:
+        numbers = sorted(map(float, names))
+        return f"{head}: they lie between {numbers[0]:g} and {numbers[-1]:g}."
+    near = near_names(constant, names)[:MOST_REMARKS] or list(names)[:MOST_REMARKS]
+    more = "" if len(near) == len(names) else f" (all of them: {column} in catalog.codes)"
+    return f"{head}: released are {', '.join(map(repr, near))}{more}."
+
+
+def _is_outside(constant: str, names: Mapping[str, str | None]) -> bool:
+    """Whether a number lies beyond all released ones; False where any is no number."""
+    try:
+        numbers, number = [float(name) for name in names], float(constant)
+    except ValueError:
+        return False
+    return not min(numbers) <= number <= max(numbers)
+
+
+def _expressions(plan: list[dict[str, Any]], is_logical: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the expressions of all operators that anything of the logical table flows through."""
+    for node in plan:
+        children = node.get("children") or []
+        if any(map(is_logical, _below(node))):
+            for key, value in (node.get("extra_info") or {}).items():
+                if key not in ("Table", "CTE Name"):
+                    yield from value if isinstance(value, list) else (str(value),)
+        yield from _expressions(children, is_logical)
+
+
+def _below(node: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the tables that are scanned at or below an operator."""
+    yield str((node.get("extra_info") or {}).get("Table", ""))
+    for child in node.get("children") or []:
+        yield from _below(child)

@@ -1,0 +1,102 @@
+"""The logical table over a released one: views that statements run on, made once and shared.
+
+A view has every column of the logical table, so that `*` and COLUMNS(...) mean what they meant in the plan; those
+that the released table lacks raise an error if anything should read them, or are filled to see that nothing does.
+Views lie in the session's memory, a schema for each table, and a connection finds its own by its search path:
+making one per request costs as much as many a statement.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Literal
+
+import duckdb
+
+from engine.schema import ColumnSet, literal, quoted
+from engine.store import ATTACHED, table_name, unused_name
+
+Filling = Literal["guard", "blank", "other"]
+"""What stands in the columns that a table lacks: an error, NULL, or some value."""
+LACKING = "is not in the table that answers: "
+"""Stands in DuckDB's error before the name of a column that was read and that the table lacks; see `refusals`."""
+
+
+class LogicalViews:
+    """The views of one session; lives as long as its release is open.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        Names of the logical table's columns, with their SQL types.
+    tables : collection of ColumnSet
+        The released tables.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, str], logical_name: str, tables: tuple[ColumnSet, ...]
+    ) -> None:
+        self._columns = dict(columns)
+        self._logical_name = logical_name
+        # A released table of that very name would be found first: then the view is made on each connection.
+        self._is_hidden = logical_name.lower() in {table_name(t).lower() for t in tables}
+        self._schemas: dict[tuple[ColumnSet | None, Filling], str] = {}
+        self._lock = threading.Lock()
+
+    def use(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: ColumnSet | None,
+        filling: Filling = "guard",
+    ) -> None:
+        """Let a fresh connection see the logical table over a released one, or over none."""
+        if self._is_hidden:
+            self.use_alone(con, table, filling)
+            return
+        with self._lock:
+            schema = self._schemas.get((table, filling))
+            if schema is None:
+                schema = f"logical_{len(self._schemas)}"
+                con.execute(f"CREATE SCHEMA IF NOT EXISTS memory.{schema}; USE memory.{schema}")
+                con.execute(self._view_sql(table, filling, ""))
+                self._schemas[table, filling] = schema
+        con.execute(f"SET search_path = '{ATTACHED}.main,memory.{schema}'")
+
+    def use_alone(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: ColumnSet | None = None,
+        filling: Filling = "guard",
+    ) -> None:
+        """The same by a view of this connection alone, which takes longer."""
+        con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
+
+    def _view_sql(self, table: ColumnSet | None, filling: Filling, kind: str) -> str:
+        """Return the statement that puts the logical table over a released one, or over none.
+
+        What a guarded column raises depends on a row: it is raised when read, not when planned.
+        """
+        present = table or ()
+        poison = quoted(unused_name("missing", self._columns))
+        columns = [
+            quoted(c)
+            if c in present
+            else f"CAST({_fill(c, type_, filling, poison)} AS {type_}) AS {quoted(c)}"
+            for c, type_ in self._columns.items()
+        ]
+        row = f"CAST({quoted(table[0])} AS VARCHAR)" if table else "CAST(i AS VARCHAR)"
+        source = f"{ATTACHED}.main.{quoted(table_name(present))}" if table else "range(1) AS one(i)"
+        return (
+            f"CREATE {kind} VIEW {quoted(self._logical_name)} AS SELECT {', '.join(columns) or 'NULL'} FROM "
+            f"(SELECT *, concat({literal(LACKING)}, left({row}, 0)) AS {poison} FROM {source})"
+        )
+
+
+def _fill(column: str, type_: str, filling: Filling, poison: str) -> str:
+    """Return SQL for what stands in a column that the table lacks."""
+    if filling == "guard":
+        return f"error({poison} || {literal(column)})"
+    if filling == "blank":
+        return "NULL"
+    return "DATE '1970-01-01'" if type_ in ("DATE", "TIMESTAMP") else "1"

@@ -1,0 +1,213 @@
+"""Trials: measure and fit in one process, so that an attack can be scored on both sides of the wall.
+
+For observers only. Takes rows that are made up for the trial (whole-number columns, one row a person) or an opened
+source; gives what would be published, what was measured and what is true. The measuring and fitting code is the
+engine's own: the same draws, the same trees, the same `Fitter`; only files and processes are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from engine.errors import PrivacyError
+from engine.keys import MasterKey
+from engine.measure import Cells, Measured, StickyDraws, measure_one_way, measure_wider
+from engine.measure.cells import ArrayCells, CellSource
+from engine.measure.draws import Draws
+from engine.measure.forest import grow
+from engine.measure.sticky import top_level
+from engine.params import PROFILES
+from engine.progress import silent
+from engine.ranges import ROOT_LEVEL
+from engine.release import FitOrder, Fitter, fit_order, needed_tables
+from engine.schema import (
+    Column,
+    ColumnSet,
+    Int64Array,
+    Measurement,
+    ReleaseHeader,
+    Support,
+    SyntheticTable,
+)
+from engine.source import EntityColumn, open_rows
+from engine.spec import ReleaseSpec
+from engine.store import GeneratorCard, Staging
+from engine.version import ENGINE_VERSION
+
+VINTAGE = "trial"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """One release, seen from both sides.
+
+    Attributes
+    ----------
+    truth : dict
+        True counts of the cells of every column set measured.
+    measurements : dict
+        Noisy counts of released buckets, one a column set; the total under the empty name.
+    tables : dict
+        The published tables.
+    cards : dict
+    supports : dict
+        Codes of each column.
+    """
+
+    truth: dict[ColumnSet, Cells]
+    measurements: dict[ColumnSet, Measurement]
+    tables: dict[ColumnSet, SyntheticTable]
+    cards: dict[ColumnSet, GeneratorCard]
+    supports: dict[str, Support]
+
+
+class _Kept:
+    """A source that keeps what it counted."""
+
+    def __init__(self, source: CellSource) -> None:
+        self._source = source
+        self.counted: dict[ColumnSet, Cells] = {}
+
+    def cells(self, columns: ColumnSet) -> Cells:
+        """Count a column set, once."""
+        if columns not in self.counted:
+            self.counted[columns] = self._source.cells(columns)
+        return self.counted[columns]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Shelf:
+    """Takes the tables in the place of the staging store."""
+
+    supports: dict[str, Support] = field(default_factory=dict)
+    tables: dict[ColumnSet, SyntheticTable] = field(default_factory=dict)
+    cards: dict[ColumnSet, GeneratorCard] = field(default_factory=dict)
+
+    def finished(self) -> frozenset[ColumnSet]:
+        """Nothing: every trial starts anew."""
+        return frozenset()
+
+    def put_support(self, support: Support) -> None:
+        """Keep the codes of a column."""
+        self.supports[support.column.name] = support
+
+    def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
+        """Keep a table."""
+        self.tables[table.columns], self.cards[table.columns] = table, card
+
+
+def key_of(number: int) -> MasterKey:
+    """One of many keys for trials; no release may be made with it."""
+    return MasterKey(number.to_bytes(32, "little"))
+
+
+def trial_of_rows(
+    codes: Mapping[str, Int64Array],
+    tables: Sequence[ColumnSet],
+    number: int,
+    *,
+    draws: Draws | None = None,
+) -> Trial:
+    """Measure and fit made-up rows under a key of their own.
+
+    Parameters
+    ----------
+    codes : mapping of str to ndarray of int64, each of shape (n_rows,)
+        Whole-number columns; each row is one person.
+    tables : sequence of ColumnSet
+        What is published.
+    number : int
+        Names the key and the persons' tokens: another number is another world.
+    draws : Draws, optional
+        Other than the keyed ones of the standard profile; tests switch the noise off with it.
+
+    Raises
+    ------
+    PrivacyError
+        If not even the total passes the threshold.
+    """
+    n_rows = len(next(iter(codes.values())))
+    tokens = np.random.default_rng([number, 1]).integers(0, 1 << 64, (n_rows, 2), dtype=np.uint64)
+    names = tuple(sorted(codes))
+    key = key_of(number)
+    draws = draws or StickyDraws(key, VINTAGE, PROFILES["standard"])
+    person = EntityColumn(number=0, tokens=None)
+    source = ArrayCells(dict(codes), n_rows, ((person, tokens),))
+    measured = _one_way(_Kept(source), names, draws)
+    header = ReleaseHeader(
+        title="trial",
+        logical_name="data",
+        vintage=VINTAGE,
+        mode="sticky",
+        key_id=key.id,
+        engine_version=ENGINE_VERSION,
+        columns=tuple(Column(name=c, kind="integer", value_type="integer") for c in names),
+        tables=tuple(tables),
+    )
+    privacy = PROFILES["standard"]
+    order = FitOrder(
+        header=header,
+        release_path=Path("nowhere"),
+        build_id="",
+        limits={},
+        sampling_key=key.derive("sampling", VINTAGE),
+        low_threshold=privacy.low_threshold,
+        threshold_mean=privacy.threshold_mean,
+        layer_sd=privacy.layer_sd,
+        profile=privacy.profile,
+    )
+    return _fitted(measured, order, draws)
+
+
+def trial_of_spec(spec: ReleaseSpec) -> Trial:
+    """Measure and fit the source of a spec; the vintage is not pinned, for nothing is released.
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError
+    """
+    with open_rows(spec, None, silent) as opened:
+        draws = StickyDraws(opened.key, spec.vintage, spec.privacy)
+        found = measure_one_way(opened.ingested, opened.entities, opened.columns, draws)
+        order = fit_order(spec, opened, Path("nowhere"))
+        return _fitted(replace(found, source=_Kept(found.source)), order, draws)
+
+
+def _one_way(source: CellSource, names: tuple[str, ...], draws: Draws) -> Measured:
+    """The total and every single column, as `measure_one_way` measures them in DuckDB."""
+    tops, one_way = {}, {"": grow(source.cells(()), (), draws)}
+    if not one_way[""].n_nodes:
+        raise PrivacyError("the trial has too few people: nothing can be released")
+    for name in names:
+        cells = source.cells((name,))
+        tops[name] = top_level(grow(cells, (ROOT_LEVEL,), draws))
+        one_way[name] = grow(cells, (tops[name],), draws)
+    return Measured(source=source, tops=tops, one_way=one_way)
+
+
+def _fitted(measured: Measured, order: FitOrder, draws: Draws) -> Trial:
+    """Measure the wider tables and fit all, in the order of a build."""
+    shelf, source = _Shelf(), cast(_Kept, measured.source)
+    fitter = Fitter(order, cast(Staging, shelf))
+    measurements: dict[ColumnSet, Measurement] = {}
+    for one in chain(
+        measured.one_way.values(),
+        measure_wider(measured, needed_tables(order.header.tables), draws),
+    ):
+        measurements[one.columns] = one
+        fitter.take(one)
+    for columns in measurements:
+        source.cells(columns)  # one-way tables of a file were counted before they could be kept
+    return Trial(
+        truth=source.counted,
+        measurements=measurements,
+        tables=shelf.tables,
+        cards=shelf.cards,
+        supports=shelf.supports,
+    )

@@ -1,0 +1,90 @@
+"""The door of the command line: the table of commands is true, and help and version load next to nothing."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+
+import pytest
+from fixtures.pipeline import COMMAND, ROOT, tablepack
+from typer.main import get_command, get_group
+
+import engine
+from engine.cli.app import COMMANDS, app, loaded
+
+HEAVY = {"numpy", "duckdb", "pandas", "pydantic", "rich.progress"}
+SHARE, CONSTANT_S = 0.35, 0.15
+"""The door may take this share of the time that `import pandas` takes, and these seconds."""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c.name)
+def test_the_table_says_what_the_command_says(command):
+    real = loaded(command.name)
+    assert real.name == command.name
+    assert real.help.splitlines()[0] == command.help
+
+
+def test_every_command_of_the_modules_is_in_the_table():
+    files = {
+        p.stem
+        for p in (ROOT / "engine" / "cli").glob("*.py")
+        if "\ncommands = typer" in p.read_text()
+    }
+    assert {c.module for c in COMMANDS} == {f"engine.cli.{f}" for f in files - {"app"}}
+    for module in {c.module for c in COMMANDS}:
+        listed = {c.name for c in COMMANDS if c.module == module}
+        assert set(get_group(import_module(module).commands).commands) == listed
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"]])
+def test_the_door_loads_next_to_nothing(words):
+    code = (
+        "import sys; from engine.cli.app import app\n"
+        f"try: app({words!r})\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    modules = set(done.stderr.split())
+    assert "typer" in modules
+    assert not modules & HEAVY
+    ours = {m for m in modules if m.startswith(("engine.", "queries"))}
+    assert ours == {"engine.cli", "engine.cli.app", "engine.errors", "engine.version"}
+
+
+def test_the_version(tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    done = tablepack("--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"tablepack {project['version']}\n")
+    assert engine.__version__ == project["version"]
+
+
+def test_a_command_that_is_nearly_there_is_suggested(tmp_path):
+    done = tablepack("bild", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Did you mean 'build'" in done.stderr
+    assert [c.name for c in COMMANDS] == get_command(app).list_commands(None)
+
+
+def test_the_door_opens_fast():
+    """Processor time, which other work on the machine hardly changes; the best of up to 20 runs of each."""
+    door = {word: [*COMMAND, word] for word in ("--help", "--version")}
+    best = dict.fromkeys([*door, "pandas"], float("inf"))
+    for _ in range(20):
+        best["pandas"] = min(best["pandas"], _seconds([sys.executable, "-c", "import pandas"]))
+        for word, command in door.items():
+            best[word] = min(best[word], _seconds(command))
+        if max(best[word] for word in door) <= SHARE * best["pandas"] + CONSTANT_S:
+            break
+    for word in door:
+        assert best[word] <= SHARE * best["pandas"] + CONSTANT_S, best
+
+
+def _seconds(command):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -1,0 +1,254 @@
+"""A full disk, and files and folders in the way: a sentence, an exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import textwrap
+import threading
+import time
+
+import pytest
+from fixtures.pipeline import (
+    CENSUS,
+    COMMAND,
+    environment,
+    left_over,
+    process,
+    table_hashes,
+    tablepack,
+    write_spec,
+)
+
+import engine
+
+CANARY = "Zr7qCanaryValue0x51c3"
+
+
+NUMBER_CANARY = 987123654321
+
+
+def check_refused(done, folder, scratch, *, code=2, said):
+    """The command ended as it must, said what is wrong and nothing else, and left nothing."""
+    assert done.returncode == code, done.stderr
+    assert said in " ".join(done.stderr.split())
+    assert done.stdout == ""
+    for shown in (CANARY, str(NUMBER_CANARY), "Traceback", "duckdb.", "Error:"):
+        assert shown not in done.stderr
+    left = {p.name for p in folder.iterdir()} - {"scratch"}
+    assert not [name for name in left if name.startswith("r.duckdb")]
+    assert left_over(scratch) == []
+
+
+# The disk.
+
+
+@contextlib.contextmanager
+def small_disk(folder, size, options=""):
+    """A file system of so many kilobytes, where we may mount one."""
+    folder.mkdir()
+    mounted = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}k{options}", "none", str(folder)],
+        capture_output=True,
+    )
+    if not mounted or mounted.returncode:
+        pytest.skip(
+            "no small file system can be mounted here; see the test with a limit on file sizes"
+        )
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def write_census_spec(folder, census):
+    tables = [(a, b) for a in CENSUS for b in ("age", "income") if a < b and a != "person_id"]
+    return write_spec(folder, census / "people.parquet", CENSUS, tables)
+
+
+@pytest.fixture
+def census_spec(tmp_path, census):
+    return write_census_spec(tmp_path, census)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, census):
+    """Hashes of the tables of a build in which nothing went wrong."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    spec = write_census_spec(folder, census)
+    assert tablepack("build", spec, "-o", "r.duckdb", cwd=folder).returncode == 0
+    return table_hashes(folder / "r.duckdb")
+
+
+@pytest.mark.parametrize("kilobytes", [4, 120, 350])
+def test_a_full_disk(tmp_path, census_spec, scratch, undisturbed, kilobytes):
+    """At the beginning, while tables are written, and at the end; afterwards, with room, it goes on."""
+    with small_disk(tmp_path / "disk", kilobytes) as disk:
+        done = tablepack("build", census_spec, "-o", disk / "r.duckdb", cwd=tmp_path, tmp=scratch)
+        assert done.returncode == 2, done.stderr
+        assert "cannot be written" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not (disk / "r.duckdb").exists()
+        subprocess.run(["mount", "-o", "remount,size=20000k", str(disk)], check=True)
+        done = tablepack("build", census_spec, "-o", disk / "r.duckdb", cwd=tmp_path, tmp=scratch)
+        assert done.returncode == 0, done.stderr
+        assert not (disk / "r.duckdb.tmp").exists()
+        assert table_hashes(disk / "r.duckdb") == undisturbed
+    assert left_over(scratch) == []
+
+
+LIMITED = textwrap.dedent("""
+    import resource, signal, sys
+    size = int(sys.argv.pop(1))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    from engine.cli.app import main
+    main()
+""")
+
+
+def test_a_limit_on_file_sizes(tmp_path, census_spec, scratch):
+    """The old release stays as it was; a later build without the limit is whole."""
+    out = tmp_path / "r.duckdb"
+    assert tablepack("build", census_spec, "-o", out, cwd=tmp_path).returncode == 0
+    before = out.read_bytes()
+    census_spec.write_text(census_spec.read_text() + '[[tables]]\ncolumns = ["carer", "sex"]\n')
+    words = ["build", str(census_spec), "-o", str(out)]
+    done = subprocess.run(
+        [COMMAND[0], "-c", LIMITED, str(100 * 1024), *words],
+        cwd=tmp_path, env=environment(scratch), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert out.read_bytes() == before
+    engine.open(out).close()
+    assert left_over(scratch) == []
+    assert tablepack(*words, cwd=tmp_path).returncode == 0
+    assert ("carer", "sex") in table_hashes(out)
+
+
+def test_no_room_for_temporary_files(tmp_path, census_spec):
+    with small_disk(tmp_path / "disk", 4, options=",nr_inodes=2") as disk:
+        done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=disk)
+    assert done.returncode == 2
+    assert "scratch folder" in done.stderr
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+def test_a_large_source_that_fills_the_scratch_disk(tmp_path, census, census_spec, monkeypatch):
+    """Sources above a size are worked on in a file: here every source is."""
+    monkeypatch.setattr("engine.source.opening.ON_DISK_BYTES", 0)
+    with small_disk(tmp_path / "disk", 200) as disk:
+        done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=disk)
+        assert left_over(disk) == []
+    assert done.returncode == 2, done.stderr
+    assert "full" in done.stderr or "cannot be made" in done.stderr
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+def test_a_source_worked_on_in_a_file_gives_the_same(
+    tmp_path, census_spec, scratch, undisturbed, monkeypatch
+):
+    monkeypatch.setattr("engine.source.opening.ON_DISK_BYTES", 0)
+    done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=scratch)
+    assert done.returncode == 0, done.stderr
+    assert table_hashes(tmp_path / "r.duckdb") == undisturbed
+    assert left_over(scratch) == []
+
+
+# Folders and files in the way.
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, census_spec, scratch):
+    """A path under a file: permission bits would not stop root."""
+    (tmp_path / "file").write_text("")
+    done = tablepack("build", census_spec, "-o", "file/r.duckdb", cwd=tmp_path, tmp=scratch)
+    check_refused(done, tmp_path, scratch, said="folder does not exist")
+
+
+def test_a_read_only_folder(tmp_path, census_spec, scratch):
+    """Permission bits mean nothing to root: for root, a file system mounted read-only."""
+    with contextlib.ExitStack() as stack:
+        if os.geteuid() == 0:
+            folder = stack.enter_context(small_disk(tmp_path / "disk", 4000))
+            subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        else:
+            folder = tmp_path / "disk"
+            folder.mkdir(mode=0o555)
+        done = tablepack("build", census_spec, "-o", folder / "r.duckdb", cwd=tmp_path, tmp=scratch)
+        assert list(folder.iterdir()) == []
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written" in done.stderr
+    assert left_over(scratch) == []
+
+
+def test_a_python_that_cannot_be_started(tmp_path, census_spec, scratch, monkeypatch):
+    monkeypatch.setattr("sys.executable", str(tmp_path / "gone"))
+    done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=scratch)
+    check_refused(done, tmp_path, scratch, said="the fit process cannot be started")
+
+
+def test_a_file_in_the_way_is_never_replaced(tmp_path, census_spec, scratch):
+    (tmp_path / "thesis.txt").write_text("ten years of work")
+    done = tablepack("build", census_spec, "-o", "thesis.txt", cwd=tmp_path, tmp=scratch)
+    assert done.returncode == 2
+    assert "is not a release" in done.stderr
+    assert (tmp_path / "thesis.txt").read_text() == "ten years of work"
+    (tmp_path / "folder").mkdir()
+    done = tablepack("build", census_spec, "-o", "folder", cwd=tmp_path, tmp=scratch)
+    assert done.returncode == 2
+    assert "directory" in done.stderr
+
+
+def test_a_module_in_the_folder_of_the_release_is_not_ours(tmp_path, census_spec, scratch):
+    """The fit process must not import what lies beside the release."""
+    (tmp_path / "out").mkdir()
+    for name in ("numpy", "duckdb", "engine", "json"):
+        (tmp_path / "out" / f"{name}.py").write_text("raise SystemExit(9)")
+    done = tablepack("build", census_spec, "-o", "out/r.duckdb", cwd=tmp_path, tmp=scratch)
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_builds_of_one_release_at_once(tmp_path, census_spec, scratch):
+    """One is refused while the other is at work, or comes after it; the release is whole in either case."""
+    ended = []
+
+    def run():
+        ended.append(process("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=scratch))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    codes = sorted(done.returncode for done in ended)
+    assert codes in ([0, 2], [0, 0])
+    for done in ended:
+        if done.returncode:
+            assert "another build of this release is at work" in done.stderr
+    engine.open(tmp_path / "r.duckdb").close()
+    assert not (tmp_path / "r.duckdb.tmp").exists()
+    assert left_over(scratch) == []
+
+
+def test_a_build_is_refused_while_another_holds_its_staging(tmp_path, census_spec, scratch):
+    running = subprocess.Popen(
+        [*COMMAND, "build", str(census_spec), "-o", "r.duckdb"],
+        cwd=tmp_path, env=environment(scratch), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    lock = tmp_path / "r.duckdb.tmp" / "lock"
+    while not lock.exists() and running.poll() is None:
+        time.sleep(0.005)
+    os.kill(running.pid, 19)  # stopped: it goes on holding what it holds
+    try:
+        done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=scratch)
+    finally:
+        os.kill(running.pid, 18)
+        running.communicate(timeout=60)
+    assert done.returncode == 2
+    assert "another build of this release is at work" in done.stderr
+    assert running.returncode == 0
+    engine.open(tmp_path / "r.duckdb").close()

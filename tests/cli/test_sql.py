@@ -1,0 +1,195 @@
+"""`tablepack sql`: its forms, statements from standard input, the prompt, what the shell completes."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import duckdb
+import pytest
+from fixtures.pipeline import COMMAND, environment, tablepack
+from fixtures.release import build_release, make_table
+
+from engine.cli.prompt import FIRST, HELP, NEXT, prompt
+from engine.cli.sql import MOST_ROWS, sql_command
+from engine.errors import SpecError, StoreError
+from queries.release import open_release
+
+COUNTS = "SELECT sex, count(*) AS n FROM data GROUP BY sex ORDER BY sex"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sql")
+    build_release(folder / "r.duckdb")
+    return folder
+
+
+@pytest.mark.parametrize("given", ["argument", "dash", "nothing"])
+def test_a_statement_comes_as_argument_or_on_standard_input(folder, given):
+    words = {"argument": (COUNTS,), "dash": ("-",), "nothing": ()}[given]
+    text = "" if given == "argument" else COUNTS + "\n"
+    done = tablepack("sql", "r.duckdb", *words, "--format", "csv", cwd=folder, text=text)
+    assert done.returncode == 0
+    assert done.stdout.startswith("SEX,n\nf,")
+    assert "Answered from table SEX" in done.stderr
+
+
+def test_the_form_follows_the_name_of_the_file(folder, tmp_path):
+    for name in ("a.csv", "a.CSV", "a.json", "a.md", "a.parquet", "a.txt"):
+        done = tablepack("sql", "r.duckdb", COUNTS, "-o", tmp_path / name, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.csv").read_text().startswith("SEX,n\n")
+    assert (tmp_path / "a.CSV").read_bytes() == (tmp_path / "a.csv").read_bytes()
+    assert (tmp_path / "a.json").read_text().startswith('{"columns"')
+    assert (tmp_path / "a.md").read_text().startswith("| SEX | n |\n| --- | --: |\n| f |")
+    assert len(duckdb.read_parquet(str(tmp_path / "a.parquet")).fetchall()) == 2
+    assert "---" in (tmp_path / "a.txt").read_text()
+    many = ("sql", "r.duckdb", "FROM range(500)", "-o", tmp_path / "all.txt")
+    assert tablepack(*many, cwd=folder).returncode == 0
+    assert len((tmp_path / "all.txt").read_text().splitlines()) == 500 + 3
+    done = tablepack(
+        "sql", "r.duckdb", COUNTS, "-o", tmp_path / "b.csv", "--format", "json", cwd=folder
+    )
+    assert (tmp_path / "b.csv").read_text().startswith('{"columns"')
+
+
+def test_markdown_escapes_and_aligns(folder):
+    odd = "SELECT 'a|b' AS \"x|y\", NULL AS z, 1.5 AS n, 'two\nlines' AS t"
+    done = tablepack("sql", "r.duckdb", odd, "--format", "markdown", cwd=folder)
+    assert done.stdout == (
+        "| x\\|y | z | n | t |\n| --- | --- | --: | --- |\n| a\\|b | NULL | 1.5 | two lines |\n"
+    )
+    none = tablepack(
+        "sql", "r.duckdb", "SELECT 1 AS x WHERE 1 = 2", "--format", "markdown", cwd=folder
+    )
+    assert none.stdout == "| x |\n| --- |\n"
+
+
+def test_large_numbers_are_written_out(folder):
+    asked = "SELECT 1234567.891::DOUBLE AS a, 0.0000012::DOUBLE AS b, 2e300::DOUBLE AS c, 45.25::DOUBLE AS d"
+    done = tablepack("sql", "r.duckdb", asked, cwd=folder)
+    assert [v.strip() for v in done.stdout.splitlines()[2].split("│")] == [
+        "1234567.9", "1.2e-06", "2e+300", "45.25",
+    ]  # fmt: skip
+
+
+def asked(release, *lines):
+    """What a prompt showed before each line, and the statements it had answered."""
+    shown, answered = [], []
+    rest = iter(lines)
+
+    def read(before):
+        shown.append(before)
+        line = next(rest, EOFError)
+        if isinstance(line, type):
+            raise line
+        return line
+
+    def answer(text):
+        if text.startswith("STOP"):
+            raise KeyboardInterrupt
+        if text.startswith("FAIL"):
+            raise StoreError("no table of yours")
+        answered.append(release.sql(text).rows)
+
+    prompt(release, answer, read=read)
+    return shown, answered
+
+
+def test_a_prompt_answers_one_statement_after_another(folder, capsys):
+    with open_release(folder / "r.duckdb") as release:
+        shown, answered = asked(
+            release, "SELECT count(*)", "FROM data;", "", "SELECT nope FROM data;", "SELECT 1 + 1;"
+        )
+        assert answered == [[(make_table(("SEX",)).n_rows,)], [(2,)]]
+        assert shown == [FIRST, NEXT, FIRST, FIRST, FIRST, FIRST]
+        assert "no column 'nope'" in capsys.readouterr().err
+        shown, answered = asked(
+            release, "SELECT a", KeyboardInterrupt, "STOP;", "SELECT 2;", ".quit"
+        )
+        assert answered == [[(2,)]]
+        assert shown == [FIRST, NEXT, FIRST, FIRST, FIRST]
+        lines = ("SELECT 'ä;", "b', 3 AS \"c;", 'd" -- e;', ";")  # only the last one ends it
+        assert asked(release, *lines)[1] == [[("ä;\nb", 3)]]
+        asked(release, ".tables", ".columns", ".notes", ".nonsense")
+        out = capsys.readouterr().out
+        for text in ("AGE, SEX\n", "AGE  BIGINT  Age in years\n", release.notes[0], HELP):
+            assert text in out
+        with pytest.raises(StoreError):
+            asked(release, "FAIL;", "SELECT 3;")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals of this kind are Unix's")
+def test_the_prompt_on_a_terminal(folder):
+    import pty
+
+    ours, theirs = pty.openpty()
+    asks = subprocess.Popen(
+        [*COMMAND, "sql", "r.duckdb"],
+        stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=folder, env=environment(),
+    )  # fmt: skip
+    os.write(ours, b"SELECT count(*) AS people\nFROM data;\nFROM nowhere;\n.quit\n")
+    out, err = asks.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert asks.returncode == 0
+    assert "people" in out
+    assert "nowhere does not exist" in err
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_file_is_for_one_statement(folder, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.stdin", Terminal())
+    with pytest.raises(SpecError, match="--output is for one statement"):
+        sql_command(folder / "r.duckdb", output=tmp_path / "x.csv")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_terminal_is_shown_the_first_rows(folder, monkeypatch):
+    many = f"SELECT i FROM range({MOST_ROWS + 1234}) AS r(i)"
+    piped = tablepack("sql", "r.duckdb", many, cwd=folder)
+    assert len(piped.stdout.splitlines()) == MOST_ROWS + 1234 + 2
+    out, err = Terminal(), io.StringIO()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    sql_command(folder / "r.duckdb", many)
+    assert "... and 1,234 more rows" in err.getvalue()
+    assert len(out.getvalue().splitlines()) == MOST_ROWS + 2
+
+
+COMPLETED = """
+import os, sys
+from engine.cli.app import main
+sys.argv = ["tablepack"]
+os.environ["_TABLEPACK_COMPLETE"] = "complete_bash"
+for words in sys.stdin.read().splitlines():
+    os.environ.update(COMP_WORDS=words, COMP_CWORD=str(words.count(" ")))
+    try:
+        main()
+    except SystemExit:
+        print("=", flush=True)
+"""
+WORDS = {
+    "tablepack show r.duckdb --table AGE,S": ["AGE,SEX"],
+    "tablepack export r.duckdb csv --table T": ["TOWN"],
+    "tablepack show none.duckdb --table A": [],
+    "tablepack show --table A": [],
+    "tablepack sql r.duckdb --format m": ["markdown"],
+}
+
+
+def test_the_shell_completes_tables(folder):
+    done = subprocess.run(
+        [sys.executable, "-c", COMPLETED],
+        env=environment(), input="\n".join(WORDS), capture_output=True, text=True, cwd=folder,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert [part.split() for part in done.stdout.split("=\n")] == [*WORDS.values(), []]

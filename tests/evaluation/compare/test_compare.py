@@ -1,0 +1,304 @@
+"""Comparisons of sticky and dp releases: what is built, that nothing of it is left, what the figures come to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import replace
+from datetime import date
+from math import nan
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fixtures.compare import TWO_WAY, VALUES, Builder, made, make_small
+
+from engine.api.build import read
+from engine.api.compare import compare
+from engine.errors import PrivacyError, SpecError, StoreError
+from engine.evaluation.compare.building import (
+    SCRATCH,
+    checked_epsilons,
+    compare_all,
+    is_scratch,
+    refuse_scratch,
+    variants,
+    with_defaults,
+)
+from engine.evaluation.compare.runs import CHOSEN, document, way_name
+from engine.evaluation.compare.scoring import grouped
+from engine.evaluation.figures import FIGURES
+from engine.release import build
+
+pytest.importorskip("sklearn")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Path:
+    return make_small(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="module")
+def ran(small, tmp_path_factory):
+    scratch = tmp_path_factory.mktemp("scratch")
+    before, tempfile.tempdir = tempfile.tempdir, str(scratch)
+    try:
+        builder, told = Builder(), []
+        found = compare_all(
+            read(small),
+            epsilons=(0.1, 10.0),
+            repeats=2,
+            build=builder,
+            progress=lambda *what: told.append(what),
+        )
+    finally:
+        tempfile.tempdir = before
+    return found, builder, told, scratch
+
+
+# --- what is built
+
+
+def test_variants_are_marked_and_differ_in_mode_and_epsilon_alone(small):
+    spec = read(small)
+    ways = variants(spec, (0.5, 2.0))
+    assert [(w.kind, w.epsilon, w.spec.mode) for w in ways] == [
+        ("sticky", None, "sticky"),
+        ("dp", 0.5, "dp"),
+        ("dp", 2.0, "dp"),
+        ("exact", None, "dp"),
+    ]
+    assert [w.spec.dp and w.spec.dp.epsilon for w in ways] == [None, 0.5, 2.0, None]
+    for way in ways:
+        assert way.spec.notes[0] == SCRATCH
+        assert way.spec.title.startswith("SCRATCH")
+        assert way.spec.tables == spec.tables
+        assert way.spec.columns == spec.columns
+    assert {replace(w.spec.dp, epsilon=None) for w in ways[1:]} == {replace(spec.dp, epsilon=None)}
+
+
+def test_the_budget_of_the_spec_binds_no_scratch_release(small):
+    spec = read(small)
+    bound = replace(spec, dp=replace(spec.dp, budget=1.0))
+    assert all(w.spec.dp.budget is None for w in variants(bound, (10.0,))[1:])
+
+
+def test_tables_too_wide_for_sticky_mode_are_left_out_of_all(small):
+    spec = read(small)
+    wide = ("a", "b", "c", "d", "e")
+    ways = variants(replace(spec, tables=(*spec.tables, wide)), (1.0,))
+    assert all(w.spec.tables == spec.tables for w in ways)
+    with pytest.raises(SpecError, match="at most 4 columns"):
+        variants(replace(spec, tables=(wide,)), (1.0,))
+
+
+def test_a_spec_without_the_section_gets_its_defaults(tmp_path):
+    spec = read(make_small(tmp_path, dp=""))
+    with pytest.raises(SpecError, match="no parameters of dp mode"):
+        variants(spec, (1.0,))
+    params = with_defaults(spec).dp
+    assert (params.noise, params.columns) == ("laplace", ("a", "b", "c"))
+    assert params.margins == (("a", "b"), ("a", "c"), ("b", "c"))
+
+
+def test_a_domain_that_is_not_public_is_told_in_the_words_of_the_spec(tmp_path):
+    path = make_small(tmp_path, dp="")
+    path.write_text(path.read_text().replace("public = true", "public = false"))
+    with pytest.raises(SpecError, match=r"columns\.a\.public"):
+        with_defaults(read(path))
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [("0.1,0.5,1", (0.1, 0.5, 1.0)), (" 2 , 1e-1", (0.1, 2.0)), ([3, 1], (1.0, 3.0))],
+)
+def test_epsilons_are_numbers_in_order(told, found):
+    assert checked_epsilons(told) == found
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "",
+        "a",
+        "1,,2",
+        "0",
+        "-1",
+        "nan",
+        "inf",
+        "1,1.0",
+        "1e-10",
+        "501",
+        [None],
+        [],
+        list(range(1, 22)),
+        "1;2",
+    ],
+)
+def test_epsilons_that_cannot_be_are_refused(told):
+    with pytest.raises(SpecError, match="epsilon"):
+        checked_epsilons(told)
+
+
+@pytest.mark.parametrize("repeats", [0, -1, 51])
+def test_numbers_of_repeats_that_cannot_be_are_refused(small, repeats):
+    with pytest.raises(SpecError, match="seeds"):
+        compare_all(read(small), epsilons=(1.0,), repeats=repeats, build=Builder())
+
+
+# --- how it runs
+
+
+def test_every_release_has_a_fresh_key_in_scratch_and_nothing_is_left(ran, small):
+    found, builder, told, scratch = ran
+    assert len(found.runs) == len(builder.seen) == 8
+    keys = [spec.key_path for spec, _ in builder.seen]
+    assert len(set(keys)) == 8
+    assert all(scratch in key.parents for key in keys)
+    assert read(small).key_path not in keys
+    assert not [p for p in scratch.rglob("*") if p.is_file() and p.suffix != ".lock"]
+    assert sorted(p.name for p in small.parent.iterdir()) == [
+        "small.csv",
+        "small.key",
+        "small.toml",
+    ]
+    assert told[0][1:] == (0, 8)
+    assert told[-1] == ("done", 8, 8)
+
+
+def test_better_releases_have_better_figures(ran):
+    found = ran[0]
+    assert {f.name for f in found.figures()} >= {TWO_WAY, "tables.s_pmse_1", "propensity.pmse"}
+    worst, better = (found.spread(TWO_WAY, "dp", e) for e in (0.1, 10.0))
+    exact, sticky = (found.spread(TWO_WAY, kind) for kind in ("exact", "sticky"))
+    assert worst.low > 3 * better.high
+    assert exact.median < better.median
+    assert sticky.n == 2  # two keys, so two releases
+    assert sticky.low < sticky.high
+
+
+def test_a_build_that_fails_leaves_nothing(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def build_one(spec, path):
+        path.write_text("half")
+        raise PrivacyError("too few")
+
+    with pytest.raises(PrivacyError, match="too few"):
+        compare_all(read(small), epsilons=(1.0,), repeats=1, build=build_one)
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".lock"]
+
+
+def test_every_way_is_tried_before_any_a_second_time(small):
+    """What cannot be built is told at the first round, not after all repeats of the ways before it."""
+    seen = []
+
+    def build_one(spec, path):
+        seen.append((spec.mode, spec.dp and spec.dp.epsilon))
+        if len(seen) == 2:
+            raise PrivacyError("too few")
+        build(replace(spec, mode="sticky", dp=None), path, jobs=1)
+
+    with pytest.raises(PrivacyError, match="too few"):
+        compare_all(read(small), epsilons=(1.0,), repeats=3, build=build_one)
+    assert seen == [("sticky", None), ("dp", 1.0)]
+
+
+def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path):
+    build(replace(read(small), mode="sticky", dp=None), tmp_path / "one.duckdb", jobs=1)
+
+    def copied(_, path):
+        for file in tmp_path.glob("one.duckdb*"):
+            shutil.copy(file, path.with_name(file.name.replace("one", path.stem)))
+
+    found = compare_all(read(small), epsilons=(0.5, 2.0), repeats=2, build=copied)
+    first, *others = (run.figures for run in found.runs)
+    assert len(others) == 7
+    assert len(first) >= 6
+    assert all(other == first for other in others)
+
+
+def test_gaussian_noise_without_a_delta_is_refused_before_anything_is_built(tmp_path):
+    path = make_small(tmp_path, dp='[dp]\nguarantee = false\nnoise = "gaussian"\n')
+    builder = Builder()
+    with pytest.raises(SpecError, match=r"wants a delta.*give it an epsilon and a delta"):
+        compare_all(read(path), epsilons=(1.0,), repeats=1, build=builder)
+    assert not builder.seen
+
+
+def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
+    spec = read(small)
+    marked = variants(spec, (1.0,))[0].spec
+    build(marked, tmp_path / "scratch.duckdb", jobs=1)
+    build(spec, tmp_path / "plain.duckdb", jobs=1)
+    assert is_scratch(tmp_path / "scratch.duckdb")
+    assert not is_scratch(tmp_path / "plain.duckdb")
+    refuse_scratch(tmp_path / "plain.duckdb")
+    with pytest.raises(PrivacyError, match="built for a comparison"):
+        refuse_scratch(tmp_path / "scratch.duckdb")
+
+
+# --- what was found
+
+
+def test_spreads_by_hand():
+    found = made(tables__s_pmse_2=VALUES)
+    sticky = found.spread(TWO_WAY, "sticky")
+    assert (sticky.median, sticky.low, sticky.high, sticky.n) == (1.3, 1.1, 1.5, 3)
+    gap = found.spread(TWO_WAY, "dp", 2.0)
+    assert (gap.median, gap.low, gap.high, gap.n) == (6.0, 4.0, 8.0, 2)
+    assert found.spread(TWO_WAY, "dp", 3.0) is None
+    assert found.spread("tables.s_pmse_3", "sticky") is None
+
+
+def test_figures_are_in_the_catalogue_and_ways_have_names():
+    assert set(CHOSEN) <= FIGURES.keys()
+    assert way_name("sticky", None) == "sticky"
+    assert way_name("dp", 0.5) == "dp, epsilon 0.5"
+
+
+def test_the_document_is_plain_and_confidential():
+    told = document(made(tables__s_pmse_2=VALUES))
+    assert told["confidential"] is True
+    text = json.dumps(told, allow_nan=False)
+    assert json.loads(text) == told
+    summary = {(s["kind"], s["epsilon"]): s["median"] for s in told["summary"]}
+    assert summary == {
+        ("sticky", None): 1.3,
+        ("dp", 0.5): 40.0,
+        ("dp", 2.0): 6.0,
+        ("exact", None): 1.0,
+    }
+    assert len(told["runs"]) == 12
+
+
+def test_the_python_face_refuses_before_it_builds(small, tmp_path):
+    builder = Builder()
+    with pytest.raises(StoreError, match=r"ends in \.html"):
+        compare(small, out=tmp_path / "c.txt", build=builder)
+    with pytest.raises(SpecError, match="epsilon"):
+        compare(small, epsilon="none", build=builder)
+    assert not builder.seen
+
+
+# --- scoring by groups
+
+
+def test_groups_by_hand():
+    numbers = grouped(pd.Series([0.0, 9.0, 10.0, 39.0, nan]), (10, 20))
+    assert numbers.tolist()[:4] == ["group 00000"] * 2 + ["group 00001", "group 00002"]
+    assert numbers.isna().tolist() == [False] * 4 + [True]
+    times = pd.Series(pd.to_datetime(["2020-01-01", "2020-06-01", None])).astype("datetime64[us]")
+    assert grouped(times, (date(2020, 6, 1),)).tolist()[:2] == ["group 00000", "group 00001"]
+
+
+def test_columns_with_breaks_are_scored_by_groups_too(ran):
+    found = ran[0]
+    assert found.figures()[0].name == "groups/tables.s_pmse_2"
+    assert found.figures()[0].title.endswith("by groups")
+    values, groups = (
+        found.spread(name, "sticky").median for name in (TWO_WAY, f"groups/{TWO_WAY}")
+    )
+    assert values != groups
+    assert any("scored twice" in note for note in found.notes)

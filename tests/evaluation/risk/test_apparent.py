@@ -1,0 +1,260 @@
+"""Apparent matches and their baselines: by hand, by a slow twin, bad input, controls, published figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from statistics import median
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.nist import NIST, needs_nist, nist_rows, nist_study
+from fixtures.risk import against, checked
+
+from engine.errors import StoreError
+from engine.evaluation.data.paired import Distinct, distinct, pair
+from engine.evaluation.risk.apparent import apparent_match
+from engine.evaluation.risk.attacker import Attacker
+from engine.evaluation.risk.baseline import model_baselines
+from engine.evaluation.score import WHOLE
+from engine.evaluation.study.model import Study
+from engine.schema import column_set
+
+STUDY = Study(title="")
+QUASI = ("EDU", "SEX", "RAC1P", "PUMA", "OWN_RENT", "INDP_CAT", "HISP", "MSP")
+HALF = {"x": 0.5, "y": 0.5, "t": 0.5}
+
+
+def attack(paired, *keys, baselines=None, **told):
+    told = Attacker(quasi_identifiers=keys, **told)
+    risk = apparent_match(paired, told, np.random.default_rng(1), baselines)
+    return checked(risk)
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "a": rng.integers(0, 40, n),
+            "b": rng.choice([f"t{i}" for i in range(9)], n),
+            "x": rng.integers(0, 3, n),
+            "y": np.where(rng.random(n) < 0.3, np.nan, rng.integers(0, 2, n)),
+        }
+    )
+
+
+def test_by_hand():
+    original = pd.DataFrame(
+        {"q": [1, 2, 3, 4, 5, 5], "x": list("aabbcc"), "y": [1, None, 3, 4, 5, 6]}
+    )
+    synthetic = pd.DataFrame(
+        {"q": [1, 2, 3, 4, 4, 5], "x": list("abbbbc"), "y": [1, None, 9, 4, 4, 5]}
+    )
+    risk = attack(against(original, synthetic), "q", baselines={"x": 0.5, "y": 0.2})
+    # 1, 2 and 3 are unique on both sides. x is right for 1 and 3; y for 1 and 2, where a blank equals a blank.
+    assert risk.breakdown["right"].tolist() == [2, 2]
+    assert (risk.values["matches"], risk.values["coverage"]) == (3, 0.5)
+    of_x, of_y = (2 / 3 - 0.5) / 0.5, (2 / 3 - 0.2) / 0.8
+    assert risk.values["largest_pi"] == pytest.approx(of_y)
+    assert risk.values["median_pi"] == risk.values["mean_pi"] == pytest.approx((of_x + of_y) / 2)
+    assert (risk.rate.value, risk.rate.n) == (pytest.approx(4 / 6), 6)
+    assert risk.baseline.value == pytest.approx(0.35)
+
+
+def test_what_everybody_knows_is_left_out_and_counts_nought_in_the_mean():
+    original = people(100, 1)
+    risk = attack(against(original, original), "a", "b", baselines={"x": 1.0, "y": 0.4})
+    assert risk.values["median_pi"] == risk.values["largest_pi"] == 1
+    assert risk.values["mean_pi"] == 0.5
+    assert any("baseline 1" in note and "x" in note for note in risk.notes)
+    every = attack(against(original, original), "a", "b", baselines={"x": 1.0, "y": 1.0})
+    assert "everybody knows" in every.why_not["median_pi"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_public_tools_merge(seed):
+    original, synthetic = people(150, seed), people(90, seed + 70)
+    risk = attack(against(original, synthetic), "a", "b", baselines=HALF)
+    keys = ["a", "b"]
+    both = original.drop_duplicates(keys, keep=False).merge(
+        synthetic.drop_duplicates(keys, keep=False), on=keys
+    )
+    both = both.fillna(-1)
+    shares = [(both[f"{c}_x"] == both[f"{c}_y"]).mean() for c in ("x", "y")]
+    assert risk.values["matches"] == len(both) > 5
+    assert risk.breakdown["precision"].tolist() == pytest.approx(shares)
+    assert risk.values["median_pi"] == pytest.approx(median((s - 0.5) / 0.5 for s in shares))
+
+
+def test_distinct_rows_with_their_number_score_as_the_rows_do():
+    original, synthetic = people(120, 5), people(90, 6)
+    counted = synthetic.groupby(list(synthetic), dropna=False).size().reset_index(name="n")
+    n = counted.pop("n").to_numpy(np.int64)
+    held = {column_set(list(counted)): Distinct(frame=counted, n=n)}
+    control = people(110, 7)  # without control rows, other records are drawn
+    got = attack(pair(original, held, STUDY, control=control), "a", "b", baselines=HALF)
+    same = against(original, synthetic, control=control)
+    assert got.values == attack(same, "a", "b", baselines=HALF).values
+
+
+def test_each_target_is_attacked_through_its_own_table():
+    original = people(100, 2)
+    narrow = [original[["a", "b", "x"]], original[["a", "b", "y"]].assign(y=1)]
+    risk = attack(against(original, *narrow, original[["a", "y"]]), "a", "b", baselines=HALF)
+    assert risk.breakdown["table"].tolist() == ["a, b, x", "a, b, y"]
+    assert risk.breakdown["precision"].iloc[0] == 1
+    assert risk.breakdown["precision"].iloc[1] < 0.6
+    lacking = attack(against(original, narrow[0], original[["y"]]), "a", "b", baselines=HALF)
+    assert lacking.breakdown["target"].tolist() == ["x"]
+    assert any("with y: not attacked" in note for note in lacking.notes)
+
+
+def test_the_original_published_as_it_is_loses_and_others_do_not():
+    pytest.importorskip("sklearn.linear_model")
+    everybody = people(1_500, 3)
+    original, strangers, sample = everybody[:500], everybody[500:1_000], everybody[1_000:]
+    lost = attack(against(original, original, control=strangers), "a", "b")
+    assert lost.values["median_pi"] == lost.values["largest_pi"] == lost.rate.value == 1
+    assert lost.control.high < 0.6
+    safe = attack(against(original, sample, control=strangers), "a", "b")
+    assert safe.values["largest_pi"] < 0.2
+    rng = np.random.default_rng(2)
+    mixed = original.assign(x=rng.permutation(original["x"]), y=rng.permutation(original["y"]))
+    assert attack(against(original, mixed), "a", "b").values["largest_pi"] < 0.2
+
+
+def test_bad_input_says_why():
+    original = people(40, 8)
+    for paired in (
+        against(original, original[:0]),
+        against(original[:0], original),
+        pair(original, {}, STUDY),
+        against(original, original[["a", "b"]]),
+        against(original, original[["a", "x"]], original[["b", "y"]]),
+        against(original, original[["x", "y"]]),
+    ):
+        risk = attack(paired, "a", "b", baselines=HALF)
+        assert not risk.values
+        assert risk.why_not[WHOLE]
+    needed = attack(against(original, original[["a", "x"]], original[["b", "y"]]), "a", "b")
+    assert "a, b together with" in needed.why_not[WHOLE]
+    partly = attack(against(original, original[["a", "x"]]), "a", "b", baselines=HALF)
+    assert any("no table shows b" in note for note in partly.notes)
+
+
+def test_no_match_is_no_precision():
+    original = people(40, 8)
+    risk = attack(against(original, original.assign(a=99)), "a", "b", baselines=HALF)
+    assert risk.values == {"matches": 0, "coverage": 0}
+    gains = {"median_pi", "largest_pi", "mean_pi", "largest_gain"}
+    assert gains | {"precision_median"} == risk.why_not.keys()
+    assert risk.rate is None
+    one = attack(against(original[:1], original[:1]), "a", "b")
+    assert (one.values["matches"], one.values["precision_median"]) == (1, 1)
+    assert "too few rows" in one.why_not["median_pi"]
+
+
+# Baselines.
+
+
+def guessed(original, *keys, **told):
+    told = Attacker(quasi_identifiers=keys, **told)
+    return model_baselines(against(original, original), told, np.random.default_rng(3))
+
+
+def test_a_baseline_is_what_the_known_columns_tell_of_others():
+    pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(4)
+    n = 4_000
+    a, b = rng.integers(0, 5, n), rng.integers(0, 3, n)
+    frame = pd.DataFrame({"a": a, "b": b, "copy": a, "coin": rng.random(n) < 0.7, "id": range(n)})
+    got = guessed(frame, "a", "b")
+    assert got["copy"].value == 1
+    assert got["coin"].low < 0.7 < got["coin"].high
+    assert got["id"].value == 0  # no value has 5 training rows: every guess is a miss
+    assert got["copy"].n == 1_200
+    assert guessed(frame, "a", "b", model_rows=200)["copy"].value == 1
+
+
+def test_a_baseline_equals_the_definition_where_nothing_is_cut():
+    linear = pytest.importorskip("sklearn.linear_model")
+    frame, rng = people(3_000, 5), np.random.default_rng(3)
+    told = frame["b"].str[1].astype(int) % 3
+    frame["t"] = np.where(np.arange(3_000) % 5 > 0, told, frame["x"])
+    order = rng.permutation(3_000)
+    train, test = order[:2_100], order[2_100:]
+    known = pd.get_dummies(frame[["a", "b"]].astype(str)).to_numpy(float)
+    model = linear.LogisticRegression(C=0.01, l1_ratio=1.0, solver="saga", max_iter=1_000)
+    if "deprecated" != model.get_params().get("penalty"):
+        model.set_params(penalty="l1", l1_ratio=None)
+    model.fit(known[train], frame["t"].to_numpy()[train])
+    expected = (model.predict(known[test]) == frame["t"].to_numpy()[test]).mean()
+    got = guessed(frame, "a", "b", targets=("t",))["t"]
+    assert got.value == pytest.approx(expected, abs=0.01)
+    assert 0.8 < got.value < 0.95
+
+
+def test_no_baseline_of_few_rows_or_without_a_known_column():
+    assert guessed(people(19, 6), "a", "b") == {}
+    assert guessed(people(50, 6), "zz") == {}
+    pytest.importorskip("sklearn.linear_model")
+    constant = people(50, 6).assign(x=1, y=np.nan)
+    assert {r.value for r in guessed(constant, "a", "b").values()} == {1}
+
+
+def test_without_scikit_learn_the_attack_goes_on_and_says_what_to_install(monkeypatch):
+    for name in ("sklearn.linear_model", "scipy.sparse"):
+        monkeypatch.setitem(sys.modules, name, None)
+    original = people(100, 7)
+    with pytest.raises(StoreError, match=r"tablepack\[evaluate\]"):
+        guessed(original, "a", "b")
+    risk = attack(against(original, original), "a", "b")
+    assert risk.rate.value == 1
+    assert risk.baseline is None
+    assert "tablepack[evaluate]" in risk.why_not["median_pi"]
+
+
+# Published.
+
+
+@pytest.fixture(scope="module")
+def read():
+    def one(name):
+        rows = nist_rows(name)
+        return pair(nist_rows(), {column_set(list(rows)): distinct(rows)}, nist_study())
+
+    return one, json.loads((NIST / "inference_baselines.json").read_text("utf-8"))
+
+
+@needs_nist
+@pytest.mark.parametrize(
+    ("name", "mean", "largest", "coverage", "matches"),
+    [
+        ("aindo", -0.34, 0.21, 0.060, 1_625),
+        ("cart", -0.31, 0.49, 0.066, 1_797),
+        ("mwem_pgm", -0.26, 0.58, 0.042, 1_135),
+        ("sample40", 0.94, 1.00, 0.153, 4_169),
+    ],
+)
+def test_published_figures_are_met(read, name, mean, largest, coverage, matches):
+    """Seed study, Table 3, "QI Match". Its "med PI" is the mean, with 0 for the column whose baseline is 1."""
+    one, baselines = read
+    got = attack(one(name), *QUASI, baselines=baselines).values
+    assert round(got["mean_pi"], 2) == mean
+    assert round(got["largest_pi"], 2) == largest
+    assert round(got["coverage"], 3) == coverage
+    assert got["matches"] == matches
+
+
+@needs_nist
+def test_published_baselines_are_met(read):
+    """On 4,000 rows instead of 19,077; within 0.02 of the published precision."""
+    pytest.importorskip("sklearn.linear_model")
+    one, baselines = read
+    targets = ("PINCP_DECILE", "NPF", "WGTP", "DREM", "DENSITY", "NOC")
+    told = Attacker(quasi_identifiers=QUASI, targets=targets, model_rows=4_000)
+    got = model_baselines(one("sample40"), told, np.random.default_rng(1))
+    assert got.keys() == set(targets)
+    for name, rate in got.items():
+        assert rate.value == pytest.approx(baselines[name], abs=0.02)

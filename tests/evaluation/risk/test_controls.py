@@ -1,0 +1,248 @@
+"""All attacks together: the original published as it is loses every one, a table of other people none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.nist import NIST, needs_nist, nist_rows, nist_study
+
+from engine.evaluation.data.paired import Distinct, distinct, pair
+from engine.evaluation.figures import figures_of
+from engine.evaluation.report.verdicts import verdict
+from engine.evaluation.risk.attacker import Attacker, Linkage
+from engine.evaluation.risk.people import alike, excess
+from engine.evaluation.risk.suite import attack_all
+from engine.evaluation.score import WHOLE, HitRate
+from engine.evaluation.study.model import Study
+from engine.schema import column_set
+
+pytest.importorskip("sklearn.ensemble")
+ATTACKS = ("uniques", "apparent_match", "attribution", "identification", "linkage", "inference")
+RISK = {figure.name: figure for figure in figures_of(*ATTACKS)}
+HEADLINES = {name for name, figure in RISK.items() if figure.is_headline}
+ATTACKS = {"uniques", "apparent_match", "attribution", "identification", "linkage", "inference"}
+TOLD = Attacker(
+    quasi_identifiers=("region", "age", "sex", "job"),
+    linkage=Linkage(targets=500),
+    attempts=300,
+    model_rows=1_000,
+)
+
+
+def people(n, seed):
+    """People of one population: four of their columns single most of them out."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 4, n)
+    return pd.DataFrame(
+        {
+            "region": rng.integers(0, 30, n).astype(float),
+            "age": rng.integers(0, 80, n).astype(float),
+            "sex": rng.choice(["m", "w"], n),
+            "job": np.array([f"j{k}" for k in 3 * kind + rng.integers(0, 4, n)], object),
+            "income": np.round(np.exp(rng.normal(5 + kind / 4, 0.7, n))),
+            "health": np.where(rng.random(n) < 0.7, "good", rng.choice(["fair", "bad"], n)),
+            "tenure": np.where(rng.random(n) < 0.3 + 0.15 * kind, "own", "rent"),
+        }
+    )
+
+
+def shuffled(frame, seed=5):
+    rng = np.random.default_rng(seed)
+    return frame.apply(lambda column: column.to_numpy()[rng.permutation(len(column))])
+
+
+def attacked(original, table, *, told=TOLD, control=None, study=None, baselines=None):
+    given = table if isinstance(table, Distinct) else distinct(table)
+    tables = {column_set(list(given.frame)): given}
+    study = study or Study(title="")
+    paired = pair(original, tables, study, control=control)
+    return attack_all(paired, told, seed=3, baselines=baselines)
+
+
+def verdicts(risks):
+    """Verdict of every figure, under its whole name; absent ones with a reason are "not computed"."""
+    found = {}
+    for attack, risk in risks.items():
+        for name, value in risk.values.items():
+            figure = RISK[f"{attack}.{name}"]
+            assert figure.low <= value <= figure.high, figure.name
+            found[figure.name] = verdict(figure, value)
+        for name in risk.why_not:
+            if name != WHOLE:
+                found[f"{attack}.{name}"] = verdict(RISK[f"{attack}.{name}"], None)
+    return found
+
+
+def poor(found):
+    return {name for name, one in found.items() if one == "poor"}
+
+
+def test_every_attack_has_a_headline_and_every_headline_a_verdict():
+    assert {name.split(".")[0] for name in HEADLINES} == ATTACKS
+    for name in HEADLINES:
+        assert verdict(RISK[name], RISK[name].perfect) == "good"
+        assert verdict(RISK[name], RISK[name].high) == "poor"
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_copy_fails_every_attack(is_declared):
+    original = people(1_200, 1)
+    found = verdicts(
+        attacked(original, original, control=people(1_000, 3) if is_declared else None)
+    )
+    assert poor(found) >= HEADLINES
+
+
+def test_a_copy_fails_where_rows_are_known_to_correspond():
+    original = people(600, 1)
+    told = TOLD.model_copy(update={"aligned": True})
+    assert poor(verdicts(attacked(original, original, told=told))) >= HEADLINES
+
+
+def test_a_copy_fails_where_everybody_has_a_number_of_their_own():
+    original = people(600, 1)
+    original["age"] = np.arange(600.0)
+    assert poor(verdicts(attacked(original, original))) >= HEADLINES
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+@pytest.mark.parametrize("kind", ["shuffled", "fresh", "fresh, ten times as many", "fresh, few"])
+def test_no_figure_is_poor_for_a_table_of_nobody(kind, is_declared):
+    original = people(1_200, 1)
+    size = {"fresh, ten times as many": 12_000, "fresh, few": 300}.get(kind, 1_200)
+    table = shuffled(original) if kind == "shuffled" else people(size, 2)
+    found = verdicts(attacked(original, table, control=people(1_000, 3) if is_declared else None))
+    assert found.keys() >= HEADLINES
+    assert not poor(found)
+
+
+def test_no_figure_is_poor_where_others_are_many_and_alike():
+    """Few kinds of people: tables of others tell much of everybody, and replicate many uniques by chance."""
+    original, fresh = (
+        people(2_000, seed)[["region", "age", "health", "tenure"]] for seed in (1, 2)
+    )
+    told = TOLD.model_copy(update={"quasi_identifiers": ("region", "age")})
+    found = attacked(original, fresh, told=told)
+    assert found["uniques"].values["replicated"] > 5
+    assert not poor(verdicts(found))
+    assert poor(verdicts(attacked(original, original, told=told))) >= {
+        "uniques.excess_over_control",
+        "apparent_match.largest_gain",
+    }
+
+
+def test_a_part_of_the_people_published_as_they_are_is_found():
+    original = people(1_200, 1)
+    mixed = pd.concat([original[:480], people(720, 2)], ignore_index=True)
+    found = verdicts(attacked(original, mixed))
+    assert poor(found) >= {n for n in HEADLINES if n.endswith("excess_over_control")}
+
+
+# Like conditions.
+
+
+def test_sides_are_alike_in_size():
+    original = people(1_000, 1)
+    counted = original.assign(n=np.arange(1_000) % 4)
+    table = Distinct(frame=counted.drop(columns="n"), n=counted["n"].to_numpy(np.int64))
+    paired = pair(original, {column_set(list(original)): table}, Study(title=""))
+    for total in (1_500, 100):
+        tables = {c: replace(t, n=t.n * (t.n.cumsum() <= total)) for c, t in paired.tables.items()}
+        both = alike(replace(paired, tables=tables), np.random.default_rng(1))
+        (mine,), (theirs,) = both.members.tables.values(), both.strangers.tables.values()
+        assert both.members.original.total == both.strangers.original.total == 500
+        assert mine.total == pytest.approx(min(total, 500), rel=0.15)
+        assert theirs.total == pytest.approx(min(total, 500), rel=0.25)
+        assert (mine.n.min() > 0) == (
+            total > 500
+        )  # records are drawn; where all stay, so do rows of nobody
+
+
+def test_as_many_people_as_there_are_control_rows():
+    original = people(500, 1)
+    tables = {column_set(list(original)): distinct(original)}
+    for n in (200, 900):
+        paired = pair(original, tables, Study(title=""), control=people(n, 2))
+        both = alike(paired, np.random.default_rng(1))
+        assert both.members.original.total == both.strangers.original.total == min(n, 500)
+        assert both.members.tables == paired.tables
+
+
+def test_what_chance_explains_is_no_excess():
+    def rate(value, low, high):
+        return HitRate(value=value, low=low, high=high, n=9)
+
+    assert excess(rate(0.5, 0.4, 0.6), rate(0.2, 0.1, 0.3)) == pytest.approx(0.3)
+    assert excess(rate(0.5, 0.3, 0.7), rate(0.4, 0.2, 0.5)) == 0
+    assert excess(rate(0.2, 0.1, 0.3), rate(0.5, 0.4, 0.6)) == pytest.approx(-0.3)
+
+
+# Bad input.
+
+
+BLANK = pd.DataFrame(
+    {"region": [None] * 60, "sex": [None] * 60, "tenure": [None] * 60}, dtype=float
+)
+BAD = {
+    "one row": (people(1, 1), people(1, 2), None),
+    "two rows": (people(2, 1), people(2, 2), None),
+    "no rows": (people(40, 1), people(0, 2), None),
+    "nobody": (people(0, 1), people(40, 2), None),
+    "all blank": (BLANK, BLANK, None),
+    "constant": (people(50, 1).assign(job="j", tenure="own"), people(50, 2).assign(job="j"), None),
+    "no quasi-identifier": (people(50, 1), people(50, 2)[["income", "health"]], None),
+    "only quasi-identifiers": (people(50, 1), people(50, 2)[["region", "age", "sex", "job"]], None),
+    "some quasi-identifiers": (people(50, 1), people(50, 2)[["sex", "job", "health"]], None),
+    "control lacks a known column": (
+        people(50, 1),
+        people(50, 2),
+        people(50, 3).drop(columns="sex"),
+    ),
+    "control lacks a target": (people(50, 1), people(50, 2), people(50, 3).drop(columns="income")),
+    "control of no rows": (people(50, 1), people(50, 2), people(0, 3)),
+    "control of one row": (people(50, 1), people(50, 2), people(1, 3)),
+    "control of other columns": (people(50, 1), people(50, 2), pd.DataFrame({"z": [1.0, 2.0]})),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("is_aligned", [False, True])
+def test_bad_input_gives_figures_or_reasons(kind, is_aligned):
+    original, table, control = BAD[kind]
+    told = TOLD.model_copy(update={"aligned": is_aligned})
+    for attack, risk in attacked(original, table, told=told, control=control).items():
+        assert all(np.isfinite(value) for value in risk.values.values()), attack
+        assert not set(risk.values) & set(risk.why_not), attack
+        assert all(risk.why_not.values()), attack
+        headlines = {n.split(".")[1] for n in HEADLINES if n.split(".")[0] == attack}
+        assert WHOLE in risk.why_not or headlines <= {*risk.values, *risk.why_not}, attack
+
+
+# On real people.
+
+
+@needs_nist
+@pytest.mark.slow
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_on_nist_people_a_copy_fails_and_others_do_not(is_declared):
+    study, rows = nist_study(), nist_rows()
+    rows = rows.iloc[np.random.default_rng(1).permutation(len(rows))].reset_index(drop=True)
+    original, fresh, control = (
+        rows[i : i + 3_000].reset_index(drop=True) for i in (0, 3_000, 6_000)
+    )
+    few = {"attempts": 300, "model_rows": 600, "linkage": Linkage(targets=400)}
+    more = {
+        "told": study.risks.model_copy(update=few),
+        "control": control if is_declared else None,
+        "study": study,
+        # Of the model, as published: it takes long to train.
+        "baselines": pd.read_json(NIST / "inference_baselines.json", typ="series").to_dict(),
+    }
+    assert poor(verdicts(attacked(original, original, **more))) >= HEADLINES
+    for table in (fresh, shuffled(original)):
+        found = verdicts(attacked(original, table, **more))
+        assert found.keys() >= HEADLINES
+        assert not poor(found) & {*HEADLINES, *(n for n in found if "control" in n or "gain" in n)}

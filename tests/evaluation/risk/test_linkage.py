@@ -1,0 +1,288 @@
+"""Record linkage: EM on pairs whose truth is known, pairs against a slow twin, links by hand, controls, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.risk import against, checked, rng
+
+from engine.evaluation.data.paired import Distinct, distinct
+from engine.evaluation.risk.attacker import Attacker, Linkage
+from engine.evaluation.risk.em import estimate, posterior, weights
+from engine.evaluation.risk.linkage import linkage
+from engine.evaluation.risk.pairs import (
+    EQUAL,
+    NEAR,
+    Sides,
+    blocks,
+    by_chance,
+    counted,
+    levels_of,
+    n_pairs,
+    nearness,
+)
+from engine.evaluation.score import WHOLE
+
+
+def told(*known: str, block=(), columns=(), people=2_000, **more) -> Attacker:
+    linked = Linkage(block=block, columns=columns, targets=people)
+    return Attacker(quasi_identifiers=known, linkage=linked, **more)
+
+
+# EM.
+
+M = np.array([[0.05, 0.0, 0.95], [0.1, 0.1, 0.8], [0.3, 0.0, 0.7], [0.02, 0.0, 0.98]])
+U = np.array([[0.9, 0.0, 0.1], [0.7, 0.2, 0.1], [0.5, 0.0, 0.5], [0.95, 0.0, 0.05]])
+LEVELS = np.array([2, 3, 2, 2])  # how many there are; the two-level columns have 0 and 2 here
+SHARE = 0.04
+
+
+def every_pattern():
+    grid = np.meshgrid([0, 2], [0, 1, 2], [0, 2], [0, 2], indexing="ij")
+    levels = np.stack([g.ravel() for g in grid], axis=1)
+    at = np.arange(4)
+    of_match, of_other = M[at, levels].prod(axis=1), U[at, levels].prod(axis=1)
+    return levels, SHARE * of_match + (1 - SHARE) * of_other, SHARE * of_match
+
+
+def test_em_finds_what_pairs_were_made_from():
+    levels, n, _ = every_pattern()
+    found = estimate(levels, n * 1e6, np.full(4, 3))
+    assert found.converged
+    assert found.share == pytest.approx(SHARE, rel=1e-3)
+    assert found.m == pytest.approx(M, abs=2e-3)
+    assert found.u == pytest.approx(U, abs=2e-3)
+
+
+def test_em_finds_it_from_drawn_pairs_too():
+    levels, n, _ = every_pattern()
+    drawn = rng().multinomial(400_000, n / n.sum()).astype(float)
+    free = estimate(levels, drawn, np.full(4, 3))
+    held = estimate(levels, drawn, np.full(4, 3), u=U)
+    assert free.m == pytest.approx(M, abs=0.03)
+    assert held.m == pytest.approx(M, abs=0.02)
+    assert held.u is U
+    assert held.share == pytest.approx(SHARE, abs=0.002)
+
+
+def test_em_keeps_to_the_largest_share():
+    levels, n, _ = every_pattern()
+    assert estimate(levels, n, np.full(4, 3), most=0.01).share == pytest.approx(0.01)
+
+
+def test_weights_and_probabilities_are_those_of_bayes():
+    levels, n, of_match = every_pattern()
+    found = posterior(weights(levels, M, U), SHARE)
+    assert found == pytest.approx(of_match / n, rel=1e-9)
+    by_hand = np.log2(0.95 / 0.1) + np.log2(0.1 / 0.2) + np.log2(0.3 / 0.5) + np.log2(0.98 / 0.05)
+    assert weights(np.array([[2, 1, 0, 2]]), M, U)[0] == pytest.approx(by_hand)
+
+
+# Pairs.
+
+
+def drawn_frame(n: int, seed: int) -> pd.DataFrame:
+    source = np.random.default_rng(seed)
+    frame = pd.DataFrame({c: source.integers(0, 4, n) for c in "abst"})
+    frame["x"] = source.integers(0, 60, n).astype(float)
+    frame.loc[source.random(n) < 0.2, "x"] = np.nan
+    return frame
+
+
+def sides_of(original: pd.DataFrame, given: Distinct, compared, secrets) -> tuple[Sides, dict]:
+    paired = against(original, given)
+    (table,) = paired.tables.values()
+    sides = Sides(
+        people=paired.original,
+        table=table,
+        rows=np.arange(len(original)),
+        compared=compared,
+        secrets=secrets,
+        near=nearness(paired, compared),
+    )
+    return sides, {c: len(paired.values[c]) for c in paired.values}
+
+
+def slow_level(left: float, right: float, near: dict) -> int:
+    if left == right or (np.isnan(left) and np.isnan(right)):
+        return EQUAL
+    close = abs(near.get(left, 10**6) - near.get(right, -(10**6))) <= 1
+    return NEAR if close else 0
+
+
+def test_pairs_agree_with_a_slow_twin():
+    original, rows = drawn_frame(11, 1), drawn_frame(7, 2)
+    n = np.array([1, 3, 2, 1, 1, 5, 2])
+    sides, n_values = sides_of(original, Distinct(frame=rows, n=n), ("a", "b", "x"), ("s", "t"))
+    assert sides.near == {"a": 0, "b": 0, "x": 0}  # fewer than 20 values
+    sides.near["x"] = 1
+    filled = pd.concat([original["x"], rows["x"]]).dropna()
+    places = {v: i for i, v in enumerate(sorted(filled.unique()))}
+    for block in ((), ("a",), ("b", "a")):
+        found = counted(sides, block, n_values=n_values)
+        expected: dict = {}
+        for i, person in original.iterrows():
+            for j, row in rows.iterrows():
+                if any(person[c] != row[c] for c in block):
+                    continue
+                level = [2 * (person[c] == row[c]) for c in "ab"]
+                level.append(slow_level(person["x"], row["x"], places))
+                same = [person[c] == row[c] for c in "st"]
+                sums = np.array([1, i == j, all(same), np.mean(same)], float) * n[j]
+                key = (i, *map(int, level))
+                expected[key] = expected.get(key, 0) + sums
+        levels = levels_of(found.pattern, 3)
+        got = {
+            (int(found.person[k]), *map(int, levels[k])): np.array(
+                [found.n[k], found.own[k], found.all_equal[k], found.share_equal[k]]
+            )
+            for k in range(len(found.n))
+        }
+        assert got.keys() == expected.keys()
+        assert all(got[k] == pytest.approx(expected[k]) for k in got)
+        if not block:
+            total = levels_share(levels, found.n)
+            assert by_chance(sides, n_values) == pytest.approx(total)
+        if block:
+            agree = original.merge(rows, on=list(block))
+            assert n_pairs(sides, block) == len(agree)
+
+
+def levels_share(levels, n):
+    """Share of pairs at each level of each column."""
+    return np.array([[n[levels[:, c] == k].sum() for k in range(3)] for c in range(3)]) / n.sum()
+
+
+def test_numbers_of_many_values_may_be_near():
+    paired = against(drawn_frame(300, 1), drawn_frame(200, 2))
+    assert nearness(paired, ("a", "x")) == {"a": 0, "x": 1}
+
+
+def test_blocks_leave_few_pairs_and_a_column_to_compare():
+    sides, _ = sides_of(drawn_frame(200, 1), distinct(drawn_frame(150, 2)), ("a", "b", "s"), ("t",))
+    assert blocks(sides, (), most_pairs=30_000) == [()]
+    first, *rest = blocks(sides, (), most_pairs=9_000)
+    assert len(first) == 1
+    assert n_pairs(sides, first) <= 9_000
+    assert all(not set(first) & set(block) for block in rest)
+    assert len(blocks(sides, (), most_pairs=1)[0]) == 2
+    assert blocks(sides, ("s",), most_pairs=1) == [("s",)]
+
+
+# Links.
+
+
+def crowd(n: int, seed: int, times: int = 1) -> pd.DataFrame:
+    source = np.random.default_rng(seed)
+    sizes = {"a": 12, "b": 9, "c": 15, "d": 7, "s": 6, "t": 8}
+    return pd.DataFrame({c: source.integers(0, k * times, n) for c, k in sizes.items()})
+
+
+KNOWN = ("a", "b", "c", "d")
+
+
+def test_the_original_loses_and_other_people_do_not():
+    original, others = crowd(900, 1), crowd(700, 2)
+    lost = checked(linkage(against(original, original), told(*KNOWN), rng()))
+    safe = checked(linkage(against(original, others), told(*KNOWN), rng()))
+    assert lost.rate.value > 0.9
+    assert lost.values["excess_over_control"] > 0.8
+    assert lost.values["secrets_equal"] > 0.9
+    assert safe.rate.value < 0.12
+    assert safe.values["excess_over_control"] < 0.06
+    assert lost.baseline.value < 0.1
+
+
+def noisy(original: pd.DataFrame, share: float) -> pd.DataFrame:
+    """Rows of the same people, in the same order, each known value replaced with some probability."""
+    source = np.random.default_rng(8)
+    out = original.copy()
+    for c in KNOWN:
+        replaced = source.random(len(out)) < share
+        out.loc[replaced, c] = source.permutation(out.loc[replaced, c])
+    return out
+
+
+def test_links_are_found_through_errors_and_m_is_found():
+    original = crowd(1_500, 3, times=3)
+    rows = noisy(original, 0.1)
+    found = checked(linkage(against(original, rows), told(*KNOWN, aligned=True), rng()))
+    truth = original[list(KNOWN)] == rows[list(KNOWN)]
+    assert truth.all(axis=1).mean() < 0.7
+    assert found.values["correct_all"] > 0.9
+    assert found.rate.value > 0.95
+    assert found.control is None
+    assert "blind draw" in found.control_note
+    assert found.values["excess_over_control"] > 0.5
+    by_column = found.breakdown.set_index("column")
+    assert by_column["m"].to_dict() == pytest.approx(truth.mean().to_dict(), abs=0.03)
+    by_chance = {"a": 1 / 36, "b": 1 / 27, "c": 1 / 45, "d": 1 / 21}
+    assert by_column["u"].to_dict() == pytest.approx(by_chance, abs=0.003)
+
+
+def test_two_passes_find_what_one_misses(monkeypatch):
+    original = crowd(1_500, 3, times=3)
+    paired = against(original, noisy(original, 0.2))
+    one = linkage(paired, told(*KNOWN, block=("a",), aligned=True), rng())
+    monkeypatch.setattr("engine.evaluation.risk.linkage._MOST_PAIRS", 100_000)
+    two = linkage(paired, told(*KNOWN, aligned=True), rng())
+    assert any(" or in " in note for note in two.notes)
+    assert two.values["correct_all"] > one.values["correct_all"] + 0.08
+
+
+def test_one_link_by_hand():
+    """The 1st has two records that agree, one with the secret; the 2nd one that has not; the 3rd none in its block."""
+    people = pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 3], "s": [1, 2, 3]})
+    rows = pd.DataFrame({"a": [1, 1, 2, 4], "b": [1, 1, 2, 3], "s": [1, 5, 5, 3]})
+    found = checked(linkage(against(people, rows), told("a", "b", block=("a",)), rng()))
+    assert found.values["linked"] == pytest.approx(2 / 3)
+    assert found.values["correct_all"] == pytest.approx(0.5 / 3)
+    assert found.values["secrets_equal"] == pytest.approx(0.25)
+    assert found.values["pairs"] == 3
+
+
+def test_repeated_rows_are_rows():
+    original = crowd(200, 1)
+    rows, n = crowd(60, 2), np.random.default_rng(1).integers(1, 4, 60)
+    repeated = rows.loc[rows.index.repeat(n)].reset_index(drop=True)
+    counted_rows = linkage(against(original, Distinct(frame=rows, n=n)), told(*KNOWN), rng())
+    expanded = linkage(against(original, repeated), told(*KNOWN), rng())
+    assert counted_rows.values == pytest.approx(expanded.values)
+
+
+def test_a_sample_is_linked_and_only_named_secrets_count():
+    original = crowd(500, 1)
+    found = checked(
+        linkage(against(original, original), told(*KNOWN, people=50, targets=("t",)), rng())
+    )
+    assert any(note.startswith("50 people") for note in found.notes)
+    assert any(note.endswith("secrets: t") for note in found.notes)
+
+
+PEOPLE = pd.DataFrame({"a": [1, 2, 2], "b": [1, 1, 2], "s": [3, 4, 5]})
+
+
+@pytest.mark.parametrize(
+    ("original", "rows", "risks", "why"),
+    [
+        (PEOPLE, PEOPLE[["a", "b"]], told("a", "b"), "no table has a compared column"),
+        (PEOPLE, PEOPLE[["a", "s"]], told("a", "b"), "two compared columns"),
+        (PEOPLE, PEOPLE[:0], told("a", "b"), "synthetic table has no rows"),
+        (PEOPLE[:0], PEOPLE, told("a", "b"), "original has no rows"),
+        (PEOPLE, PEOPLE, told("a", "b", block=("s",)), "not compared ones"),
+        (PEOPLE, PEOPLE, told("a", "b", block=("a", "b")), "outside the block"),
+        (PEOPLE, PEOPLE.assign(a=[7, 8, 9]), told("a", "b", block=("a",)), "agrees in the block"),
+    ],
+)
+def test_what_cannot_be_linked_says_why(original, rows, risks, why):
+    found = checked(linkage(against(original, rows), risks, rng()))
+    assert why in found.why_not[WHOLE]
+    assert found.rate is None
+
+
+def test_one_row_blanks_and_constants_are_no_trouble():
+    blank = pd.DataFrame({"a": [None] * 5, "b": ["x"] * 5, "s": [1, 2, None, None, 3]})
+    for original, rows in ((blank, blank), (blank[:1], blank), (PEOPLE[:1], PEOPLE[:1])):
+        found = checked(linkage(against(original, rows), told("a", "b"), rng()))
+        assert found.rate is not None

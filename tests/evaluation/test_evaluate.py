@@ -1,0 +1,262 @@
+"""Evaluation from Python, from the files to the report: every way in, and what may change no figure."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from dataclasses import replace
+from types import ModuleType
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from fixtures.evaluate import CANARY, World, make_world, shuffled
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import engine
+from engine.errors import DataError, SpecError, StoreError, TablepackError
+from engine.evaluation.report.files import is_confidential
+from engine.evaluation.runner import as_one, at_full_size, names_of
+from engine.evaluation.study.model import read_study
+
+pytest.importorskip("sklearn")
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def world(census, tmp_path_factory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"), census)
+
+
+def figures(*synthetic, world: World, place: int = 0, **more) -> dict[str, float]:
+    told = {"data": world.data, "spec": world.study} | more
+    return engine.evaluate(*synthetic, **told).results[place].figures()
+
+
+@pytest.fixture(scope="module")
+def alone(world):
+    """Figures of the CSV by itself."""
+    return figures(world.csv, world=world)
+
+
+# Every way in.
+
+
+def test_no_module_hides_the_name():
+    """A module of one name would take its place in the package as soon as it is imported."""
+    for name in engine.__all__:
+        public = getattr(engine, name)
+        assert not isinstance(public, ModuleType)
+        assert getattr(engine, name) is public
+
+
+def test_a_release_is_evaluated_and_written(world, tmp_path):
+    said = []
+    found = engine.evaluate(
+        world.release,
+        data=world.data,
+        spec=world.study,
+        out=tmp_path / "r.html",
+        progress=lambda *told: said.append(told),
+    )
+    (one,) = found.results
+    assert (one.subject.name, one.subject.kind) == ("ours", "release")
+    assert len(one.comparison.tables) == 8
+    assert found.title == "A short study"
+    got = one.figures()
+    assert got["univariate.median_composite_error"] < 5
+    assert got["marginals.score"] > 800
+    for attack in ("uniques", "apparent_match", "attribution", "identification", "linkage"):
+        assert attack in one.risks
+    told = json.loads((tmp_path / "r.json").read_text("utf-8"))
+    assert {f["name"]: f["value"] for f in told["subjects"][0]["figures"]}.items() >= got.items()
+    for name in ("r.html", "r.json"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+        assert is_confidential(tmp_path / name)
+    stages = [stage for stage, _, _ in said]
+    assert stages[0] == "reading"
+    assert stages[-1] == "writing the report"
+    assert all(done <= total or not total for _, done, total in said)
+    for part in ("measuring", "sampling", "attacking"):
+        assert any(stage.startswith(f"ours: {part}") for stage in stages)
+
+
+@pytest.mark.parametrize("way", ["parquet", "frame", "arrow", "data as a frame", "study as read"])
+def test_the_same_rows_score_the_same_from_anywhere(world, alone, way):
+    more = {
+        "data as a frame": {"data": world.original},
+        "study as read": {"spec": read_study(world.study)},
+    }.get(way, {})
+    what = {
+        "parquet": world.parquet,
+        "frame": world.synthetic,
+        "arrow": pa.Table.from_pandas(world.synthetic),
+    }.get(way, world.csv)
+    assert figures(what, world=world, **more) == pytest.approx(alone, nan_ok=False)
+
+
+def test_a_release_spec_says_how_to_read_and_the_rest_is_chosen(world):
+    found = engine.evaluate(world.csv, data=world.data, spec=world.spec)
+    bare = engine.evaluate(world.csv, data=world.data)
+    for one in (found, bare):
+        assert any("no study was declared" in note for note in one.notes)
+        assert one.results[0].figures()["marginals.score"] > 0
+    assert list(found.study.order["sex"]) == ["Female", "Male"]
+
+
+def test_sets_of_one_synthesis_are_means_and_combined_estimates(world):
+    sets = [shuffled(world.original, seed) for seed in (5, 6, 7)]
+    apart = engine.evaluate(*sets, data=world.data, spec=world.study)
+    (one,) = engine.evaluate(*sets, data=world.data, spec=world.study, together=True).results
+    assert one.subject.name == "3 sets: table 1, table 2, table 3"
+    for name in ("univariate.median_composite_error", "marginals.score", "uniques.replicated"):
+        mean = sum(r.figures()[name] for r in apart.results) / 3
+        assert one.figures()[name] == pytest.approx(mean)
+    combined = one.scores["estimates"].breakdown.iloc[0]
+    means = [r.scores["estimates"].breakdown["synthetic"].iloc[0] for r in apart.results]
+    alone = [r.scores["estimates"].breakdown["se_synthetic"].iloc[0] for r in apart.results]
+    assert combined["synthetic"] == pytest.approx(sum(means) / 3)
+    assert combined["se_synthetic"] != pytest.approx(alone[0], rel=1e-6), "of all sets"
+
+
+def test_what_one_set_lacks_is_not_computed(world):
+    first, second = engine.evaluate(
+        world.csv, world.release, data=world.data, spec=world.study
+    ).results
+    bare = replace(
+        second,
+        scores=second.scores
+        | {"marginals": replace(first.scores["marginals"], values={}, why_not={"": "no reason"})},
+    )
+    one = as_one([first, bare], read_study(world.study))
+    assert "score" not in one.scores["marginals"].values
+    assert one.why_not()["marginals"] == "no reason"
+
+
+def test_a_control_takes_the_place_of_the_held_out_half(world, alone):
+    found = engine.evaluate(world.csv, data=world.data, spec=world.study, control=world.control)
+    (one,) = found.results
+    notes = " ".join(note for risk in one.risks.values() for note in risk.notes)
+    assert "no control rows were given" not in notes
+    controls = [risk.control for risk in one.risks.values() if risk.control is not None]
+    assert controls
+    assert all(0 < rate.n <= 400 * 10 for rate in controls)
+    kept = {k: v for k, v in one.figures().items() if k.split(".")[0] in one.scores}
+    assert {k: alone[k] for k in kept} == kept, "a control changes no measure of utility"
+
+
+# What changes no figure.
+
+
+@settings(deadline=None, max_examples=3, suppress_health_check=list(HealthCheck))
+@given(order=st.permutations([0, 1, 2]), of=st.integers(1, 3))
+def test_other_subjects_and_their_order_change_no_figure(world, alone, order, of):
+    others = [world.csv, world.release, shuffled(world.original, 9, 300)]
+    chosen = [i for i in order[:of] if i] or [1]
+    given_ = [0, *chosen] if order[0] else [*chosen, 0]
+    got = figures(*(others[i] for i in given_), world=world, place=given_.index(0))
+    assert got == alone
+
+
+def test_the_seed_decides(world, alone):
+    assert figures(world.csv, world=world, seed=2021) == alone
+    other = figures(world.csv, world=world, seed=1)
+    assert other != alone
+    assert other["univariate.largest_absolute_error"] == alone["univariate.largest_absolute_error"]
+
+
+# Names.
+
+
+def test_subjects_of_one_name_are_told_apart(tmp_path):
+    assert names_of(["a/x.csv", "b/x.parquet", "y.csv.gz"]) == ["a/x", "b/x", "y"]
+    same = names_of(["a/x.csv", "a/x.csv", pd.DataFrame(), "x.csv"])
+    assert len(set(same)) == 4
+
+
+def test_two_files_of_one_name_are_evaluated(world):
+    twin = world.folder / "other" / "theirs.csv"
+    twin.parent.mkdir(exist_ok=True)
+    twin.write_bytes(world.csv.read_bytes())
+    found = engine.evaluate(world.csv, twin, data=world.data, spec=world.study)
+    names = [r.subject.name for r in found.results]
+    assert len(set(names)) == 2
+    assert found.results[0].figures() == found.results[1].figures()
+
+
+# What is wrong is said, before anything is measured, and tells nothing of the data.
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "said"),
+    [
+        ({"data": "absent.csv"}, TablepackError, "absent.csv"),
+        ({"spec": "nist-asc"}, SpecError, "presets: .*nist-acs"),
+        ({"out": "no/such/r.html"}, StoreError, "folder does not exist"),
+        ({"out": "r.txt"}, StoreError, "ends in .html"),
+        ({"sample": 0}, SpecError, "between 0 and 100"),
+        ({"sample": 100}, SpecError, "between 0 and 100"),
+        ({"control": "absent.csv"}, TablepackError, "absent.csv"),
+    ],
+)
+def test_mistakes_are_named(world, more, error, said):
+    with pytest.raises(error, match=said):
+        figures(world.csv, world=world, **more)
+
+
+def test_nothing_to_evaluate(world):
+    with pytest.raises(SpecError, match="at least one"):
+        engine.evaluate(data=world.data)
+
+
+def test_errors_hold_no_value(world, tmp_path):
+    odd = world.original.assign(income=CANARY)
+    path = tmp_path / "odd.csv"
+    odd[["income"]].to_csv(path, index=False)
+    with pytest.raises(DataError) as told:
+        figures(path, world=world)
+    assert CANARY not in str(told.value)
+    broken = tmp_path / "broken.study.toml"
+    broken.write_text("title = [")
+    with pytest.raises(SpecError, match=r"broken\.study\.toml"):
+        figures(world.csv, world=world, spec=broken)
+
+
+# What may be published.
+
+
+def test_a_publishable_report_holds_no_value_count_or_path(world, tmp_path):
+    n = 1_237
+    data = world.original.head(n).assign(region=CANARY, age=lambda f: f["age"] + 31_415)
+    study = tmp_path / "s.study.toml"
+    study.write_text(world.study.read_text())
+    more = {"data": data, "spec": study}
+    data.to_csv(tmp_path / f"{CANARY}.csv", index=False)
+    synthetic = shuffled(data, 1, 333)
+    engine.evaluate(synthetic, **more, out=tmp_path / "p.html", publishable=True)
+    engine.evaluate(synthetic, **more, out=tmp_path / "c.html")
+    texts = {p: (tmp_path / p).read_text("utf-8") for p in ("p.html", "p.json", "c.html", "c.json")}
+    secrets = (CANARY, "31415", "31,415", str(n), f"{n:,}", "333", str(tmp_path))
+    for name in ("p.html", "p.json"):
+        for secret in secrets:
+            assert not re.search(rf"(?<![0-9a-f]){re.escape(secret)}(?![0-9a-f])", texts[name]), (
+                secret
+            )
+    assert CANARY in texts["c.html"], "the control: it is there to be found"
+    told = json.loads(texts["p.json"])
+    values = [f["value"] for f in told["subjects"][0]["figures"]]
+    assert len(values) > 10
+    assert all(float(f"{v:.2g}") == v for v in values)
+
+
+def test_a_sample_is_the_scale_as_if_it_were_as_large_as_the_original(world):
+    """Unscaled, a 40 % sample is off by 60 % of every count, and any release would look good beside it."""
+    found = engine.evaluate(world.csv, data=world.data, spec=world.study)
+    (one,) = found.results
+    scale = one.scale["univariate"].values
+    assert scale["median_composite_error"] == scale["scaled_median_composite_error"]
+    assert scale["median_composite_error"] < 40
+    assert at_full_size(one.scores["correlations"]).values == one.scores["correlations"].values

@@ -1,0 +1,248 @@
+"""The published figures of archived files, each a single wide table; other cuts of them are scored by the same code.
+
+The published values are those of `published_scores.csv` beside the data; where a figure is not met to the last digit,
+the test says why.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.nist import NEEDS_NIST, NIST, PEERS, nist_rows, nist_study
+from fixtures.utility import assert_in_catalogue
+
+from engine.evaluation.data.paired import Binning, distinct, pair
+from engine.evaluation.data.sampling import sampled
+from engine.evaluation.figures import figures_of
+from engine.evaluation.utility import (
+    Components,
+    components,
+    correlations,
+    counts,
+    marginals,
+    propensity,
+    regression,
+    rules,
+)
+from engine.schema import column_set
+
+# The density in its bins, all columns, weights and industry codes too: so the published figures are met.
+COMPONENTS = Components(n=5, binned=("DENSITY",), blanks={"PINCP": 9_999_999, "POVPIP": 999})
+pytestmark = NEEDS_NIST
+
+
+@pytest.fixture(scope="module")
+def study():
+    return nist_study()
+
+
+@pytest.fixture(scope="module")
+def original():
+    return nist_rows()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return {name: nist_rows(name) for name in PEERS}
+
+
+@pytest.fixture(scope="module")
+def peers(study, original, rows):
+    return {name: of(original, frame, study) for name, frame in rows.items()}
+
+
+@pytest.fixture(scope="module")
+def published():
+    return pd.read_csv(NIST / "published_scores.csv", index_col=0)
+
+
+def of(original: pd.DataFrame, frame: pd.DataFrame, study):
+    return pair(original, {column_set(list(frame)): distinct(frame)}, study)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_published_figures_are_met_to_the_digits_given(peers, study, published, name):
+    told, paired = published.loc[name], peers[name]
+    one = counts.univariate(paired, study.univariate).values
+    assert one["n"] == told["univariate_n"]
+    assert round(one["median_composite_error"], 3) == told["univariate_median_composite_error"]
+    assert one["largest_absolute_error"] == told["univariate_max_abs_error"]
+    two = correlations.correlations(paired, study.correlations).values
+    assert two["n"] == told["kendall_n_pairs"]
+    assert round(two["median_difference"], 5) == told["kendall_median_abs_diff"]
+    four = regression.regression(paired, study.regression).values
+    assert round(four["median_error"], 2) == told["regression_median_slope_error"]
+    assert round(four["largest_error"], 2) == told["regression_max_slope_error"]
+    broken = rules.inconsistencies(paired, study.inconsistencies).values
+    assert broken["records"] == told["inconsistent_records"]
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_published_pmse_is_met_to_the_digits_given(peers, study, published, name):
+    """Cart's tree has a tie: taken one way it is 0.00230, the other way 0.00231, as published; the larger counts."""
+    pytest.importorskip("sklearn.tree")
+    pmse = propensity.propensity(peers[name], study.propensity).values["pmse"]
+    assert round(pmse, 5) == published.loc[name, "pmse"]
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_published_components_are_met(peers, published, name):
+    """The public tool lets scikit-learn choose its solver, which then drew at random: run again it gives 0.0055 to
+    0.0060 for sample40 and 0.0455 to 0.0462 for mwem_pgm. The exact figures are 0.0054 and 0.0459; the others' are met.
+    """
+    mean_ks = components.components(peers[name], COMPONENTS).values["mean_ks"]
+    told = published.loc[name, "pca_mean_ks"]
+    assert round(mean_ks, 4) == pytest.approx(told, abs=0.000101)
+    if name in ("aindo", "cart"):
+        assert round(mean_ks, 4) == told
+
+
+def test_published_3_marginals_are_met(peers, rows, original, study, published):
+    """Whole numbers, cut. Two archived reports have age ranked, one not; Aindo's is of an older tool, which left
+    age unbinned and kept 501 apart in the poverty ratio: 903 published, 902.8 found; and 916 for the newer one.
+    """
+    told = study.marginals.model_copy(update={"shares": ()})
+    score = {name: marginals.k_marginals(c, told).values for name, c in peers.items()}
+    wanted = published["three_marginal_score"]
+    for name in ("cart", "mwem_pgm"):
+        assert int(score[name]["score"]) == wanted[name]
+    assert int(score["sample40"]["score_unbinned"]) == wanted["sample40"]
+    assert int(score["aindo"]["score"]) == 916
+    bins = {**study.bins, "POVPIP": Binning(ranks=20, apart=(501,))}
+    older = study.model_copy(update={"bins": bins})
+    found = marginals.k_marginals(of(original, rows["aindo"], older), told).values
+    assert found["score_unbinned"] == pytest.approx(wanted["aindo"], abs=0.3)
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_published_sampling_equivalents_are_met(peers, study, published, seed):
+    for name, paired in peers.items():
+        rng = np.random.default_rng(seed)
+        found = marginals.k_marginals(paired, study.marginals, rng).values
+        for figure in ("sampling_equivalent", "sampling_equivalent_unbinned"):
+            assert found[figure] == published.loc[name, "sampling_equivalent_pct"], (name, figure)
+
+
+def test_the_paper_scales_the_counts_of_a_sample(peers, study):
+    """Table 4 of the paper has 2.5 for the 40 % sample: its counts times 2.5; the others are as large as the data."""
+    found = {
+        name: counts.univariate(paired, study.univariate).values for name, paired in peers.items()
+    }
+    assert round(found["sample40"]["scaled_median_composite_error"], 1) == 2.5
+    for name in ("aindo", "cart"):
+        one = found[name]
+        assert one["scaled_median_composite_error"] == one["median_composite_error"]
+
+
+def measured(paired, study) -> list:
+    """Every measure with its catalogue."""
+    few = study.marginals.model_copy(update={"shares": (10, 50)})
+    return [
+        (counts.univariate(paired, study.univariate), figures_of("univariate")),
+        (correlations.correlations(paired, study.correlations), figures_of("correlations")),
+        (marginals.k_marginals(paired, few), figures_of("marginals")),
+        (regression.regression(paired, study.regression), figures_of("regression")),
+        (rules.inconsistencies(paired, study.inconsistencies), figures_of("inconsistencies")),
+        (components.components(paired, COMPONENTS), figures_of("components")),
+        (propensity.propensity(paired, study.propensity), figures_of("propensity")),
+    ]
+
+
+TEN = ["AGEP", "DENSITY", "EDU", "INDP_CAT", "MSP", "OWN_RENT", "PINCP", "PUMA", "RAC1P", "SEX"]
+SEVENTEEN = [*TEN, "DEAR", "DEYE", "DPHY", "DREM", "HISP", "HOUSING_TYPE", "PINCP_DECILE"]
+
+
+@pytest.mark.parametrize("columns", [TEN, SEVENTEEN, ["INDP", "PWGTP"], ["AGEP"]], ids=len)
+def test_files_of_other_columns_are_scored_by_what_they_have(original, rows, study, columns):
+    pytest.importorskip("sklearn.tree")
+    frame = rows["sample40"][columns].head(3_000)
+    for score, catalogue in measured(of(original, frame, study), study):
+        assert_in_catalogue(score, catalogue)
+    if len(columns) == 17:
+        two = correlations.correlations(of(original, frame, study), study.correlations)
+        n_ordered = len(set(columns) & set(study.correlations.columns))
+        assert two.values["n"] == n_ordered * (n_ordered + 1) / 2
+
+
+def test_files_without_areas_are_scored_as_published(original, study):
+    """The archived files of ten columns (PRAM, sdcMicro's k-anonymity, Sarus) have no PUMA: 77 counts, 55 figures of
+    Kendall, 3-marginals that are of two columns. PRAM's published score, 986, is that of a 40 % sample.
+    """
+    ten = ["AGEP", "DEYE", "DVET", "EDU", "HOUSING_TYPE", "MSP", "OWN_RENT", "PINCP_DECILE"]
+    frame = original.sample(frac=0.4, random_state=1)[[*ten, "RAC1P", "SEX"]]
+    got = of(original, frame, study)
+    assert counts.univariate(got, study.univariate).values["n"] == 77
+    assert correlations.correlations(got, study.correlations).values["n"] == 55
+    three = marginals.k_marginals(got, study.marginals)
+    assert three.values["score"] == pytest.approx(986, abs=1)
+    assert three.values["sampling_equivalent"] == 40
+    assert any("PUMA" in note for note in three.notes)
+
+
+def test_values_outside_the_schema_and_fractions_are_scored(original, rows, study):
+    pytest.importorskip("sklearn.tree")
+    frame = rows["cart"].head(2_000).copy()
+    frame["AGEP"] = frame["AGEP"] + 0.25
+    frame["PINCP"] = frame["PINCP"] * -1e6
+    frame.loc[frame.index[:40], "PUMA"] = "99-99999"
+    frame.loc[frame.index[::2], "SEX"] = 7
+    frame["DVET"] = np.nan
+    paired = of(original, frame, study)
+    for score, catalogue in measured(paired, study):
+        assert_in_catalogue(score, catalogue)
+        assert score.values, score.measure
+    constant = correlations.correlations(paired, study.correlations)
+    assert any("DVET" in note for note in constant.notes)
+
+
+def test_the_original_scores_itself_without_fault(original, study):
+    columns = ["AGEP", "EDU", "PUMA", "HISP", "SEX", "PINCP_DECILE", "RAC1P", "DENSITY"]
+    itself = of(original, original[columns], study)
+    scores = {score.measure: score.values for score, _ in measured(itself, study)}
+    assert scores["inconsistencies"]["records"] == 0
+    assert scores["marginals"]["score"] == 1000
+    assert scores["univariate"]["largest_absolute_error"] == 0
+    assert scores["components"]["largest_ks"] == 0
+    assert scores["regression"]["largest_error"] == 0
+    assert scores["correlations"]["cramers_v_largest"] == 0
+    assert scores["propensity"]["pmse"] == pytest.approx(0, abs=1e-12)
+    assert len(json.loads((NIST / "rules.json").read_text())) == len(study.inconsistencies.rules)
+
+
+def of_samples(original: pd.DataFrame, study, share: float) -> dict[str, list[float]]:
+    """Figures of four random samples of the original."""
+    whole = of(original, original, study)
+    told = study.marginals.model_copy(update={"shares": ()})
+    found: dict[str, list[float]] = {}
+    for seed in range(4):
+        one = sampled(whole, share, np.random.default_rng(seed))
+        row = {
+            "three_marginal_score": marginals.k_marginals(one, told).values["score_unbinned"],
+            "pca_mean_ks": components.components(one, COMPONENTS).values["mean_ks"],
+            "pmse": propensity.propensity(one, study.propensity).values["pmse"],
+            "kendall_median_abs_diff": correlations.correlations(one, study.correlations).values[
+                "median_difference"
+            ],
+        }
+        for name, value in row.items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+@pytest.mark.slow
+def test_a_40_percent_sample_lands_where_one_was_published_and_a_10_percent_one_does_not(
+    original, study, published
+):
+    """The published sample is one draw: its figures lie among those of four of ours, give or take a tenth."""
+    near, far = (of_samples(original, study, share) for share in (0.4, 0.1))
+    for name, values in near.items():
+        told = published.loc["sample40", name]
+        slack = 1.0 if name == "three_marginal_score" else told / 10
+        assert min(values) - slack <= told <= max(values) + slack, (name, values)
+        others = far[name]
+        if name == "pmse":  # smaller shares shrink it as fast as smaller samples let it grow
+            continue
+        assert not min(others) - slack <= told <= max(others) + slack, (name, others)

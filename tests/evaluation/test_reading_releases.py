@@ -1,0 +1,296 @@
+"""Reading releases, the NIST excerpt and files that studies name; the same rows in any form are coded the same."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.nist import NIST, needs_nist, nist_rows
+from fixtures.pipeline import ROOT
+from fixtures.release import SUPPORTS, TABLES, build_release, expanded, make_table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import DamagedRelease, DataError, SpecError
+from engine.evaluation.data.kinds import kind_of_column
+from engine.evaluation.data.paired import Coded, Paired, distinct, pair
+from engine.evaluation.data.reading import (
+    notes_of,
+    read_like,
+    read_original,
+    read_release,
+    read_subject,
+    released_types,
+)
+from engine.evaluation.risk.attacker import Attacker
+from engine.evaluation.study.files import (
+    BLANK_LABEL,
+    labels_of,
+    read_baselines,
+    released_labels,
+    with_files,
+)
+from engine.evaluation.study.model import Study, read_study
+from engine.schema import column_set
+from engine.store import manifest_path
+
+OF_N = Study(title="", nulls=("N",))
+BARE = Study(title="")
+PEERS = ("aindo", "cart", "mwem_pgm", "sample40")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    return build_release(tmp_path_factory.mktemp("release") / "r.duckdb")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Rows of which the release is one, as a file."""
+    path = tmp_path / "x.csv"
+    path.write_text("AGE,SEX,TOWN,INCOME,id\n7,f,Bath,-2.5,1\n40.0,m,N,N,2\nN,f,Ely,0,3\n")
+    return path
+
+
+# Releases.
+
+
+def test_a_release_is_read_with_numbers_cards_and_hash(release, rows):
+    original = read_original(rows, OF_N, like=released_types(release))
+    subject = read_subject(release, original, OF_N, "r")
+    assert subject.kind == "release"
+    assert set(subject.tables) == set(subject.cards) == set(TABLES)
+    record = json.loads(manifest_path(release).read_text())["accepts"][0]
+    assert subject.content_hash == record["content_hash"]
+    assert subject.cards["AGE", "SEX"]["columns"] == ["AGE", "SEX"]
+    assert "it has no id: not evaluated" not in subject.notes, "the data may have more columns"
+    for columns in TABLES:
+        table, made = subject.tables[columns], make_table(columns)
+        assert table.n.sum() == made.n_rows == len(expanded(made))
+        assert table.measured.sum() == made.measured.sum()
+    got = pair(original, subject.tables, OF_N)
+    assert got.values["AGE"].tolist() == [7, 40, 41]
+    assert got.original.codes["AGE"].tolist() == [0, 1, 3]
+    assert set(got.values) == {"AGE", "SEX", "TOWN", "INCOME"}
+    assert len(SUPPORTS["TOWN"]) - 1 + 1 == len(got.values["TOWN"]), "and Ely of the original"
+
+
+def test_types_of_the_release_decide_for_the_original(release, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("TOWN,AGE\n1,7\n2,8\n")
+    assert read_original(path, OF_N)["TOWN"].dtype == np.float64
+    like = released_types(release)
+    assert read_original(path, OF_N, like=like)["TOWN"].tolist() == ["1", "2"]
+    path.write_text("TOWN,AGE\na,secret\nb,8\n")
+    with pytest.raises(DataError, match="AGE") as refused:
+        read_original(path, OF_N, like=like)
+    assert "secret" not in str(refused.value)
+
+
+def test_tables_with_columns_of_one_side_are_left_out(release):
+    original = read_original(pd.DataFrame({"AGE": [7, 40], "SEX": ["f", "m"]}), OF_N)
+    subject = read_subject(release, original, OF_N, "r")
+    assert set(subject.tables) == set(subject.cards) == {("AGE",), ("SEX",), ("AGE", "SEX")}
+    assert "the data has no INCOME, TOWN: left out" in subject.notes
+    assert "4 tables with such columns are left out" in subject.notes
+    other = read_original(pd.DataFrame({"AGE": ["x", "y"], "SEX": ["f", "m"]}), OF_N)
+    subject = read_subject(release, other, OF_N, "r")
+    assert set(subject.tables) == {("SEX",)}
+    assert "AGE: of another type than in the data" in subject.notes
+    with pytest.raises(DataError, match="no table in common"):
+        read_subject(release, pd.DataFrame({"z": [1.0]}), OF_N, "r")
+
+
+def test_a_column_may_be_called_n(tmp_path):
+    from engine.store import count_names
+
+    assert count_names(("n",)) == ("n_", "measured")
+    columns = {
+        name.replace("AGE", "n").replace("SEX", "measured"): a for name, a in SUPPORTS.items()
+    }
+    header, supports = renamed(columns)
+    path = build_release(tmp_path / "n.duckdb", header=header, supports=supports)
+    found = read_release(path).tables
+    assert list(found["measured", "n"].frame) == ["measured", "n"]
+    assert found["n",].n.sum() == make_table(("AGE",)).n_rows
+
+
+def renamed(supports: dict) -> tuple:
+    """The tiny release with columns of other names."""
+    from dataclasses import replace
+
+    from fixtures.release import HEADER
+
+    changed = {c: replace(a, column=replace(a.column, name=c)) for c, a in supports.items()}
+    other = dict(zip(SUPPORTS, supports, strict=True))
+    tables = tuple(column_set([other[c] for c in columns]) for columns in TABLES)
+    columns = tuple(changed[other[c.name]].column for c in HEADER.columns)
+    order = sorted(tables, key=lambda t: (len(t), t))
+    return replace(HEADER, columns=columns, tables=tuple(order)), changed
+
+
+def test_a_release_is_no_original_and_needs_its_manifest(release, tmp_path):
+    with pytest.raises(DataError, match="is a release"):
+        read_original(release, OF_N)
+    cut = tmp_path / "r.duckdb"
+    cut.write_bytes(release.read_bytes()[:-100])
+    manifest_path(cut).write_text(manifest_path(release).read_text())
+    with pytest.raises(DamagedRelease, match="size"):
+        read_subject(cut, pd.DataFrame({"AGE": [1.0]}), OF_N, "r")
+
+
+# Control rows, and frames that were not read by us.
+
+
+def test_control_rows_have_the_kinds_of_the_original(tmp_path):
+    original = read_original(pd.DataFrame({"a": ["x", "1"], "b": [1, 2]}), BARE)
+    control = read_like(pd.DataFrame({"b": ["1.0", "nan"], "a": ["1.0", "2"]}), original, BARE)
+    assert [kind_of_column(control[c]) for c in ("a", "b")] == ["text", "number"]
+    assert control["a"].tolist() == ["1", "2"]
+    tables = {("a", "b"): distinct(original)}
+    got = pair(original, tables, BARE, control=control)
+    assert got.control.codes["a"].tolist() == [0, 1]
+    assert got.values["a"].tolist() == ["1", "2", "x"]
+
+
+def test_an_original_that_is_any_frame_will_do():
+    frame = pd.DataFrame({"t": ["1", None], "b": [True, None], "d": pd.to_datetime(["2020", None])})
+    frame["b"] = frame["b"].astype(object)
+    assert [kind_of_column(frame[c]) for c in frame] == ["text", "number", "time"]
+    got = read_like(pd.DataFrame({"t": [1.0], "b": [False], "d": ["2021-01-01"]}), frame, BARE)
+    assert got["t"].tolist() == ["1"]
+    assert got["b"].tolist() == [0]
+    assert got["d"].tolist() == [pd.Timestamp("2021-01-01")]
+
+
+# Categoricals are coded as texts are.
+
+
+def codes_of(table: Coded) -> dict:
+    return {c: code.tolist() for c, code in table.codes.items()}
+
+
+def both(paired: Paired) -> tuple:
+    (table,) = paired.tables.values()
+    values = {c: v.tolist() for c, v in paired.values.items()}
+    return values, codes_of(paired.original), codes_of(table)
+
+
+texts = st.lists(st.sampled_from(["a", "b", "c", "é", None]), min_size=1, max_size=8)
+
+
+@settings(deadline=None, max_examples=40)
+@given(left=texts, right=texts, data=st.data())
+def test_categoricals_with_spare_categories_are_coded_as_objects(left, right, data):
+    spare = data.draw(st.permutations(["a", "b", "c", "é", "spare"]))
+    study = Study(title="", order={"t": ["c", "a"]})
+    plain = [pd.DataFrame({"t": pd.Series(side, dtype=object)}) for side in (left, right)]
+    coded = [pd.DataFrame({"t": pd.Categorical(side, categories=spare)}) for side in (left, right)]
+    wanted = both(pair(plain[0], {("t",): distinct(plain[1])}, study))
+    for first, second in ((0, 1), (1, 1), (1, 0)):
+        sides = (coded if first else plain)[0], (coded if second else plain)[1]
+        assert both(pair(sides[0], {("t",): distinct(sides[1])}, study)) == wanted
+
+
+@pytest.mark.parametrize("values", [[3, 1, None], [True, None, False], ["2020-01-01", None, None]])
+def test_categoricals_of_other_things_are_coded_as_those(values):
+    series = pd.Series(pd.to_datetime(values)) if isinstance(values[0], str) else pd.Series(values)
+    frames = [pd.DataFrame({"x": s}) for s in (series, series.astype("category"))]
+    wanted, got = (both(pair(f, {("x",): distinct(f)}, BARE)) for f in frames)
+    assert got == wanted
+
+
+# Files that a study names.
+
+
+def test_a_schema_gives_orders_texts_and_blanks(tmp_path):
+    schema = {
+        "size": {"dtype": "object", "null_value": "N", "values": ["N", "S", "M", "L"]},
+        "code": {"dtype": "object", "null_value": "N", "values": ["N", "1", "2"]},
+        "age": {"dtype": "int64", "min": 0, "max": 9},
+    }
+    (tmp_path / "s.json").write_text(json.dumps({"schema": schema}))
+    study = Study(title="", schema_file="s.json", nulls=("-",), order={"z": ["q"]})
+    got = with_files(study, [tmp_path])
+    assert got.nulls == ("-", "N")
+    assert got.texts == ("size",)
+    assert got.order == {"z": ["q"], "size": ["S", "M", "L"]}
+    own = study.model_copy(update={"order": {"size": ["L", "M", "S"]}})
+    assert with_files(own, [tmp_path]).order["size"] == ["L", "M", "S"]
+    assert with_files(BARE, []) is BARE
+
+
+def test_labels_of_dictionary_study_and_release(tmp_path, release):
+    told = {
+        "AGE": {"description": "Age", "values": {"min": 0, "max": 9, "N": "none", "7": "seven"}},
+        "SEX": {"description": "Sex"},
+    }
+    (tmp_path / "d.json").write_text(json.dumps(told))
+    study = Study(title="", dictionary="d.json", nulls=("N",), labels={"SEX": "Own"})
+    labels, values = labels_of(study, [tmp_path])
+    assert labels == {"AGE": "Age", "SEX": "Own"}
+    assert values == {"AGE": {BLANK_LABEL: "none", "7": "seven"}}
+    assert labels_of(BARE, []) == ({}, {})
+    assert released_labels(release) == (
+        {"AGE": "Age in years"}, {"SEX": {"f": "Women", "m": "Men"}},
+    )  # fmt: skip
+    labels, values = labels_of(study, [tmp_path], release=release)
+    assert labels["AGE"] == "Age"
+    assert values["SEX"]["f"] == "Women"
+
+
+def test_baselines(tmp_path):
+    path = tmp_path / "b.json"
+    study = Study(title="", risks=Attacker(quasi_identifiers=("a",), baselines="b.json"))
+    path.write_text('{"x": 0.25, "y": 1}')
+    assert read_baselines(study, [tmp_path]) == {"x": 0.25, "y": 1.0}
+    assert read_baselines(BARE, []) is None
+    for wrong in ('{"x": 2}', '{"x": true}', '["x"]', "{"):
+        path.write_text(wrong)
+        with pytest.raises(SpecError, match=r"b\.json"):
+            read_baselines(study, [tmp_path])
+
+
+@pytest.mark.parametrize("wrong", ["{", "[]", '{"schema": 1}', '{"schema": {"a": 1}}'])
+def test_wrong_files_of_a_study_are_refused(tmp_path, wrong):
+    (tmp_path / "w.json").write_text(wrong)
+    with pytest.raises(SpecError, match=r"w\.json"):
+        with_files(Study(title="", schema_file="w.json"), [tmp_path])
+    with pytest.raises(SpecError, match="gone"):
+        labels_of(Study(title="", dictionary="gone.json"), [tmp_path])
+
+
+# The NIST excerpt.
+
+
+@needs_nist
+def test_peers_are_read_by_their_study_as_with_types_given():
+    folders = [ROOT / "releases", NIST]
+    study = with_files(
+        read_study(ROOT / "releases" / "nist-acs.study.toml", beside=[NIST]).model_copy(
+            update={"schema_file": "schema.json", "dictionary": "data_dictionary.json"}
+        ),
+        folders,
+    )
+    assert study.texts == ("PUMA",)
+    assert study.nulls == ("N",)
+    original = read_original(NIST / "national2019.csv", study)
+    assert notes_of(original) == ()
+    assert {c for c in original if kind_of_column(original[c]) == "text"} == {"PUMA"}
+    for name in PEERS:
+        path = NIST / "peers" / f"{name}.csv"
+        subject = read_subject(path, original, study, name)
+        (table,) = subject.tables.values()
+        wanted = nist_rows(name)
+        assert set(wanted) == set(table.frame)
+        for column in wanted:
+            same = table.frame[column].astype(object).fillna(-1) == wanted[column].fillna(-1)
+            assert same.all(), (name, column)
+    labels, values = labels_of(study, folders)
+    assert labels["AGEP"] == "Person's age"
+    assert values["MSP"][BLANK_LABEL].startswith("N/A")
+    assert "AGEP" not in values, "its dictionary has limits only"
+    assert {"0", BLANK_LABEL} <= set(values["NOC"])
+    assert "min" not in values["NOC"]

@@ -1,0 +1,284 @@
+"""Train on synthetic, test on real: controls on both sides, scikit-learn and scipy as oracles, and bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine.evaluation.data.paired import Distinct, distinct, pair
+from engine.evaluation.figures import figures_of
+from engine.evaluation.score import WHOLE
+from engine.evaluation.study.model import Study
+from engine.evaluation.utility import Learning
+from engine.evaluation.utility.learners import Sample, agreement, marks, sample_of, train
+from engine.evaluation.utility.learning import learning
+from engine.schema import column_set
+
+FIGURES = figures_of("learning")
+
+pytest.importorskip("sklearn.ensemble")
+BARE = Study(title="")
+CATALOGUE = {figure.name: figure for figure in FIGURES}
+
+
+def people(n: int = 900, seed: int = 3) -> pd.DataFrame:
+    """A target that one column tells well, one a little, and one not at all."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 90, n).astype(float)
+    kind = rng.choice(["a", "b", "c"], n)
+    noise = rng.choice(["x", "y"], n)
+    score = age / 20 + 2 * (kind == "a") + rng.normal(0, 0.5, n)
+    found = pd.DataFrame({"age": age, "kind": kind, "noise": noise, "score": score.round(1)})
+    found["works"] = np.where(score > 3, "yes", "no")
+    found.loc[found["age"] < 5, "age"] = np.nan
+    return found
+
+
+def independent(frame: pd.DataFrame, seed: int = 4) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({c: rng.permutation(frame[c].to_numpy()) for c in frame})
+
+
+def tables(*frames: pd.DataFrame | Distinct) -> dict:
+    given = [f if isinstance(f, Distinct) else distinct(f) for f in frames]
+    return {column_set(list(t.frame.columns)): t for t in given}
+
+
+def learned(original, *frames, told=None, seed=0, **task):
+    told = told or (Learning(target="works", trees=20, **task),)
+    score = learning(pair(original, tables(*frames), BARE), told, np.random.default_rng(seed))
+    assert not {f"learning.{name}" for name in score.values} - set(CATALOGUE)
+    for name, value in score.values.items():
+        figure = CATALOGUE[f"learning.{name}"]
+        assert figure.low <= value <= figure.high, name
+    assert not set(score.values) & set(score.why_not)
+    return score
+
+
+FEATURES = {"features": ("age", "kind", "noise")}
+
+
+def test_a_fresh_sample_is_worth_as_much_and_finds_the_same_columns():
+    score = learned(people(), people(seed=8), **FEATURES)
+    assert abs(score.values["logistic_ratio"] - 1) < 0.05
+    assert abs(score.values["forest_ratio"] - 1) < 0.05
+    assert abs(score.values["forest_auc_loss"]) < 0.03
+    assert score.values["importance_agreement"] == 1
+    assert score.values["guess_ratio"] < 0.7
+    assert score.values["n"] == 1
+
+
+def test_the_original_as_it_is_is_worth_no_less():
+    frame = people()
+    score = learned(frame, frame, **FEATURES)
+    assert 0.99 <= score.values["logistic_ratio"] <= 1.05
+    assert 0.99 <= score.values["forest_ratio"] <= 1.2, "it has seen the rows that it is tested on"
+
+
+def test_independent_columns_teach_no_more_than_guessing():
+    frame = people(1500)
+    score = learned(frame, independent(frame), **FEATURES)
+    told = score.breakdown.set_index(["learner", "trained_on"])
+    for learner in ("logistic", "forest"):
+        assert told.loc[(learner, "synthetic"), "accuracy"] < told["guess"].max() + 0.05
+        assert abs(told.loc[(learner, "synthetic"), "auc"] - 0.5) < 0.15
+        assert told.loc[(learner, "original"), "auc"] > 0.95
+        assert score.values[f"{learner}_auc_loss"] > 0.3
+    assert score.values["logistic_ratio"] < 0.8
+
+
+def test_swapped_labels_are_worse_than_guessing():
+    frame = people()
+    swapped = frame.assign(works=frame["works"].map({"yes": "no", "no": "yes"}))
+    assert learned(frame, swapped, **FEATURES).values["logistic_auc_loss"] > 0.9
+
+
+def test_importances_tell_the_column_that_matters():
+    found = learned(people(), people(seed=8), **FEATURES).more["importances"]
+    by = found.set_index("column")["original"]
+    assert by["age"] > by["kind"] > by["noise"]
+
+
+def test_distinct_rows_with_their_number_teach_as_the_rows_do():
+    frame, other = people(), people(400, seed=9).drop(columns="score")
+    other["age"] = (other["age"] // 10) * 10
+    counted = other.groupby([*other.columns], dropna=False).size().reset_index(name="n")
+    n = counted.pop("n").to_numpy()
+    assert len(counted) < len(other)
+    for rows in (20_000, 100):  # all of them, and a sample
+        whole = learned(frame, other, rows=rows)
+        short = learned(frame, Distinct(frame=counted, n=n), rows=rows)
+        assert whole.values == short.values
+
+
+def test_seed_fixes_the_score():
+    frame, other = people(), people(seed=8)
+    assert learned(frame, other, **FEATURES).values == learned(frame, other, **FEATURES).values
+
+
+def test_a_task_reads_the_smallest_table_of_its_features_else_the_widest():
+    frame, other = people(), people(seed=8)
+    release = [other[[*c]] for c in (("works", "age"), ("works", "kind"), ("works", "age", "kind"))]
+    named = learned(frame, *release, features=("kind",))
+    assert set(named.breakdown["table"]) == {"kind, works"}
+    assert set(learned(frame, *release).breakdown["table"]) == {"age, kind, works"}
+    short = learned(frame, *release, features=("kind", "noise"))
+    assert set(short.breakdown["table"]) == {"kind, works"}
+    assert any("noise" in note for note in short.notes)
+
+
+def test_tasks_are_averaged_and_those_that_cannot_be_done_are_noted():
+    frame, other = people(), people(seed=8)
+    told = (
+        Learning(target="works", features=("age",), trees=10),
+        Learning(target="score", features=("age", "kind"), trees=10),
+        Learning(target="nothing", trees=10),
+    )
+    score = learned(frame, other, told=told)
+    mean = score.breakdown.pivot_table("accuracy", ["task", "learner"], "trained_on")
+    ratio = (mean["synthetic"] / mean["original"]).unstack("learner")["forest"].mean()
+    assert score.values["n"] == 2
+    assert score.values["forest_ratio"] == pytest.approx(ratio)
+    assert any("nothing" in note for note in score.notes)
+    assert any("median" in note for note in score.notes), "the numbers are cut"
+    assert "importance_agreement" in score.why_not, "less than three features"
+
+
+# Bad input: said in words, never a zero.
+
+
+@pytest.mark.parametrize(
+    ("original", "synthetic", "task", "why"),
+    [
+        (people(), people()[["age"]], {}, "no table"),
+        (people(), people()[["works"]], {}, "no table"),
+        (people(), people().iloc[:0], {}, "no rows"),
+        (people(5), people(), {}, "fewer than"),
+        (people().assign(works="yes"), people(), {}, "one value"),
+        (people().assign(works=None), people().assign(works=None), {}, "one value"),
+    ],
+    ids=["no target", "no feature", "empty", "few rows", "constant", "all blank"],
+)
+def test_what_cannot_be_learned_is_said(original, synthetic, task, why):
+    score = learned(original, synthetic, **task)
+    assert not score.values
+    assert why in score.why_not[WHOLE]
+
+
+def test_a_class_that_is_missing_is_missed_not_left_out():
+    frame = people()
+    score = learned(frame, people(seed=8).assign(works="yes"), **FEATURES)
+    told = score.breakdown.set_index(["learner", "trained_on"])
+    share = told.loc[("forest", "synthetic"), "accuracy"]
+    assert told.loc[("forest", "synthetic"), "auc"] == 0.5
+    assert told.loc[("forest", "synthetic"), "balanced_accuracy"] == 0.5
+    assert 0.2 < share < 0.8
+    assert any("in no synthetic row" in note for note in score.notes)
+
+
+def test_odd_tables_are_survived():
+    frame = people()
+    odd = {
+        "one row": people(1),
+        "constant features": people(50).assign(age=1.0, kind="a", noise="x"),
+        "blank features": people(50).assign(age=np.nan, kind=None, noise=None),
+        "new values": people(50).assign(kind="new", age=500.0),
+        "n of zero": Distinct(frame=people(3), n=np.array([0, 1, 2])),
+        "times": people(50).assign(kind="z"),
+    }
+    for name, synthetic in odd.items():
+        score = learned(frame, synthetic, **FEATURES)
+        assert score.values["logistic_ratio"] <= 1.2, name
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(900), "D")
+    assert (
+        learned(frame.assign(day=days), frame.assign(day=days), features=("day",)).values["n"] == 1
+    )
+
+
+def test_rare_texts_of_a_target_are_one_class():
+    frame = people(600)
+    frame["job"] = [f"job {min(i % 40, i % 7)}" if i % 2 else f"rare {i % 50}" for i in range(600)]
+    score = learned(frame, frame, told=(Learning(target="job", features=("age",), trees=5),))
+    assert any("commonest" in note for note in score.notes)
+
+
+# The pieces, against slow twins.
+
+
+def test_samples_hold_equal_rows_once_and_draw_without_replacement():
+    rng = np.random.default_rng(0)
+    codes = {
+        "a": rng.integers(0, 3, 70).astype(np.int32),
+        "b": rng.integers(0, 4, 70).astype(np.int32),
+    }
+    classes, n = rng.integers(0, 2, 70), rng.integers(0, 5, 70)
+    whole = sample_of(codes, classes, n, 10_000, rng)
+    frame = pd.DataFrame({**codes, "class": classes, "n": n})
+    truth = frame[frame["n"] > 0].groupby(["a", "b", "class"])["n"].sum()
+    got = pd.DataFrame({**whole.codes, "class": whole.classes, "n": whole.n})
+    assert got.set_index(["a", "b", "class"])["n"].sort_index().to_dict() == truth.to_dict()
+    drawn = sample_of(codes, classes, n, 30, rng)
+    assert drawn.n.sum() == 30
+    some = pd.DataFrame({**drawn.codes, "class": drawn.classes, "n": drawn.n})
+    some = some.set_index(["a", "b", "class"])["n"]
+    assert (some <= truth.reindex(some.index)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_marks_are_those_of_scikit_learn(n_classes):
+    from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
+
+    rng = np.random.default_rng(n_classes)
+    classes = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 60)])
+    n = rng.integers(1, 4, len(classes))
+    guess = rng.dirichlet(np.ones(n_classes), len(classes)).round(1) + 0.1
+    guess /= guess.sum(axis=1, keepdims=True)
+    got = marks(guess, Sample(codes={}, classes=classes, n=n))
+    best = guess.argmax(axis=1)
+    scored = guess[:, 1] if n_classes == 2 else guess
+    area = roc_auc_score(classes, scored, multi_class="ovr", average="macro", sample_weight=n)
+    assert got["accuracy"] == pytest.approx(accuracy_score(classes, best, sample_weight=n))
+    assert got["balanced_accuracy"] == pytest.approx(
+        balanced_accuracy_score(classes, best, sample_weight=n)
+    )
+    assert got["auc"] == pytest.approx(area)
+
+
+def test_marks_by_hand():
+    # Three rows of class 0 and one of class 1; a row of class 0 scores as high for class 1 as that of class 1.
+    sample = Sample(codes={}, classes=np.array([0, 0, 1]), n=np.array([2, 1, 1]))
+    got = marks(np.array([[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]), sample)
+    assert got == pytest.approx({"accuracy": 0.75, "balanced_accuracy": 5 / 6, "auc": 5 / 6})
+    alone = Sample(codes={}, classes=np.array([0]), n=np.array([3]))
+    assert np.isnan(marks(np.array([[1.0, 0.0]]), alone)["auc"])
+
+
+def test_agreement_is_spearmans():
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(0, 4, 9).astype(float), rng.integers(0, 5, 9).astype(float)
+    assert agreement(first, second) == pytest.approx(spearmanr(first, second).statistic)
+    assert np.isnan(agreement(np.ones(4), np.arange(4.0)))
+    assert np.isnan(agreement(np.arange(2.0), np.arange(2.0)))
+
+
+@pytest.mark.parametrize("learner", ["logistic", "forest"])
+def test_a_column_of_texts_is_learned_as_dummies_and_a_new_value_is_none_of_them(learner):
+    codes = {"a": np.array([0, 1, 0, 1], np.int32)}
+    sample = Sample(codes=codes, classes=np.array([0, 1, 0, 1]), n=np.array([20, 20, 1, 1]))
+    values = {"a": np.array(["x", "y", "new"], dtype=object)}
+    predict = train(learner, values, sample, 3, trees=20, seed=0)
+    guess = predict({"a": np.array([0, 1, 2, 3], np.int32)})
+    assert guess.shape == (4, 3)
+    assert guess.sum(axis=1) == pytest.approx(1)
+    assert guess[0, 0] > 0.8
+    assert guess[1, 1] > 0.8
+    assert (guess[:, 2] == 0).all(), "a class without rows is never guessed"
+
+
+def test_numbers_too_large_to_square_are_learned_from():
+    frame = people().assign(age=lambda f: f["age"] * 1e300)
+    other = frame.assign(age=frame["age"].where(frame["age"] < 5e301, np.inf))
+    assert learned(frame, other).values["n"] == 1

@@ -1,0 +1,172 @@
+"""What several tables of a release tell together: small cases by hand, and noise that averages away."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.utility import (
+    BARE,
+    EVERY_SET,
+    assert_in_catalogue,
+    marginal_tables,
+    one_table,
+    people,
+    side_by_side,
+    table,
+)
+
+from engine.evaluation.data.paired import Distinct, pair
+from engine.evaluation.figures import figures_of
+from engine.evaluation.utility import Ranges, Univariate
+from engine.evaluation.utility.margins import (
+    averaging,
+    margin_gaps,
+    one_way_from_wider,
+    range_errors,
+)
+
+
+def test_margins_of_exact_tables_agree_and_a_planted_gap_is_found():
+    frame = people()
+    exact = marginal_tables(frame, *EVERY_SET)
+    assert set(margin_gaps(pair(frame, exact, BARE)).values.values()) == {0.0, 1.0}
+    wide = exact["age", "education", "sex"]
+    n = wide.n.copy()
+    n[4] += 3
+    exact["age", "education", "sex"] = replace(wide, n=n)
+    values = margin_gaps(pair(frame, exact, BARE)).values
+    assert values["up_to_2"] == 0
+    assert values["above_2"] == values["above_2_on_1"] == values["above_2_on_2"] == 3
+    assert values["share_equal_above_2"] == 0
+
+
+def test_one_way_counts_from_wider_tables():
+    frame = people()
+    exact = marginal_tables(frame, ["age"], ["education"], ["sex"], ["age", "education", "sex"])
+    values = one_way_from_wider(pair(frame, exact, BARE), Univariate()).values
+    assert values["rmse"] == values["rmse_of_1"] == 0
+    wide = exact["age", "education", "sex"]
+    exact["age", "education", "sex"] = replace(wide, n=2 * wide.n)
+    score = one_way_from_wider(pair(frame, exact, BARE), Univariate())
+    squares = sum(
+        (frame[c].value_counts(dropna=False) ** 2).sum() for c in ("age", "education", "sex")
+    )
+    assert score.values["rmse"] == pytest.approx(math.sqrt(squares / score.values["n"]))
+    assert score.values["rmse_of_1"] == 0
+
+
+def noisy_pairs(frame: pd.DataFrame, *, is_locked: bool) -> dict:
+    """The table of one column and ten of it with another, noisy: each for itself, or all alike."""
+    rng = np.random.default_rng(3)
+    truth = frame["age"].value_counts().sort_index()
+    first = rng.normal(0, 1.4, len(truth)).round().astype(int)
+    out = {("age",): table(truth.to_numpy() + first, age=truth.index)}
+    for i in range(10):
+        noise = first if is_locked else rng.normal(0, 1.4, len(truth)).round().astype(int)
+        other = f"c{i}"
+        frame[other] = "same"
+        out["age", other] = table(truth.to_numpy() + noise, age=truth.index, **{other: "same"})
+    return out
+
+
+def test_averaging_gains_nothing_where_margins_are_locked_and_much_where_they_are_not():
+    frame = people(20_000)
+    locked = averaging(pair(frame, noisy_pairs(frame, is_locked=True), BARE)).values
+    assert locked["ratio"] == 1
+    assert locked["exact_all"] == locked["exact_alone"] < 0.5
+    assert 1 < locked["sd_alone"] < 2
+    free = averaging(pair(frame, noisy_pairs(frame, is_locked=False), BARE)).values
+    assert free["ratio"] < 0.5, "the control: eleven independent noises average away"
+    assert free["exact_all"] > free["exact_alone"] + 0.2
+    assert free["n"] == 90
+
+
+def test_averaging_counts_measured_values_only():
+    given = Distinct(
+        frame=pd.DataFrame({"a": [1, 2]}), n=np.array([5, 900]), measured=np.array([True, False])
+    )
+    values = averaging(pair(pd.DataFrame({"a": [1] * 4 + [2]}), {("a",): given}, BARE)).values
+    assert (values["n"], values["rmse_alone"], values["exact_alone"]) == (1, 1, 0)
+
+
+def test_ranges_of_a_column():
+    frame = people()
+    exact = marginal_tables(frame, *EVERY_SET)
+    told = Ranges(column="age", random=20)
+    none = range_errors(pair(frame, exact, BARE), told, np.random.default_rng(1))
+    assert none.values["sd"] == none.values["largest"] == 0
+    assert set(2 ** np.arange(7)) <= set(none.breakdown["length"])
+    own = exact["age",]
+    exact["age",] = replace(own, n=own.n + (own.frame["age"] == 0))
+    off = range_errors(pair(frame, exact, BARE), told, np.random.default_rng(1))
+    assert off.values["largest"] == 1
+    assert 0 < off.values["sd_of_1"] < 1
+    assert off.breakdown[off.breakdown["width"] > 1]["sd"].max() == 0
+
+
+def test_a_wide_table_is_held_against_the_few_that_are_narrower():
+    """Subsets of 30 columns are a billion: only tables that are there are looked at."""
+    rows = {f"c{i:02}": [1, 2, 2] for i in range(30)}
+    got = side_by_side(
+        rows,
+        table([1] * 3, **rows),
+        table([1, 2], c04=[1, 2]),
+        table([2, 1], c04=[1, 2], c07=[1, 2]),
+    )
+    score = margin_gaps(got)
+    assert score.breakdown["gap"].tolist() == [1, 0, 1]
+    assert_in_catalogue(score, figures_of(score.measure))
+
+
+RNG = np.random.default_rng
+
+
+def every_measure(paired):
+    yield margin_gaps(paired)
+    yield one_way_from_wider(paired, Univariate())
+    yield averaging(paired)
+    yield range_errors(paired, Ranges(column="a"), RNG(0))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        one_table({"a": [1.0, 2.0]}, {"a": []}),
+        one_table({"a": ["x", "y"]}, {"a": ["x"]}),
+        one_table({"a": [None, None]}, {"a": [None]}),
+        one_table({"a": [1.0]}, {"a": [1.0]}),
+        one_table({"a": []}, {"a": [1.0]}),
+        one_table({"a": [1.0, np.inf]}, {"a": [1e300]}),
+        one_table({"a": [1.0, 3e9], "b": [1, 2]}, {"a": [7e8, -5e9], "b": [None, 1]}),
+        side_by_side({"a": [1.0, 2.0]}),
+    ],
+    ids=["empty", "text", "blank", "one row", "no original", "endless", "far apart", "no table"],
+)
+def test_odd_input_gives_figures_or_reasons(given):
+    for score in every_measure(given):
+        assert_in_catalogue(score, figures_of(score.measure))
+
+
+def test_repeated_rows_are_rows_with_numbers():
+    frame, other = people(80), people(60, 2)
+    sets = (["age"], ["age", "sex"], ["age", "education", "sex"])
+    short = {c: Distinct(frame=t.frame, n=t.n) for c, t in marginal_tables(other, *sets).items()}
+    long = {
+        c: Distinct(
+            frame=t.frame.loc[np.repeat(t.frame.index, t.n)].reset_index(drop=True),
+            n=np.ones(int(t.n.sum()), np.int64),
+        )
+        for c, t in short.items()
+    }
+    told = Ranges(column="age", random=5)
+    for measure in (
+        margin_gaps,
+        lambda c: one_way_from_wider(c, Univariate()),
+        lambda c: range_errors(c, told, RNG(3)),
+    ):
+        first, second = (measure(pair(frame, t, BARE)).values for t in (short, long))
+        assert first == pytest.approx(second)

@@ -1,0 +1,220 @@
+"""Comparisons, studies and the table of scores: small cases by hand, and that every row is a figure that exists."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pandas as pd
+import pytest
+from attacks.scorecard import HEADINGS, lines, markdown
+from fixtures.pipeline import ROOT
+from fixtures.release import build_release
+from fixtures.utility import (
+    BARE,
+    EVERY_SET,
+    assert_in_catalogue,
+    marginal_tables,
+    people,
+    replace_bins,
+    side_by_side,
+    table,
+)
+
+from engine.errors import InternalError, SpecError
+from engine.evaluation.data.paired import Binning, covering, pair
+from engine.evaluation.data.reading import read_release, released_types
+from engine.evaluation.figures import FIGURES
+from engine.evaluation.result import named
+from engine.evaluation.study.model import Row, Study, read_study
+from engine.evaluation.utility import (
+    Correlations,
+    Inconsistencies,
+    Marginals,
+    Propensity,
+    Ranges,
+    Regression,
+    RegressionGroup,
+    Rule,
+    Univariate,
+)
+from engine.evaluation.utility.suite import MEASURES, score_all
+
+STUDIES = sorted((ROOT / "releases").glob("*.study.toml"))
+NIST = ROOT.parent / "shared" / "nist"
+OF_BUILDS = {"build.seconds", "build.over_floor", "build.megabytes", "cloning.accuracy"}
+CATALOGUE = tuple(FIGURES.values())
+KNOWN = set(FIGURES)
+
+
+# What is counted: values, groups, blanks.
+
+
+def test_a_value_has_one_code_in_all_tables_and_a_blank_the_last():
+    got = side_by_side(
+        {"a": [3, None, 1], "b": ["x", "y", None]},
+        table([2, 1], a=[2.0, None], b=["y", None]),
+        table([1], b=["z"]),
+    )
+    assert got.values["a"].tolist() == [1, 2, 3]
+    assert got.values["b"].tolist() == ["x", "y", "z"]
+    assert got.original.codes["a"].tolist() == [2, 3, 0]
+    assert got.original.codes["b"].tolist() == [0, 1, 3]
+    assert got.tables["a", "b"].codes["a"].tolist() == [1, 3]
+    assert got.tables["a", "b"].codes["b"].tolist() == [1, 3]
+    assert list(got.tables) == [("b",), ("a", "b")]
+
+
+def test_the_smallest_table_covers():
+    got = side_by_side(
+        {"a": [1], "b": [1], "c": [1]},
+        table([1], a=[1], b=[1], c=[1]),
+        table([1, 1], a=[1, 2], b=[1, 1]),
+    )
+    assert covering(got, ["a"]).columns == ("a", "b")
+    assert covering(got, ["c", "a"]).columns == ("a", "b", "c")
+    assert covering(got, ["d"]) is None
+
+
+def test_a_table_of_unknown_columns_is_refused():
+    with pytest.raises(InternalError, match="lacks b"):
+        side_by_side({"a": [1]}, table([1], a=[1], b=[1]))
+
+
+def test_edges_group_as_pandas_cut_does():
+    values = [0, 1, 10, 11, 99, 100, None]
+    study = replace_bins(a=Binning(edges=(0, 10, 100)))
+    got = side_by_side({"a": values}, table([1], a=[250]), study=study)
+    grouping = got.groupings["a"]
+    cut = pd.cut(pd.Series(values), [0, 10, 100], labels=False)
+    shown = grouping.group[got.original.codes["a"]]
+    assert shown[:6].tolist() == cut[:6].fillna(-1).astype(int).tolist()
+    assert shown[6] == grouping.n_groups - 1, "a blank is a group of its own"
+    assert grouping.group[got.tables["a",].codes["a"]] == 1, "above the last edge: the last group"
+
+
+def test_bins_of_texts_are_refused_and_no_value_is_told():
+    study = replace_bins(a=Binning(ranks=4))
+    with pytest.raises(SpecError, match="bins a, which holds texts") as told:
+        side_by_side({"a": ["secret", "x"]}, table([1], a=["x"]), study=study)
+    assert "secret" not in str(told.value)
+    blank = side_by_side({"a": [None, None]}, table([1], a=["x"]), study=study)
+    assert blank.groupings["a"].group.tolist() == [0, 1], "nothing to rank: one by one"
+
+
+def test_ranks_are_equal_shares_of_the_original_ties_together():
+    values = [*range(1, 9), 9, 9, 9, 9, 501, None]
+    study = replace_bins(a=Binning(ranks=4, apart=(501,)))
+    got = side_by_side({"a": values}, table([1, 1, 1], a=[4.7, 5.0, 400.0]), study=study)
+    group = got.groupings["a"].group
+    assert group[got.original.codes["a"]].tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 5]
+    assert group[got.tables["a",].codes["a"]].tolist() == [1, 1, 3]
+
+
+# Studies and the table.
+
+
+def test_unknown_keys_of_a_study_are_refused(tmp_path):
+    path = tmp_path / "x.study.toml"
+    path.write_text('title = ""\nspec = ""\nfolder = ""\n[univariate]\nleaveout = ["a"]\n')
+    with pytest.raises(SpecError, match=r"univariate\.leaveout"):
+        read_study(path)
+    with pytest.raises(SpecError, match="no study"):
+        read_study(tmp_path / "y.toml")
+    path.write_text("title = ")
+    with pytest.raises(SpecError, match="not TOML"):
+        read_study(path)
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.name)
+def test_every_row_of_a_study_is_a_figure_that_exists(path, tmp_path):
+    pytest.importorskip("sklearn.tree")
+    (tmp_path / "rules.json").write_text("[]")
+    study = read_study(path, beside=[tmp_path])
+    assert (path.parent / study.spec).exists()
+    told = Study(
+        title="",
+        spec="",
+        folder="",
+        univariate=Univariate(),
+        correlations=Correlations(columns=("age", "sex")),
+        marginals=Marginals(),
+        propensity=Propensity(),
+        regression=Regression(x="age", y="education", groups=(RegressionGroup(name="all"),)),
+        inconsistencies=Inconsistencies(
+            rules=(Rule(name="old", columns=("age",), violated="age > 120"),)
+        ),
+        ranges=Ranges(column="age"),
+    )
+    frame = people()
+    paired = pair(frame, marginal_tables(frame, *EVERY_SET), told)
+    seen = []
+    scores = score_all(paired, told, seed=0, progress=lambda *step: seen.append(step))
+    assert [name for name, *_ in seen] == list(MEASURES)
+    assert seen[-1][1:] == (len(MEASURES) - 1, len(MEASURES))
+    assert set(named(scores)) <= KNOWN
+    assert {row.measure for row in study.rows} <= KNOWN | OF_BUILDS
+    for score in scores.values():
+        assert_in_catalogue(score, CATALOGUE)
+    sections = {row.measure.split(".")[0] for row in study.rows}
+    for section in ("regression", "inconsistencies", "propensity", "correlations", "marginals"):
+        assert (section in sections) == (getattr(study, section) is not None), section
+
+
+def test_studies_name_columns_of_their_specs():
+    for path in STUDIES:
+        study = read_study(path, beside=[NIST]) if (NIST / "rules.json").exists() else None
+        if study is None:
+            pytest.skip("the rules are not beside the checkout (../shared/nist)")
+        spec = (path.parent / study.spec).read_text()
+        declared = set(re.findall(r"^\[columns\.(\w+)\]", spec, re.MULTILINE))
+        named = {*study.bins, *study.order}
+        named |= set(study.correlations.columns if study.correlations else ())
+        named |= {study.ranges.column} if study.ranges else set()
+        named |= (
+            {c for g in study.regression.groups for c in g.where} if study.regression else set()
+        )
+        assert named <= declared, path.name
+
+
+def test_lines_take_the_worst_and_say_what_was_not_measured():
+    rows = (
+        Row(label="low", measure="a.x", reach="<= 3"),
+        Row(label="high", measure="a.y", reach=">= 3"),
+        Row(label="stated", measure="a.x"),
+        Row(label="absent", measure="b.z", reach="<= 1", reference="7 | 8"),
+        Row(label="nan", measure="a.nan", reach="<= 1"),
+    )
+    study = BARE.model_copy(update={"rows": rows})
+    told = lines(
+        study,
+        [{"a.x": x, "a.y": x, "a.nan": n} for x, n in ((2.0, 1.0), (3.0, math.nan), (4.0, 1.0))],
+    )
+    assert [line.worst for line in told[:3]] == [4, 2, 4]
+    assert [line.median for line in told[:3]] == [3, 3, 3]
+    assert [line.reached for line in told] == [False, False, None, False, False]
+    text = markdown("T", told, notes=["n"])
+    assert len(text.splitlines()) == 4 + 2 + len(rows)
+    assert "| absent | 7 \\| 8 | <= 1 | not measured | not measured | no |" in text
+    assert all(line.count(" | ") == len(HEADINGS) - 1 for line in text.splitlines()[4:5])
+    met = lines(study, [{"a.x": 3.0, "a.y": 3.0}])
+    assert [line.reached for line in met[:2]] == [True, True]
+
+
+def test_the_sides_of_reach_are_checked():
+    with pytest.raises(ValueError, match="reach"):
+        Row(label="", measure="", reach="< 3")
+
+
+# Reading.
+
+
+def test_tables_of_a_release_are_read_with_their_numbers(tmp_path):
+    path = build_release(tmp_path / "r.duckdb")
+    found = read_release(path).tables
+    types = released_types(path)
+    assert {c for columns in found for c in columns} <= set(types)
+    for columns, shown in found.items():
+        assert tuple(sorted(shown.frame.columns)) == columns
+        assert len(shown.n) == len(shown.measured) == len(shown.frame)
+        assert shown.n.min() > 0

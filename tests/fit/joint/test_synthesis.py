@@ -1,0 +1,355 @@
+"""From noisy margins to rows: which way is taken, strata, uniform columns, totals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import InternalError, SpecError
+from engine.fit.joint import synthesis, synthesise
+from engine.fit.joint.strata import within, without_strata
+from engine.fit.joint.synthesis import merged
+from engine.levels import Levels, Margin, StructuralZero
+from engine.params import DPParams
+from engine.progress import silent
+from engine.schema import Column, column_set
+
+SIZES = {"age": 4, "edu": 5, "job": 3, "sex": 2, "town": 6}
+COLUMNS = tuple(SIZES)
+
+
+def levels_of(sizes):
+    return {
+        name: Levels(
+            column=Column(name=name, kind="integer", value_type="integer"),
+            low=np.arange(n),
+            high=np.arange(n),
+            has_null=False,
+        )
+        for name, n in sizes.items()
+    }
+
+
+LEVELS = levels_of(SIZES)
+
+
+def truth_of(seed=1, rows=5000):
+    rng = np.random.default_rng(seed)
+    share = rng.gamma(0.5, size=tuple(SIZES.values()))
+    return rng.multinomial(rows, (share / share.sum()).ravel()).reshape(share.shape)
+
+
+def margin_of(table, columns, variance=0.0, noise=0):
+    gone = tuple(k for k, name in enumerate(COLUMNS) if name not in columns)
+    n = table.sum(axis=gone).astype(np.int64)
+    return Margin(columns=columns, n=n + noise, variance=variance)
+
+
+def total_of(n, variance=0.0):
+    return Margin(columns=(), n=np.asarray(n), variance=variance)
+
+
+def params_of(**what):
+    return DPParams(**({"epsilon": None, "columns": COLUMNS} | what))
+
+
+def made(table, margins, *, zeros=(), seed=3, progress=silent, total=None, **what):
+    return synthesise(
+        [margin_of(table, m) for m in margins] if isinstance(margins[0], tuple) else margins,
+        total_of(table.sum()) if total is None else total,
+        params=params_of(**what),
+        levels=LEVELS,
+        zeros=zeros,
+        rng=np.random.default_rng(seed),
+        progress=progress,
+    )
+
+
+def table_of(synthesis, sizes=SIZES):
+    table = np.zeros(tuple(sizes.values()), dtype=np.int64)
+    np.add.at(table, tuple(synthesis.cells.T), synthesis.n)
+    return table
+
+
+def check(synthesis):
+    """Distinct, lexicographic, positive, within the levels."""
+    cells = synthesis.cells
+    assert cells.dtype == np.int32
+    assert synthesis.n.dtype == np.int64
+    assert (synthesis.n > 0).all()
+    assert (cells >= 0).all()
+    assert (cells < [SIZES[name] for name in synthesis.columns]).all()
+    listed = [tuple(cell) for cell in cells.tolist()]
+    assert listed == sorted(set(listed))
+
+
+def off(got, table, margin):
+    return np.abs(margin_of(got, margin).n - margin_of(table, margin).n).sum() / table.sum()
+
+
+PAIRS = list(combinations(COLUMNS, 2))
+CHAIN = [("age", "edu"), ("edu", "job"), ("job", "sex"), ("sex", "town")]
+
+
+@pytest.mark.parametrize("sample", ["rounded", "multinomial"])
+@pytest.mark.parametrize(
+    ("margins", "max_cells", "how"),
+    [
+        (PAIRS, 10**6, "dense"),
+        (CHAIN, 720, "dense"),
+        (CHAIN, 719, "junction tree"),
+        (CHAIN, 53, "junction tree"),  # 20 + 15 + 6 + 12
+        (CHAIN, 52, "support rows"),
+        (PAIRS, 719, "support rows"),
+    ],
+)
+def test_size_decides_the_way_and_the_margins_come_out(margins, max_cells, how, sample):
+    table = truth_of()
+    got = made(table, margins, max_cells=max_cells, sample=sample, max_cycles=2000)
+    check(got)
+    assert [report.how for report in got.reports] == [how]
+    assert got.n.sum() == 5000
+    assert got.columns == COLUMNS
+    assert got.uniform == ()
+    for margin in margins:
+        assert off(table_of(got), table, margin) < 0.1
+    if how != "support rows":
+        assert got.reports[0].converged
+
+
+def test_one_margin_of_everything_is_not_fitted():
+    table = truth_of()
+    got = made(table, [COLUMNS], method="catall")
+    assert (table_of(got) == table).all()
+    assert (got.reports[0].cycles, got.reports[0].error) == (0, 0.0)
+
+
+def test_columns_in_no_margin_are_even_and_named():
+    table = truth_of(rows=6000)
+    got = made(table, [("age", "edu")])
+    check(got)
+    assert got.uniform == ("job", "sex", "town")
+    rows = table_of(got)
+    assert margin_of(rows, ("job",)).n.tolist() == [2000] * 3
+    assert margin_of(rows, ("town",)).n.tolist() == [1000] * 6
+    assert (margin_of(rows, ("age", "edu")).n == margin_of(table, ("age", "edu")).n).all()
+    pair = margin_of(rows, ("job", "town")).n
+    assert np.abs(pair - 6000 / 18).max() < 6 * np.sqrt(6000 / 18)
+
+
+def test_an_impossible_combination_gets_no_row_whichever_way():
+    cells = np.zeros((4, 2, 6), dtype=bool)
+    cells[1, 0] = cells[:, 1, 2] = True
+    zero = StructuralZero(columns=("age", "sex", "town"), cells=cells, why="planted")
+    table = truth_of() * ~cells[:, None, None]
+    for margins, max_cells in ((PAIRS, 10**6), (CHAIN, 400), (PAIRS, 400)):
+        got = made(table, margins, max_cells=max_cells, zeros=[zero])
+        assert (table_of(got) * cells[:, None, None]).sum() == 0
+        assert got.n.sum() == table.sum()
+
+
+def test_a_zero_of_a_column_in_no_margin():
+    zero = StructuralZero(
+        columns=("job", "sex"), cells=np.array([[0, 1], [0, 0], [0, 0]]) > 0, why="planted"
+    )
+    got = made(truth_of(), [("age", "job")], zeros=[zero])
+    assert got.uniform == ("edu", "sex", "town")
+    assert margin_of(table_of(got), ("job", "sex")).n[0, 1] == 0
+
+
+def test_more_rows_than_support_rows(monkeypatch):
+    monkeypatch.setattr(synthesis, "MOST_SUPPORT", 700)
+    table = truth_of()
+    got = made(table, PAIRS, max_cells=100)
+    check(got)
+    assert got.n.sum() == 5000
+    assert len(got.n) <= 700
+    assert off(table_of(got), table, ("age", "edu")) < 0.2
+
+
+def test_the_same_seed_the_same_rows_and_another_other_rows():
+    for max_cells in (10**6, 400, 60):
+        one, same, other = (
+            made(truth_of(), CHAIN, max_cells=max_cells, seed=seed) for seed in (5, 5, 6)
+        )
+        assert (one.cells.tolist(), one.n.tolist()) == (same.cells.tolist(), same.n.tolist())
+        assert (one.cells.tolist(), one.n.tolist()) != (other.cells.tolist(), other.n.tolist())
+
+
+@pytest.mark.parametrize("post", ["wls", "paper", "synthpop"])
+def test_noisy_margins_of_any_post(post):
+    rng = np.random.default_rng(0)
+    table = truth_of()
+    margins = []
+    for pair in PAIRS:
+        exact = margin_of(table, pair)
+        noise = rng.integers(-20, 21, exact.n.shape)
+        margins.append(replace(exact, n=exact.n + noise, variance=140.0))
+    got = made(table, margins, post=post, total=total_of(5012, 8.0))
+    check(got)
+    assert abs(got.n.sum() - 5012) < 60
+    assert off(table_of(got), table, ("age", "edu")) < 0.3
+
+
+@pytest.mark.parametrize("total", [0, -7])
+def test_no_rows(total):
+    margins = [replace(margin_of(truth_of() * 0, pair), variance=2.0) for pair in PAIRS]
+    got = made(truth_of(), margins, total=total_of(total, 1.0))
+    assert got.cells.shape == (0, 5)
+    assert got.n.shape == (0,)
+
+
+def test_no_margin_and_nothing_possible():
+    with pytest.raises(InternalError, match="at least one margin"):
+        synthesise(
+            [],
+            total_of(3),
+            params=params_of(),
+            levels=LEVELS,
+            zeros=(),
+            rng=np.random.default_rng(0),
+        )
+    nothing = StructuralZero(columns=("sex",), cells=np.ones(2, dtype=bool), why="planted")
+    with pytest.raises(SpecError, match="no possible combination"):
+        made(truth_of(), [("age", "sex"), ("job",)], zeros=[nothing])
+
+
+STRATA = ("sex", "town")
+
+
+def stratified(table, margins, variance=0.0, noise=None):
+    out = []
+    for margin in margins:
+        exact = margin_of(table, column_set((*margin, *STRATA)), variance)
+        out.append(exact if noise is None else replace(exact, n=exact.n + noise(exact.n.shape)))
+    return out
+
+
+def test_strata_are_fitted_each_for_itself():
+    table = truth_of()
+    table[:, :, :, 1, 2] = 0  # a stratum without people
+    stages = []
+    got = made(
+        table,
+        stratified(table, [("age", "edu"), ("edu", "job")]),
+        strata=STRATA,
+        progress=lambda *what: stages.append(what),
+    )
+    check(got)
+    rows = table_of(got)
+    assert (margin_of(rows, STRATA).n == margin_of(table, STRATA).n).all()
+    assert len(got.reports) == 11
+    assert all(report.converged for report in got.reports)
+    assert stages[0] == ("fit", 0, 12)
+    assert stages[-1] == ("fit", 12, 12)
+    assert off(rows, table, ("age", "edu", *STRATA)) < 0.06
+    assert got.uniform == ()
+
+
+def test_an_impossible_stratum_gets_no_rows_and_rules_hold_within_the_others():
+    cells = np.zeros((2, 6), dtype=bool)
+    cells[0, 3] = True
+    whole = StructuralZero(columns=STRATA, cells=cells, why="planted")
+    partly = np.zeros((4, 2), dtype=bool)
+    partly[2, 1] = True
+    part = StructuralZero(columns=("age", "sex"), cells=partly, why="planted")
+    table = truth_of()
+    noisy = stratified(table, [("age", "edu"), ("job",)], 50.0, lambda shape: np.full(shape, 3))
+    got = made(table, noisy, strata=STRATA, zeros=[whole, part], total=total_of(5000, 2.0))
+    rows = table_of(got)
+    assert rows[:, :, :, 0, 3].sum() == 0
+    assert rows[2, :, :, 1].sum() == 0
+    assert len(got.reports) == 11
+
+
+def test_strata_totals_are_the_best_mean_and_add_up():
+    rng = np.random.default_rng(2)
+    table = truth_of()
+    noisy = stratified(table, [("age",), ("edu", "job")], 9.0, lambda s: rng.integers(-5, 6, s))
+    expected = (noisy[0].n.sum(axis=0) / 4 + noisy[1].n.sum(axis=(0, 1)) / 15) / (1 / 4 + 1 / 15)
+    got = within(noisy, total_of(0, 1e12), STRATA, (), SIZES)
+    assert np.abs(np.array([m.n for m in got]).reshape(2, 6) - expected).max() <= 1.0
+    assert all(m.variance == 0 and m.n.shape == () for m in got)
+    public = within(noisy, total_of(5000), STRATA, (), SIZES)
+    assert sum(int(m.n) for m in public) == 5000
+    # By hand: two strata of variance 4 each, a total of variance 8: half of what is missing is believed.
+    two = [Margin(columns=("sex",), n=np.array([10, 20]), variance=4.0)]
+    assert [int(m.n) for m in within(two, total_of(46, 8.0), ("sex",), (), SIZES)] == [14, 24]
+    assert [int(m.n) for m in within(two, total_of(46, 0.0), ("sex",), (), SIZES)] == [18, 28]
+    below = [Margin(columns=("sex",), n=np.array([-9, 20]), variance=4.0)]
+    assert [int(m.n) for m in within(below, total_of(11), ("sex",), (), SIZES)] == [0, 11]
+
+
+def test_a_tree_is_cut_along_the_strata():
+    n = np.arange(12).reshape(4, 3)  # age by region
+    margin = Margin(columns=("age", "region"), n=n, variance=1.0, branching=2, tree=(n[:2] * 10,))
+    cut = without_strata(margin, ("region",), (2,))
+    assert cut.columns == ("age",)
+    assert cut.n.tolist() == [2, 5, 8, 11]
+    assert [nodes.tolist() for nodes in cut.tree] == [[20, 50]]
+    assert (cut.branching, cut.variance) == (2, 1.0)
+
+
+def test_every_margin_must_hold_the_strata():
+    with pytest.raises(InternalError, match="strata"):
+        made(truth_of(), [("age", "edu")], strata=("sex",))
+
+
+@given(seed=st.integers(0, 10**6), n_columns=st.integers(1, 9), huge=st.booleans())
+@settings(max_examples=40)
+def test_merged_adds_up(seed, n_columns, huge):
+    rng = np.random.default_rng(seed)
+    sizes = tuple(int(s) for s in rng.integers(1, 2**30 if huge else 4, n_columns))
+    cells = (
+        np.array([rng.integers(0, s, 50) for s in sizes], dtype=np.int32).reshape(n_columns, 50).T
+    )
+    cells = np.concatenate([cells, cells[:20]])
+    n = rng.integers(0, 4, 70)
+    slow: dict[tuple[int, ...], int] = {}
+    for cell, rows in zip(cells.tolist(), n.tolist(), strict=True):
+        if rows:
+            slow[tuple(cell)] = slow.get(tuple(cell), 0) + rows
+    got, sums = merged(cells, n, sizes)
+    assert [tuple(cell) for cell in got.tolist()] == sorted(slow)
+    assert sums.tolist() == [slow[cell] for cell in sorted(slow)]
+
+
+def test_merged_of_24_columns_beyond_a_machine_word():
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 2, (1000, 24)).astype(np.int32) * 39
+    cells[500:] = cells[:500]
+    got, sums = merged(cells, np.ones(1000, dtype=np.int64), (40,) * 24)
+    assert (got == np.unique(cells[:500], axis=0)).all()
+    assert sums.sum() == 1000
+
+
+def test_many_strata_that_are_nearly_empty_add_no_rows():
+    rng = np.random.default_rng(5)
+    true = np.zeros(200, dtype=np.int64)
+    true[::20] = 500
+    noisy = [Margin(columns=("area",), n=true + rng.integers(-60, 61, 200), variance=1220.0)]
+    got = within(noisy, total_of(5010, 2.0), ("area",), (), {"area": 200})
+    assert abs(sum(int(m.n) for m in got) - 5010) <= 1
+
+
+def test_a_stratum_that_a_wider_rule_empties_gets_no_rows():
+    cells = np.zeros((4, 2), dtype=bool)
+    cells[:, 1] = True
+    rule = StructuralZero(columns=("age", "sex"), cells=cells, why="planted")
+    table = truth_of()
+    noisy = [margin_of(table, ("age", "edu", "sex"), 9.0)]
+    got = made(table, noisy, strata=("sex",), zeros=[rule], total=total_of(5000, 2.0))
+    assert table_of(got)[..., 1, :].sum() == 0
+    assert len(got.reports) == 1
+
+
+@pytest.mark.parametrize("post", ["wls", "paper", "synthpop"])
+def test_one_margin_of_everything_where_nothing_is_possible(post):
+    nothing = StructuralZero(columns=("sex",), cells=np.ones(2, dtype=bool), why="planted")
+    with pytest.raises(SpecError, match="no possible combination"):
+        made(truth_of(), [COLUMNS], zeros=[nothing], post=post)

@@ -1,0 +1,294 @@
+"""Rows of levels to published tables: values inside levels, projections, what is stated of the noise."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.fit.joint import Precision, joint_rows, precision_of, projected
+from engine.fit.joint.sampling import distinct
+from engine.levels import Levels, Margin
+from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, Column, Resolution
+from engine.store.decode import decode_values
+
+KNOWN = Precision(is_covered=True, noise_sd=2.5)
+MODELLED = Precision(is_covered=False, noise_sd=7.0)
+
+
+def levels_by_hand(name: str, limits, *, null: bool = False, values=None, **settings) -> Levels:
+    kind = "category" if values else "integer"
+    column = Column(
+        name=name, **{"kind": kind, "value_type": "text" if values else "integer", **settings}
+    )
+    low = [0] * null + [a for a, _ in limits]
+    high = [0] * null + [b for _, b in limits]
+    return Levels(
+        column=column, low=np.array(low), high=np.array(high), has_null=null, values=values
+    )
+
+
+AGE = levels_by_hand("age", [(-5, -1), (0, 17), (18, 18), (19, 64)], null=True)
+SEX = levels_by_hand("sex", [(0, 0), (1, 1)], values=("f", "m"))
+CASH = levels_by_hand("cash", [(0, 99), (100, 399), (400, 405)], step=10)
+LEVELS = {"age": AGE, "cash": CASH, "sex": SEX}
+COLUMNS = ("age", "cash", "sex")
+
+
+def rows(seed: int = 0, n_cells: int = 25, most: int = 30):
+    rng = np.random.default_rng(seed)
+    every = np.array(list(itertools.product(range(5), range(3), range(2))), dtype=np.int32)
+    cells = every[np.sort(rng.choice(len(every), n_cells, replace=False))]
+    return cells, rng.integers(1, most, n_cells)
+
+
+def spelling(seed: int = 0, **settings):
+    cells, n = rows(seed, **settings)
+    return joint_rows(COLUMNS, cells, n, LEVELS, rng=np.random.default_rng(seed)), cells, n
+
+
+def as_values(made, table) -> Counter:
+    """A table as {(value, ...): rows}."""
+    values = [decode_values(made.supports[name]) for name in table.columns]
+    return Counter(
+        {
+            tuple(values[j][code] for j, code in enumerate(cell)): int(n)
+            for cell, n in zip(table.codes.tolist(), table.n.tolist(), strict=True)
+        }
+    )
+
+
+def level_at(levels: Levels, value) -> int:
+    if value is None:
+        return 0
+    code = levels.values.index(value) if levels.values else value
+    first = int(levels.has_null)
+    inside = (levels.low[first:] <= code) & (code <= levels.high[first:])
+    return first + int(np.flatnonzero(inside)[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_keep_their_levels(seed):
+    made, cells, n = spelling(seed)
+    table = projected(made, COLUMNS, MODELLED)
+    back = Counter()
+    for values, count in as_values(made, table).items():
+        back[tuple(level_at(LEVELS[c], v) for c, v in zip(COLUMNS, values, strict=True))] += count
+    assert back == Counter(dict(zip(map(tuple, cells.tolist()), n.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_every_table_is_a_projection_of_the_widest(width):
+    made, _, _ = spelling(4)
+    whole = as_values(made, projected(made, COLUMNS, MODELLED))
+    for columns in itertools.combinations(COLUMNS, width):
+        kept = [COLUMNS.index(name) for name in columns]
+        sums = Counter()
+        for values, count in whole.items():
+            sums[tuple(values[j] for j in kept)] += count
+        table = projected(made, columns, KNOWN)
+        assert as_values(made, table) == sums
+        order = [tuple(cell) for cell in table.codes.tolist()]
+        assert order == sorted(set(order))
+        assert table.codes.dtype == np.int32
+        assert (table.n > 0).all()
+
+
+def test_supports_are_in_the_store_s_order():
+    made, _, _ = spelling(1, n_cells=30)
+    for support in made.supports.values():
+        order = list(zip(support.kind.tolist(), support.grid.tolist(), strict=True))
+        assert order == sorted(set(order))
+        assert (support.n > 0).all()
+    age = made.supports["age"]
+    assert set(age.kind.tolist()) == {KIND_NULL, KIND_NEGATIVE, KIND_NONNEGATIVE}
+    assert age.measured.tolist() == [v in (None, 18) for v in decode_values(age)]
+    one_way = projected(made, ("age",), KNOWN)
+    assert one_way.n.tolist() == age.n.tolist()
+
+
+def test_values_lie_on_the_steps_of_their_column():
+    made, _, _ = spelling(2, most=300)
+    cash = set(decode_values(made.supports["cash"]))
+    assert cash == set(range(0, 401, 10))  # 400 is the one multiple in the last level
+
+
+def test_a_level_without_a_multiple_keeps_its_codes():
+    odd = levels_by_hand("cash", [(0, 10), (21, 23)], step=10)
+    cells, n = np.array([[0], [1]], dtype=np.int32), np.array([4, 300])
+    made = joint_rows(("cash",), cells, n, {"cash": odd}, rng=np.random.default_rng(1))
+    assert decode_values(made.supports["cash"]) == [0, 10, 21, 22, 23]
+
+
+def test_rows_go_evenly_through_the_values_of_a_level():
+    """131 rows over 5 values, 26.2 each: parts of the level that straddle two values go to either."""
+    cells, n = np.array([[1], [3]], dtype=np.int32), np.array([131, 4])
+    for seed in range(5):
+        made = joint_rows(("age",), cells, n, {"age": AGE}, rng=np.random.default_rng(seed))
+        support = made.supports["age"]
+        counts = dict(zip(decode_values(support), support.n.tolist(), strict=True))
+        assert set(counts) == {-5, -4, -3, -2, -1, 18}
+        assert all(25 <= counts[v] <= 28 for v in range(-5, 0))
+
+
+def test_every_value_of_a_level_is_equally_likely():
+    """Four rows in a level of six values, many times: 2/3 of a row each."""
+    wide = levels_by_hand("x", [(10, 15)])
+    found = Counter()
+    for seed in range(3000):
+        made = joint_rows(
+            ("x",),
+            np.zeros((1, 1), dtype=np.int32),
+            np.array([4]),
+            {"x": wide},
+            rng=np.random.default_rng(seed),
+        )
+        support = made.supports["x"]
+        found.update(dict(zip(support.grid.tolist(), support.n.tolist(), strict=True)))
+    assert set(found) == set(range(10, 16))
+    assert all(abs(count - 2000) < 130 for count in found.values())  # 5 sd of the binomial
+
+
+def test_values_inside_levels_go_with_nothing():
+    wide = {name: levels_by_hand(name, [(0, 999)]) for name in "ab"}
+    cells, n = np.zeros((1, 2), dtype=np.int32), np.array([4000])
+    made = joint_rows(("a", "b"), cells, n, wide, rng=np.random.default_rng(3))
+    x, y = (made.supports[c].grid[codes] for c, codes in zip("ab", made.codes, strict=True))
+    assert abs(np.corrcoef(x, y)[0, 1]) < 0.08
+    # ... and with the order of the cells neither.
+    assert abs(np.corrcoef(x, np.arange(len(x)))[0, 1]) < 0.08
+
+
+def test_cells_of_single_values_are_not_spelled_out_row_by_row():
+    cells, n = np.array([[0], [1]], dtype=np.int32), np.array([10**12, 3])
+    made = joint_rows(("sex",), cells, n, {"sex": SEX}, rng=np.random.default_rng(0))
+    table = projected(made, ("sex",), KNOWN)
+    assert table.n.tolist() == [10**12, 3]
+    assert table.measured.all()
+
+
+def test_groups_are_the_combinations_of_levels():
+    made, cells, n = spelling(5)
+    table = projected(made, ("age", "sex"), KNOWN)
+    want = Counter()
+    for (age, _, sex), count in zip(cells.tolist(), n.tolist(), strict=True):
+        want[age, sex] += count
+    groups = table.groups
+    got = {}
+    for i, count in enumerate(groups.n.tolist()):
+        is_null = groups.kind[i, 0] == KIND_NULL
+        age = 0 if is_null else level_at(AGE, int(groups.low[i, 0]))
+        assert (groups.low[i, 0], groups.high[i, 0]) == (AGE.low[age], AGE.high[age])
+        got[age, int(groups.low[i, 1])] = count
+        assert groups.measured[i] == (age in (0, 3))
+    assert got == want
+    assert (groups.noise_sd == 2.5).all()
+    assert (groups.kind[:, 0][groups.low[:, 0] < 0] == KIND_NEGATIVE).all()
+    standing = made.level_of["age"][table.codes[:, 0]]
+    assert table.measured.tolist() == [int(level) in (0, 3) for level in standing]
+
+
+def test_a_modelled_table_has_no_groups_and_nothing_measured():
+    made, _, _ = spelling(5)
+    table = projected(made, COLUMNS, MODELLED)
+    assert not table.measured.any()
+    assert table.groups.n.shape == (0,)
+    assert table.groups.low.shape == (0, 3)
+    assert table.noise_sd == 7.0
+
+
+def test_a_column_that_nothing_was_measured_of_has_no_measured_value():
+    cells, n = rows(3)
+    made = joint_rows(COLUMNS, cells, n, LEVELS, uniform=("sex",), rng=np.random.default_rng(0))
+    assert not made.supports["sex"].measured.any()
+    assert made.supports["age"].measured.any()
+
+
+def test_no_rows():
+    nothing = np.zeros((0, 3), dtype=np.int32)
+    made = joint_rows(
+        COLUMNS, nothing, np.zeros(0, dtype=np.int64), LEVELS, rng=np.random.default_rng(0)
+    )
+    table = projected(made, COLUMNS, KNOWN)
+    assert table.codes.shape == (0, 3)
+    assert len(table.n) == len(table.groups.n) == 0
+    assert all(len(support) == 0 for support in made.supports.values())
+
+
+def test_dates_and_decimals():
+    day = levels_by_hand("d", [(0, 30), (31, 58)], kind="date", value_type="date")
+    cents = levels_by_hand(
+        "e", [(-199, 300)], kind="decimal", value_type="decimal", resolution=Resolution(exponent=-2)
+    )
+    cells = np.array([[0, 0], [1, 0]], dtype=np.int32)
+    made = joint_rows(
+        ("d", "e"), cells, np.array([400, 2]), {"d": day, "e": cents}, rng=np.random.default_rng(1)
+    )
+    days = decode_values(made.supports["d"])
+    assert min(days) == datetime.date(1970, 1, 1)
+    assert max(days) <= datetime.date(1970, 2, 28)
+    assert all(-2 < value <= 3 for value in decode_values(made.supports["e"]))
+    assert set(made.supports["e"].kind.tolist()) == {KIND_NEGATIVE, KIND_NONNEGATIVE}
+
+
+def test_a_level_of_nearly_all_codes():
+    huge = levels_by_hand("x", [(-(2**62), 2**62 - 1), (2**62, 2**63 - 1)])
+    cells, n = np.array([[0], [1]], dtype=np.int32), np.array([1000, 10])
+    made = joint_rows(("x",), cells, n, {"x": huge}, rng=np.random.default_rng(1))
+    code = made.supports["x"].grid
+    assert (np.diff(code) > 0).all()
+    assert (code[:-10] < 2**62).all()
+    assert (code[-10:] >= 2**62).all()
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1), big=st.booleans())
+def test_distinct_is_what_a_counter_gives(seed, big):
+    rng = np.random.default_rng(seed)
+    sizes = [3, 1, 5, 4]
+    parts = [rng.integers(0, size, 60).astype(np.int32) for size in sizes]
+    n = rng.integers(1, 9, 60)
+    want = Counter()
+    for cell, count in zip(zip(*(p.tolist() for p in parts), strict=True), n.tolist(), strict=True):
+        want[cell] += count
+    told = [2**31 - 1] * 4 if big else sizes  # more combinations than an int64 can number
+    codes, sums = distinct(parts, told, n)
+    assert [tuple(cell) for cell in codes.tolist()] == sorted(want)
+    assert sums.tolist() == [want[cell] for cell in sorted(want)]
+    assert codes.dtype == np.int32
+
+
+def test_what_is_stated_of_the_noise():
+    sizes = {"age": 5, "cash": 3, "sex": 2, "bare": 9}
+
+    def margin(*columns, variance=4.0):
+        shape = tuple(sizes[name] for name in columns)
+        return Margin(columns=columns, n=np.zeros(shape, dtype=np.int64), variance=variance)
+
+    margins = [margin("age", "cash"), margin("cash", "sex", variance=9.0), margin("age")]
+    stated = {
+        columns: precision_of(columns, margins, sizes)
+        for columns in [("age",), ("cash",), ("age", "cash"), ("age", "sex"), COLUMNS, ("bare",)]
+    }
+    # The sum over k cells of a margin has k times the variance; the best margin is taken.
+    assert stated[("age",)] == Precision(is_covered=True, noise_sd=2.0)
+    assert stated[("cash",)] == Precision(is_covered=True, noise_sd=18**0.5)
+    assert stated[("age", "cash")] == Precision(is_covered=True, noise_sd=2.0)
+    assert stated[("age", "sex")] == Precision(is_covered=False, noise_sd=27**0.5)
+    assert stated[COLUMNS] == Precision(is_covered=False, noise_sd=3.0)
+    assert stated[("bare",)] == Precision(is_covered=False, noise_sd=0.0)
+
+
+def test_same_rows_same_generator_same_tables():
+    one, _, _ = spelling(8)
+    two, _, _ = spelling(8)
+    assert all(np.array_equal(a, b) for a, b in zip(one.codes, two.codes, strict=True))
+    other = joint_rows(COLUMNS, *rows(8), LEVELS, rng=np.random.default_rng(99))
+    assert not np.array_equal(
+        one.supports["age"].grid[one.codes[0]], other.supports["age"].grid[other.codes[0]]
+    )

@@ -1,0 +1,295 @@
+"""SQL answers with intervals: the plain answer untouched, ends as in a tabulation, reasons where none is known."""
+
+from __future__ import annotations
+
+import pytest
+from fixtures.intervals import small_release
+
+from engine.errors import NotAnswerable, QueryRefused
+from queries.intervals import tabulate
+from queries.intervals.tabulation import annotated
+
+
+@pytest.fixture(scope="module")
+def release(census, tmp_path_factory):
+    with small_release(tmp_path_factory.mktemp("aggregates"), census) as made:
+        yield made
+
+
+def column(result, name):
+    return [row[result.columns.index(name)] for row in result.rows]
+
+
+def ends(result, name):
+    return tuple(column(result, f"{name}_{end}") for end in ("low", "high", "status"))
+
+
+def test_each_figure_gets_three_columns_and_the_answer_stays(release):
+    text = "SELECT sex, count(*) AS n, avg(age) FROM data GROUP BY sex ORDER BY n"
+    got, plain = annotated(release, text), release.sql(text)
+    assert got.columns == (
+        *("sex", "n", "n_low", "n_high", "n_status"),
+        *("avg(age)", "avg(age)_low", "avg(age)_high", "avg(age)_status"),
+    )
+    assert [(r[0], r[1], r[5]) for r in got.rows] == plain.rows
+    assert got.table == plain.table == ("age", "sex")
+    assert len(got.types) == len(got.columns)
+    assert got.df().columns.tolist() == list(got.columns)
+    assert got.arrow().num_rows == got.pl().height == len(got) == 2
+    assert got.head(1) == got.rows[:1]
+    assert "n_low" in got.to_csv()
+
+
+SAME = [
+    ("SELECT age, sex, count(*) AS f FROM data GROUP BY ALL", ["age", "sex"], {}),
+    (
+        "SELECT sex, count(*) f FROM data WHERE age BETWEEN 18 AND 40 GROUP BY 1",
+        ["sex"],
+        {"where": {"age": (18, 40)}},
+    ),
+    (
+        "SELECT sex, count(*) f FROM data d WHERE d.age >= 18 AND d.age <= 40 AND sex = 'Male' GROUP BY sex",
+        ["sex"],
+        {"where": {"age": (18, 40), "sex": ["Male"]}},
+    ),
+    ("SELECT count(*) AS f FROM data", [], {}),
+    (
+        "SELECT sex, sum(income) AS f FROM data GROUP BY sex",
+        ["sex"],
+        {"measure": "sum", "of": "income"},
+    ),
+    (
+        "SELECT sex, avg(income) AS f FROM data GROUP BY sex",
+        ["sex"],
+        {"measure": "mean", "of": "income"},
+    ),
+    (
+        "SELECT sex, median(income) f FROM data GROUP BY sex",
+        ["sex"],
+        {"measure": "median", "of": "income"},
+    ),
+    (
+        "SELECT sex, quantile_cont(age, 0.9) AS f FROM data GROUP BY sex",
+        ["sex"],
+        {"measure": "quantile", "of": "age", "quantile": 0.9},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "columns", "asked"), SAME)
+def test_a_statement_and_a_tabulation_say_the_same(release, text, columns, asked):
+    got, made = annotated(release, text), tabulate(release, columns, **asked)
+    place = {key: i for i, key in enumerate(made.keys)}
+    keys = [tuple(row[: len(columns)]) for row in got.rows]
+    assert len(keys) > 0
+    for key, value, low, high, status in zip(keys, column(got, "f"), *ends(got, "f"), strict=True):
+        i = place[key]
+        assert (low, high) == pytest.approx((made.low[i], made.high[i]))
+        assert status == made.status[i]
+        if status != "not released":
+            assert float(value) == pytest.approx(made.value[i])
+    if not asked:
+        shown = {k for k, s in zip(made.keys, made.status, strict=True) if s != "not released"}
+        assert shown <= set(keys)
+
+
+def test_shares_are_those_of_a_tabulation(release):
+    for window, over in (("", []), ("PARTITION BY region", ["region"])):
+        text = (
+            f"SELECT region, sex, 100.0 * count(*) / sum(count(*)) OVER ({window}) AS f FROM data "
+            "WHERE age > 20 GROUP BY region, sex"
+        )
+        got = annotated(release, text)
+        made = tabulate(
+            release, ["region", "sex"], where={"age": (21, None)}, measure="share", over=over
+        )
+        right = dict(zip(made.keys, zip(made.low, made.high, strict=True), strict=True))
+        for row, low, high in zip(got.rows, *ends(got, "f")[:2], strict=True):
+            assert (low / 100, high / 100) == pytest.approx(right[row[:2]])
+
+
+def test_bands_and_filters_are_ranges(release):
+    bands = annotated(
+        release,
+        "SELECT CASE WHEN age < 18 THEN 'child' ELSE 'adult' END AS band, count(*) n FROM data GROUP BY band",
+    )
+    kept = annotated(release, "SELECT count(*) FILTER (WHERE age >= 18) AS n FROM data")
+    made = tabulate(release, [], where={"age": (18, None)})
+    of_band = {row[0]: row[1:5] for row in bands.rows}
+    assert of_band["adult"][0] == kept.rows[0][0] == made.value[0]
+    assert of_band["adult"][1:3] == kept.rows[0][1:3]
+    assert kept.rows[0][1:3] == (made.low[0], made.high[0])
+    either = annotated(release, "SELECT count(*) AS n FROM data WHERE age > 60 OR sex = 'Male'")
+    assert either.rows[0][1] < either.rows[0][0] < either.rows[0][2]
+
+
+def test_arithmetic_follows_its_parts(release):
+    got = annotated(
+        release,
+        "SELECT sex, sum(age) / count(*) AS a, avg(age) AS b, round(100.0 * avg(age), 1) AS c, "
+        "2 * count(*) - count(*) + 0 AS n, count(*) AS m FROM data GROUP BY sex",
+    )
+    for a, b in zip(ends(got, "a")[:2], ends(got, "b")[:2], strict=True):
+        assert a == pytest.approx(b)
+    for low, high, low_c, high_c in zip(*ends(got, "b")[:2], *ends(got, "c")[:2], strict=True):
+        assert low_c == pytest.approx(100 * low, abs=0.1)
+        assert low_c <= 100 * low
+        assert high_c >= 100 * high
+    assert ends(got, "m") == ends(got, "n")
+
+
+SAME_COUNT = (
+    "count(*) FILTER (WHERE {})", "count_if({})", "sum(CASE WHEN {} THEN 1 END)", "sum(({})::INT)",
+    "sum(CASE WHEN {} THEN 1 ELSE 0 END)", "count(CASE WHEN {} THEN 'x' END)", "count_if({}) + 0",
+    "3 * count_if({}) / 3.0 - 1 + 1", "2 * count_if({}) - count_if({})",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", ["age >= 40", "age < 30 OR sex = 'Male'", "sex = 'Male'"])
+def test_one_question_has_one_interval_however_it_is_spelled(release, condition):
+    listed = ", ".join(
+        f"{f.format(condition, condition)} AS f{i}" for i, f in enumerate(SAME_COUNT)
+    )
+    got = annotated(release, f"SELECT region, {listed} FROM data GROUP BY region ORDER BY region")
+    for i in range(1, len(SAME_COUNT)):
+        assert ends(got, f"f{i}") == ends(got, "f0"), SAME_COUNT[i]
+        assert [float(x) for x in column(got, f"f{i}")] == column(got, "f0")
+    assert got.types[2:4] == ("BIGINT", "BIGINT")
+    if "sex" not in condition:
+        made = (
+            tabulate(release, ["region"], where={"age": (40, None)}) if ">=" in condition else None
+        )
+        assert made is not None
+        assert ends(got, "f0")[:2] == (made.low.tolist(), made.high.tolist())
+
+
+def test_a_mean_of_ones_is_a_share(release):
+    got = annotated(
+        release,
+        "SELECT avg((age >= 40)::INT) AS a, count_if(age >= 40) / count(*) AS b, "
+        "100 * avg(CASE WHEN age >= 40 THEN 1.0 ELSE 0 END) AS c FROM data",
+    )
+    a, b, c = (ends(got, name)[:2] for name in "abc")
+    assert [x[0] for x in a] == pytest.approx([x[0] for x in b])
+    assert [100 * x[0] for x in a] == pytest.approx([x[0] for x in c])
+    assert 0 < a[0][0] < column(got, "a")[0] < a[1][0] < 1
+
+
+def test_a_factor_below_nought_turns_the_ends_round(release):
+    got = annotated(release, "SELECT avg(age) AS a, 10 - 2 * avg(age) AS b FROM data")
+    a, b = ends(got, "a"), ends(got, "b")
+    assert (b[0][0], b[1][0]) == pytest.approx((10 - 2 * a[1][0], 10 - 2 * a[0][0]))
+
+
+def test_names_of_the_same_select_are_followed(release):
+    got = annotated(
+        release,
+        "SELECT age // 10 AS ten, count(*) AS n, count(*) FILTER (WHERE sex = 'Male') AS men, men / n AS share, "
+        "count(*) FILTER (WHERE sex = 'Male') / count(*) AS same FROM data WHERE ten < 9 GROUP BY ten",
+    )
+    assert ends(got, "share") == ends(got, "same")
+    assert len(set(ends(got, "share")[2])) > 0
+    assert not got.warnings
+    # A column of the table goes before a name.
+    got = annotated(
+        release, "SELECT sex AS region, count_if(region = 'R1') AS n FROM data GROUP BY sex"
+    )
+    right = annotated(release, "SELECT sex, count_if(region = 'R1') AS n FROM data GROUP BY sex")
+    assert sorted(got.rows) == sorted(right.rows)
+
+
+def test_a_constant_needs_no_interval_and_no_words(release):
+    got = annotated(release, "SELECT 'x' AS label, 1 AS one, count(*) AS n FROM data")
+    assert got.columns == ("label", "one", "n", "n_low", "n_high", "n_status")
+    assert not got.warnings
+
+
+def test_quantile_disc_has_the_interval_of_quantile_cont(release):
+    got = annotated(
+        release,
+        "SELECT sex, quantile_disc(age, 0.3) AS a, quantile_cont(age, 0.3) AS b FROM data GROUP BY sex",
+    )
+    assert ends(got, "a") == ends(got, "b")
+    assert all(
+        low <= x <= high for x, low, high in zip(column(got, "a"), *ends(got, "a")[:2], strict=True)
+    )
+
+
+def test_a_value_that_is_not_released_may_be_what_suppression_hides(release):
+    got = annotated(release, "SELECT count(*) AS n FROM data WHERE region = 'nowhere'")
+    assert got.rows == [(0, 0, 6, "not released")]
+
+
+UNKNOWN = [
+    ("SELECT age, sex FROM data LIMIT 3", "it has no group"),
+    ("SELECT COLUMNS('a.*') FROM data", "selects *"),
+    ("WITH a AS (SELECT age FROM data) SELECT count(age) FROM a", "WITH"),
+    ("SELECT count(age) FROM data UNION ALL SELECT 1", "UNION"),
+    ("SELECT count(*) FROM data JOIN (SELECT 1 AS one) ON true", "alone"),
+    ("SELECT count(*) FROM (SELECT age FROM data)", "alone"),
+    ("SELECT sex, count(*) FROM data GROUP BY ROLLUP (sex)", "several ways"),
+    ("SELECT count(*) AS n FROM data GROUP BY sex", "does not select"),
+    ("SELECT count(*) AS n FROM data WHERE age > (SELECT avg(age) FROM data)", "subquery"),
+    ("SELECT count(*) AS n FROM data WHERE random() < 0.5", "random()"),
+    ("SELECT count(DISTINCT age) FROM data", "distinct values"),
+    ("SELECT sex, max(age) FROM data GROUP BY sex", "max is not among"),
+    ("SELECT quantile_cont(age, [0.1, 0.9]) FROM data", "one number"),
+    ("SELECT quantile_disc(age, [0.1, 0.9]) FROM data", "one number"),
+    ("SELECT median(age) - avg(age) FROM data", "quantiles"),
+    ("SELECT sex, CASE WHEN count(*) > 3 THEN 1 END FROM data GROUP BY sex", "CASE is not among"),
+    ("SELECT sex, count(*) > 3 FROM data GROUP BY sex", "a comparison is not among"),
+    ("SELECT sex, struct_extract(any_value({'a': age}), 'a') FROM data GROUP BY sex", "struct_extract"),
+    ("SELECT sex, rank() OVER (ORDER BY count(*)) FROM data GROUP BY sex", "of windows"),
+    ("SELECT sex, sum(avg(age)) OVER () FROM data GROUP BY sex", "totals of counts"),
+    ("SELECT sex, sum(count(*)) OVER (PARTITION BY sex || 'x') FROM data GROUP BY sex", "partitioned"),
+    ("SELECT sex, sum(count(*)) OVER () / sum(sum(age)) OVER () FROM data GROUP BY sex", "two kinds"),
+    ("SELECT count(*) FROM data USING SAMPLE 10", "sample"),
+    ("SELECT sex, count(*) FROM data GROUP BY sex QUALIFY row_number() OVER () = 1", "QUALIFY"),
+    ("SELECT count(*) FROM catalog.codes", "does not read the logical table"),
+    ("PIVOT (SELECT sex, age FROM data) ON sex USING count(*)", "No noise interval"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "why"), UNKNOWN)
+def test_what_is_not_understood_is_answered_plain_with_the_reason(release, text, why):
+    got, plain = annotated(release, text), release.sql(text)
+    assert got.columns == plain.columns
+    if "random" not in text and "SAMPLE" not in text:
+        # Without ORDER BY, DuckDB's threads decide the order.
+        assert sorted(map(repr, got.rows)) == sorted(map(repr, plain.rows))
+    said = [w for w in got.warnings if w.startswith("No noise interval is known for ")]
+    assert said
+    assert why in " ".join(said)
+
+
+def test_one_figure_that_is_not_understood_leaves_the_others(release):
+    got = annotated(
+        release, "SELECT sex, max(age), count(*) AS n FROM data GROUP BY sex HAVING n > 3"
+    )
+    assert got.columns == ("sex", "max(age)", "n", "n_low", "n_high", "n_status")
+    assert "max(age)" in got.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [("SELECT count(*) FROM data GROUP BY agee", NotAnswerable), ("DROP TABLE data", QueryRefused)],
+)
+def test_refusals_are_those_of_a_plain_answer(release, text, error):
+    with pytest.raises(error):
+        annotated(release, text)
+
+
+def test_the_handle_asks_with_intervals(release):
+    assert "n_low" in release.sql("SELECT count(*) AS n FROM data", intervals=True).columns
+
+
+def test_a_difference_to_nobody_has_no_interval(release):
+    """A mean of no rows, or of rows that no released bucket speaks of, is not zero with an interval round it."""
+    got = annotated(
+        release,
+        "SELECT avg(age) FILTER (WHERE age > 200) - avg(age) AS a, sum(age) FILTER (WHERE age > 200) / count(*) AS b, "
+        "avg(age) FILTER (WHERE age > 30) - avg(age) AS c FROM data",
+    )
+    for name in "ab":
+        assert ends(got, name) == ([None], [None], ["not released"])
+    assert ends(got, "c")[0][0] < column(got, "c")[0] < ends(got, "c")[1][0]

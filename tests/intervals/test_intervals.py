@@ -1,0 +1,73 @@
+"""Noise intervals hold over fresh keys; the check that says so finds those that are half as wide, or far too wide."""
+
+from __future__ import annotations
+
+import intervals
+import numpy as np
+import pytest
+
+from queries.intervals import model as noise_model
+
+TABLES = (("age",), ("hours",), ("age", "sex"), ("age", "region"), ("age", "region", "sex"))
+
+
+def strata(folder, data, keys, tables=TABLES):
+    found: dict = {}
+    each = intervals.releases("census", folder, keys, tables)
+    intervals.collect("census", data, found, each, tables=tables)
+    return found
+
+
+def test_the_check_counts_what_holds_and_what_is_too_wide():
+    rng = np.random.default_rng(5)
+    truth = rng.integers(50, 500, 20_000).astype(float)
+    value = truth + np.round(rng.normal(0, 1.4, 20_000))
+
+    def stratum(half):
+        found = intervals.Found()
+        found.add(truth, value, value - half, value + half)
+        return {(1, "single", "measured"): found}
+
+    assert intervals.failures(stratum(3)) == []
+    assert "hold the truth" in intervals.failures(stratum(2))[0]
+    assert "too wide" in intervals.failures(stratum(6))[0]
+    assert "98." in intervals.markdown(stratum(3))
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Releases under three keys, and their data."""
+    folder = tmp_path_factory.mktemp("intervals")
+    data = intervals.census_data(folder / "census", people=3_000)
+    tables = TABLES[:3]
+    list(intervals.releases("census", folder, 3, tables))
+    return folder, data, tables
+
+
+def test_intervals_hold_over_a_few_keys(few):
+    folder, data, tables = few
+    found = strata(folder, data, 3, tables)
+    assert {key[:2] for key in found} >= {(1, "single"), (1, "range"), (2, "single"), (2, "range")}
+    held = {key: got for key, got in found.items() if got.all().shape[1] >= 150}
+    assert intervals.failures(held, slack=0.04) == []
+
+
+def test_half_the_noise_is_noticed(few, monkeypatch):
+    folder, data, tables = few
+    whole = noise_model.sd_of_sums
+    monkeypatch.setattr(noise_model, "sd_of_sums", lambda *given: whole(*given) / 2)
+    failed = " ".join(intervals.failures(strata(folder, data, 3, tables), slack=0.04))
+    for stratum in (
+        "(1, 'single', 'measured')",
+        "(1, 'range', 'measured')",
+        "(2, 'single', 'measured')",
+    ):
+        assert stratum in failed
+
+
+@pytest.mark.slow
+def test_intervals_hold_over_25_keys(tmp_path):
+    data = intervals.census_data(tmp_path / "census", people=10_000)
+    found = strata(tmp_path, data, 25)
+    assert len(found) >= 8
+    assert intervals.failures(found, slack=0.02) == []

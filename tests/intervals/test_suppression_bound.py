@@ -1,0 +1,82 @@
+"""What is not released: one bound for all of a table, the one its words name, that holds for 95 of 100 cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.intervals import small_release
+
+from engine.schema import column_set
+from queries.intervals import noise_model, tabulate
+from queries.intervals.suppression_bound import suppression_bound
+from queries.intervals.tabulation import annotated
+
+
+@pytest.fixture(scope="module")
+def release(census, tmp_path_factory):
+    with small_release(tmp_path_factory.mktemp("hidden"), census) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def people(census):
+    return pd.read_parquet(census / "people.parquet")
+
+
+def hidden_cells(release, people, columns):
+    """Upper ends of a table's hidden cells, and the rows that they hold in truth."""
+    got = tabulate(release, columns)
+    true = people.groupby(columns, dropna=False).size().to_dict()
+    keys = [key if len(columns) > 1 else key[0] for key in got.keys]
+    hidden = np.array([s == "not released" for s in got.status])
+    return got.high[hidden], np.array([true.get(key, 0) for key in keys])[hidden]
+
+
+@pytest.mark.parametrize("columns", [["age", "sex"], ["age", "region"], ["age", "region", "sex"]])
+def test_the_bound_of_a_table_holds_for_its_hidden_cells(release, people, columns):
+    high, true = hidden_cells(release, people, columns)
+    bound = noise_model(release, column_set(columns)).suppression_bound
+    assert high.min() == bound
+    assert (high == bound).mean() > 0.9  # the others: the fill itself shows more there, in SQL
+    assert (true <= high).mean() >= 0.94
+
+
+def test_empty_cells_are_told_from_small_ones_by_no_end(release, people):
+    """Ends reckoned cell by cell would hand out the guess which cells are empty."""
+    high, true = hidden_cells(release, people, ["age", "region", "sex"])
+    plain = high == high.min()
+    assert plain[true == 0].mean() > 0.9
+    assert plain[true > 0].mean() > 0.9
+
+
+def test_values_in_single_units_hide_fewer_people_than_suppression_may(release):
+    incomes = noise_model(release, ("income",))
+    assert 1 <= incomes.suppression_bound < incomes.suppressed == 6
+    assert f"95 of 100 such cells hold at most {incomes.suppression_bound} rows" in incomes.words
+    assert suppression_bound(incomes.table, incomes.tree, 1) == 1
+
+
+def test_a_table_without_filled_rows_has_the_bound_of_suppression(release):
+    sex = noise_model(release, ("sex",))
+    assert sex.table.row_measured.all()
+    assert sex.suppression_bound == sex.suppressed
+
+
+def test_tables_that_are_much_filled_say_so(release):
+    assert "of the rows were filled in" in tabulate(release, ["income", "sex"]).words
+    assert "filled in" not in tabulate(release, ["income"]).words
+    assert "filled in" not in tabulate(release, ["sex"]).words
+
+
+def test_a_part_of_arithmetic_that_is_hidden_is_anywhere_in_its_interval(release):
+    """A count of nobody shown is not nobody for sure, whatever is added to it or divided by."""
+    got = annotated(
+        release,
+        "SELECT count(*) FILTER (WHERE age > 200) AS a, count(*) FILTER (WHERE age > 200) / count(*) AS b, "
+        "count(*) AS n, count(*) - count(*) FILTER (WHERE age > 200) AS c FROM data",
+    )
+    row = dict(zip(got.columns, got.rows[0], strict=True))
+    assert (row["a"], row["a_low"], row["a_high"]) == (0, 0, 6)
+    assert row["b_high"] == pytest.approx(6 / row["n"])
+    assert row["c_low"] <= row["n"] - 6

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import InternalError, SpecError
+from engine.measure.dp import Cost, accounting, cost, shares
+from engine.measure.dp.accounting import composed, decimal, rho_of
+from engine.measure.dp.noise import epsilon_of_rho, guarantee_of
+from engine.params import DPParams
+
+PLAIN = DPParams(
+    epsilon=1.0,
+    columns=("AGE", "OWN", "SEX"),
+    margins=(("AGE", "OWN"), ("AGE", "SEX"), ("OWN", "SEX")),
+)
+GAUSS = replace(PLAIN, noise="gaussian", delta=1e-6)
+BIT = 1e-10  # what the slack and the search for rho leave unspent, relative
+
+
+def test_equal_shares_by_hand():
+    total, *margins = shares(PLAIN, {})
+    assert (total.columns, total.depths, total.branching) == ((), 1, 0)
+    assert total.epsilon == pytest.approx(0.02, rel=BIT)
+    assert total.scale == pytest.approx(50, rel=BIT)
+    assert [m.columns for m in margins] == [("AGE", "OWN"), ("AGE", "SEX"), ("OWN", "SEX")]
+    for one in margins:
+        assert one.epsilon == pytest.approx(0.98 / 3, rel=BIT)
+        assert one.scale == pytest.approx(3 / 0.98, rel=BIT)
+        assert (one.rho, one.noise) == (0.0, "laplace")
+        assert one.variance == pytest.approx(2 * (3 / 0.98) ** 2, rel=0.01)
+
+
+def test_a_tree_counts_once_a_depth():
+    # 100 leaves by 16: 7 nodes above them, then the root, which is the total: two depths are measured.
+    params = replace(PLAIN, ranges=(("AGE", 16),))
+    total, age, *wide = shares(params, {"AGE": 100})
+    assert (age.columns, age.branching, age.depths) == (("AGE",), 16, 2)
+    assert age.epsilon == pytest.approx(2 * 0.98 / 5, rel=BIT)
+    assert age.scale == wide[0].scale == pytest.approx(5 / 0.98, rel=BIT)
+    assert total.epsilon == pytest.approx(0.02, rel=BIT)
+    # 100 leaves by 2: 50, 25, 13, 7, 4, 2 nodes and the leaves.
+    assert shares(replace(PLAIN, ranges=(("AGE", 2),)), {"AGE": 100})[1].depths == 7
+    assert shares(replace(PLAIN, ranges=(("AGE", 200),)), {"AGE": 100})[1].depths == 1
+
+
+def test_a_tree_takes_the_place_of_its_margin():
+    params = replace(PLAIN, margins=(("AGE",), ("SEX",)), ranges=(("AGE", 10),))
+    assert [s.columns for s in shares(params, {"AGE": 100})] == [(), ("AGE",), ("SEX",)]
+
+
+def test_strata_are_columns_of_every_margin_and_cost_nothing():
+    params = replace(PLAIN, margins=(("AGE",), ("SEX",)), strata=("OWN",))
+    total, age, sex = shares(params, {})
+    assert (total.columns, age.columns, sex.columns) == ((), ("AGE", "OWN"), ("OWN", "SEX"))
+    assert age.scale == sex.scale == pytest.approx(2 / 0.98, rel=BIT)
+
+
+def test_a_public_total_is_not_measured():
+    found = shares(replace(PLAIN, public_n=True, total_share=0.0), {})
+    assert [s.columns for s in found] == list(PLAIN.margins)
+    assert found[0].scale == pytest.approx(3, rel=BIT)
+
+
+def test_noise_grows_with_the_rows_of_an_entity():
+    for params in (PLAIN, GAUSS):
+        one, five = shares(params, {}), shares(replace(params, max_rows=5), {})
+        for a, b in zip(one, five, strict=True):
+            assert b.scale == pytest.approx(5 * a.scale, rel=BIT)
+            assert (b.epsilon, b.rho) == pytest.approx((a.epsilon, a.rho), rel=BIT)
+
+
+def test_gaussian_shares_by_hand():
+    rho = rho_of(1.0, 1e-6)
+    total, *margins = shares(GAUSS, {})
+    assert total.rho == pytest.approx(0.02 * rho, rel=BIT)
+    assert margins[0].scale == pytest.approx(1 / math.sqrt(2 * 0.98 * rho / 3), rel=BIT)
+    assert {(m.epsilon, m.noise) for m in margins} == {(0.0, "gaussian")}
+    assert margins[0].variance == pytest.approx(margins[0].scale ** 2, rel=0.01)
+
+
+def test_without_a_guarantee_nothing_is_added_and_the_cost_says_so():
+    params = replace(PLAIN, epsilon=None)
+    found = shares(params, {})
+    assert {(s.epsilon, s.rho, s.scale, s.noise, s.variance) for s in found} == {
+        (math.inf, 0.0, 0.0, None, 0.0)
+    }
+    assert cost(params) == Cost(epsilon=math.inf)
+    assert composed([cost(PLAIN), cost(params)], 0.0) == math.inf
+
+
+@settings(max_examples=40)
+@given(
+    epsilon=st.floats(0.001, 50),
+    n_margins=st.integers(1, 60),
+    max_rows=st.integers(1, 9),
+    total_share=st.floats(0.001, 0.9),
+    fan=st.integers(2, 20),
+    public_n=st.booleans(),
+    gaussian=st.booleans(),
+)
+def test_what_is_granted_never_adds_up_to_more_than_the_cost(
+    epsilon, n_margins, max_rows, total_share, fan, public_n, gaussian
+):
+    params = DPParams(
+        epsilon=epsilon,
+        noise="gaussian" if gaussian else "laplace",
+        delta=1e-6 if gaussian else 0.0,
+        margins=tuple((f"c{i:02}", "x") for i in range(n_margins)),
+        ranges=(("x", fan),),
+        max_rows=max_rows,
+        total_share=total_share,
+        public_n=public_n,
+    )
+    found, whole = shares(params, {"x": 77}), cost(params)
+    limit = Fraction(whole.rho) if gaussian else decimal(epsilon)
+    granted = sum(s.depths * Fraction(guarantee_of(s.noise, s.scale, max_rows)) for s in found)
+    stated = sum(Fraction(s.rho if gaussian else s.epsilon) for s in found)
+    assert limit * (1 - Fraction(1, 10**9)) < granted <= limit
+    assert limit * (1 - Fraction(1, 10**9)) < stated <= limit
+    assert len(found) == n_margins + 1 + (not public_n)
+    assert composed([whole], params.delta) <= epsilon
+
+
+def test_cost_of_both_noises():
+    assert cost(PLAIN) == Cost(epsilon=1.0)
+    spent = cost(GAUSS)
+    assert (spent.epsilon, spent.delta) == (1.0, 1e-6)
+    assert 1 - 1e-8 < epsilon_of_rho(spent.rho, 1e-6) <= 1.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 1.0, 10.0, 200.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.05])
+def test_rho_is_the_largest_that_stays_within(epsilon, delta):
+    rho = rho_of(epsilon, delta)
+    assert epsilon_of_rho(rho, delta) <= epsilon < epsilon_of_rho(rho * (1 + 1e-6), delta)
+    assert composed([Cost(epsilon=epsilon, delta=delta, rho=rho)], delta) <= epsilon
+
+
+def test_rho_grows_with_epsilon_and_delta():
+    found = [rho_of(e, 1e-6) for e in (0.1, 0.5, 1.0, 2.0)]
+    assert found == sorted(found)
+    assert rho_of(1.0, 1e-9) < rho_of(1.0, 1e-6) < rho_of(1.0, 1e-3)
+
+
+def test_pure_epsilons_add_as_decimals():
+    assert composed([], 0.0) == 0.0
+    assert composed([Cost(epsilon=0.1)] * 3, 0.0) == 0.3  # in floats 0.30000000000000004
+    assert composed([Cost(epsilon=0.5), Cost(epsilon=2.0), Cost(epsilon=0.25)], 1e-6) == 2.75
+
+
+@settings(max_examples=200)
+@given(st.lists(st.floats(1e-9, 1e6), max_size=30))
+def test_a_sum_is_never_below_the_exact_one(epsilons):
+    exact = sum((decimal(e) for e in epsilons), Fraction(0))
+    found = composed([Cost(epsilon=e) for e in epsilons], 0.0)
+    assert decimal(found) >= exact
+    assert found == pytest.approx(float(exact), rel=1e-15, abs=0)
+
+
+def test_rhos_add_before_they_are_converted():
+    one = cost(GAUSS)
+    three = composed([one] * 3, 1e-6)
+    assert three == pytest.approx(epsilon_of_rho(3 * one.rho, 1e-6), rel=1e-9)
+    assert three >= epsilon_of_rho(3 * one.rho, 1e-6) * (1 - 1e-12)
+    assert 1.0 < three < 2.0  # far less than 3
+    assert composed([one], 1e-9) > 1.0 > composed([one], 1e-3)
+    assert composed([one], 0.0) == math.inf
+
+
+def test_both_noises_together():
+    gauss = [cost(GAUSS)] * 2
+    mixed = composed([Cost(epsilon=0.75), *gauss, Cost(epsilon=0.5)], 1e-6)
+    assert mixed == pytest.approx(1.25 + composed(gauss, 1e-6), rel=1e-12)
+    assert mixed >= 1.25 + composed(gauss, 1e-6) - 1e-15
+
+
+@pytest.mark.parametrize(
+    "epsilon", [0.0, -1.0, math.nan, math.inf, 5e-324, 9e-10, 500.1, 1e6, 1.7e308]
+)
+def test_epsilon_out_of_range_is_refused(epsilon):
+    for params in (replace(PLAIN, epsilon=epsilon), replace(GAUSS, epsilon=epsilon)):
+        for ask in (cost, lambda p: shares(p, {})):
+            with pytest.raises(SpecError, match=r"dp\.epsilon must lie"):
+                ask(params)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
+def test_delta_out_of_range_is_refused(delta):
+    with pytest.raises(SpecError, match=r"dp\.delta must lie"):
+        cost(replace(GAUSS, delta=delta))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, math.nan])
+def test_a_share_out_of_range_is_refused_with_every_other_mistake(share):
+    with pytest.raises(SpecError) as told:
+        shares(replace(PLAIN, total_share=share, max_rows=0), {})
+    assert len(told.value.problems) == 2
+    assert "dp.total_share" in told.value.problems[0]
+    assert "dp.max_rows" in told.value.problems[1]
+
+
+def test_too_little_for_too_many_is_said():
+    for params in (PLAIN, replace(GAUSS, delta=1e-15)):
+        with pytest.raises(SpecError, match="fewer margins"):
+            shares(replace(params, epsilon=1e-9, max_rows=10**6), {})
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_noise_is_never_so_little_that_a_count_would_be_called_exact(noise):
+    delta = 0.99 if noise == "gaussian" else 0.0
+    params = replace(
+        PLAIN, epsilon=500.0, noise=noise, delta=delta, margins=(("AGE",),), public_n=True
+    )
+    (only,) = shares(params, {})
+    assert only.variance > 0
+
+
+def test_a_tree_needs_its_levels_and_a_build_its_margins():
+    with pytest.raises(InternalError, match="number of levels of AGE"):
+        shares(replace(PLAIN, ranges=(("AGE", 16),)), {"SEX": 2})
+    with pytest.raises(InternalError, match="at least one margin"):
+        shares(replace(PLAIN, margins=()), {})
+
+
+def test_opendp_has_the_last_word(monkeypatch):
+    accounting._scale.cache_clear()
+    monkeypatch.setattr(accounting, "guarantee_of", lambda *_: 2.0)
+    with pytest.raises(InternalError, match="OpenDP grants less"):
+        shares(PLAIN, {})
+    accounting._scale.cache_clear()
+
+
+def test_allocation_by_cells():
+    """Laplace: epsilon goes with the cube root of the cells, so a margin of 8 times the cells gets twice as much."""
+    sizes = {"AGE": 8, "SEX": 1}
+    params = replace(
+        PLAIN, columns=("AGE", "SEX"), margins=(("AGE",), ("SEX",)), allocation="cells"
+    )
+    total, age, sex = shares(params, sizes)
+    assert age.epsilon == pytest.approx(2 * sex.epsilon, rel=1e-6)
+    assert total.epsilon + age.epsilon + sex.epsilon <= params.epsilon
+    assert total.epsilon + age.epsilon + sex.epsilon == pytest.approx(params.epsilon)
+    gauss = replace(params, noise="gaussian", delta=1e-6)
+    _, age, sex = shares(gauss, {"AGE": 9, "SEX": 1})
+    assert age.rho == pytest.approx(3 * sex.rho, rel=1e-6)
+    with pytest.raises(InternalError, match="levels of AGE"):
+        shares(params, {"SEX": 1})

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import duckdb
+import numpy as np
+import pytest
+from fixtures.measure import cells_of, tokens_of
+
+from engine.measure import Cells, PairedEntities
+from engine.measure.cells import AdditiveEntities, ArrayCells, CodeSpan, DuckDBCells
+from engine.schema import NULL_CODE, OTHER_CODE
+from engine.source import EntityColumn
+
+MASK = 2**64 - 1
+EXTREMES = [NULL_CODE, OTHER_CODE, -(2**63) + 2, -1, 0, 2**63 - 2]
+
+
+SQL_NAMES = {"A": "c0", "B": "c1", "C": "c2"}
+
+
+def source_of(rows, tokens, additive, threads=1, spans=None):
+    """A table as `entities` leaves it, with columns A -> c0, B -> c1, C -> c2; by spans small numbers in it."""
+    con = duckdb.connect(config={"threads": str(threads)})
+    names, types = ["c0", "c1", "c2"], ["BIGINT"] * 3
+    for k in range(len(tokens)):
+        names += [f"e{k}", f"l{k}_0", f"l{k}_1"]
+        types += ["BIGINT", "UBIGINT", "UBIGINT"]
+    declared = ", ".join(f"{n} {t}" for n, t in zip(names, types, strict=True))
+    con.execute(f"CREATE TABLE t ({declared})")
+    for codes, entities in rows:
+        lanes = [x for k, e in enumerate(entities) for x in (e, *map(int, tokens[k][e]))]
+        con.execute(f"INSERT INTO t VALUES ({', '.join('?' * len(names))})", [*codes, *lanes])
+    columns = tuple(
+        EntityColumn(number=k, tokens=None if additive[k] else tokens[k])
+        for k in range(len(tokens))
+    )
+    if spans:
+        small = [f"{spans[name].small(sql)} AS {sql}" for name, sql in SQL_NAMES.items()]
+        con.execute(f"CREATE TABLE small AS SELECT * REPLACE ({', '.join(small)}) FROM t")
+    return DuckDBCells(con, "small" if spans else "t", SQL_NAMES, columns, spans)
+
+
+def arrays_of(rows, tokens, additive):
+    """The same rows as arrays."""
+    codes = np.array([c for c, _ in rows], dtype=np.int64).reshape(len(rows), 3)
+    numbers = np.array([e for _, e in rows], dtype=np.int64).reshape(len(rows), len(tokens))
+    held = [
+        (EntityColumn(number=k, tokens=None), of_kind[numbers[:, k]])
+        if additive[k]
+        else (EntityColumn(number=k, tokens=of_kind), numbers[:, k])
+        for k, of_kind in enumerate(tokens)
+    ]
+    return ArrayCells(dict(zip("ABC", codes.T, strict=True)), len(rows), tuple(held))
+
+
+SOURCES = pytest.mark.parametrize("make", [source_of, arrays_of], ids=["DuckDB", "numpy"])
+
+
+def content(cells: Cells) -> dict:
+    """Everything of the cells but their order."""
+    out = {}
+    codes = [tuple(c) for c in cells.codes.tolist()]
+    for i, code in enumerate(codes):
+        out[code] = [int(cells.n_rows[i])]
+    assert len(out) == len(codes)
+    for entity in cells.entities:
+        if isinstance(entity, AdditiveEntities):
+            for i, code in enumerate(codes):
+                out[code].append(tuple(entity.lanes[i].tolist()))
+            continue
+        pairs = defaultdict(dict)
+        for cell, e, n in zip(entity.cell, entity.entity, entity.n_rows, strict=True):
+            assert int(e) not in pairs[cell]
+            pairs[cell][int(e)] = int(n)
+        for i, code in enumerate(codes):
+            out[code].append((dict(sorted(pairs[i].items())), entity.tokens.tobytes()))
+    return out
+
+
+def some_rows(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        (
+            (int(rng.integers(-1, 2)), EXTREMES[rng.integers(6)], int(rng.integers(4))),
+            (i, int(rng.integers(7))),
+        )
+        for i in range(n)
+    ]
+
+
+@SOURCES
+@pytest.mark.parametrize("names", [(), ("A",), ("B",), ("A", "C"), ("A", "B", "C")])
+@pytest.mark.parametrize("additive", [(True, False), (False, True), (False, False), (True, True)])
+def test_cells_are_counted(make, names, additive):
+    tokens = (tokens_of(60, 1), tokens_of(60, 2))
+    rows = [(c, e if not additive[1] else (e[0], i)) for i, (c, e) in enumerate(some_rows())]
+    found = make(rows, tokens, additive).cells(names)
+    keep = ["ABC".index(name) for name in names]
+    short = [(tuple(c[k] for k in keep), e) for c, e in rows]
+    assert content(found) == content(cells_of(short, names, tokens, additive))
+    assert found.columns == names
+    assert found.codes.dtype == found.n_rows.dtype == np.int64
+    assert found.codes.shape == (len(Counter(c for c, _ in short)), len(names))
+    for array in (found.codes, found.n_rows):
+        assert type(array) is np.ndarray  # a masked array would carry a hidden null
+
+
+@SOURCES
+def test_lanes_wrap_at_64_bits(make):
+    tokens = (np.full((9, 2), MASK, dtype=np.uint64),)
+    found = make([((0, 0, 0), (i,)) for i in range(9)], tokens, (True,)).cells(("A",))
+    assert found.entities[0].lanes.tolist() == [[MASK - 8, MASK - 8]]
+
+
+@SOURCES
+@pytest.mark.parametrize("names", [(), ("A",), ("A", "B")])
+@pytest.mark.parametrize("additive", [True, False])
+def test_an_empty_table_has_no_cells(make, names, additive):
+    found = make([], (tokens_of(1),), (additive,)).cells(names)
+    assert found.codes.shape == (0, len(names))
+    assert found.n_rows.shape == (0,)
+    entity = found.entities[0]
+    assert entity.lanes.shape == (0, 2) if additive else entity.cell.shape == (0,)
+
+
+@SOURCES
+def test_pairs_of_two_kinds_keep_their_own_tokens(make):
+    tokens = (tokens_of(4, 1), tokens_of(6, 2))
+    rows = [((0, 0, i % 2), (i % 4, i % 6)) for i in range(24)]
+    found = make(rows, tokens, (False, False)).cells(("C",))
+    assert [type(e) for e in found.entities] == [PairedEntities, PairedEntities]
+    assert [len(e.tokens) for e in found.entities] == [4, 6]
+    assert [e.n_rows.sum() for e in found.entities] == [24, 24]
+
+
+def test_many_wide_columns_fit_one_label():
+    """Eight columns of 1000 codes each need 80 bits: labels are numbered anew on the way."""
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 2**62, (1000, 8))
+    codes[500:] = codes[:500]
+    names = tuple("ABCDEFGH")
+    lanes = tokens_of(1000)
+    source = ArrayCells(
+        dict(zip(names, codes.T, strict=True)),
+        1000,
+        ((EntityColumn(number=0, tokens=None), lanes),),
+    )
+    found = source.cells(names)
+    assert found.n_rows.tolist() == [2] * 500
+    expected = {
+        tuple(c): tuple(x) for c, x in zip(codes[:500], lanes[:500] + lanes[500:], strict=True)
+    }
+    assert {
+        tuple(c): tuple(x) for c, x in zip(found.codes, found.entities[0].lanes, strict=True)
+    } == expected
+
+
+# --- small numbers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sql_type"),
+    [
+        *((0, -1, "UTINYINT"), (0, 253, "UTINYINT"), (0, 254, "USMALLINT"), (-5, 5, "UTINYINT")),
+        *((7, 65_540, "USMALLINT"), (7, 65_541, "UINTEGER"), (-(2**62), -(2**62) + 9, "UTINYINT")),
+        *((0, 2**32 - 3, "UINTEGER"), (0, 2**32 - 2, None), (-(2**63) + 2, 2**63 - 2, None)),
+        *((-(2**63) + 2, -(2**63) + 9, "UTINYINT"), (2**63 - 9, 2**63 - 2, "UTINYINT")),
+    ],
+)
+def test_small_numbers_are_the_codes_again(low, high, sql_type):
+    span = CodeSpan(low=low, high=high)
+    assert span.sql_type == sql_type
+    if sql_type is None:
+        return
+    codes = sorted(
+        {NULL_CODE, OTHER_CODE, *([low, high, (low + high) // 2] if low <= high else [])}
+    )
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t (c BIGINT)")
+        con.executemany("INSERT INTO t VALUES (?)", [[code] for code in codes])
+        small = con.execute(f"SELECT {span.small('c')} AS s FROM t ORDER BY c").fetchnumpy()["s"]
+        ((stored,),) = con.execute(f"SELECT DISTINCT typeof({span.small('c')}) FROM t").fetchall()
+    assert stored == sql_type
+    assert small[:2].tolist() == [0, 1]
+    assert span.codes(small).tolist() == codes
+
+
+def test_cells_of_small_numbers_are_those_of_codes():
+    rows, tokens = some_rows(), (tokens_of(60, 1), tokens_of(60, 2))
+    rows = [((a, -7 if b > OTHER_CODE else b, c), e) for (a, b, c), e in rows]
+    spans = {
+        "A": CodeSpan(low=-1, high=1),
+        "B": CodeSpan(low=-7, high=-7),
+        "C": CodeSpan(low=0, high=3),
+    }
+    plain = source_of(rows, tokens, (True, False))
+    small = source_of(rows, tokens, (True, False), spans=spans)
+    for names in ((), ("B",), ("A", "C"), ("A", "B", "C")):
+        assert content(small.cells(names)) == content(plain.cells(names))

@@ -1,0 +1,295 @@
+"""Marginals of mode dp: what is drawn, kept, charged and used again, and in which order."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.margins import (
+    AGE,
+    COLUMNS,
+    EXACT,
+    FRAME,
+    NAMES,
+    PARAMS,
+    counts_of,
+    make_spec,
+    measure,
+)
+from fixtures.measure import column
+
+from engine.errors import BudgetError, InternalError, PrivacyError, SpecError, StoreError
+from engine.measure.dp import balance, counting, ledger_path, set_budget
+from engine.measure.dp import margins as marginals
+from engine.measure.dp.ledger import measured_folder
+from engine.measure.dp.margins import noisy
+from engine.progress import silent
+from engine.source import open_rows, pin_vintage
+from engine.source.journal import journal_path
+
+pytest.importorskip("opendp")
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    return make_spec(tmp_path, monkeypatch)
+
+
+def nobody_draws(*_):
+    pytest.fail("noise was drawn")
+
+
+def test_noise_is_added_to_every_count_and_its_variance_told(spec):
+    found, exact = measure(spec, replace(PARAMS, epsilon=0.1)), measure(spec, EXACT)
+    for noisy_, true in zip(
+        (found.total, *found.margins), (exact.total, *exact.margins), strict=True
+    ):
+        assert noisy_.columns == true.columns
+        assert noisy_.variance > 100
+        assert true.variance == 0
+        # The odds of no noise at all, or of 30 standard deviations, are below one in a million here.
+        assert true.n.size < 6 or (noisy_.n != true.n).any()
+        assert np.abs(noisy_.n - true.n).max() < 30 * noisy_.variance**0.5
+
+
+def test_no_guarantee_is_exact_and_leaves_nothing_beside_the_key(spec):
+    found = measure(spec, EXACT)
+    assert found.entries == ()
+    assert all(m.variance == 0 for m in (found.total, *found.margins))
+    assert sorted(p.name for p in spec.key_path.parent.iterdir()) == [
+        "key", "key.journal", "key.journal.lock",
+    ]  # fmt: skip
+
+
+def test_a_public_number_of_rows_is_exact_and_costs_nothing(spec):
+    found = measure(spec, replace(PARAMS, epsilon=0.01, public_n=True))
+    assert found.total.n == len(FRAME)
+    assert found.total.variance == 0
+    assert all(m.variance > 0 for m in found.margins)
+
+
+def test_the_same_measurement_is_drawn_once(spec, monkeypatch):
+    first = measure(spec, PARAMS)
+    monkeypatch.setattr(marginals, "noised", nobody_draws)
+    again = measure(spec, PARAMS, FRAME.sample(frac=1, random_state=1))
+    assert (first.is_reused, again.is_reused) == (False, True)
+    assert counts_of(first) == counts_of(again)
+    assert [m.variance for m in first.margins] == [m.variance for m in again.margins]
+    assert first.entries == again.entries
+    assert [e["state"] for e in first.entries] == ["measured"]
+
+
+UNIMPORTANT = {
+    "post": "paper", "sample": "multinomial", "prior": 2.0, "tolerance": 0.1, "max_cycles": 3,
+    "max_cells": 5000, "budget": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*UNIMPORTANT, "title", "a column that is not counted"])
+def test_what_happens_to_the_counts_afterwards_does_not_matter(spec, name):
+    two = replace(PARAMS, columns=("AGE", "SEX"), margins=(("AGE", "SEX"),))
+    first = measure(spec, two)
+    if name == "title":
+        again = measure(replace(spec, title="another"), two)
+    elif name in UNIMPORTANT:
+        again = measure(spec, replace(two, **{name: UNIMPORTANT[name]}))
+    else:
+        identified = replace(spec, source=replace(spec.source, identity=NAMES))
+        wider = replace(identified, columns=(*COLUMNS, column("EXTRA")))
+        again = measure(wider, two, FRAME.assign(EXTRA=1))
+    assert again.is_reused
+    assert counts_of(first) == counts_of(again)
+
+
+IMPORTANT = {
+    "epsilon": 2.0, "margins": (("AGE",), ("HRS", "SEX")), "strata": ("REG",), "max_rows": 2,
+    "total_share": 0.5, "public_n": True, "ranges": (("HRS", 2),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*IMPORTANT, "noise", "breaks", "vintage", "one row"])
+def test_what_decides_a_measurement_has_it_measured_anew_and_charged(spec, name):
+    params = replace(PARAMS, margins=(("AGE",), ("HRS", "SEX"), ("HRS",)))
+    measure(spec, params)
+    if name == "vintage":
+        again = measure(replace(spec, vintage="2025"), params)
+    elif name == "one row":
+        again = measure(replace(spec, vintage="2025"), params, FRAME.head(89))
+    elif name == "breaks":
+        other = replace(AGE, breaks=(3, 8))
+        again = measure(replace(spec, columns=(other, *COLUMNS[1:])), params)
+    elif name == "noise":
+        again = measure(spec, replace(params, noise="gaussian", delta=1e-6))
+    else:
+        again = measure(spec, replace(params, **{name: IMPORTANT[name]}))
+    assert not again.is_reused
+    assert [e["state"] for e in again.entries] == ["measured", "measured"]
+
+
+def named(spec):
+    """The same spec with entities of several rows."""
+    columns = (*COLUMNS, column("id"))
+    return replace(spec, source=replace(spec.source, entities=("id",)), columns=columns)
+
+
+TWO_ROWS = {"AGE": [1, 8, 4], "SEX": list("fmf"), "REG": list("nsn"), "HRS": [1, 5, 3], "id": [1, 1, 2]}  # fmt: skip
+
+
+@pytest.mark.parametrize("hours", [[5, 1, 3], [2, 4, 3], [3, 3, 3]])
+def test_values_that_change_within_an_entity_are_seen(spec, hours):
+    """Two of its rows change places, or change while their sum does not: no column by itself tells.
+
+    The vintage refuses the changed source; and kept counts would not be taken for it if the journal were lost.
+    """
+    two, changed = replace(PARAMS, max_rows=2), pd.DataFrame(TWO_ROWS | {"HRS": hours})
+    first = measure(named(spec), two, pd.DataFrame(TWO_ROWS))
+    with pytest.raises(PrivacyError, match="rows of AGE, HRS, REG, SEX"):
+        measure(named(spec), two, changed)
+    journal_path(spec.key_path).unlink()
+    again = measure(named(spec), two, changed)
+    assert (first.is_reused, again.is_reused) == (False, False)
+    assert len(balance(spec.key_path).entries) == 2
+
+
+def test_the_order_of_rows_within_an_entity_is_no_change(spec, monkeypatch):
+    monkeypatch.setattr(counting, "CHUNK_ROWS", 2)
+    two, rows = replace(PARAMS, max_rows=2), pd.DataFrame(TWO_ROWS)
+    measure(named(spec), two, rows)
+    assert measure(named(spec), two, rows.iloc[[1, 2, 0]]).is_reused
+
+
+def test_it_is_charged_before_the_draw_and_a_build_that_dies_stays_charged(spec, monkeypatch):
+    seen = []
+
+    def dies(*_):
+        seen.append([e.state for e in balance(spec.key_path).entries])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(marginals, "noised", dies)
+        with pytest.raises(KeyboardInterrupt):
+            measure(spec, PARAMS)
+    assert seen == [["charged"]]
+    found = measure(spec, PARAMS)
+    assert [e["state"] for e in found.entries] == ["charged", "measured"]
+    assert balance(spec.key_path).spent == 2
+
+
+def test_a_build_that_dies_when_all_is_kept_is_not_charged_again(spec, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            marginals, "mark_measured", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            measure(spec, PARAMS)
+    found = measure(spec, PARAMS)
+    assert found.is_reused
+    assert [e["state"] for e in found.entries] == ["measured"]
+
+
+def test_overspending_draws_and_keeps_nothing(spec, monkeypatch):
+    measure(spec, replace(PARAMS, budget=1.5))
+    before = ledger_path(spec.key_path).read_text()
+    monkeypatch.setattr(marginals, "noised", nobody_draws)
+    with pytest.raises(BudgetError, match=r"0\.5 is left; this build asks for 0\.75"):
+        measure(spec, replace(PARAMS, budget=None, epsilon=0.75))
+    assert ledger_path(spec.key_path).read_text() == before
+    assert len(list(measured_folder(spec.key_path).iterdir())) == 1
+
+
+def test_two_builds_at_once_draw_once(spec):
+    found = []
+    with open_rows(spec, FRAME, silent) as opened:
+        pin_vintage(spec.key_path, spec.vintage, opened.state)
+    threads = [
+        threading.Thread(target=lambda: found.append(measure(spec, PARAMS))) for _ in (1, 2, 3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(balance(spec.key_path).entries) == 1
+    assert counts_of(found[0]) == counts_of(found[1]) == counts_of(found[2])
+    assert sorted(f.is_reused for f in found) == [False, True, True]
+
+
+@pytest.mark.parametrize("how", ["a flipped bit", "cut", "empty", "another measurement"])
+def test_damaged_counts_are_refused_until_they_are_removed(spec, how):
+    measure(spec, PARAMS)
+    (file,) = measured_folder(spec.key_path).glob("*.npz")
+    data = bytearray(file.read_bytes())
+    if how == "a flipped bit":
+        data[len(data) // 2] ^= 1
+    elif how == "another measurement":
+        measure(spec, replace(PARAMS, epsilon=2.0))
+        (other,) = set(measured_folder(spec.key_path).glob("*.npz")) - {file}
+        data = bytearray(other.read_bytes())
+    file.write_bytes(data[: {"cut": 100, "empty": 0}.get(how)])
+    with pytest.raises(StoreError, match="are damaged: restore the file; or remove it"):
+        measure(spec, PARAMS)
+    n_charged = len(balance(spec.key_path).entries)
+    file.unlink()
+    assert not measure(spec, PARAMS).is_reused
+    assert len(balance(spec.key_path).entries) == n_charged + 1
+
+
+def test_what_cannot_be_read_or_made(spec):
+    measured_folder(spec.key_path).touch()
+    with pytest.raises(StoreError, match="cannot read the measured counts"):
+        measure(spec, PARAMS)
+    with pytest.raises(StoreError, match="cannot make the folder"):
+        marginals.make_folder(measured_folder(spec.key_path))
+    assert not ledger_path(spec.key_path).exists()
+
+
+def test_a_ledger_older_than_what_is_kept_is_refused(spec):
+    set_budget(spec.key_path, 9)
+    older = ledger_path(spec.key_path).read_text()
+    measure(spec, replace(PARAMS, budget=9.0))
+    ledger_path(spec.key_path).write_text(older)
+    with pytest.raises(StoreError, match="restore the newest"):
+        measure(spec, replace(PARAMS, budget=9.0))
+
+
+def test_only_we_may_open_what_is_kept(spec):
+    folder = measured_folder(spec.key_path)
+    folder.mkdir(mode=0o755)
+    measure(spec, PARAMS)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(p.stat().st_mode) for p in folder.iterdir()} == {0o600}
+
+
+def test_a_margin_or_depth_that_nobody_paid_for_is_never_drawn(spec):
+    tree = replace(PARAMS, ranges=(("HRS", 2),))
+    planned = marginals.shares(tree, {"HRS": 7})
+    found = measure(spec, replace(EXACT, ranges=tree.ranges))
+    exact = (found.total, *found.margins)
+    assert len(noisy(exact, planned, tree, silent)) == 5
+    for wrong in (
+        planned[:-1],
+        (*planned[:-1], planned[0]),
+        tuple(replace(s, depths=1) for s in planned),
+    ):
+        with pytest.raises(InternalError, match=r"paid for|shared out"):
+            noisy(exact, wrong, tree, silent)
+
+
+def test_one_kind_of_entity_only(spec):
+    two = replace(
+        spec,
+        source=replace(spec.source, entities=("id", "home")),
+        columns=(*COLUMNS, column("id"), column("home")),
+    )
+    with pytest.raises(SpecError, match="one kind of entity"):
+        measure(two, PARAMS, FRAME.assign(id=range(90), home=1))
+
+
+def test_progress_tells_how_many_margins_and_nothing_else(spec):
+    told = []
+    measure(spec, PARAMS, report=lambda *what: told.append(what))
+    assert told[:4] == [("margins", i, 4) for i in (1, 2, 3, 4)]
+    assert told[4:] == [("noise", i, 5) for i in (1, 2, 3, 4, 5)]

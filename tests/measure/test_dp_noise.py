@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from attacks.falsify import reachable_by_integers, sampler_p_value
+
+from engine.errors import DataError, InternalError, StoreError
+from engine.measure.dp import noise as dp_noise
+from engine.measure.dp.noise import LARGEST_COUNT, epsilon_of_rho, guarantee_of, noised, variance_of
+
+NOISES = ("laplace", "gaussian")
+SHAPES = [(), (0,), (1,), (1, 1, 1), (2, 3, 5), (0, 4)]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shape_and_type_stay(noise, shape):
+    counts = np.full(shape, 7, dtype=np.int64)
+    out = noised(counts, noise, 2.0)
+    assert out.shape == shape
+    assert out.dtype == np.int64
+    assert (counts == 7).all()
+
+
+def test_noise_goes_to_its_own_cell_whatever_the_chunk(monkeypatch):
+    monkeypatch.setattr(dp_noise, "CHUNK", 7)
+    counts = (np.arange(30, dtype=np.int64) * 1000).reshape(5, 6).T  # not contiguous
+    out = noised(counts, "laplace", 1.0)
+    assert (np.abs(out - counts) < 200).all()
+    assert (out != counts).any()
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_no_draw_is_ever_repeated(noise):
+    counts = np.zeros(200, dtype=np.int64)
+    assert (noised(counts, noise, 10.0) != noised(counts, noise, 10.0)).any()
+
+
+def test_noise_of_one_count_says_nothing_of_its_neighbour():
+    drawn = noised(np.zeros((4000, 2), dtype=np.int64), "laplace", 5.0)
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.08  # five standard errors
+
+
+def test_without_protection_counts_come_back_as_a_copy():
+    counts = np.array([3, -1], dtype=np.int64)
+    out = noised(counts, None, 0.0)
+    assert out.tolist() == [3, -1]
+    assert out is not counts
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_counts_are_noised_and_larger_ones_refused(sign):
+    largest = np.array([0, sign * LARGEST_COUNT], dtype=np.int64)
+    assert abs(int(noised(largest, "laplace", 1.0)[1]) - sign * LARGEST_COUNT) < 100
+    for noise, scale in (("laplace", 1.0), (None, 0.0)):
+        with pytest.raises(DataError, match="more rows than") as told:
+            noised(largest + sign, noise, scale)
+        assert str(LARGEST_COUNT + 1) not in str(told.value)
+    with pytest.raises(DataError):
+        noised(np.array([-(2**63)]), "laplace", 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64, np.uint64])
+def test_other_types_are_refused(dtype):
+    with pytest.raises(InternalError, match="int64"):
+        noised(np.zeros(3, dtype=dtype), "laplace", 1.0)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_bad_scales_are_refused(noise, scale):
+    with pytest.raises(InternalError, match="scale"):
+        noised(np.zeros(3, dtype=np.int64), noise, scale)
+    with pytest.raises(InternalError, match="scale"):
+        guarantee_of(noise, scale, 1)
+
+
+def test_a_scale_without_noise_is_refused():
+    with pytest.raises(InternalError, match="no noise"):
+        noised(np.zeros(3, dtype=np.int64), None, 1.0)
+
+
+def test_a_missing_package_is_said(monkeypatch):
+    dp_noise._opendp.cache_clear()
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    try:
+        with pytest.raises(StoreError, match=r"pip install 'tablepack\[dp\]'"):
+            noised(np.zeros(3, dtype=np.int64), "laplace", 1.0)
+    finally:
+        dp_noise._opendp.cache_clear()
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 7.3, 1000.0])
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_opendp_grants_what_the_formula_says_and_never_less(scale, rows):
+    for noise, formula in (("laplace", rows / scale), ("gaussian", rows**2 / (2 * scale**2))):
+        granted = guarantee_of(noise, scale, rows)
+        assert granted == pytest.approx(formula, rel=1e-14)
+        assert granted >= formula * (1 - 1e-15)
+
+
+def test_no_noise_grants_nothing_and_no_rows_are_refused():
+    assert guarantee_of(None, 0.0, 1) == math.inf
+    with pytest.raises(InternalError, match="sensitivity"):
+        guarantee_of("laplace", 1.0, 0)
+
+
+def smallest_epsilon(rho: float, delta: float) -> float:
+    """Canonne, Kamath and Steinke 2020, corollary 13, on a fine grid of orders: an upper bound, near the least."""
+    order = 1 + np.logspace(-4, 7, 200_001)
+    epsilon = order * rho + np.log1p(-1 / order) - np.log(delta * order) / (order - 1)
+    return max(0.0, float(epsilon.min()))
+
+
+@pytest.mark.parametrize("rho", [1e-6, 0.003, 0.5, 20.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+def test_conversion_is_the_published_one(rho, delta):
+    found = epsilon_of_rho(rho, delta)
+    assert found == pytest.approx(smallest_epsilon(rho, delta), rel=1e-4, abs=1e-9)
+    assert found <= rho + 2 * math.sqrt(rho * math.log(1 / delta))  # Bun and Steinke 2016
+
+
+def test_ends_of_the_conversion():
+    assert epsilon_of_rho(0.0, 1e-6) == 0.0
+    assert epsilon_of_rho(0.5, 0.0) == math.inf
+    assert epsilon_of_rho(math.inf, 0.5) == math.inf
+    for rho, delta in ((-1.0, 0.1), (math.nan, 0.1), (1.0, 1.0), (1.0, -0.1), (1.0, math.nan)):
+        with pytest.raises(InternalError, match="rho"):
+            epsilon_of_rho(rho, delta)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("scale", [0.05, 0.1, 0.5, 1.0, 9.99, 10.0, 30.0])
+def test_variance_is_that_of_the_whole_number_distribution(noise, scale):
+    k = np.arange(-3000, 3001)
+    p = np.exp(-np.abs(k) / scale) if noise == "laplace" else np.exp(-((k / scale) ** 2) / 2)
+    assert variance_of(noise, scale) == pytest.approx(float((p * k**2).sum() / p.sum()), rel=1e-9)
+
+
+def test_variance_at_the_ends():
+    assert variance_of(None, 0.0) == 0.0
+    assert variance_of("laplace", 1e-4) == 0.0  # of exp(-10000) nothing is left in a float
+    assert variance_of("laplace", 1e9) == pytest.approx(2e18)
+    assert variance_of("gaussian", 1e9) == pytest.approx(1e18)
+
+
+SCALES = [0.1, 1.0, 10.0, 1000.0]
+
+
+def draws(noise: str, scale: float, n: int) -> np.ndarray:
+    return noised(np.zeros(n, dtype=np.int64), noise, scale)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("scale", SCALES)
+def test_noise_has_its_distribution(noise, scale):
+    assert sampler_p_value(draws(noise, scale, 20_000), noise, scale) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_million_draws_have_their_distribution(noise, scale):
+    drawn = draws(noise, scale, 1_000_000)
+    assert sampler_p_value(drawn, noise, scale) > 1e-6
+    if noise == "laplace" or scale >= 1:  # Gaussian noise of 0.1 or 0.13 rows is 0 every time
+        assert sampler_p_value(drawn, noise, scale * 0.7) < 1e-9
+        assert sampler_p_value(drawn, noise, scale * 1.3) < 1e-9
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("scale", [1.0, 10.0, 1000.0])
+@pytest.mark.parametrize("off", [0.7, 1.3])
+def test_a_wrong_scale_is_seen(noise, scale, off):
+    assert sampler_p_value(draws(noise, scale * off, 10_000), noise, scale) < 1e-9
+
+
+@pytest.mark.parametrize(("noise", "other"), [NOISES, NOISES[::-1]])
+def test_the_other_noise_is_seen(noise, other):
+    drawn = draws(other, 10.0 * (math.sqrt(2) if other == "laplace" else 1 / math.sqrt(2)), 20_000)
+    assert sampler_p_value(drawn, noise, 10.0) < 1e-9
+
+
+def test_a_few_far_draws_are_seen_where_all_others_are_right():
+    drawn = draws("laplace", 0.1, 20_000)
+    drawn[:6] = 900
+    assert sampler_p_value(drawn, "laplace", 0.1) < 1e-6
+    constant = np.zeros(20_000, dtype=np.int64)
+    assert sampler_p_value(constant, "gaussian", 0.1) > 0.5
+    constant[0] = 1
+    assert sampler_p_value(constant, "gaussian", 0.1) < 1e-9
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_every_output_can_come_from_the_neighbours(noise):
+    count = 412
+    outputs = noised(np.full(10_000, count, dtype=np.int64), noise, 3.0)
+    drawn = draws(noise, 3.0, 100_000)
+    for neighbour in (count - 1, count + 1):
+        assert reachable_by_integers(outputs, neighbour, drawn).all()

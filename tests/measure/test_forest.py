@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from fixtures.measure import (
+    EXACT,
+    STICKY,
+    Noiseless,
+    boundaries,
+    cells_of,
+    grown,
+    nodes_of,
+    sticky,
+    tokens_of,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from oracles.forest_oracle import grow_slowly
+
+from engine.measure.draws import EntitySets
+from engine.measure.forest import grow
+from engine.ranges import code_bounds
+from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, NULL_CODE, OTHER_CODE
+
+HUGE = 2**63 - 2
+COLUMNS = ("A", "B", "C", "D")
+TOKENS = (tokens_of(40, 1), tokens_of(7, 2))
+
+codes = st.one_of(
+    st.integers(-3, 12),
+    st.sampled_from([NULL_CODE, OTHER_CODE, HUGE, -HUGE, 2**40, -(2**32), 63, 64]),
+)
+
+
+@st.composite
+def inputs(draw):
+    """(rows, columns, tops, tokens, additive): every row one entity, several rows an entity, or two kinds."""
+    n_columns = draw(st.integers(1, 4))
+    tops = draw(st.tuples(*[st.sampled_from([0, 1, 3, 4, 7, 63])] * n_columns))
+    # few distinct cells, so that nodes fill up past the threshold
+    support = draw(st.lists(st.tuples(*[codes] * n_columns), min_size=1, max_size=6))
+    chosen = draw(st.lists(st.integers(0, len(support) - 1), max_size=36))
+    kind = draw(st.sampled_from(["rows", "many", "rows and many", "many and many"]))
+    own = draw(st.integers(1, 9))
+    rows = []
+    for number, which in enumerate(chosen):
+        many = draw(st.integers(0, own)) % 7
+        entities = {"rows": (number,), "many": (many,), "rows and many": (number, many)}
+        rows.append((support[which], entities.get(kind, (number % 13, many))))
+    two = kind in ("rows and many", "many and many")
+    tokens = TOKENS if two else (TOKENS[1],) if kind == "many" else (TOKENS[0],)
+    additive = {"rows": (True,), "many": (False,), "rows and many": (True, False)}
+    return rows, COLUMNS[:n_columns], tops, tokens, additive.get(kind, (False, False))
+
+
+DRAWS = [
+    EXACT,
+    Noiseless(threshold=3),
+    Noiseless(threshold=2, outliers=1, top=3),
+    STICKY,
+    sticky(5),
+]
+
+
+def check(rows, columns, tops, tokens, additive, draws):
+    found = grown(rows, columns, tops, tokens, additive, draws)
+    expected = grow_slowly(rows, tops, tokens, draws, columns, additive)
+    assert nodes_of(found) == expected
+    assert len(nodes_of(found)) == found.n_nodes
+    for array, dtype in (
+        (found.depth, np.uint8), (found.kind, np.uint8), (found.level, np.uint8),
+        (found.index, np.int64), (found.parent, np.int64), (found.n, np.int64), (found.scale, np.int64),
+    ):  # fmt: skip
+        assert array.dtype == dtype
+    assert found.kind.shape == found.level.shape == found.index.shape == (found.n_nodes, len(tops))
+    assert len(found.scale) == max(tops) + 1
+    assert np.all(np.diff(found.depth.astype(int)) >= 0)
+    inner = found.depth > 0
+    assert np.all(found.depth[found.parent[inner]] == found.depth[inner] - 1)
+    assert np.all(np.diff(found.parent[inner]) >= 0)
+    return found
+
+
+@pytest.mark.parametrize("draws", DRAWS, ids=["all", "hard", "flat", "sticky", "other key"])
+@given(drawn=inputs())
+@settings(max_examples=60)
+@example(drawn=([], ("A",), (3,), (TOKENS[0],), (True,)))
+@example(drawn=([], ("A", "B"), (0, 63), (TOKENS[1],), (False,)))
+@example(drawn=([((5,), (0,))], ("A",), (63,), (TOKENS[0],), (True,)))
+@example(drawn=([((5, -5, NULL_CODE), (0,))], ("A", "B", "C"), (2, 0, 5), (TOKENS[0],), (True,)))
+@example(
+    drawn=(
+        [((NULL_CODE, NULL_CODE), (i,)) for i in range(9)],
+        ("A", "B"),
+        (2, 4),
+        TOKENS[:1],
+        (True,),
+    )
+)
+@example(
+    drawn=([((OTHER_CODE, 3), (0,)) for _ in range(12)], ("A", "B"), (2, 4), TOKENS[1:], (False,))
+)
+@example(drawn=([((HUGE,), (i,)) for i in range(9)], ("A",), (63,), TOKENS[:1], (True,)))
+@example(
+    drawn=([((-HUGE, HUGE), (i,)) for i in range(9)], ("A", "B"), (63, 63), TOKENS[:1], (True,))
+)
+@example(
+    drawn=(
+        [((-1 - i % 2, i % 3), (i,)) for i in range(30)],
+        ("A", "B"),
+        (1, 2),
+        TOKENS[:1],
+        (True,),
+    )
+)
+def test_the_forest_is_its_slow_twin(draws, drawn):
+    check(*drawn, draws)
+
+
+@given(drawn=inputs(), seed=st.integers(0, 99))
+@settings(max_examples=80)
+def test_the_order_of_rows_never_matters(drawn, seed):
+    rows, *rest = drawn
+    order = np.random.default_rng(seed).permutation(len(rows))
+    one = grown(rows, *rest, STICKY)
+    other = grown([rows[i] for i in order], *rest, STICKY)
+    assert list(nodes_of(one).items()) == list(nodes_of(other).items())
+
+
+@given(drawn=inputs())
+@settings(max_examples=60)
+def test_a_node_holds_its_children_and_nothing_beside(drawn):
+    found = grown(*drawn, EXACT)
+    low, high = code_bounds(found.kind, found.level, found.index)
+    for child in np.flatnonzero(found.parent >= 0):
+        parent = found.parent[child]
+        assert (found.kind[child] == found.kind[parent]).all()
+        assert (low[child] >= low[parent]).all()
+        assert (high[child] <= high[parent]).all()
+    rows = drawn[0]
+    for depth in range(int(found.depth.max(initial=0)) + 1):  # threshold 1: nobody is lost
+        assert found.n[found.depth == depth].sum() == len(rows)
+
+
+def test_by_hand():
+    """Ages 1 1 1 4 4 -2 null null at top 3, hard threshold 2."""
+    ages = [1, 1, 1, 4, 4, -2, NULL_CODE, NULL_CODE]
+    rows = [((age,), (i,)) for i, age in enumerate(ages)]
+    found = nodes_of(grown(rows, ("AGE",), (3,), (TOKENS[0],), (True,), Noiseless(threshold=2)))
+    null, whole = ((0, 0, 0),), ((2, 3, 0),)
+    left, right = ((2, 2, 0),), ((2, 2, 1),)
+    assert found == {
+        (0, null): (2, None, 1), (1, null): (2, null, 1), (2, null): (2, null, 1), (3, null): (2, null, 1),
+        (0, whole): (5, None, 1),
+        (1, left): (3, whole, 1), (1, right): (2, whole, 1),
+        (2, ((2, 1, 0),)): (3, left, 1), (2, ((2, 1, 2),)): (2, right, 1),
+        (3, ((2, 0, 1),)): (3, ((2, 1, 0),), 1), (3, ((2, 0, 4),)): (2, ((2, 1, 2),), 1),
+    }  # fmt: skip
+
+
+def test_the_total():
+    rows = [((), (i,)) for i in range(11)]
+    found = grown(rows, (), (), TOKENS[:1], (True,), EXACT)
+    assert found.n.tolist() == [11]
+    assert found.parent.tolist() == [-1]
+    assert found.kind.shape == (1, 0)
+    assert grown(rows, (), (), TOKENS[:1], (True,), Noiseless(threshold=12)).n_nodes == 0
+    assert grown([], (), (), TOKENS[:1], (True,), EXACT).n_nodes == 0
+
+
+def test_same_people_same_set_noise_in_every_table():
+    """A bucket of one column, split by a constant one: another label, the same people."""
+
+    @dataclass(frozen=True)
+    class OnlySets(Noiseless):
+        def set_noise(self, sets, log2_scale):
+            return STICKY.set_noise(sets, log2_scale)
+
+    rows = [((i % 3,), (i,)) for i in range(39)]
+    wide = [((i % 3, 7), (i,)) for i in range(39)]
+    one = nodes_of(grown(rows, ("A",), (2,), TOKENS[:1], (True,), OnlySets()))
+    two = nodes_of(grown(wide, ("A", "B"), (2, 0), TOKENS[:1], (True,), OnlySets()))
+    for value in range(3):
+        assert one[2, ((2, 0, value),)][0] == two[2, ((2, 0, value), (2, 0, 7))][0]
+    labels = nodes_of(grown(wide, ("A", "B"), (2, 0), TOKENS[:1], (True,), STICKY))
+    plain = nodes_of(grown(rows, ("A",), (2,), TOKENS[:1], (True,), STICKY))
+    assert any(labels[2, ((2, 0, v), (2, 0, 7))][0] != plain[2, ((2, 0, v),)][0] for v in range(3))
+
+
+def test_a_node_passes_only_below_passing_ones():
+    """With a threshold that forgets the root, nothing below is shown."""
+
+    @dataclass(frozen=True)
+    class OnlySmall(Noiseless):
+        def passes(self, sets: EntitySets):
+            return sets.size <= 4
+
+    rows = [((i % 2,), (i,)) for i in range(8)]
+    assert grown(rows, ("A",), (1,), TOKENS[:1], (True,), OnlySmall()).n_nodes == 0
+    assert grown(rows[:4], ("A",), (1,), TOKENS[:1], (True,), OnlySmall()).n_nodes == 3
+
+
+# --- entities, not rows --------------------------------------------------------------------------------------
+
+
+def visits(per_entity: dict[int, int], code: int = 3):
+    return [((code,), (e,)) for e, n in per_entity.items() for _ in range(n)]
+
+
+def test_one_entity_of_a_thousand_rows_is_never_shown():
+    cells = cells_of(visits({0: 1000}) + visits({0: 500}, 9), ("A",), TOKENS[1:], (False,))
+    assert all(grow(cells, (4,), sticky(k)).n_nodes == 0 for k in range(300))
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_one_or_two_entities_are_never_shown(size):
+    """Beside 20 others, so that everything above their value passes."""
+    rows = [((0,), (i,)) for i in range(20)] + [((3,), (20 + i,)) for i in range(size)]
+    cells = cells_of(rows, ("A",), TOKENS[:1], (True,))
+    for number in range(400):
+        found = grow(cells, (2,), sticky(number))
+        assert found.n_nodes
+        assert not (found.index[found.level[:, 0] < 2, 0] > 0).any()
+
+
+def test_three_entities_are_shown_as_often_as_theory_says():
+    """40 values of 3 entities each under 250 keys, end to end through the forest."""
+    tokens = (tokens_of(120, 9),)
+    rows = [((i // 3 * 1024,), (i,)) for i in range(120)]
+    cells = cells_of(rows, ("A",), tokens, (True,))
+    shown = sum(int((grow(cells, (0,), sticky(number)).level == 0).sum()) for number in range(250))
+    p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 40 * 250
+    assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))
+
+
+def test_two_kinds_of_entity_must_both_pass():
+    rows = [((1,), (i, 0)) for i in range(30)] + [((2,), (30 + i, 1 + i % 5)) for i in range(10)]
+    tokens, additive = TOKENS, (True, False)
+    hard = Noiseless(threshold=3)
+    both = nodes_of(grown(rows, ("A",), (0,), tokens, additive, hard))
+    assert list(both) == [(0, ((2, 0, 2),))]  # 30 people of one household are not shown
+    alone = grown([(c, e[:1]) for c, e in rows], ("A",), (0,), tokens[:1], (True,), hard)
+    assert alone.n_nodes == 2
+    for number in range(200):
+        found = grown(rows, ("A",), (0,), tokens, additive, sticky(number))
+        assert 1 not in found.index
+
+
+def test_the_noise_is_that_of_the_heavier_kind():
+    """10 households of 4 people each: scale 4, and never the scale of the people."""
+    rows = [((1,), (i, i // 4)) for i in range(28)]
+    found = grown(rows, ("A",), (0,), TOKENS, (True, False), STICKY)
+    swapped = [(c, e[::-1]) for c, e in rows]
+    other = grown(swapped, ("A",), (0,), TOKENS[::-1], (False, True), STICKY)
+    assert found.scale.tolist() == other.scale.tolist() == [4]
+    assert found.n.tolist() == other.n.tolist()
+
+
+def test_the_count_is_the_smallest_of_the_flattened_ones():
+    rows = [((1,), (i, i // 10)) for i in range(40)] + [((1,), (0, 4)), ((1,), (0, 5))]
+    flat = Noiseless(outliers=1, top=2)
+    # people: one has 3 rows, flattened to 1: 40; households 11 10 10 10 1 1 -> 43 + ...
+    found = grown(rows, ("A",), (0,), TOKENS, (False, False), flat)
+    people = grown([(c, e[:1]) for c, e in rows], ("A",), (0,), TOKENS[:1], (False,), flat)
+    homes = grown([(c, e[1:]) for c, e in rows], ("A",), (0,), TOKENS[1:], (False,), flat)
+    assert people.n[0] == 40
+    assert found.n[0] == min(people.n[0], homes.n[0])
+    assert found.scale[0] == homes.scale[0] == 16
+
+
+# --- flattening ----------------------------------------------------------------------------------------------
+
+
+def test_flattening_by_hand():
+    rows = visits({0: 100, 1: 30, 2: 8, 3: 7, 4: 5, 5: 1})
+    flat = grown(rows, ("A",), (0,), TOKENS[1:], (False,), Noiseless(outliers=2, top=3))
+    # 100 and 30 become 2 * 20 // 3 = 13 together; 8 + 7 + 5 + 1 stay; mean 6.67 -> 7 -> scale 8
+    assert flat.n.tolist() == [13 + 21]
+    assert flat.scale.tolist() == [8]
+
+
+def test_the_scale_is_that_of_passing_nodes_only():
+    rows = visits({e: 1 for e in range(6)}, 0) + visits({0: 900, 1: 900}, 8)
+    found = grown(rows, ("A",), (3,), TOKENS[1:], (False,), Noiseless(threshold=3))
+    assert found.n.tolist() == [6, 6, 6, 6]
+    assert found.scale.tolist() == [1, 1, 1, 1]
+
+
+def test_entities_of_one_row_are_never_flattened():
+    rows = [((1,), (i,)) for i in range(20)]
+    paired = grown(rows, ("A",), (0,), TOKENS[:1], (False,), STICKY)
+    added = grown(rows, ("A",), (0,), TOKENS[:1], (True,), STICKY)
+    assert nodes_of(paired) == nodes_of(added)
+
+
+def test_one_person_of_ten_thousand_rows_moves_a_count_by_little():
+    """At most the top group's mean + 4 noise sd in 99.9 % of keys; 1,200 keys."""
+    rng = np.random.default_rng(2)
+    tokens = (tokens_of(40, 3),)
+    others = {e: int(n) for e, n in enumerate(rng.integers(1, 11, size=39))}
+    top_mean = sum(sorted(others.values())[-2:]) / 2
+    without = cells_of(visits(others), ("A",), tokens, (False,))
+    with_ = cells_of(visits(others | {39: 10_000}), ("A",), tokens, (False,))
+    within = 0
+    for number in range(1_200):
+        draws = sticky(number)
+        a, b = grow(without, (0,), draws), grow(with_, (0,), draws)
+        noise_sd = math.sqrt(2) * int(max(a.scale[0], b.scale[0]))
+        assert b.scale[0] <= 16  # never scaled to the outlier itself
+        within += abs(int(a.n[0]) - int(b.n[0])) <= top_mean + 4 * noise_sd
+    assert within >= 0.999 * 1_200
+
+
+def test_without_flattening_that_test_would_fail():
+    """The positive control."""
+    tokens, others = (tokens_of(40, 3),), {e: 1 + e % 10 for e in range(39)}
+    draws = replace(EXACT, outliers=0)
+    a = grown(visits(others), ("A",), (0,), tokens, (False,), draws)
+    b = grown(visits(others | {39: 10_000}), ("A",), (0,), tokens, (False,), draws)
+    assert b.n[0] - a.n[0] == 10_000
+
+
+# --- boundaries ----------------------------------------------------------------------------------------------
+
+
+def test_an_outlier_moves_no_boundary():
+    """At 1000 x the maximum, at -1, and in a wider table; only buckets with that person may differ at all."""
+    rng = np.random.default_rng(6)
+    tokens = (tokens_of(61, 4),)
+    values = rng.integers(0, 50, size=(60, 2)).tolist()
+    rows = [((a, b % 3), (i,)) for i, (a, b) in enumerate(values)]
+    for number in range(40):
+        draws = sticky(number)
+        for columns, tops, cut in ((("A",), (63,), 1), (("A", "B"), (6, 2), 2)):
+            before = nodes_of(
+                grown([(c[:cut], e) for c, e in rows], columns, tops, tokens, (True,), draws)
+            )
+            for far in (50_000, -1):
+                person = ((far, 1)[:cut], (60,))
+                after = nodes_of(
+                    grown(
+                        [(c[:cut], e) for c, e in rows] + [person],
+                        columns,
+                        tops,
+                        tokens,
+                        (True,),
+                        draws,
+                    )
+                )
+                holds = {label for label in set(before) | set(after) if _holds(label, person[0])}
+                assert {k: v for k, v in after.items() if k not in holds} == {
+                    k: v for k, v in before.items() if k not in holds
+                }
+                kept = {k for k in holds if k in before}
+                assert {
+                    k for k in holds if k in after
+                } == kept  # the great ranges of all; none is new
+
+
+def _holds(label, codes_of_person) -> bool:
+    """Whether a node's ranges hold a person."""
+    for (kind, level, index), code in zip(label[1], codes_of_person, strict=True):
+        own, size = (KIND_NEGATIVE, -1 - code) if code < 0 else (KIND_NONNEGATIVE, code)
+        if kind == KIND_NULL or kind != own or size >> level != index:
+            return False
+    return True
+
+
+def test_boundaries_do_not_depend_on_the_data():
+    """Whatever is released has an absolute place: size 2**level, offset a multiple of it, level top - depth."""
+    rng = np.random.default_rng(8)
+    rows = [((int(v),), (i,)) for i, v in enumerate(rng.integers(-900, 90_000, size=40))]
+    for shift in (0, 1, 517):
+        moved = [((c[0] + shift,), e) for c, e in rows]
+        for depth, ((kind, level, _),) in boundaries(
+            grown(moved, ("A",), (63,), TOKENS[:1], (True,), EXACT)
+        ):
+            assert level == 63 - depth
+            assert kind in (KIND_NEGATIVE, KIND_NONNEGATIVE)

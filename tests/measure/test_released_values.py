@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.measure import (
+    EXACT,
+    OneSource,
+    cells_of,
+    column,
+    grown,
+    key_number,
+    measured,
+    nodes_of,
+    sticky,
+    tokens_of,
+)
+from fixtures.sticky import HARD, ROOT, letters, one_way_of, people, slow_top
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.forest_oracle import grow_slowly
+
+from engine.measure.sticky import (
+    released_values,
+    top_level,
+)
+from engine.schema import KIND_OTHER, NULL_CODE, OTHER_CODE, Resolution
+from engine.source.encoding import encoding_digest
+
+# --- top levels ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "top"),
+    [
+        ([0] * 5, 0),
+        ([5] * 5, 0),
+        ([0] * 5 + [1] * 5, 1),
+        ([6] * 5 + [7] * 5, 1),  # pushed down below 0..7: the range 6..7
+        ([3] * 5 + [4] * 5, 3),
+        ([-1] * 5 + [-2] * 5, 1),
+        ([-8] * 5 + [-1] * 5 + [1000] * 5, 3),
+        ([NULL_CODE] * 9, 0),
+        ([OTHER_CODE] * 9 + [0] * 4 + [1] * 4, 1),
+        ([2**63 - 2] * 5 + [0] * 5, 63),
+        ([1] * 2 + [900] * 2, 10),  # no half passes: the smallest range of both
+        ([1] * 2, 0),
+    ],
+)
+def test_top_levels_by_hand(values, top):
+    assert one_way_of(values, HARD, (tokens_of(30),))[0] == top
+
+
+@given(st.lists(st.integers(-40, 300), min_size=1, max_size=30))
+@settings(max_examples=60)
+def test_a_cut_tree_is_the_bottom_of_the_whole_one(values):
+    tokens = (tokens_of(30),)
+    top, tree = one_way_of(values, HARD, tokens)
+    rows = [((v,), (i,)) for i, v in enumerate(values)]
+    whole = grow_slowly(rows, (ROOT,), tokens, HARD, ("A",), (True,))
+    assert top == slow_top(whole)
+    assert len(tree.scale) == top + 1
+    assert top_level(grown(rows, ("A",), (ROOT,), tokens, (True,), HARD)) == top
+    cut = ROOT - top
+    assert set(nodes_of(tree)) == {(d - cut, label) for d, label in whole if d >= cut}
+    assert np.all(tree.parent[tree.depth == 0] == -1)
+
+
+def test_values_of_too_few_are_never_released():
+    frame = letters({"many": 40, "two": 2, "some": 20, "one": 1})
+    for number in range(10):
+        run = measured(frame, entities=("id",), key=key_number(number))
+        tree = run.one_way["L"]
+        assert tree.values == ("many", "some")
+        assert not (tree.index[tree.kind == KIND_OTHER]).any()
+        assert tree.index.max() <= 1
+
+
+def values_of(counts: dict[int, int], draws, *, rows_each=1):
+    """What `released_values` gives for a column of numbers with so many entities each."""
+    rows, entity = [], 0
+    for position, n in enumerate(counts.values()):
+        for _ in range(n):
+            rows += [((position,), (entity,))] * rows_each
+            entity += 1
+    cells = cells_of(rows, ("L",), (tokens_of(entity, 1),), (rows_each == 1,))
+    ingested = SimpleNamespace(dictionaries={"L": tuple(counts)})
+    return released_values(OneSource(cells), ingested, column("L", "category"), draws)
+
+
+def test_shown_values_over_many_keys():
+    """40 values of 2, of 3 and of 5 entities under 300 keys."""
+    for n, p in ((2, 0.0), (3, 0.5 * math.erfc(2 / math.sqrt(2))), (5, 0.5)):
+        counts = {f"v{i:02}": n for i in range(40)}
+        shown = sum(len(values_of(counts, sticky(number))) for number in range(300))
+        total = 40 * 300
+        assert abs(shown - total * p) <= 4 * math.sqrt(total * p * (1 - p))
+
+
+def test_one_entity_of_a_thousand_rows_shows_no_value():
+    for number in range(300):
+        assert values_of({"a": 1, "b": 2}, sticky(number), rows_each=500) == ()
+
+
+def test_values_end_to_end_over_keys():
+    """The same through DuckDB: 60 values of 2 and 200 of 3 entities, 10 keys."""
+    frame = letters({f"{n}-{i:03}": n for n in (2, 3) for i in range(200)} | {"rest": 100})
+    seen = [
+        value
+        for number in range(10)
+        for value in measured(frame, entities=("id",), key=key_number(number)).one_way["L"].values
+    ]
+    p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 200 * 10
+    assert seen.count("rest") == 10
+    assert not [v for v in seen if v.startswith("2-")]
+    shown = sum(v.startswith("3-") for v in seen)
+    assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))
+
+
+def test_public_domains_are_always_released_in_their_order():
+    domain = ("zero", "many", "two", "some")
+    frame = letters({"many": 40, "two": 2, "some": 20})
+    public = column("L", "category", domain=domain, public=True)
+    run = measured(frame, columns=(column("id"), public), entities=("id",))
+    tree = run.one_way["L"]
+    assert tree.values == domain
+    single = tree.index[(tree.level[:, 0] == 0) & (tree.depth == tree.depth.max()), 0]
+    assert set(single.tolist()) == {1, 3}  # its count is suppressed all the same
+    assert KIND_OTHER not in tree.kind
+
+
+def test_a_declared_domain_keeps_its_order_but_shows_only_what_passes():
+    frame = letters({"many": 40, "two": 2, "some": 20})
+    declared = column("L", "category", domain=("zero", "some", "two", "many"))
+    run = measured(frame, columns=(column("id"), declared), entities=("id",))
+    assert run.one_way["L"].values == ("some", "many")
+
+
+def test_what_is_not_released_is_one_other():
+    frame = letters({"many": 40} | {f"rare{i}": 2 for i in range(20)})
+    run = measured(frame, entities=("id",), draws=HARD)
+    tree = nodes_of(run.one_way["L"])
+    assert run.one_way["L"].values == ("many",)
+    assert tree[0, ((KIND_OTHER, 0, 0),)][0] == 40
+    assert tree[0, ((2, 0, 0),)][0] == 40
+
+
+def test_a_value_spelled_like_the_placeholder_is_one_of_the_others():
+    frame = letters({"many": 40, "(other)": 30, "rare": 2})
+    named = column("L", "text", placeholder="(other)")
+    run = measured(frame, columns=(column("id"), named), entities=("id",), draws=HARD)
+    assert run.one_way["L"].values == ("many",)
+    assert nodes_of(run.one_way["L"])[0, ((KIND_OTHER, 0, 0),)][0] == 32
+
+
+def test_ranked_columns_of_other_types():
+    day = [dt.date(2020, 1, d) for d in (1, 1, 1, 2, 3, 3, 3, 3)]
+    frame = pd.DataFrame({"id": range(8), "D": day, "N": [9, 9, 9, 9, -4, -4, -4, 1]})
+    columns = (
+        column("id"),
+        column("D", "category", value_type="date"),
+        column("N", "category", value_type="integer"),
+    )
+    run = measured(frame, columns=columns, entities=("id",), draws=HARD)
+    assert run.one_way["D"].values == (dt.date(2020, 1, 1), dt.date(2020, 1, 3))
+    assert run.one_way["N"].values == (-4, 9)
+
+
+# --- encodings -----------------------------------------------------------------------------------------------
+
+CATEGORY = column("L", "category", domain=("a", "b"))
+REAL = column("R", "real", resolution=Resolution(exponent=-2))
+
+
+@pytest.mark.parametrize(
+    ("one", "change"),
+    [
+        (CATEGORY, {"domain": ("b", "a")}), (CATEGORY, {"domain": None}), (CATEGORY, {"public": True}),
+        (CATEGORY, {"placeholder": "a"}), (CATEGORY, {"kind": "text"}), (CATEGORY, {"value_type": "integer"}),
+        (REAL, {"resolution": Resolution(exponent=-1)}), (REAL, {"resolution": Resolution(base=2, exponent=-2)}),
+        (REAL, {"kind": "decimal", "value_type": "decimal"}), (REAL, {"public": True}),
+    ],
+)  # fmt: skip
+def test_another_encoding_has_another_digest(one, change):
+    assert encoding_digest(dataclasses.replace(one, **change)) != encoding_digest(one)
+
+
+def test_what_decides_no_code_changes_no_digest():
+    for one in (CATEGORY, REAL):
+        same = dataclasses.replace(one, label="L", labels=(("a", "A"),), detected=("kind",))
+        assert encoding_digest(same) == encoding_digest(one)
+
+
+def test_the_order_of_a_declared_domain_decides_the_draws():
+    """Why it is pinned: the same people under another rank draw another label noise."""
+    frame = letters({"x": 40, "y": 40})
+    seen = [
+        nodes_of(measured(frame, columns=(column("id"), c), entities=("id",)).one_way["L"])
+        for c in (column("L", "category", domain=d) for d in (("x", "y"), ("y", "x")))
+    ]
+    assert seen[0][1, ((2, 0, 0),)] != seen[1][1, ((2, 0, 1),)]
+
+
+def test_exact_draws_give_true_counts():
+    """The fixture itself: without noise and threshold the tables are the data."""
+    frame = people(60)
+    run = measured(frame, [("AGE", "YES")], entities=("id",), draws=EXACT)
+    counted = frame.groupby(["AGE", "YES"]).size()
+    deepest = {
+        (label[0][2], bool(label[1][2])): n
+        for (depth, label), (n, *_) in nodes_of(run.wider["AGE", "YES"]).items()
+        if depth == run.tops["AGE"]
+    }
+    assert deepest == {(int(a), bool(y)): int(n) for (a, y), n in counted.items()}

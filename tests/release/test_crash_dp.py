@@ -1,0 +1,175 @@
+"""kill -9 at any instant of a dp build: what was kept is used again, what was charged stays, and nothing else changes.
+
+The isolation of the process that fits is looked at from inside, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fixtures.pipeline import (
+    COMMAND,
+    environment,
+    left_of_the_wall,
+    left_over,
+    places_of,
+    table_hashes,
+    tablepack,
+)
+from fixtures.release_dp import N, spec_in
+
+import engine
+from engine.measure.dp import balance
+
+pytest.importorskip("opendp")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="needs /proc to see processes"
+)
+EPSILON, BUDGET = 0.5, 100.0
+SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
+"""Of a whole build's seconds."""
+
+
+def start(folder: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [*COMMAND, "build", "release.toml", "-o", "r.duckdb"],
+        cwd=folder,
+        env=environment(folder / "scratch"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def whole_build(folder: Path, out: str) -> float:
+    began = time.monotonic()
+    done = tablepack("build", "release.toml", "-o", out, cwd=folder, tmp=folder / "scratch")
+    assert done.returncode == 0, done.stderr
+    return time.monotonic() - began
+
+
+def kill_after(folder: Path, seconds: float) -> bool:
+    """Kill a build, its own processes with it; gives whether it was still at work."""
+    running = start(folder)
+    time.sleep(seconds)
+    was_there = running.poll() is None
+    if was_there:
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    return was_there
+
+
+def prepared(folder: Path):
+    folder.mkdir(exist_ok=True)
+    (folder / "scratch").mkdir()
+    return spec_in(folder, dp=f"epsilon = {EPSILON}\nbudget = {BUDGET}")
+
+
+def check_kills(folder: Path, shares) -> None:
+    """A new key for each kill: it may fall before, into or after the draw."""
+    reference = prepared(folder / "whole")
+    seconds = whole_build(folder / "whole", "r.duckdb")
+    cost = balance(reference.key_path).spent
+    for number, share in enumerate(shares):
+        here = folder / str(number)
+        spec = prepared(here)
+        was_there = kill_after(here, share * seconds)
+        charged = balance(spec.key_path).spent if spec.key_path.exists() else 0.0
+        assert charged in (0.0, pytest.approx(cost))
+        if (here / "r.duckdb").exists() and not (here / "r.duckdb.tmp").exists():
+            with engine.open(here / "r.duckdb") as release:
+                assert release.sql("SELECT count(*) FROM data").rows[0][0] > N / 2
+        whole_build(here, "r.duckdb")
+        spent = balance(spec.key_path).spent
+        assert spent == pytest.approx(charged or cost) or spent == pytest.approx(2 * cost)
+        whole_build(here, "again.duckdb")  # by the counts that are kept
+        assert balance(spec.key_path).spent == spent
+        assert table_hashes(here / "r.duckdb") == table_hashes(here / "again.duckdb")
+        assert not (here / "r.duckdb.tmp").exists()
+        assert left_over(here / "scratch") == []
+        assert was_there or charged
+
+
+def test_killed_at_a_few_instants(tmp_path):
+    check_kills(tmp_path, SHARES[1::2])
+
+
+@pytest.mark.slow
+def test_killed_at_many_instants(tmp_path):
+    check_kills(tmp_path, np.random.default_rng(3).uniform(0.1, 1.05, 15))
+
+
+def test_killed_once_counts_are_kept_the_content_is_the_same(tmp_path):
+    spec = prepared(tmp_path)
+    seconds = whole_build(tmp_path, "whole.duckdb")
+    spent = balance(spec.key_path).spent
+    for share in SHARES:
+        kill_after(tmp_path, share * seconds)
+    whole_build(tmp_path, "r.duckdb")
+    assert balance(spec.key_path).spent == spent
+    hashes = []
+    for name in ("whole.duckdb", "r.duckdb"):
+        with engine.open(tmp_path / name) as release:
+            hashes.append(release.content_hash)
+    assert hashes[0] == hashes[1]
+
+
+SPY = """
+import json, os, pathlib, sys
+if 'engine.release.fit_process' in ' '.join(sys.orig_argv):
+    import engine.store.staging
+    real = engine.store.staging.Staging.finish
+    def finish(self, *ledger):
+        fds = {n: os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')
+               if os.path.exists(f'/proc/self/fd/{n}')}
+        pathlib.Path(__file__).with_name('seen.json').write_text(json.dumps({
+            'modules': sorted(m for m in sys.modules if m.startswith(('engine', 'queries', 'opendp'))),
+            'argv': sys.orig_argv,
+            'environment': dict(os.environ),
+            'files': fds,
+            'folder': os.getcwd(),
+            'maps': open('/proc/self/maps').read(),
+        }))
+        return real(self, *ledger)
+    engine.store.staging.Staging.finish = finish
+"""
+
+
+def test_the_joint_fit_holds_no_handle_on_the_data(tmp_path):
+    """Looked at from inside, just before it writes the release."""
+    spec = prepared(tmp_path)
+    spied = tmp_path / "spied"
+    spied.mkdir()
+    (spied / "sitecustomize.py").write_text(SPY)
+    done = subprocess.run(
+        [*COMMAND, "build", "release.toml", "-o", str(spied / "r.duckdb")],
+        cwd=tmp_path,
+        env=environment(
+            tmp_path / "scratch",
+            PYTHONPATH=f"{spied}{os.pathsep}{environment()['PYTHONPATH']}",
+            SECRET_OF_THE_SESSION="do not pass on",
+        ),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads((spied / "seen.json").read_text())
+    assert left_of_the_wall(seen["modules"]) == []
+    assert not any(m.startswith("opendp") for m in seen["modules"])
+    assert "engine.release.joint_fitter" in seen["modules"]
+    opened = "\n".join(seen["files"].values()) + seen["maps"]
+    for path in ("rows.parquet", spec.key_path.name, str(tmp_path / "scratch")):
+        assert path not in opened
+    told = json.dumps([seen["argv"], seen["environment"]])
+    assert "do not pass on" not in told
+    assert "rows.parquet" not in told
+    assert places_of([spec.key_path.read_bytes()], {"told": told.encode()}) == []
+    assert Path(seen["folder"]) == spied

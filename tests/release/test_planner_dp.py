@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from fixtures.spec_dp import COLUMNS, NAMES, SIZES, spec_writer
+
+from engine.errors import SpecError, StoreError
+from engine.measure.dp import ledger_path, set_budget
+from engine.measure.dp.ledger import charge
+from engine.measure.dp.noise import variance_of
+from engine.release import noise_words, plan_dp
+from engine.spec import read_spec
+
+TABLES = "[[tables]]\nall = 1\n[[tables]]\nall = 2\n[[tables]]\nall = 3\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    return spec_writer(tmp_path)
+
+
+def planned(write, dp="epsilon = 1.0", *, rows=None, tables=TABLES, **more):
+    return plan_dp(read_spec(write(dp, tables=tables, **more)), rows=rows)
+
+
+def of(plan, *columns):
+    (table,) = (t for t in plan.tables if t.columns == columns)
+    return table
+
+
+def test_a_plan_by_hand(write):
+    """Six pairs share 98 % of epsilon 1; a pair's cell has their noise, a column's is summed from the best pair."""
+    plan = planned(write, 'epsilon = 1.0\nallocation = "equal"')
+    scale = 6 / 0.98
+    sd = math.sqrt(variance_of("laplace", scale))
+    assert plan.margins == 6
+    assert plan.counts == sum(SIZES[a] * SIZES[b] for a, b in combinations(NAMES, 2))
+    assert plan.cells == 4 * 3 * 5 * 3
+    assert plan.fit == "dense: 180 cells"
+    assert plan.total_sd == pytest.approx(math.sqrt(variance_of("laplace", 1 / 0.02)), rel=1e-6)
+    pair = of(plan, "AGE", "JOB")
+    assert (pair.cells, pair.measured_by) == (20, ("AGE", "JOB"))
+    assert pair.noise_sd == pytest.approx(sd, rel=1e-6)
+    age = of(plan, "AGE")
+    assert age.measured_by in (("AGE", "AREA"), ("AGE", "OWNS"))  # three levels each: the fewest
+    assert age.noise_sd == pytest.approx(sd * math.sqrt(3), rel=1e-6)
+    three = of(plan, "AGE", "AREA", "JOB")
+    assert (three.cells, three.measured_by, three.noise_sd) == (60, None, None)
+    assert three.rows_needed is None
+    assert noise_words(three) == "modelled from narrower margins"
+    assert pair.rows_needed == pytest.approx(20 * sd, rel=1e-6)
+    assert (plan.cost.epsilon, plan.budget, plan.spent, plan.left) == (1.0, 1.0, 0.0, 1.0)
+    assert plan.warnings == ()
+
+
+def test_the_data_are_never_looked_for(write, tmp_path):
+    assert not (tmp_path / "people.csv").exists()
+    assert planned(write).tables
+    assert {path.name for path in tmp_path.iterdir()} == {"my.key", "release.toml"}
+
+
+def test_strata_and_trees(write):
+    """A tree of AGE (100 values and null) in 3 areas: per area 26 + 7 + 2 inner nodes over 101 leaves."""
+    plan = planned(
+        write,
+        'epsilon = 1\nallocation = "equal"\nmargins = 1\nstrata = ["AREA"]\nranges = { AGE = 4 }\n',
+        columns=COLUMNS.replace("breaks = [18, 65]\n", ""),
+        tables="[[tables]]\nall = 1\n",
+    )
+    assert plan.counts == 3 * (101 + 26 + 7 + 2) + 3 * 5 + 3 * 3
+    assert plan.fit == "dense: 1,515 cells in each stratum"
+    # four depths of AGE, JOB and OWNS share the budget alike
+    sd = math.sqrt(variance_of("laplace", 6 / 0.98))
+    assert of(plan, "AGE").noise_sd == pytest.approx(sd * math.sqrt(3), rel=1e-6)
+    assert of(plan, "AREA").measured_by == ("AREA", "OWNS")
+    assert of(plan, "AREA").noise_sd == pytest.approx(sd * math.sqrt(3), rel=1e-6)
+
+
+def test_without_a_guarantee_nothing_is_noisy(write):
+    plan = planned(write, "guarantee = false")
+    assert not plan.is_protected
+    assert (plan.budget, plan.spent, plan.left, plan.total_sd) == (None, None, None, 0.0)
+    assert of(plan, "AGE").noise_sd == 0
+    assert plan.warnings == (
+        "guarantee = false: tables are made from exact counts; nobody is protected",
+    )
+    assert plan.as_dict()["epsilon"] is None
+    assert json.loads(json.dumps(plan.as_dict(), allow_nan=False))["total_noise_sd"] == 0.0
+
+
+def test_what_the_ledger_holds(write, tmp_path):
+    spec = read_spec(write("epsilon = 1.0\nbudget = 2.5", tables=TABLES))
+    params = spec.dp
+    assert params is not None
+    for number, (spent, refused) in enumerate(((1.0, False), (2.0, True))):
+        name = f"m{number}"
+        charge(spec.key_path, params, id=name, vintage="1", title="", margins=6)
+        plan = plan_dp(spec)
+        assert (plan.budget, plan.spent, plan.left) == (2.5, spent, 2.5 - spent)
+        assert any("would be refused" in w for w in plan.warnings) == refused
+    assert "epsilon 3 would be spent of 2.5" in plan.warnings[0]
+    set_budget(spec.key_path, 3.0)
+    other = replace(spec, dp=replace(params, budget=None))
+    assert plan_dp(other).warnings == ()
+    (told,) = plan_dp(spec).warnings
+    assert told == "a build would be refused: dp.budget is 2.5, and the ledger is pinned to 3"
+    ledger_path(spec.key_path).write_text("{}")
+    with pytest.raises(StoreError, match="cannot be read"):
+        plan_dp(spec)
+
+
+def test_gaussian_noise(write):
+    plan = planned(write, 'epsilon = 1\ndelta = 1e-6\nnoise = "gaussian"')
+    assert plan.cost.rho > 0
+    assert (plan.delta, plan.cost.delta) == (1e-6, 1e-6)
+    scale = math.sqrt(6 / (2 * 0.98 * plan.cost.rho))
+    assert of(plan, "AGE", "JOB").noise_sd == pytest.approx(
+        math.sqrt(variance_of("gaussian", scale)), rel=1e-6
+    )
+
+
+def test_a_delta_that_the_ledger_does_not_know(write):
+    text = 'epsilon = 1\nbudget = 9\nnoise = "gaussian"\ndelta = 1e-9'
+    spec = read_spec(write(text, tables=TABLES))
+    assert spec.dp is not None
+    charge(spec.key_path, spec.dp, id="m", vintage="1", title="", margins=6)
+    assert plan_dp(spec).warnings == ()
+    wider = replace(spec, dp=replace(spec.dp, delta=1e-6))
+    (told,) = plan_dp(wider).warnings
+    assert told == "a build would be refused: dp.delta is 1e-06, and the ledger is stated at 1e-09"
+
+
+def test_warnings(write):
+    plan = planned(write, 'epsilon = 1\nmargins = [["AGE"], ["JOB"]]', rows=10)
+    assert [w.split(":")[0] for w in plan.warnings[:2]] == [
+        "AREA is in no margin",
+        "OWNS is in no margin",
+    ]
+    assert "drawn evenly from its domain" in plan.warnings[0]
+    noisy = [w for w in plan.warnings if "larger than the average cell of 10 rows" in w]
+    assert [w.split(":")[0] for w in noisy] == ["AGE", "JOB"]
+    assert not planned(write, rows=1_000_000).warnings
+    many = planned(write, "epsilon = 0.001", rows=1).warnings
+    assert len(many) == 6
+    assert many[-1] == "... and 5 more warnings like these"
+
+
+def test_warnings_of_size_and_of_rules_that_say_nothing(write):
+    wide = "".join(
+        f'[columns.{name}]\nkind = "integer"\npublic = true\ndomain = {{ min = 1, max = 1500 }}\n'
+        for name in ("P", "Q")
+    )
+    plan = planned(
+        write,
+        "epsilon = 1\nzeros = [{ AGE = { max = 17 } }, { AGE = { max = 14 } }]",
+        columns=COLUMNS + wide,
+        tables='[[tables]]\ncolumns = ["P", "Q", "AGE"]\n',
+    )
+    starts = [w.split(":")[0] for w in plan.warnings]
+    assert starts == [
+        "P",
+        "Q",
+        "margin P, Q",
+        "dp.zeros[2] (declared impossible",
+    ]
+    assert "1,501 levels" in plan.warnings[0]
+    assert "2,253,001 cells" in plan.warnings[2]
+    assert plan.fit == "dense: 9,012,004 cells"
+    tight = "epsilon = 1\nmax_cells = 9012003"
+    found = planned(
+        write, tight, columns=COLUMNS + wide, tables='[[tables]]\ncolumns = ["P", "Q", "AGE"]\n'
+    )
+    assert found.fit.startswith("9,012,004 cells: on a junction tree where its cliques allow")
+
+
+def test_plain_values_and_html(write):
+    plan = planned(write)
+    told = json.loads(json.dumps(plan.as_dict(), allow_nan=False))
+    assert told["epsilon"] == 1.0
+    assert told["ledger"] == {"budget": 1.0, "spent": 0.0, "left": 1.0, "delta": 0.0}
+    assert len(told["tables"]) == 4 + 6 + 4
+    assert told["tables"][-1]["noise_sd"] is None
+    odd = replace(plan, tables=(replace(plan.tables[0], columns=("<b>",)),))
+    assert "&lt;b&gt;" in odd._repr_html_()
+    assert "modelled from" in plan._repr_html_()
+
+
+def test_a_spec_without_the_section(write):
+    spec = read_spec(write(None, mode="sticky"))
+    with pytest.raises(SpecError, match=r"no section \[dp\]"):
+        plan_dp(spec)

@@ -1,0 +1,136 @@
+"""The ways through mode dp, each built once: no guarantee, trees, strata, catall, Gaussian noise, several rows."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import counts, write_spec
+from fixtures.release_dp import COLUMNS, WIDEST, N, people, spec_in
+
+from engine.measure.dp import balance, ledger_path
+from engine.release import build
+from engine.spec import read_spec
+from queries import open_release
+
+pytest.importorskip("opendp")
+
+
+def test_without_a_guarantee_it_is_said_in_capitals(tmp_path):
+    spec = spec_in(tmp_path, dp="guarantee = false", tables=[("age", "sex"), ("region",)])
+    build(spec, tmp_path / "r.duckdb")
+    truth = people()["region"].value_counts()
+    assert counts(tmp_path / "r.duckdb", "region") == {(name,): n for name, n in truth.items()}
+    assert not ledger_path(spec.key_path).exists()
+    with open_release(tmp_path / "r.duckdb") as release:
+        assert any("NOTHING IS GUARANTEED" in note for note in release.notes)
+        assert "NOTHING IS GUARANTEED" in " ".join(release.card("region").sentences())
+        assert "NOTHING IS GUARANTEED" in release.sql("SELECT count(*) FROM data").source
+        assert release.sql("SELECT count(*) FROM catalog.ledger").rows == [(0,)]
+
+
+def test_trees_strata_catall_and_gaussian_noise(tmp_path):
+    """The other ways through the mode, each once, in one release a way."""
+    age = {**COLUMNS["age"], "breaks": list(range(5, 105, 5))}
+    ways = {
+        "tree": 'epsilon = 2.0\nbudget = 99.0\nmargins = [["age"], ["sex"]]\nranges = { age = 4 }',
+        "strata": 'epsilon = 2.0\nstrata = ["region"]\nsample = "multinomial"',
+        "catall": 'epsilon = 2.0\nmethod = "catall"\npost = "paper"\npublic_n = true\nprior = 1.0',
+        "gaussian": 'epsilon = 2.0\ndelta = 1e-6\nnoise = "gaussian"',
+    }
+    for name, dp in ways.items():
+        spec = spec_in(tmp_path, dp=dp, columns=COLUMNS | ({"age": age} if name == "tree" else {}),
+                       tables=[("age", "sex"), WIDEST] if name != "tree" else [("age",), ("age", "sex")])  # fmt: skip
+        spec = replace(spec, vintage=name)
+        build(spec, tmp_path / f"{name}.duckdb")
+        with open_release(tmp_path / f"{name}.duckdb") as release:
+            card = release.card("age", "sex")
+            rows = release.sql("SELECT count(*) FROM data").rows[0][0]
+            assert abs(rows - N) < 400
+            if name == "catall":
+                assert rows == N
+                assert "NUMBER OF ROWS IS PUBLIC" in " ".join(card.sentences())
+            assert card.dp["covered"] == (name != "tree")
+            assert card.dp["strata"] == (["region"] if name == "strata" else [])
+            assert (card.dp["rho"] > 0) == (card.dp["delta"] > 0) == (name == "gaussian")
+    assert len(balance(spec.key_path).entries) == 4
+
+
+def test_columns_in_no_margin_are_uniform_and_said_to_be(tmp_path):
+    spec = spec_in(tmp_path, dp='epsilon = 9.0\nmargins = [["age"]]', tables=[("age", "region")])
+    build(spec, tmp_path / "r.duckdb")
+    with open_release(tmp_path / "r.duckdb") as release:
+        card = release.card("age", "region")
+        assert card.dp["uniform"] == ["region"]
+        assert "UNIFORM: of region" in " ".join(card.sentences())
+        assert "nothing was measured" in release.sql("SELECT region FROM data").source
+    found = counts(tmp_path / "r.duckdb", "region", "age")
+    regions = Counter()
+    for (region, _), n in found.items():
+        regions[region] += n
+    assert max(regions.values()) - min(regions.values()) <= 1
+
+
+def test_a_fit_that_does_not_converge_is_released_and_marked(tmp_path):
+    spec = spec_in(tmp_path, dp='epsilon = 0.2\npost = "paper"\nmax_cycles = 2\ntolerance = 1e-9')
+    build(spec, tmp_path / "r.duckdb")
+    with open_release(tmp_path / "r.duckdb") as release:
+        card = release.card("age", "sex")
+        assert not card.is_converged
+        assert not card.rake_converged
+        assert "NOT CONVERGED" in " ".join(card.sentences())
+        assert "NOT converge" in release.sql("SELECT sex FROM data").source
+
+
+def test_dates_and_entities_with_several_rows(tmp_path):
+    rng = np.random.default_rng(4)
+    who = rng.integers(0, 300, 1200)
+    pd.DataFrame(
+        {
+            "pid": who,
+            "day": [datetime.date(2020, 1, 1) + datetime.timedelta(days=int(d)) for d in who % 60],
+            "sex": np.where(who % 2, "f", "m"),
+        }
+    ).to_parquet(tmp_path / "rows.parquet")
+    columns = {
+        "pid": {"kind": "integer"},
+        "sex": COLUMNS["sex"],
+        "day": {
+            "kind": "date",
+            "domain": {"min": "2020-01-01", "max": "2020-02-29"},
+            "public": True,
+        },
+    }
+    path = write_spec(
+        tmp_path,
+        "rows.parquet",
+        columns,
+        [("day", "sex")],
+        entities=("pid",),
+        release={"mode": "dp"},
+    )
+    text = (
+        path.read_text().replace('"2020-01-01"', "2020-01-01").replace('"2020-02-29"', "2020-02-29")
+    )
+    path.write_text(text.replace("public = true", "public = true\nnullable = false")
+                    .replace("nullable = false\nnullable = false", "nullable = false")
+                    + "[dp]\nepsilon = 20.0\nmax_rows = 2\n")  # fmt: skip
+    spec = read_spec(path)
+    build(spec, tmp_path / "r.duckdb")
+    found = counts(tmp_path / "r.duckdb", "day", "sex")
+    assert 450 < sum(found.values()) < 700  # two rows an entity at most
+    assert all(datetime.date(2020, 1, 1) <= day <= datetime.date(2020, 2, 29) for day, _ in found)
+    with open_release(tmp_path / "r.duckdb") as release:
+        assert "2 rows at most" in " ".join(release.card("day", "sex").sentences())
+
+
+def test_a_public_number_of_rows_is_said_in_the_notes(tmp_path):
+    spec = spec_in(tmp_path, dp="epsilon = 2.0\npublic_n = true")
+    build(spec, tmp_path / "r.duckdb")
+    with open_release(tmp_path / "r.duckdb") as release:
+        assert "THE NUMBER OF ROWS IS PUBLIC" in " ".join(release.notes)
+    assert sum(counts(tmp_path / "r.duckdb", "region").values()) == N

@@ -1,0 +1,341 @@
+"""Statements of strangers: answered as a release answers them, limited, and no worse for processes that fail."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from decimal import Decimal
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from fixtures.hostile_statements import CANARY, ENVIRONMENT
+from fixtures.release import build_release, make_table
+
+from engine.errors import (
+    DamagedRelease,
+    InternalError,
+    NotAnswerable,
+    QueryRefused,
+    ReplacedRelease,
+    StoreError,
+    TimedOut,
+    TooLarge,
+)
+from queries.release import open_release
+from queries.sandbox import ProcessLimits, limited_processes
+from queries.sandbox.limits import plain_loads
+
+N_ROWS = make_table(("SEX",)).n_rows
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of processes")
+
+
+def workers():
+    """Processes that run statements for this one."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(parent) == os.getpid() and b"queries.sandbox.worker" in command:
+            found.add(int(folder.name))
+    return found
+
+
+def kill(pid):
+    """End a process of ours, and wait until it has ended; whoever started it may still ask how."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.fixture
+def instead(tmp_path, monkeypatch):
+    """Lets another program run in place of Python when a process for statements is started."""
+
+    def put(text, program=sys.executable):
+        script = tmp_path / "python"
+        script.write_text(f"#!{program}\n{text}")
+        script.chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(script))
+
+    return put
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return build_release(tmp_path_factory.mktemp("sandbox") / "r.duckdb")
+
+
+@pytest.fixture(scope="module")
+def release(path):
+    with open_release(path) as release:
+        yield release
+
+
+@pytest.fixture(scope="module")
+def strangers(path):
+    os.environ[ENVIRONMENT] = CANARY
+    limits = ProcessLimits(seconds=2, process_mb=768, rows=1000, answer_mb=4)
+    with limited_processes(path, limits=limits, n=1) as strangers:
+        yield strangers
+    del os.environ[ENVIRONMENT]
+
+
+ENDLESS = (
+    "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range + b.range) = 1"
+)
+GREEDY = [
+    # a vector of strings, which DuckDB does not count
+    "SELECT sum(length(repeat('x' || range, 200000000))) FROM range(100)",
+    "SELECT list(range) FROM range(100000000)",
+    "SELECT repeat('x', 600000000)",
+    "SELECT repeat('x', 5000000)",  # an answer that is too large
+    "SELECT repeat('x' || range, 100000) FROM range(2000)",
+]
+
+
+@pytest.mark.parametrize("sql", GREEDY)
+def test_greedy_statements_are_refused_and_the_next_one_works(strangers, sql):
+    with pytest.raises(QueryRefused, match=r"more memory than a query may use|stopped after"):
+        strangers.sql(sql)
+    assert strangers.sql("SELECT count(*) FROM data").rows == [(N_ROWS,)]
+
+
+@LINUX
+def test_the_kernel_holds_the_process(strangers):
+    strangers.sql("SELECT 1")
+    (pid,) = workers()
+    proc = Path(f"/proc/{pid}")
+    limits, status = (proc / "limits").read_text(), (proc / "status").read_text()
+    environment = (proc / "environ").read_bytes()
+    held = {line[:25].strip(): line[25:].split()[:2] for line in limits.splitlines()}
+    assert (
+        held["Max open files"] == held["Max file size"] == held["Max core file size"] == ["0", "0"]
+    )
+    assert int(held["Max address space"][1]) < 4 * 2**30
+    assert int(held["Max cpu time"][0]) < 60
+    peak = int(status.split("VmHWM:")[1].split()[0])
+    assert (
+        peak < (768 + 300) * 1024
+    )  # after all that was tried above; the pages themselves are fewer
+    assert CANARY.encode() not in environment
+
+
+def test_many_rows_are_cut_not_kept(strangers):
+    answer = strangers.sql("SELECT * FROM range(1000000000)")
+    assert len(answer.rows) == 1001  # one more than the limit: there were more
+    assert answer.head(2) == [(0,), (1,)]
+
+
+def test_answers_are_those_of_a_release(strangers, release):
+    every = (
+        "SELECT DATE '2020-01-02', TIMESTAMP '2020-01-02 03:04:05', 1.50::DECIMAL(5, 2), 'x'::BLOB, [1, NULL], "
+        "{'a': 1}, UUID '00000000-0000-0000-0000-000000000001', INTERVAL 2 DAY, 'inf'::DOUBLE, 2::HUGEINT ** 70, NULL"
+    )
+    for sql in (
+        "SELECT sex, count(*) FROM data GROUP BY sex ORDER BY sex",
+        "SELECT age FROM data LIMIT 3",
+        every,
+    ):
+        ours, theirs = release.sql(sql), strangers.sql(sql)
+        assert theirs.rows == ours.rows
+        for name in ("columns", "types", "table", "source", "warnings", "noise_sd", "filled_share"):
+            assert getattr(theirs, name) == getattr(ours, name)
+    values = strangers.sql(every).rows[0]
+    assert values[:3] == (
+        datetime.date(2020, 1, 2),
+        datetime.datetime(2020, 1, 2, 3, 4, 5),
+        Decimal("1.50"),
+    )
+    assert values[6] == UUID(int=1)
+    with pytest.raises(NotAnswerable, match="no column 'agge'") as refused:
+        strangers.sql("SELECT agge FROM data")
+    assert refused.value.missing == ("agge",)
+    with pytest.raises(NotAnswerable) as refused:
+        strangers.sql("SELECT income FROM data WHERE town = 'Bath'")
+    assert ("AGE", "TOWN") in refused.value.nearest
+
+
+def test_how_sure_it_is_and_bugs_of_ours(strangers, release):
+    sql = "SELECT age, count(*) AS n FROM data GROUP BY age ORDER BY age"
+    ours, theirs = release.sql(sql, intervals=True), strangers.sql(sql, intervals=True)
+    assert (theirs.columns, theirs.rows) == (ours.columns, ours.rows)
+    assert len(theirs.columns) > 2
+    with pytest.raises(InternalError, match=r"TypeError in worker\.py:.*please report it"):
+        strangers.sql(sql, nonsense=True)
+
+
+@LINUX
+def test_a_process_that_dies_is_replaced(path, monkeypatch):
+    others = workers()
+    with limited_processes(path, n=1) as asked:
+        (first,) = workers() - others
+        kill(first)
+        assert asked.sql("SELECT 1").rows == [(1,)]  # it died between two statements
+        (second,) = workers() - others
+        monkeypatch.setattr(sys, "executable", "/nowhere/python")
+        kill(second)
+        with pytest.raises(StoreError, match="cannot be started"):
+            asked.sql("SELECT 1")
+        monkeypatch.undo()
+        assert asked.sql("SELECT 1").rows == [(1,)]
+
+
+@LINUX
+def test_a_process_that_breaks_at_work_is_replaced_at_once(path):
+    others = workers()
+    with limited_processes(path, limits=ProcessLimits(seconds=60), n=1) as asked:
+        (pid,) = workers() - others
+        threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
+        with pytest.raises(TooLarge, match="broke the process"):
+            asked.sql(ENDLESS)
+        assert len(workers() - others - {pid}) == 1  # started while nobody waits for it
+        assert asked.sql("SELECT 1").rows == [(1,)]
+
+
+@pytest.mark.parametrize("intervals", [False, True])
+def test_one_limit_for_all_that_a_statement_takes(path, intervals):
+    """Planned (a PIVOT looks up its values), run, and looked at again for its warnings, within one limit."""
+    slow = "(SELECT count(*) FROM range(40000) a, range(40000) b WHERE hash(a.range + b.range) = 1)"
+    sql = f"PIVOT (SELECT sex, age FROM data WHERE age > {slow}) ON sex USING count(*)"
+    with limited_processes(path, limits=ProcessLimits(seconds=1), n=1) as asked:
+        begun = time.monotonic()
+        with pytest.raises(TimedOut, match="stopped after 1 seconds"):
+            asked.sql(sql, intervals=intervals)
+        assert time.monotonic() - begun < 3
+        assert asked.sql("SELECT 1").rows == [(1,)]
+
+
+def test_a_slow_machine_takes_its_time_to_open_a_release(path):
+    limits = ProcessLimits(seconds=0.001)
+    with limited_processes(path, limits=limits, n=1) as asked, pytest.raises(TimedOut):
+        asked.sql("SELECT count(*) FROM range(1000000) a, range(1000) b")
+
+
+@LINUX
+def test_a_release_that_was_replaced_is_not_asked(tmp_path):
+    path, others = build_release(tmp_path / "r.duckdb"), workers()
+    with limited_processes(path, limits=ProcessLimits(process_mb=256), n=2) as asked:
+        build_release(path, seed=1)
+        assert asked.sql("SELECT 1").rows == [(1,)]  # the one that is open
+        for pid in workers() - others:
+            kill(pid)
+        with pytest.raises(ReplacedRelease, match="replaced since"):
+            asked.sql("SELECT 1")
+    with pytest.raises(StoreError, match="no such release"):
+        limited_processes(tmp_path / "none.duckdb")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DamagedRelease):
+        limited_processes(path)
+
+
+def framed(raw):
+    """Some bytes as they go over the pipe."""
+    return len(raw).to_bytes(8, "little") + raw
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "why"),
+    [
+        ("/bin/sh", "exit 1", r"it left with code 1"),
+        ("/bin/sh", "kill -9 $$", r"the system ended it, signal 9"),
+        ("/bin/sh", "printf abcdefgh; exec sleep 60", r"what came from it is no answer"),
+        (
+            sys.executable,
+            f"import sys, time\nsys.stdout.buffer.write({framed(pickle.dumps(('gift',)))!r})\n"
+            "sys.stdout.flush()\ntime.sleep(60)",
+            r"what came from it is no answer",
+        ),
+    ],
+)
+def test_what_does_not_start(path, instead, program, text, why):
+    instead(text, program)
+    with pytest.raises(StoreError, match=rf"did not start \({why}\)"):
+        limited_processes(path)
+
+
+def test_what_cannot_be_started(path, monkeypatch):
+    with monkeypatch.context() as m:
+        m.setattr(sys, "platform", "win32")
+        with pytest.raises(StoreError, match="cannot be limited on this system"):
+            limited_processes(path)
+    with monkeypatch.context() as m:
+        m.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(StoreError, match="cannot be started"):
+            limited_processes(path)
+    with pytest.raises(StoreError, match=r"did not start \(nothing came from it in 0 seconds\)"):
+        limited_processes(path, limits=ProcessLimits(start_s=0.01))
+    with pytest.raises(StoreError, match=r"did not start \(ValueError in "):  # the process says so
+        limited_processes(path, limits=ProcessLimits(threads="many"))
+
+
+class Evil:
+    """What runs a command when it is read."""
+
+    def __reduce__(self):
+        return (os.system, ("true",))
+
+
+def test_only_plain_values_come_back():
+    values = [
+        1,
+        2.5,
+        "a",
+        b"b",
+        None,
+        True,
+        [1],
+        {"a": (1,)},
+        datetime.date(2020, 1, 1),
+        Decimal("1.5"),
+        UUID(int=5),
+    ]
+    assert plain_loads(pickle.dumps(values)) == values
+
+    for evil in (Evil(), os.getcwd, ProcessLimits):
+        with pytest.raises(pickle.UnpicklingError, match="no plain value"):
+            plain_loads(pickle.dumps(evil))
+
+
+ROGUE = """
+import os, sys, time
+def read():
+    sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(8), "little"))
+def write(raw):
+    sys.stdout.buffer.write(raw)
+    sys.stdout.flush()
+read()
+write({opened!r})
+read()
+write({answer!r})
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        framed(pickle.dumps(Evil())),
+        framed(b""),
+        framed(b"\x00" * 20),
+        framed(pickle.dumps(("gift", 1))),
+        framed(pickle.dumps(5)),
+        (2**40).to_bytes(8, "little"),  # of an answer that long nothing is read
+    ],
+)
+def test_a_process_that_was_taken_over_gives_no_more_than_a_refusal(path, release, instead, answer):
+    opened = framed(pickle.dumps(("open", release.content_hash)))
+    instead(ROGUE.format(opened=opened, answer=answer))
+    limits = ProcessLimits(seconds=30)
+    with limited_processes(path, limits=limits, n=1) as asked:
+        with pytest.raises(QueryRefused, match="broke the process"):
+            asked.sql("SELECT 1")

@@ -1,0 +1,171 @@
+"""Answers of the API at their limits: pages of one run, intervals, files, errors by type and in words."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from fixtures.release import build_release
+from fixtures.serve import served
+
+from engine.errors import (
+    DamagedRelease,
+    InternalError,
+    MissingPackage,
+    NotAnswerable,
+    QueryRefused,
+    ReplacedRelease,
+    SpecError,
+    StoreError,
+    TimedOut,
+    TooLarge,
+)
+from queries.release import open_release
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from queries.serve import Limits, app_of
+from queries.serve.cache import Reply, ReplyCache
+from queries.serve.errors import as_json, status_of
+
+GROUPS = "SELECT age, sex, count(*) AS n FROM data GROUP BY ALL"
+
+
+def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_kept(path):
+    with served(app_of(path, limits=Limits(cache_bytes=10))) as client:  # every page runs it again
+        first = client.sql(GROUPS, "&size=7").json
+        pages = [
+            client.sql(GROUPS, f"&size=7&page={i + 1}&answer={first['answer']}").json["rows"]
+            for i in range(first["n_pages"])
+        ]
+        rows = [tuple(r) for page in pages for r in page]
+        assert len(rows) == first["n_rows"] == len(set(rows))
+        with open_release(path) as release:
+            assert set(rows) == set(release.sql(GROUPS).rows)
+
+
+def test_a_page_of_another_run_is_refused(path):
+    text = "SELECT random() AS r FROM range(20)"
+    with served(app_of(path, limits=Limits(cache_bytes=10))) as client:
+        first = client.sql(text, "&size=5").json
+        got = client.sql(text, f"&size=5&page=2&answer={first['answer']}")
+        assert (got.status, got.json["error"]) == (409, "AnotherAnswer")
+        assert "ORDER BY" in got.json["message"]
+    with served(app_of(path)) as client:  # kept: all pages are of one run
+        first = client.sql(text, "&size=5").json
+        assert client.sql(text, f"&size=5&page=2&answer={first['answer']}").status == 200
+
+
+def test_the_largest_answer_is_kept_for_its_pages():
+    limits = Limits()
+    cache = ReplyCache(limits.cache_bytes)
+    cache.put("q" * 50_000, Reply(body=b"x" * 5_000, rows=b"y" * limits.answer_bytes, n_rows=1))
+    assert cache.get("q" * 50_000) is not None
+
+
+def test_statements_tell_how_sure_they_are(client, path):
+    text = "SELECT sex, count(*) AS n FROM data GROUP BY sex ORDER BY sex"
+    got, plain = client.sql(text, "&intervals=true").json, client.sql(text).json
+    with open_release(path) as release:
+        want = release.sql(text, intervals=True)
+        assert got["columns"] == list(want.columns)
+        assert got["rows"] == [list(row) for row in want.rows]
+    assert plain["columns"] == ["sex", "n"]
+    assert got["columns"][2:] == ["n_low", "n_high", "n_status"]
+    assert client.sql(text, "&intervals=true&format=csv").body.startswith(b"sex,n,n_low,n_high,")
+
+
+def test_times_with_a_zone_are_refused_in_words(client, path):
+    got = client.sql("SELECT now() AS a")
+    assert got.status in (200, 400)  # where pytz is installed, they are given
+    if got.status == 400:
+        assert "now()::TIMESTAMP" in got.json["message"]
+    assert client.sql("SELECT now()::TIMESTAMP AS a").status == 200
+
+
+@pytest.mark.parametrize(
+    ("where", "body", "words"),
+    [
+        ("tabulate", {"rows": ["age"], "foo": 1}, "foo: unknown; allowed is rows, cols, bands, groups"),
+        ("query", {"sql": "SELECT 1", "foo": 1}, "foo: unknown; allowed is sql, page, size, format"),
+        ("tabulate", b"{nonsense", "the body is no JSON"),
+        ("tabulate", {"rows": ["age"], "percent": "some"}, "percent: "),
+        ("tabulate", [1], "the request: "),
+    ],
+)  # fmt: skip
+def test_a_wrong_body_is_told_in_words(client, where, body, words):
+    got = client.ask(f"/api/{where}", method="POST", body=body, content_type="application/json")
+    assert (got.status, got.json["message"].startswith(words)) == (400, True), got.body
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (NotAnswerable("x"), 404), (TimedOut("x"), 504), (TooLarge("x"), 413), (QueryRefused("x"), 400),
+        (DamagedRelease("x"), 503), (ReplacedRelease("x"), 503), (MissingPackage("x"), 501), (StoreError("x"), 500),
+        (InternalError("x"), 500), (SpecError("x"), 400),
+    ],
+)  # fmt: skip
+def test_every_error_has_its_status(error, status):
+    assert status_of(error) == status
+    assert (as_json(error)["message"] == "x") == (type(error) not in (DamagedRelease, StoreError))
+
+
+def test_a_release_that_was_replaced_is_told_and_what_to_do(tmp_path):
+    path = build_release(tmp_path / "r.duckdb")
+    little = {"limits": Limits(workers=1), "memory": "128MB"}  # memory ends it, not time
+    with served(app_of(path, **little, timeout_s=120)) as client:
+        assert client.sql("SELECT count(*) AS n FROM data").status == 200
+        build_release(path, seed=1)
+        assert client.ask("/api/tabulate?rows=SEX").status == 200  # the one that was opened
+        ended = client.sql("SELECT repeat('x', 600000000)").status  # its process is ended
+        assert ended == 413
+        got = client.sql("SELECT 1 AS a")
+        assert (got.status, got.json["error"]) == (503, "ReplacedRelease")
+        assert "start it again" in got.json["message"]
+        assert str(tmp_path) not in got.json["message"]
+        path.unlink()
+        got = client.sql("SELECT 2 AS a")
+        assert (got.status, str(tmp_path) in got.json["message"]) == (503, False)
+
+
+def test_what_looks_like_a_formula_is_text_in_a_workbook(client):
+    text = "SELECT '=1+1' AS \"=cmd|' /C calc'!A0\", '+1' AS b, '@x' AS c, '-2' AS d, chr(9) || '=1' AS e"
+    body = client.sql(text, "&format=xlsx").body
+    with zipfile.ZipFile(io.BytesIO(body)) as book:
+        sheets = [book.read(n) for n in book.namelist() if n.startswith("xl/worksheets/")]
+    assert not [s for s in sheets if b"<f>" in s or b"<hyperlink" in s]
+    sheet = pytest.importorskip("openpyxl").load_workbook(io.BytesIO(body)).worksheets[0]
+    assert [c.data_type for row in sheet.iter_rows() for c in row] == ["s"] * 10
+
+
+def test_files_have_their_types_safe_names_and_tags(client):
+    kinds = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet", "json-stat": "application/json",
+             "xlsx": "application/vnd.openxmlformats"}  # fmt: skip
+    for form, kind in kinds.items():
+        link = f"/api/tabulate?rows=region&cols=sex&format={form}"
+        got = client.ask(link)
+        ending = "json" if form == "json-stat" else form
+        assert got.headers["content-type"].startswith(kind)
+        assert got.headers["content-disposition"] == f'attachment; filename="table.{ending}"'
+        for tag in (got.headers["etag"], f'"other", W/{got.headers["etag"]}', "*"):
+            assert client.ask(link, if_none_match=tag).status == 304
+        assert client.ask(link, if_none_match='"other"').status == 200
+
+
+def test_the_document_tells_all_parameters_and_what_comes_back(client):
+    document = client.ask("/api/openapi.json").json
+    for where in ("tabulate", "plan"):
+        operation = document["paths"][f"/api/{where}"]["get"]
+        heads = {p["name"].partition(".")[0] for p in operation["parameters"]} - {"format"}
+        wrong = client.ask(f"/api/{where}?nonsense=1").json["message"].partition("allowed are ")[2]
+        assert heads == {word.partition(".")[0] for word in wrong.split(", ")}
+        answered = client.ask(f"/api/{where}?rows=age&cols=sex").json
+        schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        assert set(schema["properties"]) - set(answered) <= {"message", "nearest", "spec"}
+        assert "422" not in operation["responses"]
+    page = document["paths"]["/api/query"]["get"]["responses"]["200"]["content"]["application/json"]
+    assert set(page["schema"]["properties"]) == set(client.sql("SELECT 1 AS a").json)
+    assert "HTTPValidationError" not in str(document)

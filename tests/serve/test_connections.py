@@ -1,0 +1,207 @@
+"""Connections and packages that do not behave: idle, slow, too many, and answers that nobody takes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+
+import pytest
+from fixtures.serve import served
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from queries.serve import CONNECTIONS, Limits, app_of
+from queries.serve.guard import Guard, RateLimit, client_of
+
+HEAD = b"GET /api/tables HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+HASTY = CONNECTIONS | {"timeout_keep_alive": 0.5, "limit_concurrency": 8}
+
+
+@pytest.fixture(scope="module")
+def client(path):
+    with served(app_of(path), **HASTY) as client:
+        yield client
+
+
+def connected(client):
+    return socket.create_connection(("127.0.0.1", client.port), timeout=10)
+
+
+def answer_from(con):
+    """One whole answer, head and body."""
+    got = b""
+    while b"\r\n\r\n" not in got:
+        got += con.recv(100)
+    length = int(got.split(b"content-length: ")[1].split(b"\r\n")[0])
+    while len(got.split(b"\r\n\r\n", 1)[1]) < length:
+        got += con.recv(65_536)
+    return got
+
+
+def test_silent_connections_are_closed_and_keep_others_out_only_so_long(client):
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(connected(client)) for _ in range(40)]
+        assert client.ask("/api/tables").status == 503  # said at once: no request waits
+        began = time.monotonic()
+        assert [con.recv(1) for con in silent] == [b""] * 40
+        assert time.monotonic() - began < 4
+        assert client.ask("/api/tables").status == 200
+
+
+def test_a_connection_between_two_requests_is_closed(client):
+    with connected(client) as used:
+        used.sendall(HEAD)
+        began = time.monotonic()
+        while used.recv(65_536):
+            pass
+        assert 0.4 < time.monotonic() - began < 4
+
+
+def test_a_head_that_is_too_long_is_refused(client):
+    with connected(client) as long:
+        long.sendall(HEAD[:-2] + b"x: " + b"y" * 200_000)
+        assert long.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_a_long_address_in_small_pieces_is_read(client):
+    with connected(client) as pieces:
+        sql = b"SELECT%201--" + b"x" * 50_000
+        pieces.sendall(b"GET /api/query?sql=" + sql[:9_000])
+        for start in range(9_000, len(sql), 9_000):
+            time.sleep(0.01)
+            pieces.sendall(sql[start : start + 9_000])
+        pieces.sendall(b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert b"at most 50000" in answer_from(pieces)
+
+
+def trickled(slow, raw):
+    """Send a byte every tenth of a second; the seconds until the other side has enough of it."""
+    began = time.monotonic()
+    for byte in raw:
+        try:
+            slow.sendall(bytes([byte]))
+        except (BrokenPipeError, ConnectionResetError):
+            return time.monotonic() - began
+        time.sleep(0.1)
+    pytest.fail("it was taken to the end")
+
+
+def test_a_head_a_byte_at_a_time_is_given_up(client):
+    with connected(client) as slow:
+        assert 0.4 < trickled(slow, HEAD) < 4
+
+
+def test_a_second_request_a_byte_at_a_time_is_given_up_too(client):
+    with connected(client) as slow:
+        slow.sendall(HEAD)
+        assert slow.recv(12) == b"HTTP/1.1 200"
+        assert 0.4 < trickled(slow, HEAD) < 4
+
+
+def test_a_connection_is_used_again(client):
+    with connected(client) as again:
+        for _ in range(3):
+            again.sendall(HEAD)
+            assert answer_from(again).startswith(b"HTTP/1.1 200")
+            time.sleep(0.1)
+
+
+def test_a_request_that_takes_longer_than_a_head_may_is_answered(path):
+    with served(app_of(path, timeout_s=1.2), **HASTY) as client:
+        text = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
+        assert client.sql(text).status == 504
+
+
+def guarded(app, **limits):
+    return Guard(app, limits=Limits(**limits), token=None, hosts=frozenset({"localhost"}))
+
+
+async def ask(app, send):
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+    await app(scope, receive, send)
+
+
+async def long(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"x" * 200_000})
+
+
+def test_an_answer_goes_out_in_parts_and_is_not_held_for_one_who_does_not_take_it():
+    sent = []
+
+    async def stuck(message):
+        sent.append(message)
+        if len(sent) > 2:
+            await asyncio.sleep(60)
+
+    began = time.monotonic()
+    asyncio.run(ask(guarded(long, send_s=0.1), stuck))
+    assert time.monotonic() - began < 5
+    assert [len(m.get("body", b"")) for m in sent] == [0, 65_536, 65_536]
+    assert sent[1]["more_body"] is True
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_072, 200_000])
+def test_parts_are_the_body(size):
+    sent, body = [], bytes(i % 251 for i in range(size))
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(ask(guarded(app), send))
+    _, *parts = sent
+    assert b"".join(m["body"] for m in parts) == body
+    assert all(len(m["body"]) <= 65_536 for m in parts)
+    assert [m.get("more_body", False) for m in parts] == [True] * (len(parts) - 1) + [False]
+
+
+def test_more_requests_at_once_than_allowed_are_sent_away():
+    got = []
+
+    async def slow(scope, receive, send):
+        await asyncio.sleep(0.2)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def note(message):
+        if message["type"] == "http.response.start":
+            got.append((message["status"], dict(message["headers"]).get(b"retry-after")))
+
+    async def many():
+        app = guarded(slow, at_once=3)
+        await asyncio.gather(*(ask(app, note) for _ in range(5)))
+        await ask(app, note)
+
+    asyncio.run(many())
+    assert sorted(got, key=str) == [(200, None)] * 4 + [(503, b"1")] * 2
+
+
+def test_a_client_is_an_address_or_a_network_of_its_own():
+    assert client_of("192.0.2.7") == "192.0.2.7"
+    assert (
+        client_of("2001:db8:1:2::7")
+        == client_of("2001:db8:1:2:ffff::1")
+        != client_of("2001:db8:1:3::7")
+    )
+    assert client_of("testclient") == "testclient"
+    assert RateLimit(1.0, 1).wait_of(client_of("?"), 0.0) == 0.0
+
+
+def test_what_a_client_says_of_its_address_is_not_believed(path):
+    with served(app_of(path, limits=Limits(rate=0.01, burst=2)), proxy_headers=False) as client:
+        got = [
+            client.ask("/api/tables", x_forwarded_for=f"198.51.100.{i}").status for i in range(3)
+        ]
+    assert got == [200, 200, 429]

@@ -1,0 +1,210 @@
+"""Groups of values that people make themselves, and ratios: through links, bodies, SQL, files; what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+
+from queries.intervals import tabulate
+from queries.release import open_release
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from queries.serve.groups import group_of, text_of
+from queries.serve.question import question_of
+
+YOUNG, WORKING = ("group.age", "Young|0..15"), ("group.age", "Working age|16..64")
+ODD = "a|b\\c, \"d\" 'e' <i>&~é=%2B\N{GRINNING FACE}"
+
+
+@pytest.fixture(scope="module")
+def release(path):
+    with open_release(path) as opened:
+        yield opened
+
+
+def table_of(client, *pairs, form="json"):
+    return client.ask("/api/tabulate?" + urlencode([*pairs, ("format", form)]))
+
+
+def test_a_group_is_what_anyone_gets_who_asks_for_its_values(client, release):
+    got = table_of(client, ("rows", "age"), ("cols", "sex"), YOUNG, WORKING).json
+    assert got["row_heads"][:2] == [["Young"], ["Working age"]]
+    known = [v for v, _, _ in release.values("age") if v is not None]
+    assert len(got["row_heads"]) == 2 + sum(v > 64 for v in known)  # the others stay by themselves
+    want = tabulate(release, ["sex"], where={"age": (16, 64)})
+    for name in ("value", "low", "high"):
+        assert got["cells"][name][2:4] == getattr(want, name).tolist()
+    alone = tabulate(release, ["sex"], where={"age": [v for v in known if v > 64][:1]})
+    assert got["cells"]["status"][4:6] == list(alone.status)
+    shown = [math.nan if v is None else v for v in got["cells"]["value"][4:6]]
+    assert shown == pytest.approx(alone.value.tolist(), nan_ok=True)
+    assert got["row_total"]["value"][1] == tabulate(release, [], where={"age": (16, 64)}).value[0]
+
+
+def test_values_ranges_and_open_ends_make_one_group(client, release):
+    got = table_of(
+        client,
+        ("rows", "age"),
+        ("group.age", "Some|3|10..12|80.."),
+        ("only.age", "11"),
+        ("only.age", "3"),
+    )
+    assert got.json["row_heads"] == [["Some"]]
+    want = tabulate(release, [], where={"age": [3, 11]})
+    assert got.json["cells"]["value"] == want.value.tolist()
+
+
+def test_names_may_hold_any_sign(client, release):
+    regions = [v for v, _, _ in release.values("region") if v is not None]
+    group = ("group.region", text_of((ODD, tuple(regions[:2]))))
+    got = table_of(client, ("rows", "region"), ("cols", "sex"), group)
+    assert got.json["row_heads"][0] == [ODD]
+    assert table_of(client, *parse_qsl(got.json["link"])).body == got.body
+    rows = list(
+        csv.DictReader(
+            io.StringIO(table_of(client, ("rows", "region"), group, form="csv").body.decode())
+        )
+    )
+    assert rows[0]["region"] == ODD
+    stat = table_of(client, ("rows", "region"), group, form="json-stat").json["dimension"]["region"]
+    assert stat["category"]["index"][0] == ODD
+    assert len(stat["category"]["index"]) == len(release.values("region")) - 1
+    plan = client.ask("/api/plan?" + urlencode([("rows", "region"), group])).json
+    assert ODD in [row[0] for row in release.sql(plan["sql"]).rows]
+
+
+def test_a_name_of_a_value_inside_is_the_group(client, release):
+    first, second = [v for v, _, _ in release.values("sex")][:2]
+    got = table_of(client, ("rows", "sex"), ("group.sex", f"{first}|{first}|{second}")).json
+    assert got["row_heads"] == [[first]]
+    assert got["cells"]["value"] == tabulate(release, []).value.tolist()
+
+
+def test_the_order_of_members_does_not_matter_to_the_link():
+    one, other = (question_of([("rows", "age"), ("group.age", g)]) for g in ("A|1|2", "A|2|1|2"))
+    assert one.link() == other.link()
+    for group in ((ODD, ("1", "|", "\\")), ("\\|", ("x",)), ("", ("",))):
+        assert group_of(text_of(group)) == (group[0], tuple(sorted(group[1])))
+
+
+def test_a_body_asks_the_same_as_a_link(client):
+    body = {"rows": ["age"], "groups": {"age": [["Young", ["0..15"]], ["Older", ["65.."]]]}}
+    got = client.ask("/api/tabulate", method="POST", body=body)
+    assert got.json["row_heads"][:2] == [["Young"], ["Older"]]
+    assert client.ask(f"/api/tabulate?{got.json['link']}").body == got.body
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("rows", "age"), ("cols", "sex"), YOUNG, WORKING],
+        [("rows", "age"), ("cols", "sex"), YOUNG, WORKING, ("percent", "row"), ("from.age", "5"), ("to.age", "64")],
+        [("rows", "arrival_date"), ("group.arrival_date", "Nineties|1990-01-01..1999-12-31"), ("only.sex", "Male"),
+         ("percent", "total"), ("from.arrival_date", "1990-01-01"), ("to.arrival_date", "1999-12-31")],
+        [("rows", "education"), ("group.education", "None said|~")],
+        [("rows", "sex"), ("measure", "ratio")],
+        [("rows", "region"), ("cols", "sex"), ("measure", "ratio"), ("percent", "row")],
+        [("rows", "age"), ("cols", "sex"), YOUNG, WORKING, ("to.age", "64"), ("measure", "ratio"),
+         ("percent", "column")],
+        [("rows", "age"), ("measure", "mean"), ("of", "income"), ("group.sex", "All|Male|Female"), ("cols", "sex")][1:],
+    ],
+)  # fmt: skip
+def test_the_sql_of_the_plan_gives_the_figures(client, release, pairs):
+    plan = client.ask("/api/plan?" + urlencode(pairs)).json
+    got = table_of(client, *pairs).json
+    found = sorted(float(r[-1]) for r in release.sql(plan["sql"]).rows if r[-1])
+    scale = 100 if got["percent"] != "none" and got["measure"] == "share" else 1
+    shown = sorted(scale * v for v in got["cells"]["value"] if v)
+    assert shown
+    for value in shown:  # the statement has the filled figures too
+        assert any(math.isclose(f, value, rel_tol=1e-4, abs_tol=1e-4) for f in found), (
+            value,
+            found,
+        )
+
+
+def test_a_ratio_is_to_the_rest_of_its_total(client, release):
+    got = table_of(client, ("rows", "sex"), ("measure", "ratio")).json
+    want = tabulate(release, ["sex"], measure="ratio")
+    assert (got["measure"], got["percent"]) == ("ratio", "total")
+    for name in ("value", "low", "high"):
+        assert got["cells"][name] == pytest.approx(getattr(want, name).tolist(), abs=1e-6)
+    assert got["cells"]["value"][0] * got["cells"]["value"][1] == pytest.approx(1, rel=1e-4)
+
+
+def test_a_ratio_of_own_groups_holds_the_figure_in_its_interval(client):
+    pairs = [("rows", "age"), ("cols", "sex"), ("group.age", "Young|..30"), ("group.age", "Older|31.."),
+             ("measure", "ratio"), ("percent", "column")]  # fmt: skip
+    cells = table_of(client, *pairs).json["cells"]
+    assert cells["value"][0] * cells["value"][2] == pytest.approx(1, rel=1e-3)
+    assert all(
+        low <= v <= high
+        for v, low, high in zip(cells["value"], cells["low"], cells["high"], strict=True)
+    )
+
+
+def test_a_group_that_is_all_of_its_total_has_no_ratio(client):
+    got = table_of(
+        client, ("rows", "sex"), ("group.sex", "All|Male|Female"), ("measure", "ratio")
+    ).json
+    assert got["cells"]["value"] == [None]
+    assert got["cells"]["status"] == ["not released"]
+
+
+REFUSED = {
+    "rows=age&group.age=A|1|2&group.age=B|2..5": "2 stands in two groups, 'A' and 'B'",
+    "rows=age&group.age=A|1&group.age=A|2": "two groups are called 'A'",
+    "rows=age&group.age=|1": "needs a name",
+    "rows=age&group.age=A": "at least one value",
+    "rows=age&group.age=A%00|1": "a name that can be read",
+    "rows=age&group.age=A%5C": "nothing follows the last backslash",
+    "rows=age&group.age=A|500..600": "no released value lies in the range",
+    "rows=age&group.age=A|9..1": "no released value lies in the range",
+    "rows=age&group.age=A|x..y": "'x' is no BIGINT",
+    "rows=age&group.age=A|x": "no released value 'x'",
+    "rows=region&group.region=A|R1..R2": "no released value 'R1..R2'",
+    "rows=sex&group.sex=Men|Female": "as a value outside of it is",
+    "rows=sex&group.sex=%E2%80%AEneM|Male": "needs a name that can be read",
+    "rows=sex&group.sex=Male|Female": "as a value outside of it is",
+    "rows=age&band.age=10&group.age=A|1": "bands, or groups, not both",
+    "rows=sex&group.nobody=A|1": "no column 'nobody'",
+    "rows=sex&group.age=A|1": "age: bands and groups are of rows or columns",
+    "rows=sex&band.age=10": "age: bands and groups are of rows or columns",
+    "rows=sex&of=age": "of means nothing with measure count",
+    "rows=sex&measure=ratio&of=age": "of means nothing with measure ratio",
+    "rows=sex&quantile=0.9": "quantile means nothing with measure count",
+    "rows=sex&measure=median&of=age&quantile=0.9": "quantile means nothing with measure median",
+    "rows=age&group.age=A|1..20&only.age=30&only.age=30x": "no released value '30x'",
+    "rows=sex&percent=row": "need both rows and columns",
+    "cols=sex&percent=column": "need both rows and columns",
+    "rows=sex&measure=ratio&percent=row": "need both rows and columns",
+    "rows=sex&from.age=xx": "'xx' is no BIGINT",
+}
+
+
+@pytest.mark.parametrize("link", REFUSED)
+def test_a_plan_and_a_table_refuse_the_same(client, link):
+    address = link.replace("|", "%7C")
+    table, plan = (client.ask(f"/api/{what}?{address}") for what in ("tabulate", "plan"))
+    assert REFUSED[link] in table.json["message"]
+    assert (plan.status, plan.json) == (table.status, table.json)
+
+
+def test_too_many_pieces_are_refused(client):
+    groups = [("group.age", f"g{i}|{i}") for i in range(40)]
+    got = table_of(client, ("rows", "age"), ("cols", "income"), ("band.income", "5000"), *groups)
+    assert (got.status, "combinations of bands and groups" in got.json["message"]) == (413, True)
+    many = [("group.age", f"g{i}|1") for i in range(61)]
+    assert table_of(client, ("rows", "age"), *many).status == 400
+
+
+def test_text_that_is_no_text_is_refused(client):
+    body = b'{"rows": ["sex"], "groups": {"sex": [["\\ud800", ["Male"]]]}}'
+    got = client.ask("/api/tabulate", method="POST", body=body, content_type="application/json")
+    assert got.status == 400

@@ -1,0 +1,249 @@
+"""Who gets in: hosts, tokens, rates, sizes; and the command that starts it all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+import typer
+from fixtures.pipeline import environment
+from fixtures.serve import served
+from typer.testing import CliRunner
+
+from engine.cli import serve as cli_serve
+from engine.errors import DamagedRelease, SpecError, StoreError
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from queries.serve import Limits, app_of
+from queries.serve.cache import Reply, ReplyCache
+
+TOKEN = "a-token-of-some-length"
+CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
+START = "from engine.cli.app import run_and_exit; from engine.cli.serve import commands; run_and_exit(commands)"
+
+
+@pytest.fixture(scope="module")
+def guarded(path):
+    with served(app_of(path, token=TOKEN)) as client:
+        yield client
+
+
+def test_data_needs_the_token_and_the_page_does_not(guarded):
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}):
+        got = guarded.ask("/api/variables", **headers)
+        assert (got.status, got.json["error"]) == (401, "NoToken")
+        assert got.headers["www-authenticate"] == "Bearer"
+    assert guarded.ask("/api/openapi.json").status == 401
+    assert guarded.ask("/api/variables", authorization=f"Bearer {TOKEN}").status == 200
+    assert guarded.ask("/").status == 200
+    assert b"census" not in guarded.ask("/").body
+
+
+def test_every_answer_has_the_headers_and_no_cross_origin_ones(guarded):
+    for address in ("/", "/app.js", "/api/variables", "/none"):
+        headers = guarded.ask(address).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert not [h for h in headers if h.startswith("access-control")]
+
+
+def test_other_names_and_other_sites_are_turned_away(path):
+    with served(app_of(path)) as client:
+        assert client.ask("/api/tables").status == 200
+        for host in ("localhost:99", "127.0.0.1", "[::1]:8"):
+            assert client.ask("/api/tables", host=host).status == 200
+        for host in ("evil.example", "localhost.evil.example", ""):
+            assert client.ask("/api/tables", host=host).status == 403
+        assert client.ask("/api/tables", sec_fetch_site="cross-site").status == 403
+        assert client.ask("/api/tables", sec_fetch_site="same-origin").status == 200
+
+
+def test_too_many_requests_are_told_when_to_come_back(path):
+    with served(app_of(path, limits=Limits(rate=0.1, burst=3))) as client:
+        got = [client.ask("/api/tables") for _ in range(4)]
+        assert [g.status for g in got] == [200, 200, 200, 429]
+        assert 1 <= int(got[3].headers["retry-after"]) <= 11
+
+
+def test_large_and_slow_requests_are_turned_away(path):
+    with served(app_of(path, limits=Limits(body_bytes=2000, body_s=0.3))) as client:
+        large = client.ask("/api/query", method="POST", body={"sql": "SELECT 1 --" + "x" * 3000})
+        assert (large.status, "2,000 bytes" in large.json["message"]) == (413, True)
+        assert client.ask("/api/query?sql=SELECT%201--" + "x" * 3000).status == 413
+        with socket.create_connection(("127.0.0.1", client.port)) as slow:
+            slow.sendall(
+                b"POST /api/query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\n{"
+            )
+            assert slow.recv(100).startswith(b"HTTP/1.1 408")
+        assert client.ask("/api/query", method="POST", body=b"{nonsense").status in (400, 422)
+        assert client.ask("/api/tables", method="DELETE").status == 405
+
+
+def test_more_questions_than_may_wait_are_sent_away(path):
+    limits = Limits(workers=1, waiting=1)
+    with served(app_of(path, limits=limits, timeout_s=1.0)) as client:
+        got: list[int] = []
+        asks = [
+            threading.Thread(
+                target=lambda i=i: got.append(client.sql(f"{CROSS} AND {i} = {i}").status)
+            )
+            for i in range(6)
+        ]
+        for ask in asks:
+            ask.start()
+        for ask in asks:
+            ask.join()
+        assert set(got) == {503, 504}
+        assert client.sql("SELECT 1").status == 200
+
+
+def test_a_fault_of_ours_shows_nothing_of_its_text(path, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("a secret value")
+
+    monkeypatch.setattr("queries.serve.service.answer", broken)
+    with served(app_of(path)) as client:
+        got = client.ask("/api/tabulate?rows=sex")
+        assert (got.status, got.json["error"]) == (500, "InternalError")
+        assert b"secret" not in got.body
+        assert "service.py" in got.json["message"]
+
+
+def test_the_cache_forgets_the_least_recent_and_keeps_its_bound():
+    cache = ReplyCache(10_000)
+    for i in range(50):
+        cache.put(str(i), Reply(body=b"x" * 1500))
+        assert cache.get("0") or i > 40
+    found = [i for i in range(50) if cache.get(str(i)) is not None]
+    assert found == [0, 47, 48, 49]
+    assert sum(Reply(body=b"x" * 1500).size for _ in found) <= 10_000
+    cache.put("large", Reply(body=b"x" * 5000))
+    assert cache.get("large") is None
+    cache.put("0", Reply(body=b"y", rows=b"z"))  # smaller: there is room for one more
+    cache.put("more", Reply(body=b"x" * 1500))
+    assert [i for i in ("0", "47", "48", "49", "more") if cache.get(i) is None] == []
+
+
+# The command.
+
+
+def test_a_taken_port_is_said_clearly(path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(StoreError, match=rf"port {port} .*in use.*--port {port + 1}"):
+            started(path, "--port", port)
+
+
+@pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.1", "a" * 70 + ".de"])
+def test_a_host_that_is_none_of_this_machine_is_said_clearly(path, host):
+    with pytest.raises(StoreError, match="--host is an address of this machine") as refused:
+        started(path, "--host", host, "--port", 0)
+    assert "another server" not in str(refused.value)
+
+
+def test_a_port_of_the_system_is_said_clearly(path, monkeypatch):
+    def denied(self, address):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(cli_serve.socket, "socket", type("S", (socket.socket,), {"bind": denied}))
+    with pytest.raises(StoreError, match=r"port 80 .*below 1024 .*--port 8765"):
+        started(path, "--port", 80)
+
+
+def started(*words):
+    app = typer.Typer()
+    app.command()(cli_serve.serve_command)
+    done = CliRunner().invoke(app, [str(w) for w in words])
+    if done.exception:
+        raise done.exception
+    return done
+
+
+@pytest.mark.parametrize("rate", ["600", "0/min", "ten/min", "5/day"])
+def test_a_rate_is_a_number_a_time(path, rate):
+    with pytest.raises(SpecError, match="600/min"):
+        started(path, "--rate", rate)
+
+
+def test_a_token_file_is_checked(path, tmp_path):
+    with pytest.raises(SpecError, match="cannot be read"):
+        started(path, "--token-file", tmp_path / "none")
+    for text in ("short", "has a blank inside the token"):
+        (tmp_path / "token").write_text(text)
+        with pytest.raises(SpecError, match="at least 16"):
+            started(path, "--token-file", tmp_path / "token")
+    (tmp_path / "token").write_bytes(b"\xff" * 20)
+    with pytest.raises(SpecError, match="plain text"):
+        started(path, "--token-file", tmp_path / "token")
+
+
+def test_what_is_no_release_is_refused_before_anything_is_served(tmp_path):
+    with pytest.raises(StoreError):
+        started(tmp_path / "none.duckdb", "--port", 0)
+    (tmp_path / "bad.duckdb").write_bytes(b"x" * 9000)
+    with pytest.raises((DamagedRelease, StoreError)):
+        started(tmp_path / "bad.duckdb", "--port", 0)
+
+
+def test_a_missing_package_is_named(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(StoreError, match=r"pip install 'tablepack\[serve\]'"):
+        started(path, "--port", 0)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_the_command_serves_until_it_is_stopped(path, tmp_path, host):
+    command = [sys.executable, "-c", START, str(path), "--port", "0", "--host", host]
+    with subprocess.Popen(
+        command,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        line = running.stdout.readline()
+        address = re.match(rf"serving at http://{re.escape(host)}:(\d+)/(?:#token=(\S+))?", line)
+        assert address, line + running.stderr.read()
+        assert bool(address[2]) == (host == "0.0.0.0")
+        got = tables_from(int(address[1]), address[2])
+        if address[2]:
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                tables_from(int(address[1]), None)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert b'"tables"' in got
+    assert "GET /api/tables 200" in err
+    assert (address[2] or "no token") not in out + err
+    assert "Traceback" not in err
+    assert running.returncode in (0, 130)
+
+
+def tables_from(port: int, token: str | None) -> bytes:
+    """Ask once the server listens."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/api/tables", headers=headers)
+    for _ in range(200):
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                return answer.read()
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            time.sleep(0.05)
+    pytest.fail(f"no answer on port {port} in process {os.getpid()}")

@@ -1,0 +1,327 @@
+"""The JSON API: answers equal the release's own, everything is bounded, errors say what and where."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import math
+import threading
+from urllib.parse import quote
+
+import pytest
+from fixtures.serve import Client, served
+
+from engine.errors import DamagedRelease, StoreError
+from queries.intervals import tabulate
+from queries.release import open_release
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from queries.serve import Limits, app_of
+from queries.serve.guard import RateLimit
+
+LIMITS = Limits(rows=500, body_bytes=4000, answer_bytes=200_000, cache_bytes=2_000_000)
+CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
+
+
+@pytest.fixture(scope="module")
+def release(path):
+    with open_release(path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client(path):
+    with served(app_of(path, limits=LIMITS, timeout_s=1.0)) as client:
+        yield client
+
+
+def test_variables_have_labels_and_values(client, release):
+    got = client.ask("/api/variables").json
+    by_name = {v["name"]: v for v in got["variables"]}
+    assert list(by_name) == list(release.columns)
+    assert by_name["sex"]["values"][0] == {
+        "key": "Female",
+        "label": "Women",
+        "n": release.values("sex")[0][2],
+    }
+    assert by_name["age"]["label"] == "Age in years"
+    assert 10 in by_name["age"]["bands"]
+    assert by_name["age"]["is_released"] is True
+    assert by_name["education"]["values"][0]["label"] == "(blank)"
+    assert by_name["education"]["values"][0]["key"] == "~"
+    assert got["content_hash"] == release.content_hash
+    rents = client.ask("/api/values?column=rent_weekly&start=1&size=2").json
+    assert len(rents["values"]) == 2
+    assert rents["n_values"] == len(release.values("rent_weekly"))
+    assert client.ask("/api/values?column=rent").status == 404
+
+
+def test_tables_are_all_tables(client, release):
+    tables = client.ask("/api/tables").json["tables"]
+    assert {tuple(t["columns"]) for t in tables} == set(release.tables)
+
+
+def test_a_table_has_the_figures_of_tabulate(client, release):
+    got = client.ask("/api/tabulate?rows=education&cols=sex&only.region=R1&only.region=R2").json
+    want = tabulate(release, ["education", "sex"], where={"region": ["R1", "R2"]})
+    at = {key: i for i, key in enumerate(want.keys)}
+    education = {label or v or "(blank)": v for v, label, _ in release.values("education")}
+    sex = {"Women": "Female", "Men": "Male"}
+    assert len(got["row_heads"]) * len(got["col_heads"]) == len(want)
+    for r, (head,) in enumerate(got["row_heads"]):
+        for c, (other,) in enumerate(got["col_heads"]):
+            i, cell = at[education[head], sex[other]], r * len(got["col_heads"]) + c
+            assert got["cells"]["status"][cell] == want.status[i]
+            for name in ("value", "low", "high"):
+                expected, found = getattr(want, name)[i], got["cells"][name][cell]
+                assert (found is None) == math.isnan(expected)
+                assert found is None or found == pytest.approx(expected, abs=1e-6)
+    assert got["table"] == ["education", "region", "sex"]
+    assert got["words"] == want.words
+
+
+def test_a_band_is_the_range_anyone_asks_for(client, release):
+    got = client.ask("/api/tabulate?rows=age&band.age=10&cols=sex").json
+    assert got["row_heads"][2] == ["20 to 29"]
+    want = tabulate(release, ["sex"], where={"age": (20, 29)})
+    assert got["cells"]["value"][4:6] == want.value.tolist()
+    assert got["cells"]["low"][4:6] == want.low.tolist()
+    assert sum(v or 0 for v in got["cells"]["value"]) == pytest.approx(
+        got["total"]["value"][0], abs=9
+    )
+    assert got["row_total"]["value"][2] == tabulate(release, [], where={"age": (20, 29)}).value[0]
+
+
+def test_bands_of_dates_reals_and_blanks(client):
+    years = client.ask("/api/tabulate?rows=arrival_date&band.arrival_date=20").json["row_heads"]
+    assert ["1980 to 1999"] in years
+    assert years[-1] == ["(blank)"]
+    rents = client.ask("/api/tabulate?rows=rent_weekly&band.rent_weekly=100").json["row_heads"]
+    assert ["100.00 to 199.99"] in rents
+
+
+def test_percentages_are_of_what_they_say(client):
+    row = client.ask("/api/tabulate?rows=region&cols=sex&percent=row").json["cells"]["value"]
+    assert [row[i] + row[i + 1] for i in range(0, len(row), 2)] == pytest.approx(
+        [1.0] * (len(row) // 2), abs=1e-4
+    )
+    column = client.ask("/api/tabulate?rows=region&cols=sex&percent=column").json["cells"]["value"]
+    assert sum(column[::2]) == pytest.approx(1, abs=1e-4)
+    banded = client.ask("/api/tabulate?rows=age&band.age=20&cols=sex&percent=row").json["cells"]
+    assert banded["value"][0] + banded["value"][1] == pytest.approx(1, abs=0.02)
+    assert all(
+        0 <= a <= v <= b <= 1
+        for a, v, b in zip(*(banded[k] for k in ("low", "value", "high")), strict=True)
+        if v is not None
+    )
+
+
+def test_a_filter_on_a_banded_column_cuts_the_bands(client, release):
+    got = client.ask("/api/tabulate?rows=age&band.age=10&from.age=25&to.age=34").json
+    assert got["row_heads"] == [["20 to 29"], ["30 to 39"]]
+    assert got["cells"]["value"][0] == tabulate(release, [], where={"age": (25, 29)}).value[0]
+    some = client.ask("/api/tabulate?rows=age&band.age=10&only.age=25&only.age=41").json
+    assert some["row_heads"] == [["20 to 29"], ["40 to 49"]]
+
+
+@pytest.mark.parametrize("measure", ["mean", "median", "sum"])
+def test_measures_of_a_column(client, release, measure):
+    got = client.ask(f"/api/tabulate?rows=sex&measure={measure}&of=income").json
+    want = tabulate(release, ["sex"], measure=measure, of="income")
+    assert got["cells"]["value"] == pytest.approx(want.value.tolist())
+
+
+def test_a_body_asks_the_same_as_a_link(client):
+    body = {"rows": ["age"], "cols": ["sex"], "bands": {"age": 10}, "only": {"sex": ["Male"]}}
+    posted = client.ask("/api/tabulate", method="POST", body=body)
+    link = posted.json["link"]
+    assert posted.body == client.ask(f"/api/tabulate?{link}").body
+    assert link == "rows=age&cols=sex&band.age=10&only.sex=Male"
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "rows=age&band.age=10&cols=sex&only.sex=Male",
+        "rows=sex&measure=mean&of=income&from.income=100&to.income=30000",
+        "rows=education&cols=sex&percent=row&only.education=~&only.education=SECOND",
+        "rows=region&only.sex=Male&percent=total",
+    ],
+)
+def test_the_sql_of_the_plan_gives_the_figures(client, release, link):
+    link = link.replace("SECOND", quote(release.values("education")[1][0]))
+    plan = client.ask(f"/api/plan?{link}").json
+    found = sorted(float(r[-1]) for r in release.sql(plan["sql"]).rows if r[-1])
+    scale = 100 if "percent" in link else 1
+    cells = client.ask(f"/api/tabulate?{link}").json["cells"]["value"]
+    assert found == pytest.approx(sorted(scale * v for v in cells if v), rel=1e-5)
+
+
+def test_a_plan_tells_what_can_be_added_and_what_not(client):
+    plan = client.ask("/api/plan?rows=education&cols=sex").json
+    others = {o["name"]: o for o in plan["others"]}
+    assert plan["is_answerable"] is True
+    assert plan["table"] == ["education", "region", "sex"]
+    assert plan["card"]
+    assert others["region"]["is_addable"] is True
+    assert others["age"]["is_addable"] is False
+    assert others["age"]["reason"] == "not released with education"
+    assert 'columns = ["age", "education", "sex"]' in others["age"]["spec"]
+    no = client.ask("/api/plan?rows=education&cols=age").json
+    assert no["is_answerable"] is False
+    assert ["education", "region", "sex"] in no["nearest"]
+    assert 'columns = ["age", "education"]' in no["spec"]
+
+
+def test_sql_in_pages(client, release):
+    text = "SELECT age, count(*) AS n FROM data GROUP BY age ORDER BY age"
+    want = [list(row) for row in release.sql(text).rows]
+    first, second = (client.sql(text, f"&size=20&page={page}").json for page in (1, 2))
+    assert first["rows"] + second["rows"] == want[:40]
+    assert first["n_rows"] == len(want)
+    assert first["table"] == ["age"] or "age" in first["table"]
+    assert first["columns"] == ["age", "n"]
+    posted = client.ask("/api/query", method="POST", body={"sql": text, "size": 20}).json
+    assert posted == first
+
+
+def test_long_answers_are_cut_and_say_so(client):
+    long = client.sql("SELECT * FROM range(1000000000)").json
+    assert (long["is_cut"], long["n_rows"]) == (True, LIMITS.rows)
+    assert "Only the first 500 rows" in long["warnings"][-1]
+    wide = client.sql("SELECT repeat('x', 1000) FROM range(400)").json
+    assert wide["is_cut"] is True
+    assert client.sql("SELECT * FROM range(501)", "&format=csv").status == 413
+    assert client.sql("SELECT * FROM range(500)", "&format=csv").body.count(b"\n") == 501
+
+
+def test_files_hold_the_same_rows(client):
+    link = "/api/tabulate?rows=education&cols=sex&format="
+    text = client.ask(link + "csv")
+    rows = list(csv.DictReader(io.StringIO(text.body.decode())))
+    assert list(rows[0]) == ["education", "sex", "value", "low", "high", "status"]
+    assert text.headers["content-disposition"] == 'attachment; filename="table.csv"'
+    figures = [float(r["value"]) if r["value"] else None for r in rows]
+    stat = client.ask(link + "json-stat").json
+    assert [v for v in stat["value"][::3] if v] == sorted_as(stat, rows)
+    assert math.prod(stat["size"]) == len(stat["value"]) == len(stat["status"])
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(io.BytesIO(client.ask(link + "parquet").body))
+    assert table.column("value").to_pylist() == figures
+    book = pytest.importorskip("openpyxl").load_workbook(io.BytesIO(client.ask(link + "xlsx").body))
+    assert book.sheetnames == ["Table", "Notes"]
+    sheet = [list(row) for row in book["Table"].iter_rows(values_only=True)]
+    assert sheet[0] == list(rows[0])
+    assert [row[2] for row in sheet[1:]] == figures
+    assert any("95 of 100" in str(c.value) for row in book["Notes"].iter_rows() for c in row)
+
+
+def sorted_as(stat, rows):
+    """Values of CSV rows in the order of a JSON-stat dataset."""
+    order = (
+        stat["dimension"]["education"]["category"]["index"],
+        stat["dimension"]["sex"]["category"]["index"],
+    )
+    by_key = {(r["education"] or "~", r["sex"]): r["value"] for r in rows}
+    found = (by_key.get((a, b), "") for a in order[0] for b in order[1])
+    return [float(v) for v in found if v and float(v)]
+
+
+def test_the_same_question_is_answered_from_the_cache(path):
+    app = app_of(path)
+    with served(app) as client:
+        first = client.ask("/api/tabulate?rows=sex&cols=age&band.age=10")
+        again = client.ask("/api/tabulate?cols=age&band.age=10&rows=sex")
+        assert first.body == again.body
+        held = client.ask(
+            "/api/tabulate?rows=sex&cols=age&band.age=10", if_none_match=first.headers["etag"]
+        )
+        assert (held.status, held.body) == (304, b"")
+
+
+def test_an_empty_list_of_values_is_refused(client):
+    got = client.ask("/api/tabulate", method="POST", body={"rows": ["sex"], "only": {"age": []}})
+    assert (got.status, got.json["message"]) == (400, "age: no value to keep")
+
+
+def test_a_huge_join_is_cut_and_the_next_request_works(client):
+    cut = client.sql(CROSS)
+    assert (cut.status, "stopped after 1 seconds" in cut.json["message"]) == (504, True)
+    assert client.sql("SELECT 42 AS n").json["rows"] == [[42]]
+
+
+def test_values_that_json_lacks_are_text(client):
+    text = (
+        "SELECT 'NaN'::DOUBLE, DATE '2020-01-02', 1.50::DECIMAL(5,2), [1, NULL], {'a': 1}, "
+        "9007199254740993, NULL, true"
+    )
+    assert client.sql(text).json["rows"] == [
+        ["nan", "2020-01-02", "1.50", [1, None], {"a": 1}, "9007199254740993", None, True]
+    ]
+
+
+def test_what_is_served_does_not_change_the_file(path, client):
+    before = path.read_bytes()
+    client.sql("SELECT count(*) FROM data")
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in path.parent.glob("r.duckdb*")) == [
+        "r.duckdb",
+        "r.duckdb.manifest.json",
+    ]
+
+
+def test_the_document_describes_what_is_there(client):
+    document = client.ask("/api/openapi.json").json
+    assert set(document["paths"]) == {
+        f"/api/{p}" for p in ("variables", "values", "tables", "plan", "tabulate", "query")
+    }
+    assert json.dumps(document).count("http") < 3
+    for path in ("/docs", "/redoc"):
+        assert client.ask(path).status == 404
+
+
+def test_requests_at_once_get_the_same_answer(client):
+    got: list[bytes] = []
+    asks = [
+        threading.Thread(
+            target=lambda: got.append(client.ask("/api/tabulate?rows=age&cols=sex").body)
+        )
+        for _ in range(8)
+    ]
+    for ask in asks:
+        ask.start()
+    for ask in asks:
+        ask.join()
+    assert len(got) == 8
+    assert len(set(got)) == 1
+
+
+def test_opening_what_is_no_release(tmp_path):
+    with pytest.raises(StoreError):
+        app_of(tmp_path / "none.duckdb")
+    (tmp_path / "bad.duckdb").write_bytes(b"x" * 5000)
+    with pytest.raises((DamagedRelease, StoreError)):
+        app_of(tmp_path / "bad.duckdb")
+
+
+def test_the_log_has_no_question_and_no_answer(client, caplog):
+    with caplog.at_level(logging.INFO, logger="tablepack.serve"):
+        client.sql("SELECT 'canary' AS planted")
+        client.ask("/api/tabulate?rows=sex&only.region=R1")
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    assert "GET /api/query 200" in said
+    assert "canary" not in said
+    assert "R1" not in said
+
+
+def test_a_rate_refills_and_forgets():
+    rate = RateLimit(2.0, 3)
+    assert [rate.wait_of("a", 0.0) for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert rate.wait_of("b", 0.0) == 0.0
+    assert rate.wait_of("a", 0.5) == 0.0
+    assert rate.wait_of("a", 0.5) > 0
+    assert isinstance(Client(1).address, str)

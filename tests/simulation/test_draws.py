@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.simulation.draw import (
+    chance,
+    curve,
+    draw_table,
+    permuted,
+    row_number,
+    uniform,
+    window,
+)
+
+# --- draws
+
+
+@given(
+    weights=st.lists(
+        st.lists(st.sampled_from([0.0, 1e-9, 0.1, 1.0, 30.0]), min_size=4, max_size=4).filter(any),
+        min_size=1,
+        max_size=6,
+    ),
+    seed=st.integers(0, 1_000),
+)
+def test_weight_0_is_never_drawn(weights, seed):
+    table = draw_table(weights)
+    rows = np.repeat(np.arange(len(weights)), 50)
+    drawn = table.draw(np.random.default_rng(seed), rows)
+    assert drawn.dtype == np.int64
+    assert (np.array(weights)[rows, drawn] > 0).all()
+
+
+class Extreme:
+    """A generator whose uniform numbers are the smallest or the largest possible."""
+
+    def __init__(self, word):
+        self.word = word
+
+    def integers(self, low, high, size, dtype):
+        return np.full(size, self.word, dtype=dtype)
+
+
+@pytest.mark.parametrize(("word", "expected"), [(0, [1, 0, 2]), (2**32 - 1, [2, 0, 2])])
+def test_extreme_draws_stay_in_their_row(word, expected):
+    table = draw_table([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 5, 0]])
+    assert table.draw(Extreme(word), np.arange(3)).tolist() == expected
+    # Far down a long table the row number leaves fewer bits for the fraction.
+    long = draw_table(np.tile([0.0, 2, 1, 0], (300_000, 1)))
+    last = np.array([299_999])
+    assert long.draw(Extreme(word), last).tolist() == [{0: 1}.get(word, 2)]
+
+
+def test_draws_follow_the_weights():
+    table = draw_table([[[1, 3], [0, 1]], [[1, 1], [9, 1]]])
+    n = 40_000
+    rows = row_number((np.full(n, 1), 2), (np.full(n, 1), 2))
+    assert set(rows) == {3}
+    drawn = table.draw(np.random.default_rng(0), rows)
+    assert abs(np.mean(drawn == 1) - 0.1) < 4 * np.sqrt(0.09 / n)
+
+
+def test_curves_and_windows():
+    weights = curve({10: 1.0, 20: 3.0})
+    assert weights.shape == (106,)
+    assert weights[[0, 10, 15, 20, 105]].tolist() == [1, 1, 2, 3, 3]
+    assert window({10: 1.0, 20: 3.0})[[9, 10, 15, 20, 21]].tolist() == [0, 1, 2, 3, 0]
+
+
+def test_chance_and_uniform():
+    rng = np.random.default_rng(2)
+    numbers = uniform(rng, 10_000)
+    assert 0 <= numbers.min() < 0.001
+    assert 0.999 < numbers.max() < 1
+    flags = chance(rng, np.array([0.0, 1.0, 1.0]), 3)
+    assert flags.tolist() == [False, True, True]
+
+
+@given(size=st.integers(1, 3_000), seed=st.integers(0, 2**64), purpose=st.integers(0, 1))
+def test_permutations_are_one_to_one(size, seed, purpose):
+    out = permuted(np.arange(size), size=size, seed=seed, purpose=purpose)
+    assert sorted(out) == list(range(size))
+
+
+def test_permutations_differ_by_purpose_and_seed():
+    places = np.arange(1_000)
+    a = permuted(places, size=1_000, seed=1, purpose=0)
+    assert np.mean(a == permuted(places, size=1_000, seed=1, purpose=1)) < 0.02
+    assert np.mean(a == permuted(places, size=1_000, seed=2, purpose=0)) < 0.02
+    assert permuted(places[5:9], size=1_000, seed=1, purpose=0).tolist() == a[5:9].tolist()

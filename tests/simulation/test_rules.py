@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.simulation import N_PEOPLE, frame, query
+
+from engine.simulation import simulate_census
+from engine.simulation.rules import CENSUS_RULES, EVENT_RULES
+
+
+@pytest.fixture(scope="module")
+def frames(census):
+    return {"people": frame(census.people), "events": frame(census.events)}
+
+
+# --- rules
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 2**40])
+def test_no_record_is_impossible(tmp_path, seed):
+    census = simulate_census(tmp_path, people=N_PEOPLE, seed=seed)
+    for table, rules in (("people", CENSUS_RULES), ("events", EVENT_RULES)):
+        counted = ", ".join(
+            f"count(*) FILTER ({rule.condition}), count(*) FILTER (({rule.condition}) IS NULL)"
+            for rule in rules
+        )
+        counts = np.array(query(census, f"SELECT {counted} FROM {table}")[0]).reshape(-1, 2)
+        broken = [rule.name for rule, n in zip(rules, counts.sum(axis=1), strict=True) if n]
+        assert broken == []
+
+
+IMPOSSIBLE = {
+    "ages are 0 to 105": ("age", "age + 106"),
+    "income is rounded to 10": ("income", "income + 3"),
+    "nobody arrives after census day": ("arrival_date", "CAST(arrival_date AS DATE) + 40000"),
+    "nobody arrives before birth": ("arrival_date", "CAST(arrival_date AS DATE) - 40000"),
+    "managers from 18": ("age", "17"),
+    "academic occupations need a master's degree": ("education", "'Bachelor'"),
+    "visits lie in the year before census day": ("visit_date", "CAST(visit_date AS DATE) + 400"),
+    "departments are listed": ("department", "department || '?'"),
+}
+
+
+@pytest.mark.parametrize("rule", [*CENSUS_RULES, *EVENT_RULES], ids=lambda rule: rule.name)
+def test_each_rule_can_be_broken(frames, rule):
+    source = frames["people" if rule in CENSUS_RULES else "events"]
+    listed = ", ".join(rule.columns)  # the rule reads these and no others
+    if rule.name in IMPOSSIBLE:
+        name, expression = IMPOSSIBLE[rule.name]
+        selected = f"SELECT * REPLACE ({expression} AS {name}) FROM source"
+    else:  # columns shuffled apart: what never meets, meets
+        rng = np.random.default_rng(5)
+        source = pd.DataFrame(
+            {name: source[name].to_numpy()[rng.permutation(len(source))] for name in rule.columns}
+        )
+        selected = "FROM source"
+    with duckdb.connect() as connection:
+        connection.register("source", source)
+        sql = f"SELECT count(*) FILTER ({rule.condition}) FROM (SELECT {listed} FROM ({selected}))"
+        assert connection.execute(sql).fetchall()[0][0] > 0
+
+
+def test_rules_are_named_once():
+    names = [rule.name for rule in (*CENSUS_RULES, *EVENT_RULES)]
+    assert len(names) == len(set(names))

@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from fixtures.detect import accepted, found, many, one
+
+from engine.errors import DataError, SpecError
+from engine.schema import Resolution
+from engine.source import grid_code, open_source
+from engine.source.detection import detect_source, make_spec
+from engine.source.detection.detect import spec_text
+from engine.source.ingest import ingest
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "value_type"),
+    [
+        (many("1", "2"), "category", "integer"),
+        (many("1.0", "2.0"), "category", "integer"),
+        (many("0.5", "1.5"), "category", "real"),
+        ([str(n) for n in range(50)], "integer", "integer"),
+        ([f"{n}.0" for n in range(50)], "integer", "integer"),
+        ([str(2**63 + n) for n in range(50)], "category", "text"),
+        ([f"{n}.25" for n in range(50)], "decimal", "decimal"),
+        ([f"{n}.5" for n in range(50)] + ["1.125"], "real", "real"),
+        (many("true", "FALSE"), "boolean", "boolean"),
+        (many("t", "f"), "boolean", "boolean"),
+        (many("Y", "N"), "category", "text"),
+        (many("01", "02", "10"), "category", "text"),
+        ([f"{n:05d}" for n in range(200)], "text", "text"),
+        (["2020-01-01", "1890-12-31"], "date", "date"),
+        (["2020-01-01 00:00:00", "1890-12-31"], "date", "date"),
+        (["2020-01-01 10:00:00", "2020-01-02T11:30:00Z"], "timestamp", "timestamp"),
+        (many("a", "b"), "category", "text"),
+        ([f"name {n}" for n in range(200)], "text", "text"),
+        (["", ""], "category", "text"),
+        (["N", "N"], "category", "text"),
+        (["1", "a"], "category", "text"),
+        (["1_000", "0x10"], "category", "text"),
+    ],
+)
+def test_kinds_of_text_columns(cells, kind, value_type):
+    column, _ = one(cells)
+    assert (column.kind, column.value_type) == (kind, value_type)
+    assert "kind" in column.detected
+    assert not column.public
+    assert column.domain is None
+    assert column.bounds is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "value_type"),
+    [
+        (np.arange(50), "integer", "integer"),
+        (np.arange(50) % 3, "category", "integer"),
+        (np.arange(50.0), "integer", "integer"),
+        (np.arange(50) / 4, "real", "real"),
+        (np.arange(50) % 2 == 0, "boolean", "boolean"),
+        (pd.Categorical(["x", "y"] * 25), "category", "text"),
+        (
+            pd.Categorical(
+                [f"x{n}" for n in range(50)] * 3, categories=[f"x{n}" for n in range(200)]
+            ),
+            "category",
+            "text",
+        ),
+        (pd.date_range("2020-01-01", periods=50), "date", "date"),
+        (pd.date_range("2020-01-01", periods=50, freq="h"), "timestamp", "timestamp"),
+        (pd.Series([dt.date(2020, 1, 1)] * 50, dtype=object), "date", "date"),
+        ([None] * 50, "category", "text"),
+    ],
+)
+def test_kinds_of_typed_columns(cells, kind, value_type):
+    column = found(pd.DataFrame({"v": cells})).columns[0]
+    assert (column.kind, column.value_type) == (kind, value_type)
+
+
+def test_decimals_of_a_typed_source(tmp_path):
+    with duckdb.connect(tmp_path / "d.duckdb") as con:
+        con.execute(
+            "CREATE TABLE t AS SELECT (i / 4)::DECIMAL(9, 4) AS v, (i * 2)::DECIMAL(9, 2) AS w FROM range(60) t(i)"
+        )
+    column, whole = detect_source(tmp_path / "d.duckdb", table="t").columns
+    assert (column.kind, column.resolution) == ("decimal", Resolution(exponent=-2))
+    assert whole.kind == "integer"
+
+
+def test_doubts_are_told():
+    for cells, word in (
+        (many("1", "2"), "codes"),
+        (many("0.5", "1.5"), "codes"),
+        (["", ""], "all cells are null"),
+    ):
+        _, detection = one(cells)
+        assert any("in doubt" in r and word in r for r in detection.column_remarks["v"])
+    _, detection = one(many("01", "02"))
+    assert "leading zeros" in detection.column_remarks["v"][0]
+    _, detection = one(many("a", "b"))
+    assert "v" not in detection.column_remarks
+
+
+def test_null_spellings():
+    numbers = [str(n) for n in range(40)]
+    assert one(numbers + ["N"] * 10)[0].nulls == ("N", "")
+    assert one(numbers + ["."] * 10 + ["NA"] * 11 + [""])[0].nulls == (".", "NA", "")
+    assert one(["2020-01-01"] * 9 + ["null"] * 10)[0].nulls == ("null", "")
+    assert one(many("a", "b") + ["NA"] * 10)[0].nulls == ("NA", "")
+    assert one(many("Y", "N"))[0].nulls == ("",)
+    assert one(["true", "false"] + ["-"] * 10)[0].nulls == ("-", "")
+
+
+def test_what_may_be_a_category_is_no_null_among_texts():
+    for cells, listed in (
+        (many("a", "b") + ["None"] * 10, '"None", ""'),
+        (many("a", "b") + ["."] * 10 + ["NA"] * 10, '".", "NA", ""'),
+        (["None"] * 10, '"None", ""'),
+        (["none"] * 10 + ["?"] * 11 + ["x"], '"none", "?", ""'),
+    ):
+        column, detection = one(cells)
+        assert (column.kind, column.value_type) == ("category", "text")
+        assert column.nulls == (("NA", "") if "NA" in cells else ("",))
+        (remark,) = detection.column_remarks["v"]
+        assert (
+            remark == f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]"
+        )
+        assert f"# {remark}" in spec_text(detection)
+    detection = one(many("a", "b") + ["None"] * 10)[1]
+    assert detection.values["v"] == ("None", "a", "b")
+    assert one([str(n) for n in range(40)] + ["None"] * 10)[0].nulls == ("None", "")
+    assert one(["2020-01-01"] * 9 + ["."] * 10)[0].nulls == (".", "")
+
+
+def test_a_doubtful_spelling_that_few_show_is_not_written():
+    _, detection = one(many("a", "b") + ["None"] * 9)
+    assert "v" not in detection.column_remarks
+    assert "None" not in spec_text(detection)
+
+
+HEADLESS = [
+    "1,Smith\n2,Jones\n3,Brown\n",
+    "Smith,2020-01-02\nJones,2021-01-02\n",
+    "Smith,1/2/2020\nJones,2/2/2020\n",
+    "Smith,-1.5e3\nJones,3\n",
+    "Smith,F\nJones,M\nBrown,F\n",
+]
+
+
+@pytest.mark.parametrize("text", HEADLESS)
+def test_a_first_line_of_data_is_in_doubt(tmp_path, text):
+    (tmp_path / "d.csv").write_text(text)
+    detection = detect_source(tmp_path / "d.csv")
+    assert detection.remarks[0].startswith("in doubt: the first line looks like data, not names: ")
+    for name in text.splitlines()[0].split(","):
+        assert name not in detection.remarks[0].replace("1 or", "").split()
+    assert "Smith" not in detection.remarks[0]
+    with pytest.raises(SpecError, match="no column pid; the first line looks like data") as caught:
+        detect_source(tmp_path / "d.csv", entities=("pid",))
+    assert "Smith" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["name,age\nSmith,3\n", "q1,2020_total\n1,2\n", "a-1,1.2.b\nx,y\n"]
+)
+def test_a_first_line_of_names_is_not(tmp_path, text):
+    (tmp_path / "d.csv").write_text(text)
+    assert not any("first line" in remark for remark in detect_source(tmp_path / "d.csv").remarks)
+    assert not any("first line" in r for r in found(pd.DataFrame({"1": ["1"]})).remarks)
+
+
+def test_a_rare_spelling_of_null_is_not_written_but_told():
+    column, detection = one([str(n) for n in range(40)] + ["N"] * 9)
+    assert column.kind == "integer"
+    assert column.nulls == ("",)
+    assert "look like null" in detection.column_remarks["v"][0]
+    assert "N" not in detection.column_remarks["v"][0].split()
+
+
+def test_resolution_is_what_ten_entities_show():
+    cells = (
+        [f"{n}.5" for n in range(30)]
+        + [f"{n}.25" for n in range(10)]
+        + [f"{n}.125" for n in range(9)]
+    )
+    assert one(cells)[0].resolution == Resolution(exponent=-2)
+    fewer = [*cells[:39], *cells[40:]]
+    assert one(fewer)[0].resolution == Resolution(exponent=-2), "three digits show two as well"
+    assert one(cells[:39])[0].resolution == Resolution(exponent=-1)
+
+
+def test_resolution_counts_entities_not_rows():
+    frame = pd.DataFrame({"v": [n / 2 for n in range(40)] + [n + 0.125 for n in range(30)]})
+    frame["who"] = list(range(40)) + [7] * 30
+    column = found(frame, ["who"]).columns[0]
+    assert column.resolution == Resolution(exponent=-1)
+    assert found(frame[["v"]]).columns[0].resolution == Resolution(exponent=-3)
+
+
+def test_too_few_rows_show_decimals():
+    column, detection = one([str(n) for n in range(30)] + ["0.5"])
+    assert (column.kind, column.resolution) == ("real", Resolution())
+    assert any("too few rows show decimals" in r for r in detection.column_remarks["v"])
+
+
+def test_continuous_numbers_get_a_power_of_two():
+    rng = np.random.default_rng(1)
+    values = rng.normal(0, 1, 500) * 1000
+    column = found(pd.DataFrame({"v": values})).columns[0]
+    assert column.kind == "real"
+    assert column.resolution.base == 2
+    size = np.sort(np.floor(np.log2(np.abs(values))))[-10]
+    assert column.resolution.exponent == size - 20
+    outlier = found(pd.DataFrame({"v": np.append(values, 1e15)})).columns[0]
+    assert outlier.resolution == column.resolution
+    tiny = found(pd.DataFrame({"v": np.append(values, [1e-300, 1e300])})).columns[0]
+    assert tiny.resolution.base == 2
+
+
+def test_values_are_those_of_ten_entities():
+    frame = pd.DataFrame(
+        {"v": ["a"] * 10 + ["RARE"] * 9 + ["c"] * 30, "who": list(range(19)) + list(range(30))}
+    )
+    assert found(frame).values["v"] == ("a", "c")
+    frame["who"] = list(range(19)) + [1] * 30
+    detection = found(frame, ["who"])
+    assert detection.values["v"] == ("a",)
+    text = spec_text(detection)
+    assert "RARE" not in text
+    assert '"c"' not in text
+
+
+def test_long_lists_of_values_are_not_written():
+    assert one(many(*[f"v{n}" for n in range(30)]))[1].values["v"][0] == "v0"
+    assert "v" not in one(many(*[f"v{n}" for n in range(31)]))[1].values
+
+
+def test_several_entity_columns_count_the_fewest():
+    frame = pd.DataFrame({"v": ["a", "b"] * 20, "p": range(40), "h": [n // 2 for n in range(40)]})
+    assert found(frame, ["p", "h"]).values["v"] == ("a", "b")
+    frame["h"] = [n // 5 for n in range(40)]
+    assert "v" not in found(frame, ["p", "h"]).values
+
+
+def test_entity_candidates():
+    n = 300
+    frame = pd.DataFrame(
+        {
+            "person_id": range(n),
+            "householdId": [f"h{i // 2}" for i in range(n)],
+            "ID": [f"{i:05d}" for i in range(n)],
+            "valid": [f"x{i}" for i in range(n)],
+            "region_id": [i % 5 for i in range(n)],
+            "age": [i % 90 for i in range(n)],
+        }
+    )
+    detection = found(frame)
+    assert detection.entity_candidates == ("person_id", "householdId", "ID")
+    kinds = {c.name: c.kind for c in detection.columns}
+    assert kinds["person_id"] == "integer"
+    assert kinds["householdId"] == kinds["ID"] == "text"
+    text = spec_text(detection)
+    assert 'entities = ["person_id", "householdId", "ID"]' in text
+    given = found(frame, ["person_id"])
+    assert given.source.entities == ("person_id",)
+    raw = tomllib.loads(spec_text(given))
+    assert set(raw["columns"]) == {"person_id", "valid", "region_id", "age"}
+    assert "# Left out: householdId looks like an identifier." in spec_text(given)
+
+
+def test_a_source_of_one_identifier_still_has_a_column():
+    detection = found(pd.DataFrame({"id": range(50)}))
+    assert detection.entity_candidates == ()
+    assert "each row is taken for one entity" in detection.remarks[0]
+
+
+def test_entity_columns_are_numbers_or_texts():
+    frame = pd.DataFrame(
+        {"v": [1, 2, 3], "a": ["1", "2", "2"], "b": ["01", "2", "3"], "c": [0.5, 1.5, 2.5]}
+    )
+    columns = {c.name: c for c in found(frame, ["a", "b", "c"]).columns}
+    assert [columns[name].kind for name in "abc"] == ["integer", "text", "text"]
+
+
+def test_few_identifiers_are_identifiers_all_the_same():
+    frame = pd.DataFrame({"v": ["a", "b", "c"], "a_id": [1, 2, 3], "b_id": ["x", "y", "z"]})
+    detection = found(frame)
+    assert detection.entity_candidates == ("a_id", "b_id")
+    assert [(c.kind, c.value_type) for c in detection.columns[1:]] == [
+        ("integer",) * 2,
+        ("text",) * 2,
+    ]
+    assert detection.columns[1].detected == ("kind",)
+
+
+def test_a_table_of_a_duckdb_file_is_named(tmp_path):
+    with duckdb.connect(tmp_path / "d.duckdb") as con:
+        con.execute("CREATE TABLE t AS SELECT i AS v FROM range(30) r(i)")
+    spec = accepted(tmp_path, detect_source(tmp_path / "d.duckdb", table="t"))
+    assert (spec.source.format, spec.source.table) == ("duckdb", "t")
+
+
+def test_columns_that_cannot_be_read_are_left_out():
+    table = pa.table({"v": [1, 2], "s": [{"a": 1}, {"a": 2}], "b": [b"x", b"y"]})
+    detection = found(table)
+    assert [c.name for c in detection.columns] == ["v"]
+    assert sum("is left out" in remark for remark in detection.remarks) == 2
+    with pytest.raises(DataError, match="holds nothing that can be read"):
+        found(pa.table({"b": [b"x"]}))
+    with pytest.raises(DataError, match="column 'b': holds nothing"):
+        found(table, ["b"])
+    with pytest.raises(DataError, match="the source: holds nothing"):
+        found(pa.table({"v": [1]}), ["v"])
+
+
+def test_columns_named_like_ours():
+    names = ["cell", "n", "m", "v", "source", "cells"]
+    frame = pd.DataFrame(
+        {name: many("a", "b") for name in names} | {"half": [n / 2 for n in range(24)]}
+    )
+    detection = found(frame)
+    assert {detection.values[name] for name in names} == {("a", "b")}
+    assert found(frame, ["n"]).columns[1].kind == "text"
+
+
+def test_missing_entity_columns():
+    with pytest.raises(SpecError) as caught:
+        found(pd.DataFrame({"v": [1]}), ["x", "y"])
+    assert len(caught.value.problems) == 2
+    assert "there are: v" in caught.value.problems[0]
+
+
+def test_a_name_without_a_format():
+    for call in (detect_source, lambda path: make_spec(path, tables=[], key="k")):
+        with pytest.raises(SpecError, match="does not tell the format"):
+            call("data.sas7bdat")
+
+
+@pytest.mark.nist
+def test_the_nist_file(tmp_path):
+    path = Path(__file__).resolve().parents[3] / "shared" / "nist" / "national2019.csv"
+    if not path.exists():
+        pytest.skip("the NIST excerpt is not beside the checkout")
+    detection = detect_source(path)
+    spec = accepted(tmp_path, detection)
+    columns = {c.name: c for c in spec.columns}
+    assert len(columns) == 24
+    assert spec.source.entities == ()
+    kinds = {name: (c.kind, c.value_type) for name, c in columns.items()}
+    assert kinds["PUMA"] == ("category", "text")
+    assert kinds["SEX"] == ("category", "integer")
+    for name in ("AGEP", "PINCP", "POVPIP", "PWGTP", "WGTP"):
+        assert kinds[name] == ("integer", "integer")
+    assert columns["PINCP"].nulls == ("N", "")
+    assert columns["AGEP"].nulls == ("",)
+    con = duckdb.connect()
+    ingested = ingest(con, open_source(con, spec.source), spec.columns)
+    assert ingested.n_rows == 27_253
+    assert ingested.dictionaries["SEX"] == (1, 2)
+    assert grid_code(columns["AGEP"], 7) == 7
+    con.close()

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from fixtures.source import CENT, EIGHTH, THOUSAND, N, code_of, col, load, text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.schema import NULL_CODE, OTHER_CODE, Resolution
+from engine.source import grid_code
+from engine.source.encoding import cell_class
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "expected"),
+    [
+        (
+            col("integer"),
+            text("5", "-7", "15400.0", "", None, " 3", "+4", "1e3"),
+            [5, -7, 15400, N, N, 3, 4, 1000],
+        ),
+        (col("integer"), [1.0, np.nan, -0.0, 2.0**53], [1, N, 0, 2**53]),
+        (
+            col("integer"),
+            pd.array([2**63 - 2, None, -(2**63) + 2], dtype="Int64"),
+            [2**63 - 2, N, -(2**63) + 2],
+        ),
+        (col("integer"), text(str(2**63 - 2), f"{2**63 - 2}.0"), [2**63 - 2, 2**63 - 2]),
+        (col("integer"), pa.array([Decimal("3.00"), None]), [3, N]),
+        (col("integer"), pa.array([1, 255], pa.uint8()), [1, 255]),
+        (col("integer"), pd.Series([2**40, None, 7], dtype=object), [2**40, N, 7]),
+        (col("integer"), pd.Series([4, None, 7], dtype=object).astype("category"), [4, N, 7]),
+        (col("integer", nulls=("N", "")), text("1", "N", "", "2"), [1, N, N, 2]),
+        (
+            col("real", resolution=CENT),
+            [0.1, -0.0, np.nan, 1.005, 0.125, 0.375],
+            [10, 0, N, 100, 12, 38],
+        ),
+        (
+            col("real", resolution=CENT),
+            text("0.1", "-0.0", "", "1.005", "1e2"),
+            [10, 0, N, 100, 10000],
+        ),
+        (col("real", resolution=CENT), pd.Series([0.1, 2.5], dtype="float32"), [10, 250]),
+        (col("real", resolution=CENT), pd.Series([1, 2.5, None], dtype=object), [100, 250, N]),
+        (col("real", resolution=EIGHTH), [0.125, -0.25, 0.1875], [1, -2, 2]),
+        (col("real", resolution=THOUSAND), [1499.0, 2500.0, -3500.0], [1, 2, -4]),
+        (col("real", resolution=Resolution()), [3, 4], [3, 4]),
+        (
+            col("decimal", resolution=CENT),
+            text("1.015", "-1.015", "12.3", "7", "1e-1"),
+            [102, -102, 1230, 700, 10],
+        ),
+        (
+            col("decimal", resolution=CENT),
+            [1.015, -1.015, 12.3, np.nan, -0.0],
+            [102, -102, 1230, N, 0],
+        ),
+        (col("decimal", resolution=CENT), pa.array([Decimal("1.015"), None]), [102, N]),
+        (col("decimal", resolution=CENT), [3, 4], [300, 400]),
+        (col("decimal", resolution=THOUSAND), text("1499", "2500"), [1, 2]),
+        (
+            col("boolean"),
+            text("true", "False", "1", "0", "T", "f", "1.0", ""),
+            [1, 0, 1, 0, 1, 0, 1, N],
+        ),
+        (col("boolean"), [True, False], [1, 0]),
+        (col("boolean"), [1.0, 0.0, np.nan], [1, 0, N]),
+        (col("boolean"), pa.array([Decimal(1), None]), [1, N]),
+        (col("boolean"), pd.Series([True, None, False], dtype=object), [1, N, 0]),
+        (
+            col("date"),
+            text(
+                "1970-01-02", "1969-12-31", "1890-01-01", "12000-01-01", "2020-01-01 00:00:00", ""
+            ),
+            [1, -1, -29219, 3663382, 18262, N],
+        ),
+        (col("date"), pd.to_datetime(pd.Series(["1970-01-02", None])), [1, N]),
+        (col("date"), pd.Series([dt.date(9999, 12, 31), None], dtype=object), [2932896, N]),
+        (col("date"), pa.array([1, -29219], pa.date32()), [1, -29219]),
+        (col("date"), pd.to_datetime(pd.Series(["1970-01-02"])).dt.tz_localize("UTC"), [1]),
+        (
+            col("timestamp"),
+            text(
+                "1970-01-01 00:00:01.9",
+                "1969-12-31 23:59:59.5",
+                "1970-01-01T00:00:02Z",
+                "1970-01-01",
+            ),
+            [1, -1, 2, 0],
+        ),
+        (col("timestamp"), text("1970-01-01 01:00:01+01:00", "1970-01-01 00:00:05-00"), [1, 5]),
+        (col("timestamp"), pd.to_datetime(pd.Series(["1969-12-31 23:59:58.5", None])), [-2, N]),
+        (col("timestamp"), pa.array([1, -1], pa.timestamp("ns")), [0, -1]),
+        (col("timestamp"), pa.array([1], pa.date32()), [86400]),
+        (
+            col("timestamp"),
+            pd.to_datetime(pd.Series(["1970-01-01 01:00"])).dt.tz_localize("Europe/Paris"),
+            [0],
+        ),
+    ],
+)
+def test_grid_codes(column, cells, expected):
+    assert code_of(cells, column) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "values", "expected"),
+    [
+        (col("text"), text("b", "", "é", "Z", None, "a"), ("Z", "a", "b", "é"), [2, N, 3, 0, N, 1]),
+        (col("text"), text("\U0001f600", "\uffff"), ("\uffff", "\U0001f600"), [1, 0]),
+        (col("text", nulls=()), text("b", "", None), ("", "b"), [1, 0, N]),
+        (col("text"), [1.0, np.nan, 10.0, 2.5], ("1", "10", "2.5"), [0, N, 1, 2]),
+        (col("text"), [1, 10, 2], ("1", "10", "2"), [0, 1, 2]),
+        (col("text"), pa.array([2**64 - 1], pa.uint64()), (str(2**64 - 1),), [0]),
+        (col("category"), text("x", "y", "x").astype("category"), ("x", "y"), [0, 1, 0]),
+        (col("category"), pa.array(["x", "y", "x"]).dictionary_encode(), ("x", "y"), [0, 1, 0]),
+        (
+            col("category", value_type="integer"),
+            text("10", "9.0", "", "-1"),
+            (-1, 9, 10),
+            [2, 1, N, 0],
+        ),
+        (col("category", value_type="integer"), [10.0, np.nan, 9.0], (9, 10), [1, N, 0]),
+        (col("category", value_type="real"), text("-0.0", "0", "2.5"), (0.0, 2.5), [0, 0, 1]),
+        (col("category", value_type="decimal"), pa.array([Decimal("2.50"), None]), (2.5,), [0, N]),
+        (col("category", value_type="boolean"), text("1", "false", ""), (False, True), [1, 0, N]),
+        (
+            col("category", value_type="date"),
+            text("2020-01-02", "1890-01-01"),
+            (dt.date(1890, 1, 1), dt.date(2020, 1, 2)),
+            [1, 0],
+        ),
+        (
+            col("category", value_type="timestamp"),
+            text("2020-01-02 00:00:01", ""),
+            (dt.datetime(2020, 1, 2, 0, 0, 1),),
+            [0, N],
+        ),
+        (col("category"), text(None, ""), (), [N, N]),
+        (col("text", domain=("b", "a", "c")), text("a", "b"), ("a", "b"), [0, 1]),
+    ],
+)
+def test_dictionaries(column, cells, values, expected):
+    cells_in_order = code_of(cells, column)
+    frame = pa.table({"v": cells}) if isinstance(cells, pa.Array) else pd.DataFrame({"v": cells})
+    found = load(frame, [column]).dictionaries["v"]
+    assert found == values
+    assert [type(v) for v in found] == [type(v) for v in values]
+    assert cells_in_order == expected
+
+
+def test_sentinels_are_below_every_code():
+    assert NULL_CODE < OTHER_CODE < -(2**63) + 2
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=30),
+    st.sampled_from([CENT, EIGHTH, THOUSAND]),
+)
+def test_reals_are_rounded_half_to_even(values, step):
+    factor = float(step.base ** abs(step.exponent))
+    scaled = np.array(values) * factor if step.exponent < 0 else np.array(values) / factor
+    column = col("real", resolution=step)
+    assert code_of(values, column) == np.rint(scaled).astype(np.int64).tolist()
+    assert [grid_code(column, value) for value in values] == np.rint(scaled).astype(
+        np.int64
+    ).tolist()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        (col("integer"), 5, 5),
+        (col("boolean"), True, 1),
+        (col("date"), dt.date(1969, 12, 31), -1),
+        (col("timestamp"), dt.datetime(1970, 1, 1, 0, 0, 1, 900_000), 1),
+        (col("timestamp"), dt.datetime(1969, 12, 31, 23, 59, 59, 500_000), -1),
+        (col("timestamp"), dt.date(1970, 1, 2), 86400),
+        (col("decimal", resolution=CENT), 1.015, 102),
+        (col("decimal", resolution=CENT), -12.3, -1230),
+        (col("decimal", resolution=THOUSAND), 2500, 2),
+        (col("real", resolution=CENT), 0.125, 12),
+    ],
+)
+def test_codes_of_spec_values(column, value, expected):
+    assert grid_code(column, value) == expected
+
+
+def test_classes_of_types():
+    assert cell_class("DECIMAL(18,3)") == "decimal"
+    assert cell_class("ENUM('a', 'b')") == "text"
+    assert cell_class("STRUCT(a INTEGER)") == cell_class("INTEGER[]") == "other"

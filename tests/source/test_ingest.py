@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import datetime as dt
+import math
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fixtures.source import CENT, N, code_of, col, connection, load, text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import DataError, SpecError
+from engine.schema import SourceSpec
+from engine.source import open_source
+from engine.source.ingest import ingest
+
+DAY = dt.date(1970, 1, 1)
+
+
+def load_csv(path, columns, entities=()):
+    con = connection()
+    source = open_source(con, SourceSpec(path=str(path), format="csv"))
+    return ingest(con, source, tuple(columns), tuple(entities))
+
+
+def codes(ingested, name="v"):
+    """Codes in the order of the rows; small in-memory tables keep it."""
+    short = ingested.sql_names[name]
+    return [
+        code
+        for (code,) in ingested.con.execute(f"SELECT {short} FROM rows ORDER BY rowid").fetchall()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "message"),
+    [
+        (
+            col("integer"),
+            text("1", "CANARY"),
+            'not whole numbers, as declared \\(kind = "integer"\\)',
+        ),
+        (col("integer"), [1.5, 2.0], "not whole numbers"),
+        (col("integer"), text("1.5"), "not whole numbers"),
+        (col("integer"), [True, False], "not whole numbers"),
+        (col("integer"), pd.to_datetime(pd.Series(["2020-01-01"])), "not whole numbers"),
+        (col("integer"), text("nan"), "not whole numbers"),
+        (col("integer"), [1.0, math.inf], "infinite"),
+        (col("integer"), text("1", "-inf"), "infinite"),
+        (col("integer"), [2.0**53 + 2], r"beyond 2\*\*53"),
+        (col("integer"), text(str(2**63 - 1)), "beyond 63 bits"),
+        (col("integer"), text("1" + "0" * 400), "beyond 63 bits"),
+        (col("integer"), pa.array([2**64 - 1], pa.uint64()), "beyond 63 bits"),
+        (col("integer"), pa.array([-(2**63)]), "beyond 63 bits"),
+        (col("integer"), pd.Series([2**63, 1], dtype=object), "beyond 63 bits"),
+        (col("real", resolution=CENT), text("1", "x"), "not numbers"),
+        (col("real", resolution=CENT), text("NaN"), "not numbers"),
+        (col("real", resolution=CENT), [1.0, -math.inf], "infinite"),
+        (col("real", resolution=CENT), [1e300], "beyond 63 bits"),
+        (col("real", resolution=CENT), text("1e400"), "beyond 63 bits"),
+        (col("real", resolution=CENT), [True], "not numbers"),
+        (col("decimal", resolution=CENT), text("x"), "not decimal numbers"),
+        (col("decimal", resolution=CENT), [math.inf], "infinite"),
+        (col("decimal", resolution=CENT), text(str(2**63)), "beyond 63 bits"),
+        (col("decimal", resolution=CENT), [True], "not decimal numbers"),
+        (col("boolean"), text("true", "maybe"), "not true, false, 1 or 0"),
+        (col("boolean"), [0, 2], "not true, false, 1 or 0"),
+        (col("boolean"), text("2020-01-01"), "not true"),
+        (col("date"), text("2020-13-01"), "not dates"),
+        (col("date"), text("2020-01-01 10:00:00"), "not dates"),
+        (col("date"), text("infinity"), "infinite"),
+        (col("date"), [20200101], "not dates"),
+        (col("date"), pd.to_datetime(pd.Series(["2020-01-01 10:00"])), "not dates"),
+        (col("timestamp"), text("yesterday"), "not timestamps"),
+        (col("timestamp"), text("-infinity"), "infinite"),
+        (col("timestamp"), [1.5], "not timestamps"),
+        (
+            col("category", value_type="integer"),
+            text("1", "x"),
+            r'whole numbers, as declared \(type = "integer"\)',
+        ),
+        (col("category", value_type="real"), [math.inf], "infinite"),
+        (col("category", value_type="date"), text("x"), "not dates"),
+        (col("category", value_type="boolean"), [5], "not true"),
+        (col("text"), [math.inf], "infinite"),
+        (col("text"), pa.array([{"a": 1}]), "is of type STRUCT, which cannot be read"),
+        (col("text"), pa.array([b"x"]), "is of type BLOB, which cannot be read"),
+        (col("text", domain=("a",)), text("a", "CANARY"), 'outside its declared "domain"'),
+        (
+            col("category", value_type="integer", domain=(1, 2)),
+            text("3"),
+            'outside its declared "domain"',
+        ),
+        (col("integer", bounds=(0, 5)), [0, 6], r'"domain" \(min, max\)'),
+        (col("real", resolution=CENT, bounds=(0.5, 1.5)), [0.4, 1.0], r'"domain" \(min, max\)'),
+        (
+            col("date", bounds=(DAY, dt.date(2020, 1, 1))),
+            text("1969-12-31"),
+            r'"domain" \(min, max\)',
+        ),
+        (col("integer"), pd.Series([1, "CANARY"], dtype=object), "several Python types"),
+        (col("text"), pd.Series([1, 2.5], dtype=object), "whole and other numbers"),
+    ],
+)
+def test_cells_that_do_not_fit(column, cells, message):
+    frame = pa.table({"v": cells}) if isinstance(cells, pa.Array) else pd.DataFrame({"v": cells})
+    with pytest.raises(DataError, match=message) as caught:
+        load(frame, [column])
+    assert str(caught.value).startswith("column 'v': ")
+    assert "CANARY" not in str(caught.value)
+
+
+def test_values_within_the_declared_bounds():
+    assert code_of([0, None, 5], col("integer", bounds=(0, 5))) == [0, N, 5]
+    assert code_of([None, None], col("integer", bounds=(0, 5))) == [N, N]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        col("integer"),
+        col("real", resolution=CENT),
+        col("decimal", resolution=CENT),
+        col("boolean"),
+        col("date"),
+        col("timestamp"),
+        col("text"),
+        col("category", value_type="date"),
+    ],
+)
+def test_an_all_null_column_fits_every_kind(column):
+    for cells in ([None, None], [np.nan, np.nan], text("", None), pa.array([None, None])):
+        assert code_of(cells, column) == [N, N]
+
+
+def test_all_problems_are_told_together():
+    frame = pd.DataFrame({"a": ["x"], "b": [math.inf], "c": [1], "id": [None]})
+    columns = [
+        col("integer", "a"),
+        col("real", "b", resolution=CENT),
+        col("integer", "c", bounds=(2, 3)),
+    ]
+    with pytest.raises(DataError) as caught:
+        load(frame, [*columns, col("text", "id")], ["id"])
+    lines = str(caught.value).splitlines()
+    assert [line.split("'")[1] for line in lines] == ["a", "b", "id"]
+    frame = pd.DataFrame({"a": ["x"], "c": [1]})
+    with pytest.raises(DataError) as caught:
+        load(frame, [col("text", "a", domain=("y",)), columns[2]])
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_missing_columns_are_told_at_once():
+    with pytest.raises(SpecError) as caught:
+        load(
+            pd.DataFrame({"a": [1], "b": [2]}),
+            [col("text", name) for name in ("a", "x", "y")],
+            ["z"],
+        )
+    assert len(caught.value.problems) == 3
+    assert all("has: a, b" in problem for problem in caught.value.problems)
+
+
+def test_an_entity_column_must_be_declared():
+    with pytest.raises(SpecError, match=r"columns\.b: the entity column is not declared"):
+        load(pd.DataFrame({"a": [1], "b": [2]}), [col("text", "a")], ["b"])
+
+
+def test_entities_are_numbered_and_listed():
+    frame = pd.DataFrame({"h": [7, 7, 9, 0], "p": ["x", "0", "y", "x"], "v": [1, 2, 3, 4]})
+    ingested = load(frame, [col("integer"), col("integer", "h"), col("text", "p")], ["p", "h"])
+    assert [c.name for c in ingested.columns] == ["v"]
+    assert ingested.sql_names == {"v": "c0"}
+    assert ingested.entity_names == ("p", "h")
+    assert ingested.n_rows == 4
+    ids = [[v for chunk in ingested.entity_ids(j, chunk=2) for v in chunk] for j in (0, 1)]
+    assert set(ids[0]) == {"x", "0", "y"}
+    assert set(ids[1]) == {7, 9, 0}
+    found = ingested.con.execute("SELECT c0, e0, e1 FROM rows ORDER BY c0").fetchall()
+    assert [(v, ids[0][p], ids[1][h]) for v, p, h in found] == [
+        (1, "x", 7),
+        (2, "0", 7),
+        (3, "y", 9),
+        (4, "x", 0),
+    ]
+    tables = {
+        name
+        for (name,) in ingested.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    }
+    assert tables == {"rows", "entity_0", "entity_1"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "value_type", "expected"),
+    [
+        ([1.0, 2.0], "integer", {1, 2}),
+        ([1.5, -0.0], "real", {1.5, 0.0}),
+        ([True, False], "boolean", {True, False}),
+        (text("2020-01-01", "2020-01-02"), "date", {dt.date(2020, 1, 1), dt.date(2020, 1, 2)}),
+        (pa.array([b"x", b"y"]), "text", {b"x", b"y"}),
+        (text("0", "é"), "text", {"0", "é"}),
+        (pa.array([2**64 - 1, 0], pa.uint64()), "text", {str(2**64 - 1), "0"}),
+    ],
+)
+def test_types_of_entity_ids(cells, value_type, expected):
+    frame = pa.table({"v": cells}) if isinstance(cells, pa.Array) else pd.DataFrame({"v": cells})
+    kind = value_type if value_type != "decimal" else "real"
+    ingested = load(frame, [col(kind, value_type=value_type)], ["v"])
+    found = {value for chunk in ingested.entity_ids(0) for value in chunk}
+    assert found == expected
+    assert {type(v) for v in found} == {type(v) for v in expected}
+
+
+@pytest.mark.parametrize("cells", [text("a", None), text("a", ""), text("a", "N")])
+def test_null_entity_ids_are_refused_without_a_number(cells):
+    with pytest.raises(
+        DataError, match="an entity id is null; every row must name its entity"
+    ) as caught:
+        load(pd.DataFrame({"v": cells}), [col("text", nulls=("N", ""))], ["v"])
+    assert not any(sign.isdigit() for sign in str(caught.value))
+
+
+def test_float_ids_that_are_null_or_too_large():
+    with pytest.raises(DataError, match="entity id is null"):
+        load(pd.DataFrame({"v": [1.0, np.nan]}), [col("integer")], ["v"])
+    with pytest.raises(DataError, match=r"beyond 2\*\*53"):
+        load(pd.DataFrame({"v": [1.0, 2.0**60]}), [col("integer")], ["v"])
+
+
+def test_more_columns_than_rows_and_one_row():
+    names = [f"n{number:03d}" for number in range(300)]
+    ingested = load(
+        pd.DataFrame([list(range(300))], columns=names), [col("integer", name) for name in names]
+    )
+    assert ingested.con.execute("SELECT * FROM rows").fetchone() == tuple(range(300))
+    assert ingested.sql_names["n007"] == "c7"
+
+
+def test_long_values_weird_names_and_many_categories(tmp_path):
+    names = ["a b", "SELECT", 'he said "hi"', "it's", "x.y", "größe"]
+    frame = pd.DataFrame({name: ["x" * 10_000, f"y{number}"] for number, name in enumerate(names)})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    ingested = load_csv(tmp_path / "d.csv", [col("text", name) for name in names])
+    assert ingested.dictionaries["it's"] == ("x" * 10_000, "y3")
+    assert [c.name for c in ingested.columns] == sorted(names)
+    many = pd.DataFrame({"v": [f"v{number:06d}" for number in range(100_000)]})
+    ingested = load(many, [col("category")])
+    assert ingested.dictionaries["v"] == tuple(many["v"])
+    assert codes(ingested)[::999] == list(range(100_000))[::999]
+
+
+OUR_NAMES = [
+    "cell",
+    "n",
+    "m",
+    "v",
+    "value",
+    "source",
+    "rows",
+    "id",
+    "c0",
+    "e0",
+    "frame",
+    "c0_null",
+    "rowid",
+]
+
+
+def test_columns_named_like_ours(tmp_path):
+    frame = pd.DataFrame({name: [f"{name}1", f"{name}2"] for name in OUR_NAMES})
+    with duckdb.connect(tmp_path / "d.duckdb") as other:
+        other.register("f", frame)
+        other.execute(
+            "CREATE TABLE source AS SELECT * FROM f; CREATE TABLE rows AS SELECT * FROM f"
+        )
+    columns = [col("text", name) for name in OUR_NAMES]
+    con = connection()
+    spec = SourceSpec(path=str(tmp_path / "d.duckdb"), format="duckdb", table="source")
+    of_file = ingest(con, open_source(con, spec), tuple(columns), ("id",))
+    for found in (load(frame, columns, ["id"]), of_file):
+        assert found.dictionaries["cell"] == ("cell1", "cell2")
+        assert codes(found, "rowid") == codes(found, "value")
+        assert sorted(codes(found, "c0_null")) == [0, 1]
+    con.close()
+
+
+def test_canaries_are_in_no_message(tmp_path):
+    (tmp_path / "d.csv").write_text("id,CANARYNAME,v\nCANARY1,CANARY2,CANARY3\n,CANARY4,5\n")
+    for kind in ("integer", "real", "decimal", "boolean", "date", "timestamp"):
+        with pytest.raises(DataError) as caught:
+            load_csv(
+                tmp_path / "d.csv",
+                [
+                    col(kind, resolution=CENT),
+                    col("text", "id"),
+                    col("text", "CANARYNAME", domain=("x",)),
+                ],
+                ["id"],
+            )
+        error = caught.value
+        assert "CANARY" not in str(error).replace("CANARYNAME", "")
+        assert error.__context__ is None
+        assert error.__cause__ is None
+
+
+def three_ways(tmp_path, frame, columns, entities=()):
+    """Sorted rows, dictionaries spelled out, from CSV, Parquet and pandas."""
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "d.parquet")
+    out = []
+    for source, given_frame in (
+        (SourceSpec(path=str(tmp_path / "d.csv"), format="csv"), None),
+        (SourceSpec(path=str(tmp_path / "d.parquet"), format="parquet"), None),
+        (SourceSpec(path=None, format="frame"), frame),
+        (SourceSpec(path=None, format="frame"), pa.Table.from_pandas(frame)),
+    ):
+        con = connection()
+        found = ingest(con, open_source(con, source, given_frame), tuple(columns), entities)
+        out.append((sorted(con.execute("SELECT * FROM rows").fetchall()), found.dictionaries))
+        con.close()
+    return out
+
+
+@settings(max_examples=25)
+@given(
+    cells=st.lists(
+        st.tuples(
+            st.none() | st.integers(-(2**53), 2**53),
+            st.none() | st.floats(-1e9, 1e9),
+            st.none() | st.decimals(-1000, 1000, places=4),
+            st.none() | st.booleans(),
+            st.none() | st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31)),
+            st.none() | st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2250, 1, 1)),
+            st.none()
+            | st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_size=1),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_csv_parquet_pandas_and_arrow_give_the_same_codes(tmp_path_factory, cells):
+    frame = pd.DataFrame(cells, columns=list("irdbatx"), dtype=object)
+    frame["i"] = frame["i"].astype("Int64")
+    frame["r"] = frame["r"].astype(float)
+    frame["b"] = frame["b"].astype("boolean")
+    frame["t"] = pd.to_datetime(frame["t"])
+    frame["x"] = frame["x"].astype("str")
+    if frame["d"].isna().all():
+        frame["d"] = frame["d"].astype(float)
+    columns = [
+        col("integer", "i"),
+        col("real", "r", resolution=CENT),
+        col("decimal", "d", resolution=CENT),
+        col("boolean", "b"),
+        col("date", "a"),
+        col("timestamp", "t"),
+        col("text", "x"),
+    ]
+    first, *others = three_ways(tmp_path_factory.mktemp("ways"), frame, columns)
+    assert all(other == first for other in others)
+
+
+def test_a_source_larger_than_memory_streams(tmp_path):
+    # Two million rows in 150 MB: a copy of all cells as text would not fit.
+    path = tmp_path / "big.parquet"
+    with duckdb.connect() as maker:
+        maker.execute(
+            f"COPY (SELECT i AS id, hash(i) % 90 AS a, 't' || (hash(i + 1) % 50) AS b, "
+            f"(hash(i + 2) % 100000) / 100 AS c FROM range(2000000) t(i)) TO '{path}'"
+        )
+    con = duckdb.connect(
+        ":memory:", config={"memory_limit": "150MB", "temp_directory": str(tmp_path / "t")}
+    )
+    con.execute(
+        f"ATTACH '{tmp_path / 'work.duckdb'}' AS work; USE work; SET preserve_insertion_order = false"
+    )
+    source = open_source(con, SourceSpec(path=str(path), format="parquet"))
+    ingested = ingest(
+        con, source, (col("integer", "a"), col("text", "b"), col("real", "c", resolution=CENT)), ()
+    )
+    assert ingested.n_rows == 2_000_000
+    assert len(ingested.dictionaries["b"]) == 50
+    con.close()
+
+
+@pytest.mark.nist
+def test_the_nist_file():
+    path = Path(__file__).resolve().parents[3] / "shared" / "nist" / "national2019.csv"
+    if not path.exists():
+        pytest.skip("the NIST excerpt is not beside the checkout")
+    names = path.read_text().partition("\n")[0].split(",")
+    columns = [
+        col("category", name, nulls=("N",)) for name in names if name not in ("PINCP", "AGEP")
+    ]
+    columns += [col("integer", "PINCP", nulls=("N",)), col("integer", "AGEP", nulls=("N",))]
+    ingested = load_csv(path, columns)
+    assert ingested.n_rows == 27_253
+    assert ingested.dictionaries["SEX"] == ("1", "2")
+    frame = pd.read_csv(path, usecols=["PINCP"], na_values=["N"])
+    short = ingested.sql_names["PINCP"]
+    total = ingested.con.execute(
+        f"SELECT sum({short}) FILTER ({short} <> {N}) FROM rows"
+    ).fetchone()
+    assert total == (int(frame["PINCP"].sum()),)

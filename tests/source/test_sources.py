@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import sys
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.errors import DataError, SpecError, StoreError
+from engine.schema import SourceSpec
+from engine.source import fetch, open_source
+from engine.source.relation import matching_files
+
+WEIRD = ["a b", "SELECT", 'he said "hi"', "it's", "x.y", "größe", "{n}", "%s"]
+
+
+@pytest.fixture
+def con():
+    with duckdb.connect(":memory:", config={"python_enable_replacements": "false"}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
+def opened(con, path, **kwargs):
+    suffix = str(path).partition(".")[2]
+    form = {"csv": "csv", "csv.gz": "csv", "parquet": "parquet", "duckdb": "duckdb"}[suffix]
+    return open_source(con, SourceSpec(path=str(path), format=form, **kwargs))
+
+
+def framed(con, frame):
+    return open_source(con, SourceSpec(path=None, format="frame"), frame)
+
+
+def rows(con):
+    return con.execute("SELECT * FROM source").fetchall()
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_csv_delimiters(con, tmp_path, mark):
+    source = opened(con, write(tmp_path / "d.csv", f"a{mark}b{mark}c\n1{mark}{mark}x\n"))
+    assert source.columns == ("a", "b", "c")
+    assert source.types == dict.fromkeys("abc", "VARCHAR")
+    assert rows(con) == [("1", "", "x")]
+
+
+def test_csv_cells_are_kept_as_written(con, tmp_path):
+    text = 'a,b\r\n"x ""y""",N\r\n"p,q", 1 \r\n"l1\nl2",\r\n#1,""\r\n'
+    opened(con, write(tmp_path / "d.csv", text))
+    assert rows(con) == [('x "y"', "N"), ("p,q", " 1 "), ("l1\nl2", ""), ("#1", "")]
+
+
+def test_csv_of_one_column_keeps_blank_lines_as_empty_cells(con, tmp_path):
+    source = opened(con, write(tmp_path / "d.csv", "a\n1\n\n2\n"))
+    assert source.columns == ("a",)
+    assert rows(con) == [("1",), ("",), ("2",)]
+
+
+def test_csv_delimiter_is_the_one_with_even_rows(con, tmp_path):
+    source = opened(con, write(tmp_path / "d.csv", "a;b,c\n1;2,5\n3;4\n"))
+    assert source.columns == ("a", "b,c")
+
+
+def test_csv_byte_order_mark_and_gzip(con, tmp_path):
+    path = tmp_path / "d.csv.gz"
+    path.write_bytes(gzip.compress("\ufeffa,b\n1,2\n".encode()))
+    assert opened(con, path).columns == ("a", "b")
+    assert rows(con) == [("1", "2")]
+
+
+def test_csv_glob(con, tmp_path):
+    write(tmp_path / "d1.csv", "a,b\n1,2\n")
+    write(tmp_path / "d2.csv", "a;b\n3;4\n")
+    opened(con, tmp_path / "d*.csv")
+    assert sorted(rows(con)) == [("1", "2"), ("3", "4")]
+
+
+def test_csv_glob_with_another_header(con, tmp_path):
+    write(tmp_path / "d1.csv", "a,b\n1,2\n")
+    write(tmp_path / "d2.csv", "a,c\n3,4\n")
+    with pytest.raises(DataError, match=r"d2\.csv: its header differs from that of .*d1\.csv"):
+        opened(con, tmp_path / "d*.csv")
+
+
+def test_file_names_with_glob_characters(con, tmp_path):
+    folder = tmp_path / "a[1]"
+    folder.mkdir()
+    write(folder / "x*?.csv", "a,b\n1,2\n")
+    write(folder / "xyz.csv", "c,d,e\n3,4,5\n")
+    opened(con, folder / "x*?.csv")
+    assert rows(con) == [("1", "2")]
+    pq.write_table(pa.table({"v": [7]}), folder / "it's[a].parquet")
+    opened(con, folder / "it's[a].parquet")
+    assert rows(con) == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("\n\n", "the file is empty"),
+        ("a,b\n", "has no rows"),
+        ("a,b\n1\n", "more or fewer fields"),
+        ("a,b\n1,2\n3,4,5\n", "more or fewer fields"),
+        ('a,b\n"1,2\n3,4\n', "a quoted field is not closed"),
+        ('a,b\n"x"y,2\n', "a quoted field is not closed, or has text after"),
+        ("a,b\r\n1,2\n3,4\r\n", "its lines end in different ways"),
+        ("a,b\n" + "1,2\n" * 5_000 + "3,4\r\n", "its lines end in different ways"),
+        ("a,b\n1,2\r3,4\n", "its lines end in different ways"),
+        ("a,a\n1,2\n", "'a' and 'a' are the same"),
+        ("a,A\n1,2\n", "'a' and 'A' are the same"),
+        ("a,,c, \n1,2,3,4\n", "column 2 has no name"),
+        (b"a,b\n\xe9,2\n", "is not UTF-8"),
+        (b"a,b\n" + b"1,2\n" * 100_000 + b"\xe9,2\n", "is not UTF-8"),
+        ("a,b\n1," + "x" * 3_000_000 + "\n", "longer than 2 MB"),
+        ("x" * 200_000 + ",b\n1,2\n", "first line is not CSV"),
+    ],
+)
+def test_bad_csv(con, tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        opened(con, write(tmp_path / "d.csv", text))
+
+
+def test_a_long_first_line_is_refused_whatever_limit_others_set(con, tmp_path):
+    before = csv.field_size_limit(10**9)
+    try:
+        with pytest.raises(DataError, match="first line is not CSV"):
+            opened(con, write(tmp_path / "d.csv", "x" * 200_000 + ",b\n1,2\n"))
+    finally:
+        csv.field_size_limit(before)
+
+
+def test_ragged_rows_far_down_and_long_values(con, tmp_path):
+    path = write(tmp_path / "d.csv", "a,b\n" + "1,2\n" * 200_000 + "CANARY\n")
+    with pytest.raises(DataError, match="more or fewer fields") as caught:
+        opened(con, path)
+    assert "CANARY" not in str(caught.value)
+    opened(con, write(tmp_path / "e.csv", f"a,b\n1,{'y' * 10_000}\n3,{'z' * 400_000}\n"))
+    assert con.execute("SELECT max(length(b)) FROM source").fetchone() == (400_000,)
+
+
+def test_csv_that_cannot_be_opened(con, tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        opened(con, write(tmp_path / "d.csv.gz", "a,b\n1,2\n"))
+
+
+def test_all_column_problems_are_told_at_once(con, tmp_path):
+    with pytest.raises(DataError) as caught:
+        opened(con, write(tmp_path / "d.csv", "a,,A,a\n1,2,3,4\n"))
+    assert str(caught.value).count("\n") == 2
+
+
+def test_weird_names_from_every_source(con, tmp_path):
+    frame = pd.DataFrame({name: [str(number)] for number, name in enumerate(WEIRD)})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "d.parquet")
+    with duckdb.connect(tmp_path / "d.duckdb") as other:
+        other.register("f", frame)
+        other.execute("CREATE TABLE t AS SELECT * FROM f")
+    for name in ("d.csv", "d.parquet", "d.duckdb"):
+        assert opened(con, tmp_path / name).columns == tuple(WEIRD)
+        assert rows(con) == [tuple("01234567")]
+        kind = "TABLE" if name == "d.csv" else "VIEW"
+        con.execute(f"DROP {kind} source")
+    assert framed(con, frame).columns == tuple(WEIRD)
+
+
+def test_no_such_file(con, tmp_path):
+    for name in ("d.csv", "d.parquet", "d.duckdb", "*.csv"):
+        with pytest.raises(SpecError, match=r"source\.path: no file"):
+            open_source(con, SourceSpec(path=str(tmp_path / name), format=name.partition(".")[2]))
+    with pytest.raises(SpecError, match="say where the rows are"):
+        open_source(con, SourceSpec(path=None, format="csv"))
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(SpecError, match=r"is a folder; name files, such as .*\*\.parquet"):
+        matching_files(str(tmp_path))
+
+
+def test_parquet_glob_unites_by_name(con, tmp_path):
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "p1.parquet")
+    pq.write_table(pa.table({"b": ["y"], "c": [2.5]}), tmp_path / "p2.parquet")
+    source = opened(con, tmp_path / "p*.parquet")
+    assert source.columns == ("a", "b", "c")
+    assert sorted(rows(con), key=str) == [(1, "x", None), (None, "y", 2.5)]
+
+
+def test_bad_parquet(con, tmp_path):
+    path = tmp_path / "d.parquet"
+    path.touch()
+    with pytest.raises(DataError, match="the file is empty"):
+        opened(con, path)
+    pq.write_table(pa.table({"a": list(range(1000))}), path)
+    whole = path.read_bytes()
+    for n_bytes in (len(whole) // 2, len(whole) - 1, 3, 20):
+        path.write_bytes(whole[:n_bytes])
+        with pytest.raises(DataError, match="cut, damaged or of another format"):
+            opened(con, path)
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), path)
+    with pytest.raises(DataError, match="has no rows"):
+        opened(con, path)
+
+
+def test_parquet_names_are_read_from_the_file(con, tmp_path):
+    nested = pa.array([{"a": 1, "b": [2]}])
+    pq.write_table(pa.table([nested, pa.array([1])], names=["s", "a"]), tmp_path / "d.parquet")
+    assert opened(con, tmp_path / "d.parquet").columns == ("s", "a")
+    for names in (["a", "a"], ["a", "A"], ["a", ""]):
+        pq.write_table(
+            pa.table([pa.array([1]), pa.array([2])], names=names), tmp_path / "d.parquet"
+        )
+        with pytest.raises(DataError, match=r"the same|no name"):
+            opened(con, tmp_path / "d.parquet")
+
+
+def test_tables_of_a_duckdb_file(con, tmp_path):
+    path = tmp_path / "d.duckdb"
+    with duckdb.connect(path) as other:
+        other.execute(
+            "CREATE SCHEMA s; CREATE TABLE t AS SELECT 1 AS a; CREATE TABLE s.u AS SELECT 2 AS b"
+        )
+        other.execute("CREATE VIEW v AS SELECT 3 AS c")
+    for table, answer in (("t", 1), ("main.t", 1), ("s.u", 2), ("v", 3)):
+        opened(con, path, table=table)
+        assert rows(con) == [(answer,)]
+    for table in ("x", None, "u"):
+        with pytest.raises(SpecError, match=r"holds: t, v, s\.u"):
+            opened(con, path, table=table)
+
+
+def test_a_duckdb_file_without_tables(con, tmp_path):
+    duckdb.connect(tmp_path / "d.duckdb").close()
+    with pytest.raises(SpecError, match="holds: none"):
+        opened(con, tmp_path / "d.duckdb")
+
+
+def test_not_a_duckdb_file(con, tmp_path):
+    with pytest.raises(DataError, match="the file is empty"):
+        opened(con, write(tmp_path / "d.duckdb", ""))
+    with pytest.raises(DataError, match="is not a DuckDB file"):
+        opened(con, write(tmp_path / "d.duckdb", "CANARY" * 10_000))
+
+
+def test_the_duckdb_file_is_not_written(con, tmp_path):
+    path = tmp_path / "d.duckdb"
+    with duckdb.connect(path) as other:
+        other.execute("CREATE TABLE t AS SELECT 1 AS a")
+    before = path.read_bytes()
+    opened(con, path)
+    with pytest.raises(duckdb.Error, match="read-only"):
+        con.execute("INSERT INTO tablepack_source.t VALUES (2)")
+    assert path.read_bytes() == before
+
+
+def test_pandas_types(con):
+    frame = pd.DataFrame(
+        {
+            "text": ["a", None],
+            "object": pd.Series(["a", np.nan], dtype=object),
+            "whole": pd.array([1, None], dtype="Int64"),
+            "float": [1.5, np.nan],
+            "flag": pd.array([True, None], dtype="boolean"),
+            "cat": pd.Categorical(["x", None]),
+            "cat_int": pd.Categorical([5, None]),
+            "day": pd.to_datetime(["2020-01-01", None]),
+            "objects": pd.Series([2**70, None], dtype=object),
+            "empty": pd.Series([None, None], dtype=object),
+        }
+    )
+    frame.index = [7, 7]
+    source = framed(con, frame)
+    assert source.unreadable == {}
+    assert source.types["objects"] == source.types["cat_int"] == source.types["empty"] == "VARCHAR"
+    first = con.execute("SELECT columns(*)::VARCHAR FROM source WHERE text = 'a'").fetchone()
+    assert first == (
+        "a",
+        "a",
+        "1",
+        "1.5",
+        "true",
+        "x",
+        "5",
+        "2020-01-01 00:00:00",
+        str(2**70),
+        None,
+    )
+    assert list(frame.index) == [7, 7]
+
+
+def test_pandas_columns_that_cannot_be_read_are_set_aside(con):
+    frame = pd.DataFrame(
+        {
+            "ok": [1, 2],
+            "mixed": [1, "CANARY"],
+            "flag": pd.Series([True, 1], dtype=object),
+            "lists": [[1], [2]],
+            "numbers": pd.Series([1, 2.5], dtype=object),
+            "period": pd.period_range("2020", periods=2, freq="Y"),
+            "complex": [1j, 2j],
+            "sparse": pd.array([1, 2], dtype="Sparse[int64]"),
+        }
+    )
+    source = framed(con, frame)
+    assert set(source.unreadable) == {"mixed", "flag", "lists", "period", "complex", "sparse"}
+    assert source.mixed_numbers == {"numbers"}
+    assert "CANARY" not in str(source.unreadable)
+    assert source.columns == tuple(frame.columns)
+
+
+def test_arrow_tables_and_streams(con):
+    table = pa.table({"a": [1, 2, 3], "b": pa.array(["x", "y", "x"]).dictionary_encode()})
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table.__arrow_c_stream__(requested_schema)
+
+    for frame in (table, Stream(), table.to_reader()):
+        source = framed(con, frame)
+        assert source.columns == ("a", "b")
+        for _ in range(2):
+            assert rows(con) == [(1, "x"), (2, "y"), (3, "x")]
+
+
+def test_an_arrow_stream_without_pyarrow(con, monkeypatch):
+    table = pa.table({"a": [1, 2]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SpecError, match="needs pyarrow"):
+        framed(con, table)
+
+
+@pytest.mark.parametrize(
+    ("frame", "error", "message"),
+    [
+        (pd.DataFrame({1: [1]}), DataError, "must be text"),
+        (pd.DataFrame([[1, 2]], columns=["a", "A"]), DataError, "the same"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), DataError, "the same"),
+        (pd.DataFrame({"": [1]}), DataError, "column 1 has no name"),
+        (pd.DataFrame({"a": []}), DataError, "has no rows"),
+        (pd.DataFrame(), DataError, "has no columns"),
+        (pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), DataError, "the same"),
+        ([1, 2], SpecError, "wants a path"),
+        (None, SpecError, "wants a path"),
+    ],
+)
+def test_bad_frames(con, frame, error, message):
+    with pytest.raises(error, match=message):
+        framed(con, frame)
+
+
+def test_errors_are_told_in_our_words_only(con):
+    with pytest.raises(DataError, match="cannot be read") as caught:
+        fetch(con, "SELECT CAST('CANARY' AS INTEGER)", "here")
+    error = caught.value
+    assert "CANARY" not in str(error)
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    con.execute("SET memory_limit = '10MB'; SET temp_directory = ''")
+    with pytest.raises(StoreError, match="memory or the scratch disk is full"):
+        fetch(con, "SELECT list(i) FROM range(30000000) t(i) GROUP BY i % 1000000", "here")

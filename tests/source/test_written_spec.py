@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+from fixtures.detect import accepted, many, one
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import DataError, SpecError
+from engine.keys import new_key
+from engine.schema import Column, SourceSpec
+from engine.source import open_source
+from engine.source.detection import detect_source, make_spec
+from engine.source.detection.detect import spec_text
+from engine.source.detection.spec_text import toml
+from engine.source.ingest import ingest
+from engine.spec import read_spec
+
+
+def test_the_written_spec_is_accepted_and_reads_the_data(tmp_path, monkeypatch):
+    names = [
+        "a b",
+        "SELECT",
+        'he said "hi"',
+        "it's",
+        "x.y",
+        "größe",
+        "new\nline",
+        "\x7f",
+        "{n}",
+        "#",
+    ]
+    frame = pd.DataFrame({name: many("a", "b\tc", 'd"e\\') for name in names})
+    frame["day"] = "2020-01-01"
+    frame["real"] = [n / 8 for n in range(len(frame))]
+    frame["cent"] = [f"{n}.25" for n in range(len(frame))]
+    frame["whole"] = range(len(frame))
+    frame["person_id"] = range(len(frame))
+    (tmp_path / "in").mkdir()
+    frame.to_csv(tmp_path / "in" / "d.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    detection = detect_source("in/d.csv")
+    spec = accepted(tmp_path, detection)
+    assert spec.source.entities == ("person_id",)
+    assert [c.name for c in spec.columns] == sorted(frame.columns)
+    assert {c.name: c for c in spec.columns} == {c.name: c for c in detection.columns}
+    assert len(spec.tables) == 14 + 14 * 13 // 2
+    assert Path(spec.source.path).resolve() == (tmp_path / "in" / "d.csv").resolve()
+    con = duckdb.connect()
+    ingested = ingest(con, open_source(con, spec.source), spec.columns, spec.source.entities)
+    assert ingested.n_rows == len(frame)
+    con.close()
+
+
+def test_a_confirmed_domain_reads_back(tmp_path):
+    cells = {"t": many("a", 'b"', "ü"), "i": many("1", "2", "7"), "r": many("0.5", "1", "2")}
+    pd.DataFrame(cells).to_csv(tmp_path / "d.csv", index=False)
+    text = spec_text(detect_source(tmp_path / "d.csv"), spec_path=tmp_path / "r.toml")
+    text = text.replace("# domain", "public = true\ndomain")
+    (tmp_path / "r.toml").write_text(text)
+    columns = {c.name: c for c in read_spec(tmp_path / "r.toml", check_key=False).columns}
+    assert columns["t"].domain == ("a", 'b"', "ü")
+    assert columns["i"].domain == (1, 2, 7)
+    assert columns["r"].domain == (0.5, 1.0, 2.0)
+    assert all(c.public for c in columns.values())
+
+
+@given(st.text())
+def test_texts_survive_toml(text):
+    text = text.encode("utf-8", "replace").decode()
+    assert tomllib.loads(f"v = {toml(text)}  # {toml(text)}") == {"v": text}
+
+
+def test_bounds_are_asked_for_and_never_filled_in(tmp_path):
+    n = 60
+    frame = pd.DataFrame(
+        {
+            "whole": range(n),
+            "cent": [f"{i}.25" for i in range(n)],
+            "real": [f"{i}.5" for i in range(n - 1)] + ["0.125"],
+            "day": ["2020-01-01"] * n,
+            "time": ["2020-01-01 10:00:00"] * n,
+            "group": many("a", "b", times=n // 2),
+            "yes": many("true", "false", times=n // 2),
+            "code": [f"x{i}" for i in range(n)],
+            "person_id": range(n),
+        }
+    )
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    text = spec_text(detect_source(tmp_path / "d.csv"), spec_path=tmp_path / "r.toml")
+    asked = "# domain = {min = , max = }   # smallest and largest possible value, if known from outside the data; "
+    sections = {
+        part.partition("]")[0]: part.count(asked + "ranges are filled within it\n")
+        for part in text.split("[columns.")[1:]
+    }
+    assert {name for name, times in sections.items() if times} == {
+        "whole",
+        "cent",
+        "real",
+        "day",
+        "time",
+    }
+    assert set(sections) == set(frame.columns)
+    assert max(sections.values()) == 1
+
+
+def test_values_in_toml():
+    value = [True, 1, 0.5, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4, 5)]
+    assert tomllib.loads(f"v = {toml(value)}") == {"v": value}
+
+
+def test_rare_values_are_in_no_written_spec(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "text": ["common"] * 50 + [f"CANARY{n}" for n in range(9)],
+            "rare": ["x"] * 50 + ["CANARYCANARY"] * 9,
+            "num": [str(n % 30) for n in range(50)] + ["98765432"] * 9,
+            "real": [0.5 * n for n in range(58)] + [98765432.125],
+            "day": ["2020-01-01"] * 50 + ["1777-07-07"] * 9,
+        }
+    )
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    detection = detect_source(tmp_path / "d.csv")
+    text = spec_text(detection) + repr(detection.values) + repr(detection.column_remarks)
+    for canary in ("CANARY", "98765432", "1777"):
+        assert canary not in text
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["", "N", "NA", "1", "2.5", "-3", "1e5", "x", "2020-01-01", "true", "01", "inf", "nan"]
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_whatever_is_detected_can_be_ingested_or_is_a_rare_null(cells):
+    column, detection = one(cells)
+    con = duckdb.connect()
+    frame = pd.DataFrame({"v": pd.Series(cells, dtype="str")})
+    source = open_source(con, SourceSpec(path=None, format="frame"), frame)
+    try:
+        assert ingest(con, source, (column,)).n_rows == len(cells)
+    except DataError:
+        assert any("look like null" in remark for remark in detection.column_remarks["v"])
+    finally:
+        con.close()
+
+
+def test_specs_from_python(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame = pd.DataFrame({"age": range(50), "sex": ["m", "f"] * 25, "pid": range(50)})
+    sex = Column(name="sex", kind="category", value_type="text", domain=("f", "m"), public=True)
+    spec = make_spec(
+        frame,
+        tables=[["sex", "age"], ["sex"]],
+        key=tmp_path / "my.key",
+        entities=["pid"],
+        columns=[sex],
+        title="T",
+        notes=["n"],
+        privacy="strict",
+    )
+    assert spec.tables == (("sex",), ("age", "sex"))
+    assert spec.source.format == "frame"
+    assert spec.source.path is None
+    assert spec.privacy.profile == "strict"
+    assert {c.name: c.kind for c in spec.columns} == {
+        "age": "integer",
+        "sex": "category",
+        "pid": "integer",
+    }
+    assert spec.columns[2] == sex
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    of_file = make_spec(
+        tmp_path / "d.csv",
+        tables=2,
+        key=tmp_path / "my.key",
+        entities=["pid"],
+        columns={"sex": sex},
+    )
+    assert of_file.tables == (("age", "sex"),)
+    assert of_file.source.path == str(tmp_path / "d.csv")
+    assert of_file.columns[2].public
+
+
+def with_identifiers(n=300):
+    return pd.DataFrame(
+        {
+            "person_id": range(n),
+            "householdId": [f"h{i // 2}" for i in range(n)],
+            "age": [i % 60 for i in range(n)],
+            "sex": ["m", "f"] * (n // 2),
+        }
+    )
+
+
+def test_a_width_leaves_identifiers_out(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame, key = with_identifiers(), tmp_path / "my.key"
+    spec = make_spec(frame, tables=1, key=key)
+    assert spec.tables == (("age",), ("sex",))
+    assert spec.logical_name == "data"
+    assert [c.name for c in spec.columns] == ["age", "sex"]
+    assert make_spec(frame, tables=[["age"]], key=key).columns == spec.columns
+    protected = make_spec(frame, tables=2, key=key, entities=["person_id"])
+    assert protected.tables == (("age", "sex"),)
+    assert {c.name for c in protected.columns} == {"person_id", "age", "sex"}
+    told_apart = make_spec(frame, tables=1, key=key, identity=["person_id", "age"])
+    assert told_apart.tables == spec.tables
+    assert {c.name for c in told_apart.columns} == {"person_id", "age", "sex"}
+
+
+def test_an_identifier_is_published_only_if_declared(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame, key = with_identifiers(), tmp_path / "my.key"
+    with pytest.raises(SpecError) as caught:
+        make_spec(frame, tables=[["age", "person_id"], ["householdId"], ["sex"]], key=key)
+    assert len(caught.value.problems) == 2
+    for problem, name in zip(caught.value.problems, ("person_id", "householdId"), strict=True):
+        assert problem.startswith(f"tables: {name} looks like an identifier")
+        assert "entities=" in problem
+        assert "columns=" in problem
+    declared = Column(name="person_id", kind="integer", value_type="integer")
+    for tables in (1, [["person_id"], ["age"], ["sex"]]):
+        spec = make_spec(frame, tables=tables, key=key, columns=[declared])
+        assert spec.tables == (("age",), ("person_id",), ("sex",))
+
+
+def test_mistakes_from_python(tmp_path):
+    with pytest.raises(SpecError) as caught:
+        make_spec(
+            pd.DataFrame({"a": [1], "b": [2]}),
+            tables=[["a", "x"], ["a"], ["a"]],
+            key=tmp_path / "none.key",
+            privacy="lax",
+            vintage="",
+        )
+    assert len(caught.value.problems) == 5

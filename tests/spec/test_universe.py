@@ -1,0 +1,344 @@
+"""Universes: what a column is about, declared; outside it nothing contradicts it, in any table."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pytest
+from fixtures.pipeline import counts, table_hashes, tablepack, write_spec
+
+import engine
+from engine.errors import SpecError
+from engine.fit import marks_of, with_rows_outside
+from engine.fit.borders import possible
+from engine.schema import (
+    KIND_NONNEGATIVE,
+    KIND_NULL,
+    KIND_OTHER,
+    CodedUniverse,
+    Column,
+    Support,
+    Universe,
+)
+from engine.spec import in_universe_order
+
+AGE = {"kind": "integer", "domain": {"min": 0, "max": 99}}
+JOB = {"kind": "category", "domain": ["clerk", "cook", "nurse"], "public": True}
+TRADE = {"kind": "category", "domain": ["food", "health", "office"], "public": True}
+HOME = {"kind": "category", "domain": ["flat", "house", "none"], "public": True}
+UNIVERSES = {
+    "job": {"column": "age", "min": 15, "complete": False},
+    "trade": {"column": "job"},
+    "home": {"column": "kind", "values": ["private"], "outside": "none"},
+}
+KIND = {"kind": "category", "domain": ["private", "hostel"], "public": True}
+COLUMNS = {"age": AGE, "job": JOB, "trade": TRADE, "kind": KIND, "home": HOME}
+TRADES = {"clerk": "office", "cook": "food", "nurse": "health"}
+TABLES = [
+    *[(name,) for name in COLUMNS],
+    *[("age", "job"), ("age", "trade"), ("job", "trade"), ("home", "kind"), ("home", "job")],
+    ("age", "job", "trade"),
+]
+
+
+def people(folder, n: int = 1200, seed: int = 4):
+    rng = np.random.default_rng(seed)
+    path = folder / "people.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(list(COLUMNS))
+        for _ in range(n):
+            age = int(rng.integers(0, 60))
+            job = rng.choice([*TRADES, ""]) if age >= 15 else ""
+            kind = "private" if rng.random() < 0.8 else "hostel"
+            home = rng.choice(["flat", "house"]) if kind == "private" else "none"
+            rows.writerow([age, job, TRADES.get(job, ""), kind, home])
+    return path
+
+
+def columns_with(universes: dict[str, dict]) -> dict[str, dict]:
+    return {
+        name: column | ({"universe": universes[name]} if name in universes else {})
+        for name, column in COLUMNS.items()
+    }
+
+
+def build(folder, universes, tables=TABLES, name="r"):
+    write_spec(
+        folder, "people.csv", columns_with(universes), tables, entities=(), name=f"{name}.toml"
+    )
+    done = tablepack("build", f"{name}.toml", "-o", f"{name}.duckdb", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / f"{name}.duckdb"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("universe")
+    people(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def release(folder):
+    return build(folder, UNIVERSES)
+
+
+@pytest.mark.parametrize("vintage", range(6))
+def test_nothing_contradicts_it_whatever_the_noise(folder, vintage):
+    spec = folder / f"v{vintage}.toml"
+    write_spec(
+        folder,
+        "people.csv",
+        columns_with(UNIVERSES),
+        [("age", "job"), ("home", "kind")],
+        entities=(),
+        name=spec.name,
+        vintage=str(vintage),
+    )
+    done = tablepack("build", spec.name, "-o", f"v{vintage}.duckdb", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    path = folder / f"v{vintage}.duckdb"
+    assert not any(age < 15 and job for age, job in counts(path, "age", "job"))
+    assert not any((h == "none") != (k == "hostel") for h, k in counts(path, "home", "kind"))
+
+
+def test_a_universe_that_the_data_contradict_is_refused(folder):
+    wrong = {"job": {"column": "kind", "values": ["hostel"]}}
+    write_spec(
+        folder, "people.csv", columns_with(wrong), [("job", "kind")], entities=(), name="w.toml"
+    )
+    done = tablepack("build", "w.toml", "-o", "w.duckdb", cwd=folder)
+    assert done.returncode == 2
+    assert "columns.job.universe: the released counts contradict it" in done.stderr
+
+
+@pytest.mark.parametrize("with_one", [True, False])
+def test_nothing_contradicts_a_declared_universe(folder, release, with_one):
+    path = release if with_one else build(folder, {}, name="without")
+    wrong = sum(n for (age, job), n in counts(path, "age", "job").items() if age < 15 and job)
+    wrong += sum(n for (age, x), n in counts(path, "age", "trade").items() if age < 15 and x)
+    wrong += sum(n for (j, t), n in counts(path, "job", "trade").items() if bool(j) != bool(t))
+    wrong += sum(
+        n
+        for (home, kind), n in counts(path, "home", "kind").items()
+        if (home == "none") != (kind == "hostel")
+    )
+    assert wrong == 0 if with_one else wrong > 0  # else the test shows nothing
+
+
+def test_wider_tables_keep_to_it(release):
+    for (age, job, trade), n in counts(release, "age", "job", "trade").items():
+        assert not (n and age < 15 and (job or trade))
+        assert bool(job) == bool(trade)
+
+
+def test_complete_columns_have_as_many_nulls_as_there_are_rows_outside(release):
+    job, trade = counts(release, "job"), counts(release, "trade")
+    assert trade[(None,)] == job[(None,)]
+    assert counts(release, "home")[("none",)] == counts(release, "kind")[("hostel",)]
+
+
+def test_margins_still_agree(release):
+    for pair in (p for p in TABLES if len(p) == 2):
+        wide = counts(release, *pair)
+        for j, name in enumerate(pair):
+            margin = Counter()
+            for row, n in wide.items():
+                margin[(row[j],)] += n
+            assert margin == counts(release, name)
+
+
+def test_other_columns_do_not_change(folder, release):
+    """Only what is about the column with the universe, or wider than it, does."""
+    without = table_hashes(build(folder, {}, name="plain"))
+    own = table_hashes(release)
+    same = {t for t in own if own[t] == without[t]}
+    assert {("age",), ("job",), ("kind",)} <= same
+    assert ("trade",) not in same
+
+
+def test_the_table_does_not_depend_on_which_others_are_built(folder, release):
+    alone = table_hashes(build(folder, UNIVERSES, [("age", "trade")], name="alone"))
+    assert alone[("age", "trade")] == table_hashes(release)[("age", "trade")]
+
+
+def test_the_release_says_so(release):
+    with duckdb.connect(str(release), read_only=True) as con:
+        notes = str(con.execute("FROM catalog.notes").fetchall())
+    assert "Universe of job, declared: age from 15." in notes
+    assert "Outside it every row is none, inside it none is" in notes
+
+
+@pytest.mark.parametrize(
+    ("name", "universe", "words"),
+    [
+        ("job", {"column": "wages"}, "'wages' is not another column of the spec"),
+        ("job", {"column": "job"}, "'job' is not another column of the spec"),
+        ("job", {"column": "age", "min": "x"}, 'min: wants a value of type "integer"'),
+        ("job", {"column": "age", "values": [1]}, 'age has no list of values; say "min", "max"'),
+        ("job", {"column": "kind", "min": "a"}, 'kind has a list of values; say "values"'),
+        ("job", {"column": "age", "outside": "boss"}, "outside: 'boss' is not in the domain"),
+        ("age", {"column": "job", "outside": 3}, "only a column with a list of values has one"),
+        ("job", {"column": "kind", "values": ["privat"]}, "'privat' is not in the domain of kind"),
+        ("job", {"column": "kind", "values": []}, "values: names no value"),
+        ("job", {"column": "age", "min": 40, "max": 12}, "min is above max"),
+        ("job", {"column": "pay", "min": 12}, "min: lies between the steps of pay's resolution"),
+        ("job", {"column": "town", "values": ["York"]}, "town is not public"),
+        ("town", {"column": "age", "outside": "York"}, "town is not public"),
+        ("job", {"column": "age", "from": 15}, "from"),
+        ("job", {"min": 15}, "column"),
+    ],
+)
+def test_what_does_not_fit_is_said(tmp_path, name, universe, words):
+    people(tmp_path, 50)
+    more = {
+        "pay": {"kind": "real", "resolution": 10},
+        "town": {"kind": "category", "domain": ["York"]},
+    }
+    columns = columns_with({name: universe}) | more
+    if name in more:
+        columns[name] = more[name] | {"universe": universe}
+    spec = write_spec(tmp_path, "people.csv", columns, TABLES, entities=())
+    with pytest.raises(SpecError) as told:
+        engine.plan(spec)
+    assert f"columns.{name}.universe" in str(told.value)
+    assert words in str(told.value)
+
+
+def test_circles_are_refused(tmp_path):
+    people(tmp_path, 50)
+    round_about = {"job": {"column": "trade"}, "trade": {"column": "job"}}
+    spec = write_spec(tmp_path, "people.csv", columns_with(round_about), TABLES, entities=())
+    with pytest.raises(SpecError, match="goes round in a circle"):
+        engine.plan(spec)
+
+
+def test_entity_columns_decide_nothing(tmp_path):
+    people(tmp_path, 50)
+    universes = {"job": {"column": "age", "min": 15}}
+    spec = write_spec(
+        tmp_path, "people.csv", columns_with(universes), [("job",)], entities=("age",)
+    )
+    with pytest.raises(SpecError, match="names entities and is never fitted"):
+        engine.plan(spec)
+
+
+def column(name: str, **more) -> Column:
+    return Column(name=name, kind=more.pop("kind", "integer"), value_type="integer", **more)
+
+
+def test_deciding_columns_come_first():
+    a = column("a", universe=Universe(column="c"))
+    b, c = column("b"), column("c", universe=Universe(column="b"))
+    assert [x.name for x in in_universe_order((a, b, c))] == ["b", "c", "a"]
+    assert [x.name for x in in_universe_order((c, b, a))] == ["b", "c", "a"]
+
+
+def codes(name, kinds, codes, n, values=None, **more) -> Support:
+    return Support(
+        column=column(name, **more),
+        kind=np.array(kinds, dtype=np.uint8),
+        grid=np.array(codes, dtype=np.int64),
+        n=np.array(n, dtype=np.int64),
+        measured=np.ones(len(n), dtype=bool),
+        values=values,
+        noise_sd=1.5,
+    )
+
+
+A = codes("a", [KIND_NULL, *[KIND_NONNEGATIVE] * 4], [0, 3, 14, 15, 40], [2, 10, 20, 30, 40])
+B = codes("b", [KIND_NULL, *[KIND_NONNEGATIVE] * 2], [0, 1, 2], [25, 37, 40])
+C = codes("c", [KIND_NONNEGATIVE, KIND_NONNEGATIVE, KIND_OTHER], [0, 1, 0], [60, 40, 2], (7, 9))
+ADULT = CodedUniverse(declared=Universe(column="a", low=15), low=15)
+
+
+def test_marks_by_hand():
+    partly = CodedUniverse(declared=Universe(column="a", low=15, complete=False), low=15)
+    told = CodedUniverse(declared=Universe(column="c", values=(9,)))
+    condition, other = ADULT.declared.condition, told.declared.condition
+    assert marks_of(A, {"b": ADULT})[condition].tolist() == [-1, -1, -1, 1, 1]
+    assert marks_of(B, {"b": ADULT})[condition].tolist() == [-1, 1, 1]
+    assert marks_of(B, {"b": partly})[condition].tolist() == [0, 1, 1]
+    assert marks_of(C, {"b": told})[other].tolist() == [-1, 1, -1]
+    assert marks_of(C, {"b": ADULT}) == {}
+    anything = CodedUniverse(declared=Universe(column="c"))
+    assert marks_of(C, {"b": anything})[anything.declared.condition].tolist() == [1, 1, 1]
+    up_to = CodedUniverse(declared=Universe(column="a", high=14), high=14)
+    assert marks_of(A, {"b": up_to})[up_to.declared.condition].tolist() == [-1, 1, 1, -1, -1]
+
+
+def test_who_is_inside_is_inside_the_universe_of_the_deciding_column_too():
+    through = {"b": CodedUniverse(declared=Universe(column="c")), "c": ADULT}
+    assert marks_of(B, through)[ADULT.declared.condition].tolist() == [0, 1, 1]
+    said = CodedUniverse(declared=Universe(column="a", low=15, outside=7), low=15)
+    assert said.declared.condition not in marks_of(B, {"b": through["b"], "c": said})
+
+
+def test_possible_by_hand():
+    marks = (marks_of(A, {"b": ADULT}), marks_of(B, {"b": ADULT}))
+    cells = np.array([[1, 0], [1, 1], [3, 0], [3, 2], [0, 0], [0, 1]], dtype=np.int32)
+    assert possible(cells, marks).tolist() == [True, False, False, True, True, False]
+    assert possible(cells, ({}, {})).all()
+    assert possible(cells, ()).all()
+
+
+def test_rows_outside_by_hand():
+    fitted = with_rows_outside(B, ADULT, A, 2.0)
+    assert fitted.n[0] == 2 + 10 + 20
+    assert fitted.n.sum() == B.n.sum()
+    assert abs(int(fitted.n[1]) - 37) in (3, 4)
+    assert fitted.noise_sd >= B.noise_sd
+    partly = CodedUniverse(declared=Universe(column="a", low=15, complete=False), low=15)
+    assert with_rows_outside(B, partly, A, 2.0).n[0] == 32  # at least as many as there are outside
+    few = CodedUniverse(declared=Universe(column="a", low=14, complete=False), low=14)
+    assert with_rows_outside(B, few, A, 2.0).n[0] == 25
+
+
+def test_a_column_without_nulls_gets_a_code_for_them():
+    kinds = [KIND_NONNEGATIVE] * 2
+    no_nulls = codes("b", kinds, [1, 2], [50, 52])
+    child = CodedUniverse(declared=Universe(column="a", low=4), low=4)
+    fitted = with_rows_outside(no_nulls, child, A, 2.0)
+    assert fitted.kind.tolist() == [KIND_NULL, *kinds]
+    assert fitted.n[0] == 12
+    assert fitted.n.sum() == 102
+    everybody = CodedUniverse(declared=Universe(column="a"))
+    few_null = codes("b", [KIND_NULL, *kinds], [0, 1, 2], [4, 50, 48])
+    no_outside = codes("a", kinds, [3, 40], [50, 52])
+    assert with_rows_outside(few_null, everybody, no_outside, 2.0).kind.tolist() == kinds
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_declaration_that_the_counts_contradict_is_refused(complete):
+    nobody = CodedUniverse(declared=Universe(column="a", low=100, complete=complete), low=100)
+    with pytest.raises(SpecError, match="the released counts contradict it"):
+        with_rows_outside(B, nobody, A, 2.0)
+    hidden = CodedUniverse(declared=Universe(column="a", low=15, outside=7), low=15)
+    with pytest.raises(SpecError, match="contradict"):  # nothing says outside, yet 32 rows are
+        with_rows_outside(replace(C, kind=np.full(3, KIND_NONNEGATIVE)), hidden, A, 2.0)
+
+
+def test_unreleased_values_may_be_on_either_side():
+    rare = CodedUniverse(declared=Universe(column="c", values=(9, 11)))
+    assert marks_of(C, {"b": rare})[rare.declared.condition].tolist() == [-1, 1, 0]
+    assert with_rows_outside(B, rare, C, 2.0) is B
+    said = CodedUniverse(declared=Universe(column="a", low=15, outside=11), low=15)
+    assert marks_of(C, {"c": said})[said.declared.condition].tolist() == [1, 1, 0]
+    assert with_rows_outside(C, said, A, 2.0) is C
+
+
+def test_the_order_of_values_makes_no_other_universe():
+    one, two = (Universe(column="c", values=v) for v in ((7, 9), (9, 7)))
+    assert one.condition == two.condition
+
+
+def test_universes_in_words():
+    assert str(Universe(column="age", low=15)) == "age from 15"
+    assert str(Universe(column="age", low=15, high=64)) == "age from 15 and age up to 64"
+    assert str(Universe(column="kind", values=("flat", 2))) == "kind in flat, 2"
+    assert str(Universe(column="job")) == "job not null"

@@ -1,0 +1,280 @@
+"""What comes with an answer: tables of one's own, values and labels, warnings from the plan, first rows, intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import types
+
+import duckdb
+import pandas as pd
+import pytest
+from fixtures.release import HEADER, SUPPORTS, build_release, expanded, make_support, make_table
+
+from engine.errors import DamagedRelease, NotAnswerable, QueryRefused, StoreError
+from engine.schema import Column
+from queries.release import open_release
+from queries.sql.advice import FEW, LOOK_UP, NUMBERED, SAMPLED, SELF_JOIN, advice_of
+
+SEXES = pd.DataFrame({"code": ["f", "m", "x"], "word": ["Women", "Men", None]})
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    with open_release(build_release(tmp_path_factory.mktemp("answers") / "r.duckdb")) as release:
+        yield release
+
+
+def words(release, sexes):
+    result = release.sql(
+        "SELECT word, count(*) FROM data JOIN sexes ON sex = code GROUP BY word ORDER BY word",
+        tables={"sexes": sexes},
+    )
+    assert result.table == ("SEX",)
+    return result.rows
+
+
+def test_own_tables_in_every_form(release, tmp_path):
+    held = [v for (v,) in expanded(make_table(("SEX",)))]
+    wanted = [("Men", held.count("m")), ("Women", held.count("f"))]
+    con = duckdb.connect()
+    con.register("s", SEXES)
+    paths = [tmp_path / name for name in ("s.csv", "s.parquet", "s.json")]
+    for path in paths:
+        con.execute(f"COPY s TO '{path}'")
+    arrow = con.sql("FROM s").to_arrow_table()
+    for sexes in (SEXES, arrow, con.sql("FROM s").pl(), *paths, str(paths[0])):
+        assert words(release, sexes) == wanted
+    with pytest.raises(NotAnswerable, match="sexes does not exist"):  # gone with its statement
+        release.sql("SELECT * FROM sexes")
+
+
+def test_own_tables_are_copied(release):
+    frame = SEXES.copy()
+    result = release.sql("SELECT word FROM own ORDER BY ALL", tables={"own": frame})
+    frame["word"] = "changed"
+    assert result.df()["word"].dropna().tolist() == ["Men", "Women"]
+    assert result.rows == [("Men",), ("Women",), (None,)]
+    assert frame["word"].tolist() == ["changed"] * 3
+
+
+def test_types_of_a_file_survive_blanks(release, tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("n,d,t\n9007199254740993,2020-02-03,x\n,,\n")
+    result = release.sql("SELECT n, d, t FROM own", tables={"own": path})
+    assert result.types == ("BIGINT", "DATE", "VARCHAR")
+    assert result.rows == [(9007199254740993, datetime.date(2020, 2, 3), "x"), (None, None, None)]
+
+
+def test_an_empty_own_table_is_planned(release):
+    empty = SEXES.iloc[:0].astype("str")
+    sql = "SELECT count(*) FROM data LEFT JOIN own ON sex = code WHERE word IS NULL"
+    assert release.sql(sql, tables={"own": empty}).table == ("SEX",)
+
+
+@pytest.mark.parametrize(
+    ("tables", "why"),
+    [
+        ({"data": SEXES}, "'data': the name is taken"),
+        ({"Age.Sex": SEXES}, "'Age.Sex': the name is taken"),
+        ({"own": SEXES, "OWN": SEXES}, "'OWN': the name is taken"),
+        ({"": SEXES}, "the name is empty"),
+        ({"own": 3}, "int is no table"),
+        ({"own": [1, 2]}, "list is no table"),
+        ({"own": types.SimpleNamespace(columns=1)}, "'own': cannot be read"),
+    ],
+)
+def test_own_tables_refused(release, tables, why):
+    for ask in (release.sql, release.explain):
+        with pytest.raises(QueryRefused, match=why):
+            ask("SELECT sex FROM data", tables=tables)
+
+
+def test_own_files_refused(release, tmp_path):
+    (tmp_path / "broken.parquet").write_text("no parquet")
+    for name, why in (
+        ("none.csv", "there is no such file"),
+        ("x.xlsx", r"own tables end in one of \.csv"),
+        ("broken.parquet", "cannot be read as a table"),
+    ):
+        with pytest.raises(StoreError, match=why):
+            release.sql("SELECT 1", tables={"own": tmp_path / name})
+
+
+def test_values_and_labels(release):
+    assert [row[:2] for row in release.values("SEX")] == [("f", "Women"), ("m", "Men")]
+    assert release.values("AGE") == [
+        (None, None, 10),
+        (7, None, 10),
+        (40, None, 10),
+        (41, None, 10),
+    ]
+    assert [v for v, *_ in release.values("INCOME")] == [None, -2.5, 0.0, 0.3]
+    assert [v for v, *_ in release.values("TOWN")] == [None, "Bath", 'Ely, O\'Neill "x"', "(other)"]
+    assert release.labels == {
+        "TOWN": "TOWN",
+        "AGE": "Age in years",
+        "SEX": "SEX",
+        "INCOME": "INCOME",
+    }
+    with pytest.raises(NotAnswerable, match=r"no column 'SECKS'\. Near: SEX"):
+        release.values("SECKS")
+
+
+def test_few_rows_are_a_look_up_and_many_are_not(release):
+    n = len(release.sql("SELECT age FROM data WHERE age = 7"))
+    assert n <= FEW < make_table(("AGE", "SEX")).n_rows
+    for read_first in (True, False):
+        few = release.sql("SELECT age FROM data WHERE age = 7")
+        many = release.sql("SELECT age, sex FROM data WHERE sex = 'm' OR sex = 'f'")
+        if read_first:
+            assert few.rows
+            assert many.rows
+        assert few.warnings == (LOOK_UP,)
+        assert many.warnings == ()
+        assert few.rows == [(7,)] * n  # looking at the first took none away
+        assert few.head(2) == [(7,)] * 2
+    assert release.sql("SELECT age FROM data").warnings == ()
+
+
+def test_first_rows_of_an_endless_answer(release):
+    result = release.sql("SELECT i FROM range(100000000000) AS r(i)")
+    assert result.head(3) == [(0,), (1,), (2,)]
+
+
+def test_released_tables_by_name_are_warned_of_too(release):
+    joined = release.sql('SELECT count(*) FROM "AGE" AS a JOIN "AGE.SEX" AS b ON a.age = b.age')
+    assert joined.warnings == (SELF_JOIN,)
+    assert release.sql('SELECT lag(age) OVER () FROM "AGE"').warnings == (NUMBERED,)
+    assert release.sql('SELECT count(*) FROM "AGE" WHERE age = 7').warnings == ()
+
+
+def node(name, *children, **info):
+    return {"name": name, "extra_info": info, "children": list(children)}
+
+
+ROWS = node("SEQ_SCAN", Table="rows")
+SUMS = node("HASH_GROUP_BY", ROWS, Aggregates="count_star()")
+
+
+@pytest.mark.parametrize(
+    ("plan", "said", "may_look_up"),
+    [
+        (ROWS, (), False),
+        (node("HASH_JOIN", ROWS, ROWS, **{"Join Type": "INNER"}), (SELF_JOIN,), False),
+        (node("ASOF_JOIN", ROWS, ROWS, **{"Join Type": "LEFT"}), (SELF_JOIN,), False),
+        (node("HASH_JOIN", ROWS, SUMS, **{"Join Type": "INNER"}), (), False),
+        (node("HASH_JOIN", ROWS, ROWS, **{"Join Type": "SEMI"}), (), True),
+        (node("HASH_JOIN", SUMS, ROWS, **{"Join Type": "RIGHT_ANTI"}), (), True),
+        (
+            node("HASH_JOIN", ROWS, ROWS, **{"Join Type": "ANTI", "Conditions": ["a = b", "a < c"]}),
+            (SELF_JOIN,),
+            True,
+        ),
+        (node("LIMIT_PERCENT", ROWS, Limit="0.1%"), (), True),
+        (node("STREAMING_LIMIT", SUMS), (), False),
+        (node("CROSS_PRODUCT", ROWS, ROWS), (), False),
+        (node("FILTER", ROWS), (), True),
+        (node("FILTER", SUMS), (), False),
+        (node("TOP_N", ROWS, Top=str(FEW)), (LOOK_UP,), False),
+        (node("TOP_N", ROWS, Top=str(FEW + 1)), (), False),
+        (node("TOP_N", SUMS, Top="1"), (), False),
+        (node("RESERVOIR_SAMPLE", ROWS, **{"Sample Size": "3 rows"}), (SAMPLED, LOOK_UP), False),
+        (node("STREAMING_SAMPLE", ROWS), (SAMPLED,), True),
+        (node("STREAMING_SAMPLE", SUMS), (), False),
+        (node("SEQ_SCAN", Table="rows", **{"Sample Method": "System: 10.0%"}), (SAMPLED,), False),
+        (node("WINDOW", ROWS, Projections=["sum(x) OVER ()"]), (), False),
+        (node("WINDOW", ROWS, Projections=["lead(x, 1) OVER ()"]), (NUMBERED,), False),
+        (node("WINDOW", SUMS, Projections="row_number() OVER ()"), (), False),
+        (node("UNGROUPED_AGGREGATE", ROWS, Aggregates='"first"(#0)'), (LOOK_UP,), False),
+        (node("UNNEST", node("SEQ_SCAN", Table="stored")), (), False),
+        (node("FILTER", node("UNNEST", node("SEQ_SCAN", Table="stored"))), (), True),
+        (node("UNNEST", node("SEQ_SCAN", Table="stored", Filters="x=1")), (), True),
+        (node("FILTER", node("SEQ_SCAN", Table="stored")), (), False),
+        (node("CTE", ROWS, node("FILTER", node("CTE_SCAN", **{"CTE Index": "0"})), **{"Table Index": "0"}), (), True),
+        (node("REC_CTE", ROWS, node("REC_CTE_SCAN", **{"CTE Index": "1"}), **{"Table Index": "1"}), (), False),
+    ],
+)  # fmt: skip
+def test_advice_reads_the_plan(plan, said, may_look_up):
+    advice = advice_of([plan], lambda table: table or None)
+    assert advice.warnings == said
+    assert advice.may_look_up == may_look_up
+    assert any("few rows" in text for text in advice.foreseen) == may_look_up
+
+
+def test_intervals_are_asked_of_the_module_that_knows(release, monkeypatch):
+    given = []
+    monkeypatch.setattr("queries.release.annotated", lambda *a: given.append(a) or "annotated")
+    assert release.sql("SELECT count(*) FROM data", intervals=True) == "annotated"
+    assert given == [(release, "SELECT count(*) FROM data")]
+    with pytest.raises(QueryRefused, match="ask without"):
+        release.sql("SELECT 1", intervals=True, tables={"own": SEXES})
+
+
+def test_a_released_table_named_as_the_logical_one_does_not_hide_it(tmp_path):
+    columns = (Column(name="data", kind="integer", value_type="integer"), HEADER.columns[1])
+    supports = {
+        "data": make_support(columns[0], [(0, 0), (2, 5)]),
+        "AGE": SUPPORTS["AGE"],
+    }
+    header = dataclasses.replace(HEADER, columns=columns, tables=(("AGE",), ("data",)))
+    path = build_release(tmp_path / "r.duckdb", header=header, supports=supports)
+    with open_release(path) as release:
+        assert release.sql("SELECT age FROM data").rows == expanded(make_table(("AGE",)))
+        assert release.sql("SELECT data FROM data").table == ("data",)
+        assert len(release.sql("SELECT count(*) FROM catalog.notes")) == 1
+
+
+def test_columns_that_duckdb_carries_unread_do_not_refuse(release):
+    """A correlated subquery drags whole rows along; the answer does not depend on what the table lacks."""
+    sql = (
+        "SELECT count(*) FROM data AS d WHERE EXISTS (SELECT 1 FROM data AS o WHERE o.age = d.age + 1 AND "
+        "o.sex <> d.sex)"
+    )
+    rows = [dict(zip(("AGE", "SEX"), r, strict=True)) for r in expanded(make_table(("AGE", "SEX")))]
+    wanted = sum(
+        any(
+            d["AGE"] is not None and o["AGE"] == d["AGE"] + 1 and o["SEX"] != d["SEX"] for o in rows
+        )
+        for d in rows
+    )
+    result = release.sql(sql)
+    assert result.table == ("AGE", "SEX")
+    assert result.rows == [(wanted,)]
+
+
+def test_a_table_the_release_lacks_names_the_spec_entry(release):
+    with pytest.raises(NotAnswerable, match=r"INCOME\.TOWN does not exist") as refused:
+        release.sql('SELECT * FROM "INCOME.TOWN"')
+    assert 'columns = ["INCOME", "TOWN"]' in str(refused.value)
+    with pytest.raises(NotAnswerable, match=r"near that name: AGE\.SEX"):
+        release.sql('SELECT * FROM "AGE.SEKS"')
+
+
+def test_other_formats_and_corrupt_files_are_not_opened(tmp_path):
+    path = build_release(tmp_path / "r.duckdb")
+    manifest = path.with_name(path.name + ".manifest.json")
+    held = manifest.read_text()
+    manifest.write_text(json.dumps({**json.loads(held), "format_version": 99}))
+    with pytest.raises(DamagedRelease, match="is of format 99, this version reads") as refused:
+        open_release(path)
+    assert refused.value.exit_code == 6
+    manifest.write_text(held)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedRelease, match="bytes are not the ones"):
+        open_release(path)
+
+
+def test_arrow_comes_first_too(release):
+    """A form that runs the statement anew, before any rows were fetched."""
+    assert release.sql("SELECT 1 AS x").arrow().num_rows == 1
+
+
+def test_a_refusal_ends_with_what_duckdb_says_itself(release):
+    with pytest.raises(QueryRefused) as refused:
+        release.sql("SELECT nonsense(sex) FROM data")
+    assert "LINE" not in str(refused.value)
+    assert "Traceback" not in str(refused.value)

@@ -1,0 +1,94 @@
+"""What a user fetches in their own process is stopped before it fills the memory, in every form."""
+
+from __future__ import annotations
+
+import time
+
+import duckdb
+import pytest
+from fixtures.release import build_release
+
+from engine.errors import TimedOut, TooLarge
+from queries.release import open_release
+from queries.sql import budget as module
+from queries.sql.budget import Budget, resident_mb, watched
+
+ENDLESS = "SELECT range, 'abc' || range AS text FROM range(10000000000)"
+pytestmark = pytest.mark.skipif(resident_mb() == 0, reason="this system does not tell of memory")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    path = build_release(tmp_path_factory.mktemp("watched") / "r.duckdb")
+    with open_release(path, memory="64MB", timeout_s=30) as release:
+        yield release
+
+
+@pytest.mark.parametrize("form", ["rows", "df", "arrow", "pl"])
+def test_an_answer_without_end_is_refused_and_the_next_one_works(release, form):
+    if form in ("arrow", "pl"):
+        pytest.importorskip("pyarrow")
+    if form == "pl":
+        pytest.importorskip("polars")
+    before = resident_mb()
+    result = release.sql(ENDLESS)
+    with pytest.raises(TooLarge, match=r"takes more than 6\d MB: .*\.head\(n\)"):
+        result.rows if form == "rows" else getattr(result, form)()
+    assert resident_mb() - before < 700
+    assert release.sql("SELECT 42 AS a").rows == [(42,)]
+    assert result.head(2) == [(0, "abc0"), (1, "abc1")]
+
+
+def test_time_is_up_first_where_it_is_short(release):
+    with duckdb.connect() as con:
+        began = time.monotonic()
+        with (
+            pytest.raises(TimedOut, match=r"stopped after 0\.2 seconds"),
+            watched(con, Budget(0.2), 10_000),
+        ):
+            con.execute(
+                "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range + b.range) = 1"
+            )
+        assert time.monotonic() - began < 5
+        with watched(con, Budget(5), 10_000):
+            assert con.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_nothing_is_stopped_where_the_system_tells_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "_STATM", tmp_path / "none")
+    assert resident_mb() == 0
+    with duckdb.connect() as con, watched(con, Budget(5), 0):
+        assert con.execute("SELECT count(*) FROM range(20000000)").fetchall() == [(20_000_000,)]
+
+
+def test_a_watch_ends_with_what_it_watches():
+    with duckdb.connect() as con:
+        began = time.monotonic()
+        with watched(con, Budget(60), 10_000):
+            con.execute("SELECT 1").fetchall()
+        assert time.monotonic() - began < 1
+        assert con.execute("SELECT sum(range) FROM range(1000000)").fetchall() == [(499999500000,)]
+
+
+def test_ctrl_c_is_ctrl_c_and_other_errors_stay_what_they_are():
+    with duckdb.connect() as con:
+        with pytest.raises(KeyboardInterrupt), watched(con, Budget(5)):
+            raise RuntimeError("Query interrupted")  # what DuckDB makes of it
+        with pytest.raises(RuntimeError, match="something else"), watched(con, Budget(5)):
+            raise RuntimeError("something else")
+
+
+def test_time_runs_out_over_several_runs():
+    budget, text = (
+        Budget(0.4),
+        "SELECT count(*) FROM range(1000000) a, range({}) b WHERE hash(a.range + b.range) = 1",
+    )
+    with duckdb.connect(config={"threads": 1}) as con:
+        with watched(con, budget):
+            con.execute(text.format(1))
+        assert 0 < budget.left < 0.4
+        with pytest.raises(TimedOut, match=r"after 0\.4 seconds"), watched(con, budget):
+            con.execute(text.format(1000000))
+        assert budget.left == 0
+        with pytest.raises(TimedOut), watched(con, budget):
+            con.execute(text.format(1000000))

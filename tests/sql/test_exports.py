@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import csv
+import dataclasses
+import errno
+import os
+import shutil
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.release import (
+    HEADER,
+    SUPPORTS,
+    TABLES,
+    build_release,
+    expanded,
+    make_support,
+    make_table,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+import queries.sql.exports
+from engine.errors import NotAnswerable, StoreError
+from engine.schema import Column
+from queries.release import open_release
+from queries.sql import export, file_stem
+from queries.sql.exports import MAX_STEM
+
+
+@pytest.fixture
+def release(tmp_path):
+    with open_release(build_release(tmp_path / "r.duckdb")) as release:
+        yield release
+
+
+def in_order(columns, order):
+    return [c for c in order if c in columns]
+
+
+@pytest.mark.parametrize("columns", TABLES)
+def test_csv_reads_back_equal(release, tmp_path, columns):
+    files = export(release, tmp_path / "out")
+    assert [f.name for f in files] == [".".join(t) + ".csv" for t in TABLES]
+    path = tmp_path / "out" / (".".join(columns) + ".csv")
+    frame = pd.read_csv(path, na_values=["N"], keep_default_na=False)
+    assert list(frame.columns) == in_order(columns, ("TOWN", "AGE", "SEX", "INCOME"))
+    back = [
+        tuple(None if pd.isna(v) else v for v in row)
+        for row in frame[list(columns)].itertuples(index=False)
+    ]
+    assert back == expanded(make_table(columns))
+
+
+@pytest.mark.parametrize("columns", TABLES)
+def test_parquet_reads_back_equal(release, tmp_path, columns):
+    calls = []
+    export(release, tmp_path / "out", format="parquet", progress=lambda *a: calls.append(a))
+    path = tmp_path / "out" / (".".join(columns) + ".parquet")
+    listed = ", ".join(columns)
+    with duckdb.connect() as con:
+        assert con.execute(f"SELECT {listed} FROM '{path}'").fetchall() == expanded(
+            make_table(columns)
+        )
+    assert calls == [(i, len(TABLES)) for i in range(1, len(TABLES) + 1)]
+
+
+def nulls_release(tmp_path, spellings):
+    columns = tuple(
+        Column(name=f"c{i}", kind="category", value_type="text", nulls=(s,))
+        for i, s in enumerate(spellings)
+    )
+    supports = {
+        c.name: make_support(c, [(0, 0), (2, 0), (2, 1)], values=("a,\"b'", " x\ny"))
+        for c in columns
+    }
+    tables = (*((c.name,) for c in columns), tuple(c.name for c in columns))
+    header = dataclasses.replace(HEADER, columns=columns, tables=tables)
+    path = build_release(tmp_path / "nulls.duckdb", header=header, supports=supports)
+    return path, tables, supports
+
+
+def test_every_column_has_its_own_spelling_of_null(tmp_path):
+    spellings = ("", "N", "-9 'x'")
+    path, tables, supports = nulls_release(tmp_path, spellings)
+    with open_release(path) as release:
+        export(release, tmp_path / "out")
+    for columns in tables:
+        with (tmp_path / "out" / f"{'.'.join(columns)}.csv").open(newline="") as file:
+            head, *rows = csv.reader(file)
+        own = {c: spellings[int(c[1])] for c in columns}
+        wanted = [
+            [own[c] if v is None else v for c, v in zip(columns, row, strict=True)]
+            for row in expanded(make_table(columns, supports), supports)
+        ]
+        assert head == list(columns)
+        assert [r or [""] for r in rows] == wanted
+
+
+def test_a_blank_in_a_table_of_one_column_is_a_row_for_pandas_too(tmp_path):
+    path, _, supports = nulls_release(tmp_path, ("", "N"))
+    with open_release(path) as release:
+        export(release, tmp_path / "out")
+    frame = pd.read_csv(tmp_path / "out" / "c0.csv")
+    rows = expanded(make_table(("c0",), supports), supports)
+    assert [None if pd.isna(v) else v for v in frame["c0"]] == [v for (v,) in rows]
+    with duckdb.connect() as con:
+        assert con.execute(f"FROM read_csv('{tmp_path}/out/c0.csv', nullstr='')").fetchall() == rows
+
+
+def test_directory_must_be_empty_or_absent(release, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert len(export(release, tmp_path / "empty")) == len(TABLES)
+    before = sorted(os.listdir(tmp_path / "empty"))
+    with pytest.raises(StoreError, match="not an empty directory"):
+        export(release, tmp_path / "empty", format="parquet")
+    assert sorted(os.listdir(tmp_path / "empty")) == before
+    with pytest.raises(StoreError, match="not an empty directory"):
+        export(release, release.path)
+    assert len(export(release, tmp_path / "deep" / "er")) == len(TABLES)
+
+
+def test_some_tables_only(release, tmp_path):
+    (file,) = export(release, tmp_path / "out", tables=(("AGE", "SEX"),))
+    assert [f.name for f in (tmp_path / "out").iterdir()] == [file.name] == ["AGE.SEX.csv"]
+    with pytest.raises(NotAnswerable, match="There is no table of"):
+        export(release, tmp_path / "none", tables=(("INCOME", "TOWN"),))
+    assert not (tmp_path / "none").exists()
+
+
+def test_unknown_format(release, tmp_path):
+    with pytest.raises(StoreError, match="csv or parquet"):
+        export(release, tmp_path / "out", format="xlsx")
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_half_written(release, tmp_path, monkeypatch):
+    before = sorted(os.listdir(tmp_path))
+
+    def stop(done, total):
+        if done == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(StoreError, match="No space left"):
+        export(release, tmp_path / "out", progress=stop)
+    assert sorted(os.listdir(tmp_path)) == before
+
+    def refuse(*args):
+        raise duckdb.IOException("IO Error: could not write")
+
+    monkeypatch.setattr(queries.sql.exports, "_write_all", refuse)
+    with pytest.raises(StoreError, match="disk full, quota reached or folder read-only"):
+        export(release, tmp_path / "out")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_interrupt_leaves_nothing(release, tmp_path):
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export(release, tmp_path / "out", progress=interrupt)
+    assert sorted(os.listdir(tmp_path)) == ["r.duckdb", "r.duckdb.manifest.json"]
+
+
+def test_replaced_release(release, tmp_path):
+    build_release(tmp_path / "r.duckdb", seed=1)
+    with pytest.raises(StoreError, match="was replaced since it was opened"):
+        export(release, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_quotes_in_the_path(tmp_path):
+    folder = tmp_path / 'it\'s "here"'
+    folder.mkdir()
+    path = build_release(folder / "r's.duckdb")
+    with open_release(path) as release:
+        assert all(f.exists() for f in export(release, folder / "o'ut"))
+
+
+def test_file_names_by_hand():
+    assert file_stem(("SEX", "AGE")) == "AGE.SEX"
+    assert file_stem(("a.b", "c/d")) == "a%2Eb.c%2Fd"
+    assert file_stem(("50%", "tab\t", "é ü")) == "50%25.tab%09.é ü"
+    assert file_stem(("..",)) == "%2E%2E"
+    long = [f"column_{i:03d}" for i in range(60)]
+    assert len(file_stem(long).encode()) <= MAX_STEM
+    assert file_stem(long).startswith("column_000.column_001")
+    assert file_stem(long) != file_stem(long[:-1])
+    assert file_stem(long) == file_stem(reversed(long))
+    assert len(file_stem(["é" * 300]).encode()) <= MAX_STEM
+
+
+names = st.frozensets(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), min_size=1
+)
+
+
+@given(names, names)
+def test_file_names_are_injective_and_safe(a, b):
+    assert (file_stem(a) == file_stem(b)) == (a == b)
+    stem = file_stem(a)
+    assert not set(stem) & set('/\\\0\n:*?"<>|')
+    assert stem.strip(".")
+
+
+def test_long_names_export(tmp_path):
+    columns = tuple(
+        Column(name="x" * 90 + str(i), kind="integer", value_type="integer") for i in range(3)
+    )
+    supports = {c.name: make_support(c, [(2, 1), (2, 2)]) for c in columns}
+    header = dataclasses.replace(HEADER, columns=columns, tables=(tuple(c.name for c in columns),))
+    path = build_release(tmp_path / "r.duckdb", header=header, supports=supports)
+    with open_release(path) as release:
+        (file,) = export(release, tmp_path / "out")
+    assert np.genfromtxt(file, delimiter=",", skip_header=1).shape[1] == 3
+    assert SUPPORTS.keys() == {"AGE", "SEX", "TOWN", "INCOME"}
+    shutil.rmtree(tmp_path / "out")

@@ -1,0 +1,192 @@
+"""Builds that are killed, or run out of disk: the old release serves, or the new one is whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fixtures.release import (
+    HEADER,
+    SUPPORTS,
+    build_release,
+    many,
+    stage,
+)
+
+import engine.store.staging
+from engine.store import Staging, verify_release
+from engine.store.manifest import read_manifest
+from engine.store.target import staging_folder
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc on this system")
+def test_the_file_is_flushed_before_it_is_in_place(tmp_path, monkeypatch):
+    events = []
+
+    def noting(real, name):
+        def call(*args, **kwargs):
+            events.append(name(args[0]))
+            return real(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(
+        os, "fsync", noting(os.fsync, lambda fd: os.readlink(f"/proc/self/fd/{fd}"))
+    )
+    monkeypatch.setattr(Path, "replace", noting(Path.replace, str))
+    path = build_release(tmp_path / "r.duckdb")
+    staged = str(staging_folder(path) / "staging.duckdb")
+    first, last = events.index(staged), len(events) - 1 - events[::-1].index(staged)
+    assert first < last
+    assert str(staging_folder(path) / "manifest.part") in events[first:last]
+
+
+# Run with every module imported; forks a child for each build, and kills it at a random instant.
+TRIALS = """
+import os, random, shutil, signal, sys, time
+from pathlib import Path
+sys.path.insert(0, "tests")
+from fixtures.release import many
+from fixtures.release import build_release
+from engine.store.manifest import verify_release, manifest_path
+
+folder, trials, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+header, supports = many()
+def start(path, seed):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            build_release(path, header=header, supports=supports, seed=seed)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+def build(path, seed):
+    begun = time.monotonic()
+    assert os.waitpid(start(path, seed), 0)[1] == 0
+    return time.monotonic() - begun
+old, new = folder / "old.duckdb", folder / "new.duckdb"
+build(old, 0)
+wall = build(new, 1)
+hashes = {verify_release(p).content_hash for p in (old, new)}
+assert len(hashes) == 2
+rng = random.Random(seed)
+path = folder / "r.duckdb"
+finished = 0
+for trial in range(trials):
+    shutil.copy(old, path)
+    shutil.copy(manifest_path(old), manifest_path(path))
+    for attempt in range(2):  # the resume is killed too
+        child = start(path, 1)
+        time.sleep(rng.uniform(0, 1.1 * wall))
+        os.kill(child, signal.SIGKILL)
+        finished += os.waitpid(child, 0)[1] == 0
+        assert verify_release(path, verify="hash").content_hash in hashes, trial
+    build(path, 1)
+    assert verify_release(path, verify="hash").tables == verify_release(new).tables, trial
+    assert verify_release(path).content_hash == verify_release(new).content_hash, trial
+    assert sorted(p.name for p in folder.iterdir() if p.name.startswith("r.")) == [
+        "r.duckdb", "r.duckdb.manifest.json"], trial
+print("finished", finished)
+"""
+
+
+def kill_trials(tmp_path, trials, seed):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", TRIALS, str(tmp_path), str(trials), str(seed)],
+        cwd=REPO, env={**os.environ, "PYTHONPATH": str(REPO)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout.split()[-1]) < 2 * trials  # some were killed at work
+
+
+def test_killed_at_random_instants(tmp_path):
+    kill_trials(tmp_path, 12, 1)
+
+
+@pytest.mark.slow
+def test_killed_at_many_random_instants(tmp_path):
+    kill_trials(tmp_path, 60, 2)
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_killed_between_the_steps_of_publishing(tmp_path, monkeypatch, step):
+    """Stops before each of: manifest of both, rename, sync, final manifest, removal of staging."""
+    path = build_release(tmp_path / "r.duckdb")
+    old = verify_release(path).content_hash
+    clean = build_release(tmp_path / "clean.duckdb", seed=1)
+    count = iter(range(100))
+
+    class Killed(BaseException):
+        pass
+
+    def stopping(real):
+        def call(*args, **kwargs):
+            if next(count) == step:
+                raise Killed
+            return real(*args, **kwargs)
+
+        return call
+
+    real_replace = Path.replace
+
+    def replace(self, target):
+        if self.name == "staging.duckdb" and next(count) == step:
+            raise Killed
+        return real_replace(self, target)
+
+    with Staging.open(path, HEADER, build_id="build 1") as staging, monkeypatch.context() as patch:
+        stage(staging, HEADER, SUPPORTS, seed=1)
+        for name in ("write_manifest", "sync_directory", "remove_folder"):
+            patch.setattr(engine.store.staging, name, stopping(getattr(engine.store.staging, name)))
+        patch.setattr(Path, "replace", replace)
+        with pytest.raises(Killed):
+            staging.finish()
+    served = verify_release(path, verify="hash").content_hash
+    new = verify_release(clean).content_hash
+    assert served == (old if step < 2 else new)
+    build_release(path, seed=1)
+    assert verify_release(path, verify="hash").content_hash == new
+    assert len(read_manifest(path).accepts) == 1
+
+
+FULL = """
+import resource, sys
+sys.path.insert(0, "tests")
+from fixtures.release import many
+from fixtures.release import *
+from engine.errors import StoreError
+from pathlib import Path
+header, supports = many()
+staging = Staging.open(Path(sys.argv[1]), header, build_id="build 1")
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    stage(staging, header, supports, seed=1)
+    staging.finish()
+except StoreError as error:
+    print("StoreError", error)
+staging.close()
+"""
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.8])
+def test_full_disk(tmp_path, share):
+    header, supports = many()
+    path = build_release(tmp_path / "r.duckdb", header=header, supports=supports)
+    old = verify_release(path)
+    limit = int(share * old.size)
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path), str(limit)],
+        cwd=REPO, env={**os.environ, "PYTHONPATH": str(REPO)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "StoreError" in done.stdout, done.stderr[-2000:]
+    assert "cannot be written" in done.stdout
+    assert verify_release(path, verify="hash") == old
+    build_release(path, header=header, supports=supports, seed=1)
+    assert verify_release(path, verify="hash").content_hash != old.content_hash

@@ -1,0 +1,203 @@
+"""The interfaces people already have: a bare DuckDB, frames, macros and comments in the file, shell completion.
+
+Ibis, SQLAlchemy and older DuckDB pin other versions than ours: `scripts/recipes` tries them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+import subprocess
+import sys
+
+import duckdb
+import pytest
+from fixtures.pipeline import ROOT, environment, make_census, tablepack, write_spec
+from fixtures.release import HEADER, SUPPORTS, TABLES, build_release, make_card, make_table
+
+from engine.store import Staging
+from engine.store.macros import COMMENTS, LAPLACE_95, NORMAL_95
+from queries.release import open_release
+from queries.sql.router import route
+
+PEERS = runpy.run_path(str(ROOT / "scripts" / "recipes_peers.py"))
+
+
+@pytest.fixture(scope="module")
+def census(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recipes")
+    people = make_census(folder, people=1000) / "people.parquet"
+    columns = {
+        "person_id": {"kind": "integer"},
+        "age": {"kind": "integer", "label": "Age in years"},
+        "sex": {"kind": "category"},
+    }
+    spec = write_spec(folder, people, columns, [("sex",), ("age", "sex")])
+    assert tablepack("build", spec, "-o", folder / "r.duckdb", cwd=folder).returncode == 0
+    return folder / "r.duckdb"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return build_release(tmp_path_factory.mktemp("macros") / "r.duckdb")
+
+
+@pytest.fixture
+def con(path):
+    with duckdb.connect(str(path), read_only=True) as con:
+        yield con
+
+
+def one(con, sql):
+    return con.execute(sql).fetchall()[0][0]
+
+
+def dp_release(path, *, cells_released=3, noise_sd=4.0):
+    """A release in mode dp, made by hand: one table."""
+    header = dataclasses.replace(HEADER, mode="dp", tables=(("SEX",),))
+    table = make_table(("SEX",))
+    card = dataclasses.replace(
+        make_card(table), cells_released=cells_released, noise_sd=noise_sd, mode="dp"
+    )
+    with Staging.open(path, header, build_id="dp") as staging:
+        for support in SUPPORTS.values():
+            staging.put_support(support)
+        staging.put_table(table, card)
+        staging.finish()
+    return path
+
+
+def test_recipes_of_a_bare_duckdb(census):
+    assert "DuckDB" in PEERS["in_the_shell"](str(census))
+    pytest.importorskip("polars", reason="polars is not installed")
+    assert "2 rows" in PEERS["in_frames"](str(census))
+
+
+def test_a_recipe_fails_where_the_file_does_not_explain_itself(census, tmp_path):
+    other = tmp_path / "other.duckdb"
+    other.write_bytes(census.read_bytes())
+    with duckdb.connect(str(other)) as con:
+        con.execute("COMMENT ON COLUMN catalog.notes.note IS NULL")
+    with pytest.raises(AssertionError):
+        PEERS["in_the_shell"](str(other))
+
+
+def test_older_duckdb_can_read_the_storage(con):
+    tags = one(con, "SELECT tags FROM duckdb_databases() WHERE NOT internal")
+    assert tags["storage_version"].startswith("v1.2")
+
+
+def test_noise_interval(con):
+    half = 3  # 1.96 * 1.5, rounded up
+    assert one(con, "SELECT noise_interval(10)") == {"low": 10 - half, "high": 10 + half}
+    assert one(con, "SELECT noise_interval(1)") == {"low": 0, "high": 1 + half}
+    assert one(con, "SELECT noise_interval(NULL)") is None
+    assert one(con, "SELECT noise_interval(10, 'AGE.SEX')") == {"low": 7, "high": 13}
+    assert one(con, "SELECT noise_interval(10, 'AGE.SEX', 4)") == {"low": 4, "high": 16}
+    with pytest.raises(duckdb.Error, match="no table of that name"):
+        con.execute("SELECT noise_interval(10, 'SEX.AGE')").fetchall()
+    rows = con.execute(
+        "SELECT SEX, count(*) AS n, noise_interval(count(*), 'SEX') AS i FROM \"SEX\" GROUP BY ALL"
+    ).fetchall()
+    assert all((i["low"], i["high"]) == (max(n - half, 0), n + half) for _, n, i in rows)
+
+
+def test_noise_interval_in_mode_dp(tmp_path):
+    """Laplace noise has longer tails; a table that nobody measured has no interval."""
+    with duckdb.connect(str(dp_release(tmp_path / "r.duckdb")), read_only=True) as con:
+        assert LAPLACE_95 > NORMAL_95
+        assert one(con, "SELECT noise_interval(100, 'SEX')") == {"low": 91, "high": 109}
+        assert one(con, "SELECT noise_interval(100)") == {"low": 91, "high": 109}
+        listed = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE NOT internal"
+        assert {n for (n,) in con.execute(listed).fetchall()} == COMMENTS.keys()
+    modelled = dp_release(tmp_path / "s.duckdb", cells_released=0)
+    with duckdb.connect(str(modelled), read_only=True) as con:
+        assert one(con, "SELECT noise_interval(100, 'SEX')") is None
+        assert one(con, "SELECT noise_interval(100)") is None
+
+
+def test_tables_with_asks_first_the_table_that_answers(con):
+    cells = {t: len(make_table(t).n) for t in TABLES}
+    for wanted in (("AGE",), ("SEX",), ("AGE", "SEX"), ("INCOME",), ("INCOME", "AGE")):
+        rows = con.execute(f"SELECT name, columns FROM tables_with({list(wanted)})").fetchall()
+        assert tuple(rows[0][1]) == route(wanted, cells)
+        assert len(rows) == sum(set(wanted) <= set(t) for t in TABLES)
+    assert con.execute("FROM tables_with(['INCOME', 'TOWN'])").fetchall() == []
+
+
+def test_values_labels_and_cards(con):
+    assert con.execute("SELECT value, label FROM values_of('SEX')").fetchall() == [
+        ("f", "Women"),
+        ("m", "Men"),
+    ]
+    assert one(con, "SELECT label_of('SEX', 'f')") == "Women"
+    assert one(con, "SELECT label_of('AGE', 40)") == "40"
+    assert one(con, "SELECT label_of('AGE', NULL)") is None
+    found = con.execute("SELECT noise_sd, rows FROM card_of('AGE.SEX')").fetchall()
+    assert found == [(1.5, make_table(("AGE", "SEX")).n_rows)]
+
+
+def test_everything_has_a_comment(con):
+    for what in ("columns", "tables", "views", "functions"):
+        condition = "comment IS NULL AND NOT internal"
+        assert con.execute(f"SELECT * FROM duckdb_{what}() WHERE {condition}").fetchall() == []
+    about = (
+        "SELECT comment FROM duckdb_columns() WHERE table_name = 'AGE.SEX' AND column_name = 'AGE'"
+    )
+    assert one(con, about) == "Age in years. Its released values: FROM values_of('AGE')."
+    assert "noise_interval" in one(con, "SELECT note FROM catalog.notes WHERE topic = 'macros'")
+
+
+def test_macros_and_comments_change_no_content(tmp_path, monkeypatch):
+    path = build_release(tmp_path / "with.duckdb")
+    monkeypatch.setattr("engine.store.catalogue.create_macros", lambda con, mode: None)
+    monkeypatch.setattr("engine.store.catalogue.column_comments", lambda *a: ["SELECT 1"])
+    bare = build_release(tmp_path / "bare.duckdb")
+    with open_release(path) as ours, open_release(bare) as theirs:
+        assert ours.content_hash == theirs.content_hash
+        everything = 'SELECT * FROM "AGE.INCOME.SEX"'
+        assert ours.sql(everything).rows == theirs.sql(everything).rows
+    assert path.read_bytes() != bare.read_bytes()  # they are there
+
+
+def test_macros_in_a_session(path):
+    with open_release(path) as release:
+        sql = "SELECT sex, noise_interval(count(*), 'SEX') AS i FROM data GROUP BY sex ORDER BY sex"
+        assert release.sql(sql).table == ("SEX",)
+        assert release.sql(sql).rows[0][1]["high"] == release.sql(sql).rows[0][1]["low"] + 4
+        assert len(release.sql("FROM values_of('SEX')").rows) == 2
+
+
+AS_INSTALLED = """
+import os, sys
+from engine.cli.app import main
+def run(*words, **env):
+    sys.argv = ["tablepack", *words]
+    os.environ.update(env)
+    try:
+        main()
+    except SystemExit as ended:
+        print(f"={ended.code}", flush=True)
+for words in ("tablepack s", "tablepack sql r.duckdb --f", "tablepack sql rel"):
+    run(_TABLEPACK_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")))
+del os.environ["_TABLEPACK_COMPLETE"]
+run("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+"""
+
+
+def test_the_shell_completes_commands_and_options():
+    done = subprocess.run(
+        [sys.executable, "-c", AS_INSTALLED],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.stderr == ""
+    commands, options, files, script, rest = done.stdout.split("=0\n")
+    assert {"show", "sql"} <= set(commands.split())
+    assert "plan" not in commands.split()
+    assert "--format" in options.split()
+    # A release is a file: nothing is offered, and the script leaves that to the shell.
+    assert (files.split(), rest) == ([], "")
+    assert "complete -o default -F" in script

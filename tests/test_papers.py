@@ -1,0 +1,239 @@
+"""The papers on the wall are true: README, DESIGN, PRIVACY, MEASURED, CONTRIBUTING; their links, words and tables."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from importlib import import_module
+from importlib.util import find_spec
+
+import duckdb
+import pytest
+import yaml
+from fixtures.pipeline import ROOT
+from test_layers import ENGINE_ROOT, MAY_IMPORT
+
+from engine import errors
+from engine.cli.evaluate import POOR_RISK, POOR_UTILITY
+from engine.store.schema import create_catalog, create_ledger
+
+PAPERS = [
+    *("README.md", "CHANGELOG.md", "engine/DESIGN.md", "engine/PRIVACY.md"),
+    *("releases/MEASURED.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"),
+    *("engine/evaluation/README.md", "queries/README.md", "queries/packs/README.md"),
+]
+README_CHARACTERS = 8_000
+UNFASHIONABLE = re.compile(
+    r"\b(nought|dear|whither|thereof|herein|hitherto|whilst|amongst|lest)\b", re.IGNORECASE
+)
+"""Words that nobody has said in this century."""
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+DESIGN = text_of("engine/DESIGN.md")
+
+
+def section(text: str, heading: str) -> str:
+    """What stands under a heading of the second level."""
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def anchors(text: str) -> set[str]:
+    """Names that GitHub gives to headings."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in headings}
+
+
+def sources() -> list[tuple[str, str]]:
+    """Text files that people write."""
+    folders = ("engine", "queries", "tests", "scripts", "releases", ".github")
+    paths = [p for folder in folders for p in (ROOT / folder).rglob("*")]
+    endings = {".py", ".md", ".toml", ".js", ".css", ".html", ".j2", ".yml", ""}
+    kept = [p for p in [*paths, *ROOT.glob("*.md")] if p.is_file() and p.suffix in endings]
+    names = [(str(p.relative_to(ROOT)), p) for p in kept]
+    built = re.compile(r"^releases/[^/]+/")
+    return [
+        (name, p.read_text(encoding="utf-8"))
+        for name, p in names
+        if "__pycache__" not in name and not built.match(name) and not name.endswith(".key")
+    ]
+
+
+def test_the_readme_is_short():
+    assert len(text_of("README.md")) <= README_CHARACTERS
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_path_that_a_paper_names_exists(name):
+    text, folder = text_of(name), (ROOT / name).parent
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        place = folder / path if path else ROOT / name
+        assert place.exists(), target
+        if anchor:
+            assert anchor in anchors(place.read_text(encoding="utf-8")), target
+    inside = r"`((?:engine|queries|releases|tests|scripts|\.github)/[\w/.\-]+\.\w+)`"
+    named = set(re.findall(r"\./(scripts/\w+)", text)) | set(re.findall(inside, text))
+    for path in (p for p in named if "NAME" not in p):
+        assert (ROOT / path).exists(), path
+
+
+def test_comments_cite_headings_that_the_design_has():
+    cited = [
+        (name, heading)
+        for name, text in sources()
+        if not name.startswith("tests/")
+        for heading in re.findall(r'engine/DESIGN\.md,\s+"([^"]+)"', text)
+    ]
+    assert len(cited) >= 3
+    for name, heading in cited:
+        assert f"\n## {heading}\n" in DESIGN, (name, heading)
+
+
+def test_files_that_comments_name_exist():
+    wanted = re.compile(r"(?<![\w/.])((?:engine|queries|scripts)/[\w/\-]+\.(?:py|toml))\b")
+    missing = [
+        (name, path)
+        for name, text in sources()
+        for path in set(wanted.findall(text))
+        if not (ROOT / path).exists() and "NAME" not in path and not name.startswith("tests/")
+    ]
+    assert missing == []
+
+
+def test_the_zones_of_the_design_are_those_of_the_contract():
+    zones = section(DESIGN, "Zones and imports")
+    root = zones.partition("| `engine` root | ")[2].partition(" |")[0]
+    assert set(re.findall(r"`(\w+)`", root)) == {
+        zone.removeprefix("engine.") for zone in ENGINE_ROOT
+    }
+    rows = re.findall(r"^\| (`[^|]+) \|", zones, re.MULTILINE)
+    listed = {zone for row in rows for zone in re.findall(r"`([\w.]+)`", row)} - {"measure.dp"}
+    declared = {zone for zone in MAY_IMPORT if zone not in ENGINE_ROOT} | {"engine"}
+    assert listed == declared - {"queries"}
+
+
+def test_the_catalogue_of_the_design_is_that_of_the_file():
+    listed = set(re.findall(r"^\| `(\w+)` \|", section(DESIGN, "Release file"), re.MULTILINE))
+    with duckdb.connect() as con:
+        create_catalog(con, width=2)
+        create_ledger(con, [])
+        rows = con.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'catalog'"
+        ).fetchall()
+    assert listed == {name for (name,) in rows}
+
+
+def test_the_keys_of_the_spec_are_all_in_the_design():
+    from engine.spec.model import (
+        ColumnSection,
+        PrivacySection,
+        ReleaseSection,
+        SourceSection,
+        TableEntry,
+    )
+
+    text = section(DESIGN, "Spec")
+    for model in (ReleaseSection, SourceSection, ColumnSection, PrivacySection, TableEntry):
+        for key in model.model_fields:
+            assert re.search(rf"`{key}\b", text), f"{model.__name__}.{key}"
+
+
+def test_the_words_of_the_glossary_are_in_the_code():
+    words = re.findall(r"^\| ([a-z][a-z ]+) \|", section(DESIGN, "Words"), re.MULTILINE)[1:]
+    assert {"entity", "column set", "bucket", "suppressed", "vintage", "release"} <= set(words)
+    assert len(words) == len(set(words))
+    code = "\n".join(
+        t for n, t in sources() if n.startswith(("engine/", "queries/")) and ".md" not in n
+    )
+    for word in words:
+        assert re.search(re.escape(word).replace(r"\ ", r"[ _]"), code, re.IGNORECASE), word
+
+
+def test_the_exit_codes_are_those_of_the_errors():
+    text = section(DESIGN, "Exit codes")
+    listed = {int(n) for n in re.findall(r"(?:^|, )(\d) ", " ".join(text.split()))}
+    raised = {
+        e.exit_code
+        for e in vars(errors).values()
+        if isinstance(e, type) and issubclass(e, errors.TablepackError)
+    }
+    assert listed == raised | {0, POOR_UTILITY}
+    assert POOR_RISK in raised
+
+
+def test_words_are_those_of_today():
+    found = [
+        (name, word)
+        for name, text in sources()
+        if name != "tests/test_papers.py"
+        for word in UNFASHIONABLE.findall(text)
+        if word != "DEAR"  # a column of the census: difficulty hearing
+    ]
+    assert found == []
+
+
+def test_the_citation_is_valid():
+    """Keys and values as the schema of the Citation File Format 1.2.0 has them."""
+    held = yaml.safe_load(text_of("CITATION.cff"))
+    top = {
+        *("abstract", "authors", "cff-version", "commit", "contact", "date-released", "doi"),
+        *("identifiers", "keywords", "license", "license-url", "message", "preferred-citation"),
+        *("references", "repository", "repository-artifact", "repository-code", "title", "type"),
+        *("url", "version"),
+    }
+    assert set(held) <= top
+    assert {"authors", "cff-version", "message", "title"} <= set(held)
+    assert held["cff-version"] == "1.2.0"
+    assert held["type"] == "software"
+    assert held["authors"] == [{"name": "tablepack contributors"}]
+    project = tomllib.loads(text_of("pyproject.toml"))["project"]
+    assert (str(held["version"]), held["license"]) == (project["version"], project["license"])
+    assert len(held["keywords"]) == len(set(held["keywords"]))
+    for reference in held["references"]:
+        assert {"type", "title", "authors"} <= set(reference)
+        assert reference["authors"]
+
+
+def test_the_justfile_has_four_targets_that_call_scripts():
+    text = text_of("justfile")
+    targets = re.findall(r"^(\w+) \*ARGS:\n    \./scripts/(\w+) \{\{ARGS\}\}$", text, re.MULTILINE)
+    assert [target for target, _ in targets] == ["demo", "test", "bench", "docs"]
+    assert all((ROOT / "scripts" / script).stat().st_mode & 0o100 for _, script in targets)
+
+
+def test_issue_forms_have_what_github_wants():
+    forms = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+    assert [f.stem for f in forms] == ["bug", "config", "feature"]
+    for form in (f for f in forms if f.stem != "config"):
+        held = yaml.safe_load(form.read_text(encoding="utf-8"))
+        assert {"name", "description", "body"} <= set(held)
+        inputs = [part for part in held["body"] if part["type"] != "markdown"]
+        assert inputs
+        assert len({part["id"] for part in inputs}) == len(inputs)
+        assert all(part["attributes"]["label"] for part in inputs)
+
+
+def test_every_entry_of_the_changelog_says_whether_numbers_change():
+    newest = text_of("CHANGELOG.md").partition("\n## ")[2].partition("\n## ")[0]
+    assert "Changes released numbers: no" in newest
+
+
+def test_every_name_that_a_script_imports_exists():
+    missing = []
+    for script in sorted((ROOT / "scripts").rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(script.read_text(encoding="utf-8"))))
+        ours = [n for n in nodes if isinstance(n, ast.ImportFrom) and n.module is not None]
+        for node in (n for n in ours if n.module.split(".")[0] in ("engine", "queries")):
+            module = import_module(node.module)
+            missing += [
+                f"{script.name}: {node.module}.{alias.name}"
+                for alias in node.names
+                if not hasattr(module, alias.name)
+                and find_spec(f"{node.module}.{alias.name}") is None
+            ]
+    assert missing == []

@@ -1,0 +1,63 @@
+"""`./scripts/test` runs every check, or one folder's tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from fixtures.pipeline import ROOT
+
+CHECKS = ["ruff format --check .", "ruff check .", "mypy "]
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A checkout whose tools say how they are called."""
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("*.py"))
+    (tmp_path / "tests" / "fit").mkdir(parents=True)
+    tools = tmp_path / ".venv" / "bin"
+    tools.mkdir(parents=True)
+    for name in ("python", "ruff", "mypy"):
+        (tools / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
+        (tools / name).chmod(0o700)
+    for name in ("pyproject.toml", "constraints.txt", ".venv/installed-dev"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def called(checkout, *words, ci=""):
+    """What `./scripts/test` calls; its exit code and what it said."""
+    done = subprocess.run(
+        [checkout / "scripts" / "test", *words],
+        env={**os.environ, "CI": ci},
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.splitlines(), done.returncode, done.stderr
+
+
+def test_all_checks(checkout):
+    fast = "python -m pytest -m not slow -n auto --dist loadfile"
+    assert called(checkout) == ([*CHECKS, fast], 0, "")
+    assert called(checkout, "-k", "x") == ([*CHECKS, f"{fast} -k x"], 0, "")
+    whole = "python -m pytest -n auto --dist loadfile"
+    assert called(checkout, "--all") == ([*CHECKS, whole], 0, "")
+
+
+@pytest.mark.parametrize("folder", ["fit", "tests/fit"])
+def test_one_folder(checkout, folder):
+    fast = "python -m pytest -m not slow -n auto --dist loadfile tests/fit"
+    assert called(checkout, folder) == ([fast], 0, "")
+    assert called(checkout, "--all", folder, "-x") == (
+        ["python -m pytest -n auto --dist loadfile tests/fit -x"], 0, "",
+    )  # fmt: skip
+    assert called(checkout, folder, ci="true") == (["python -m pytest tests/fit"], 0, "")
+
+
+def test_a_folder_that_is_not_there(checkout):
+    lines, code, message = called(checkout, "fitt")
+    assert (lines, code) == ([], 2)
+    assert "no tests in tests/fitt" in message
+    assert "fit/" in message
