@@ -173,7 +173,7 @@ def test_better_releases_have_better_figures(ran):
     worst, better = (found.spread(TWO_WAY, "dp", e) for e in (0.1, 10.0))
     exact, sticky = (found.spread(TWO_WAY, kind) for kind in ("exact", "sticky"))
     assert worst.low > 3 * better.high
-    assert exact.median < better.median
+    assert worst.low > 3 * exact.high  # at epsilon 10 the draws of people outweigh the noise
     assert sticky.n == 2  # two keys, so two releases
     assert sticky.low < sticky.high
 
