@@ -81,7 +81,7 @@ COMMANDS = (
     ),
     Command(
         "compare",
-        "engine.cli.compare",
+        "engine.cli.evaluate",
         "Compare sticky and dp releases of the same tables. Builds in scratch and keeps nothing; CONFIDENTIAL.",
     ),
     Command(

@@ -1,7 +1,8 @@
-"""The command `tablepack evaluate`: how good and how safe a release is, before it is published.
+"""The commands `tablepack evaluate`, how good and how safe a release is, and `compare`, sticky against dp releases.
 
-Writes the report, prints a summary. With --strict, exit code 3: an attack is beyond its threshold; 4: a measure of
-utility is. The report is CONFIDENTIAL unless --publishable is given.
+Both write a page and JSON and print a summary. `evaluate --strict` ends with exit code 3 where an attack is beyond its
+threshold, 4 where a measure of utility is. Reports are CONFIDENTIAL unless --publishable is given; `compare` keeps
+nothing that it builds.
 """
 
 from __future__ import annotations
@@ -12,14 +13,30 @@ from typing import Annotated
 
 import typer
 
+from engine.api.compare import compare
 from engine.api.evaluate import evaluate
-from engine.cli.console import notes, out, print_table, progress_bar
-from engine.evaluation.report import KEY, Line, as_json, blocks, lines, reasons, sentence
+from engine.cli.console import SpecPath, notes, out, print_table, progress_bar
+from engine.evaluation.report import (
+    KEY,
+    Line,
+    as_json,
+    blocks,
+    comparison_json,
+    lines,
+    reasons,
+    sentence,
+    table_of,
+)
 from engine.evaluation.result import Evaluation
 
 EXAMPLE = "Example: `tablepack evaluate census.duckdb --data people.csv -o report.html`"
 commands = typer.Typer(rich_markup_mode="markdown")
 POOR_UTILITY, POOR_RISK = 4, 3
+EXAMPLE_OF_COMPARE = (
+    "Example: `tablepack compare release.toml --epsilon 0.1,0.5,1,2,10 -o compare.html`"
+)
+NAMES, FIGURE = 22, 26
+"""Characters that names of ways, and one figure, take on a screen."""
 
 Strict = Annotated[
     bool,
@@ -122,3 +139,39 @@ def _end(verdicts: list[Line], *, strict: bool) -> None:
     poor = {line.is_risk for line in verdicts if line.fails}
     if strict and poor:
         raise typer.Exit(POOR_RISK if True in poor else POOR_UTILITY)
+
+
+@commands.command("compare", epilog=EXAMPLE_OF_COMPARE)
+def compare_command(
+    spec: SpecPath,
+    epsilon: Annotated[
+        str, typer.Option(help="Epsilons of the dp releases, with commas between.")
+    ] = "0.1,0.5,1,2,10",
+    seeds: Annotated[int, typer.Option(help="How many releases of each way are built.")] = 3,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="HTML page to write; JSON goes beside it.")
+    ] = Path("compare.html"),
+    jobs: Annotated[int, typer.Option(help="As in build.")] = 2,
+    as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no table.")] = False,
+) -> None:
+    """Compare sticky and dp releases of the same tables. Builds in scratch and keeps nothing; CONFIDENTIAL."""
+    with progress_bar(quiet=as_json_ or not sys.stderr.isatty()) as report:
+        comparison = compare(
+            spec, epsilon=epsilon, seeds=seeds, out=output, jobs=jobs, progress=report
+        )
+    if as_json_:
+        sys.stdout.write(comparison_json(comparison))
+    else:
+        heads, rows = table_of(comparison)
+        at_once = max(1, (out().width - NAMES) // FIGURE)
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            # Ways below each other: a screen is not as wide as the page.
+            ways = [[head, *(row[i] for row in part)] for i, head in enumerate(heads) if i]
+            print_table("", ("", *(row[0] for row in part)), ways)
+        for note in comparison.notes:
+            notes().print(f"note: {note}", soft_wrap=True, markup=False)
+    notes().print(
+        f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)",
+        soft_wrap=True,
+    )

@@ -15,7 +15,7 @@ from fixtures.compare import Builder, make_small
 from fixtures.pipeline import COMMAND, environment, left_over
 from typer.testing import CliRunner
 
-from engine.cli.compare import compare_command
+from engine.cli.evaluate import compare_command
 from engine.source import scratch_directory
 
 pytest.importorskip("sklearn")
