@@ -7,7 +7,7 @@ Invariant: a value has the same code in the original and in every table; a blank
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -188,10 +188,22 @@ def pair(
     SpecError
         The study bins a column of texts.
     """
+    return pair_alike(original, [tables], reading, control=control)[0]
+
+
+def pair_alike(
+    original: pd.DataFrame,
+    several: Sequence[Mapping[ColumnSet, Distinct]],
+    reading: Reading,
+    *,
+    control: pd.DataFrame | None = None,
+) -> list[Paired]:
+    """Lay the tables of several releases beside one original, all with the same codes; arguments as of `pair`."""
     names = list(original.columns)
-    if strange := {c for columns in tables for c in columns} - set(names):
+    if strange := {c for tables in several for columns in tables for c in columns} - set(names):
         raise InternalError(f"the original lacks {', '.join(sorted(strange))}")
-    columns_of = {c: [t.frame[c] for columns, t in tables.items() if c in columns] for c in names}
+    listed = [(columns, t) for tables in several for columns, t in tables.items()]
+    columns_of = {c: [t.frame[c] for columns, t in listed if c in columns] for c in names}
     known = {c: [] if control is None or c not in control else [control[c]] for c in names}
     values = {
         c: _values([original[c], *known[c], *columns_of[c]], reading.order.get(c, []))
@@ -205,14 +217,20 @@ def pair(
         for c, b in reading.bins.items()
         if c in values
     }
-    order = sorted(tables, key=lambda columns: (len(columns), columns))
-    return Paired(
-        original=coded,
-        tables={columns: _coded(tables[columns], index) for columns in order},
-        values=values,
-        groupings=groupings,
-        control=None if control is None else _control(control, index),
-    )
+    strangers = None if control is None else _control(control, index)
+    return [
+        Paired(
+            original=coded,
+            tables={
+                columns: _coded(tables[columns], index)
+                for columns in sorted(tables, key=lambda columns: (len(columns), columns))
+            },
+            values=values,
+            groupings=groupings,
+            control=strangers,
+        )
+        for tables in several
+    ]
 
 
 def _control(control: pd.DataFrame, index: Mapping[str, pd.Index]) -> Coded:

@@ -9,7 +9,7 @@ doi:10.1109/TIT.1968.1054142; with one shared column, the tree-augmented naive B
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,25 @@ class Guess:
     read: tuple[ColumnSet, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Chances:
+    """How likely each value is for each person.
+
+    Attributes
+    ----------
+    values : ndarray of int64, shape (n_values,)
+        Codes, in order.
+    worth : ndarray of float64, shape (n_people, n_values)
+        Probabilities; each row adds up to 1.
+    read : tuple of ColumnSet
+        As in `Guess`.
+    """
+
+    values: Numbers
+    worth: Floats
+    read: tuple[ColumnSet, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Link:
     """A step of the tree: columns of a table with the target, and those of them known from an earlier step."""
@@ -67,6 +86,16 @@ def guess(paired: Paired, people: Coded, target: str, known: Collection[str]) ->
     Guess or None
         None: no table holds the column and a known one, or those that do have no rows.
     """
+    found = chances(paired, people, target, known)
+    if found is None:
+        return None
+    at = found.worth.argmax(axis=1)
+    confidence = found.worth[np.arange(len(at)), at]
+    return Guess(code=found.values[at], confidence=confidence, read=found.read)
+
+
+def chances(paired: Paired, people: Coded, target: str, known: Collection[str]) -> Chances | None:
+    """Return how likely each value of a column is for each person; arguments and None as of `guess`."""
     whole = covering(paired, [target])
     sets = known_sets(paired, target, [c for c in known if c in people.codes and c != target])
     if whole is None or whole.total == 0 or not sets:
@@ -81,9 +110,7 @@ def guess(paired: Paired, people: Coded, target: str, known: Collection[str]) ->
             logs = logs - _log_ratios(paired, people, target, link.shared, values, prior)
     worth = np.exp(logs - logs.max(axis=1, keepdims=True))
     worth /= worth.sum(axis=1, keepdims=True)
-    at = worth.argmax(axis=1)
-    read = tuple(link.columns for link in links)
-    return Guess(code=values[at], confidence=worth[np.arange(len(at)), at], read=read)
+    return Chances(values=values, worth=worth, read=tuple(link.columns for link in links))
 
 
 def known_sets(paired: Paired, target: str, known: Collection[str]) -> list[ColumnSet]:
@@ -203,9 +230,16 @@ class _Gains:
 
     paired: Paired
     target: str
+    known: dict[ColumnSet, float] = field(default_factory=dict)
 
     def of(self, columns: ColumnSet) -> float:
         """Mutual information of the target and some columns, in nats; 0 for none."""
+        if columns not in self.known:
+            self.known[columns] = self._reckoned(columns)
+        return self.known[columns]
+
+    def _reckoned(self, columns: ColumnSet) -> float:
+        """The same, reckoned."""
         table = covering(self.paired, {*columns, self.target})
         if not columns or table is None or table.total == 0:
             return 0.0
