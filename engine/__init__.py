@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine.api.build import build, new_key, open, plan
     from engine.api.compare import compare
-    from engine.api.evaluate import evaluate
+    from engine.api.evaluate import attack, evaluate
     from engine.api.publish import publish_pack
     from engine.errors import (
         BudgetError,
@@ -54,6 +54,7 @@ __all__ = [
     "StoreError",
     "TablepackError",
     "__version__",
+    "attack",
     "build",
     "compare",
     "evaluate",
@@ -65,6 +66,7 @@ __all__ = [
 ]
 _HOMES = {name: "engine.api.build" for name in ("build", "new_key", "open", "plan")} | {
     "__version__": "engine.version",
+    "attack": "engine.api.evaluate",
     "compare": "engine.api.compare",
     "evaluate": "engine.api.evaluate",
     "publish_pack": "engine.api.publish",

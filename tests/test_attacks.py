@@ -10,13 +10,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from attacks.claims import area_under_curve, cells_of_pair, claims, complements
+from attacks.claims import cells_of_pair, claims, complements
 from attacks.cloning import Rate, clone_accuracy, clone_theory, likelihood_ratio
 from attacks.tables import Averaging, averaging, measured_figures, published_figures
 from attacks.trials import trial_of_rows, trial_of_spec
 from fixtures.measure import EXACT
 from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 
+from engine.evaluation.attacks.rates import area_under_curve
 from engine.spec import read_spec
 
 NIST = ROOT.parent / "shared" / "nist"
@@ -276,10 +277,3 @@ def test_subtraction_gives_what_the_release_says_and_nothing_else(census_trial):
     assert by_release <= by_measured + 1 / math.sqrt(len(truth))
     # No nearer than always saying "nobody", by more than .05.
     assert np.mean(shown == truth) <= np.mean(truth == 0) + 0.05
-
-
-def test_area_under_curve_by_hand():
-    assert area_under_curve(np.array([1, 2, 3, 4]), np.array([False, False, True, True])) == 1.0
-    assert area_under_curve(np.array([1, 1, 1]), np.array([False, True, True])) == 0.5
-    assert area_under_curve(np.array([3, 1, 2]), np.array([True, False, True])) == 1.0
-    assert area_under_curve(np.array([2, 3, 2]), np.array([True, False, False])) == 0.25

@@ -1,14 +1,16 @@
-"""The Python face of evaluation: hold releases, and synthetic tables of any tool, against their original.
+"""The Python face of evaluation: hold releases, and synthetic tables of any tool, against their original; attack them.
 
 import engine
 evaluation = engine.evaluate("r.duckdb", data="people.csv", spec="nist-acs", out="report.html")
 evaluation.results[0].figures()["univariate.median_composite_error"]
 engine.evaluate("ours.duckdb", "theirs.csv", data=frame)
+engine.attack("r.duckdb", data="people.csv", control="strangers.csv").results[0].risks["membership"].verdict
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from engine.evaluation.data import (
 )
 from engine.evaluation.report import check_target, write_report
 from engine.evaluation.result import Evaluation
-from engine.evaluation.runner import Settings, evaluate_all, names_of
+from engine.evaluation.runner import Settings, attack_subjects, evaluate_all, names_of
 from engine.evaluation.study import (
     Study,
     default_study,
@@ -90,40 +92,163 @@ def evaluate(
     ------
     SpecError, DataError, StoreError, DamagedRelease
     """
-    if out is not None:
-        check_target(Path(out))
-    if not synthetic:
-        raise SpecError("evaluate needs at least one release or synthetic table")
     tell = progress or silent
-    tell("reading", 0, 0)
-    folders = _folders(spec, data)
-    reading, is_whole = _reading(spec, data, folders, table)
-    releases = [Path(what) for what in synthetic if is_release(what)]
-    types = released_types(releases[0]) if releases else None
-    original = read_original(data, reading, like=types, table=table)
-    subjects = [
-        read_subject(what, original, reading, name)
-        for what, name in zip(synthetic, names_of(synthetic), strict=True)
-    ]
-    study, chosen = (reading, ()) if is_whole else _chosen(reading, original, subjects)
-    labels, value_labels = labels_of(study, folders, release=releases[0] if releases else None)
+    given = _given(synthetic, data, spec, control, out, table, tell)
+    study, chosen = given.study()
+    labels, value_labels = given.labels(study)
     evaluation = evaluate_all(
-        subjects,
-        original,
+        given.subjects,
+        given.original,
         study,
-        Settings(share=sample / 100, seed=seed, baselines=read_baselines(study, folders)),
-        data=names_of([data])[0] if isinstance(data, str | Path) else "the data",
-        control=None if control is None else read_like(control, original, reading, name="control"),
+        Settings(share=sample / 100, seed=seed, baselines=read_baselines(study, given.folders)),
+        data=given.name,
+        control=given.control,
         together=together,
         labels=labels,
         value_labels=value_labels,
-        notes=(*notes_of(original), *chosen),
+        notes=(*notes_of(given.original), *chosen),
         progress=tell,
     )
     if out is not None:
         tell("writing the report", 0, 0)
         write_report(evaluation, Path(out), publishable=publishable)
     return evaluation
+
+
+def attack(
+    *synthetic: Source,
+    data: Source,
+    spec: str | Path | Study | None = None,
+    control: Source | None = None,
+    out: str | Path | None = None,
+    seed: int = 2021,
+    together: bool = False,
+    table: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Run strong attacks on finished releases or synthetic tables, each with a control. The result is CONFIDENTIAL.
+
+    Parameters
+    ----------
+    *synthetic : str, Path, DataFrame or Arrow table
+        Releases, or synthetic tables of any tool (CSV, Parquet, frames).
+    data : str, Path, DataFrame or Arrow table
+        The data that they were made from.
+    spec : str, Path or Study, optional
+        A study, whose section `attacks` says what attackers know and want, or the spec of a release.
+    control : str, Path, DataFrame or Arrow table, optional
+        People of the same population whom nothing synthetic was made from. Without, attacks that need strangers say so.
+    out : str or Path, optional
+        HTML file to write; JSON goes beside it.
+    seed : int
+        Fixes all that is drawn.
+    together : bool
+        One attacker holds all releases; else each is attacked alone.
+    table : str, optional
+        Table of `data` where that is a DuckDB file.
+    progress : callable, optional
+        Called with what is done, how much of it, and how much there is.
+
+    Returns
+    -------
+    Evaluation
+        Its results hold risks, and no scores.
+
+    Raises
+    ------
+    SpecError, DataError, StoreError, DamagedRelease
+    """
+    tell = progress or silent
+    given = _given(synthetic, data, spec, control, out, table, tell)
+    labels, value_labels = given.labels(given.reading)
+    evaluation = attack_subjects(
+        given.subjects,
+        given.original,
+        given.reading,
+        data=given.name,
+        seed=seed,
+        control=given.control,
+        together=together,
+        labels=labels,
+        value_labels=value_labels,
+        notes=notes_of(given.original),
+        progress=tell,
+    )
+    if out is not None:
+        tell("writing the report", 0, 0)
+        write_report(evaluation, Path(out))
+    return evaluation
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Given:
+    """What was handed over, as it is read.
+
+    Attributes
+    ----------
+    reading : Study
+        How the data is read; the whole study where `is_whole`.
+    name : str
+        Of the data, for people.
+    folders : list of Path
+        Where files that a study names are looked for.
+    release : Path or None
+        The first release.
+    """
+
+    reading: Study
+    is_whole: bool
+    original: pd.DataFrame
+    subjects: list[Subject]
+    control: pd.DataFrame | None
+    name: str
+    folders: list[Path]
+    release: Path | None
+
+    def study(self) -> tuple[Study, tuple[str, ...]]:
+        """The study, chosen by rule where none was declared, and what a reader must know of the choice."""
+        if self.is_whole:
+            return self.reading, ()
+        return _chosen(self.reading, self.original, self.subjects)
+
+    def labels(self, study: Study) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        """What columns and values are called."""
+        return labels_of(study, self.folders, release=self.release)
+
+
+def _given(
+    synthetic: Sequence[Source],
+    data: Source,
+    spec: str | Path | Study | None,
+    control: Source | None,
+    out: str | Path | None,
+    table: str | None,
+    tell: Progress,
+) -> _Given:
+    """Read all that was handed over, once the place of the report is known to be fit."""
+    if out is not None:
+        check_target(Path(out))
+    if not synthetic:
+        raise SpecError("at least one release or synthetic table is needed")
+    tell("reading", 0, 0)
+    folders = _folders(spec, data)
+    reading, is_whole = _reading(spec, data, folders, table)
+    releases = [Path(what) for what in synthetic if is_release(what)]
+    types = released_types(releases[0]) if releases else None
+    original = read_original(data, reading, like=types, table=table)
+    return _Given(
+        reading=reading,
+        is_whole=is_whole,
+        original=original,
+        subjects=[
+            read_subject(what, original, reading, name)
+            for what, name in zip(synthetic, names_of(synthetic), strict=True)
+        ],
+        control=None if control is None else read_like(control, original, reading, name="control"),
+        name=names_of([data])[0] if isinstance(data, str | Path) else "the data",
+        folders=folders,
+        release=releases[0] if releases else None,
+    )
 
 
 def _folders(spec: str | Path | Study | None, data: Source) -> list[Path]:

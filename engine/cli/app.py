@@ -80,6 +80,11 @@ COMMANDS = (
         "Say how good and how safe a release, or any synthetic table, is. Needs the original; CONFIDENTIAL.",
     ),
     Command(
+        "attack",
+        "engine.cli.attack",
+        "Attack finished releases as strong attackers would, each beside a control. Needs the data; CONFIDENTIAL.",
+    ),
+    Command(
         "compare",
         "engine.cli.evaluate",
         "Compare sticky and dp releases of the same tables. Builds in scratch and keeps nothing; CONFIDENTIAL.",

@@ -17,12 +17,14 @@ from engine.evaluation.score import Figure
 WIDTHS = {1: "one column", 2: "two columns", 3: "three columns", 4: "four columns"}
 
 
-def _read() -> tuple[dict[str, Figure], dict[str, str]]:
-    """Figures by `measure.value`, and titles of measures and attacks, both in the order of reports."""
+def _read() -> tuple[dict[str, Figure], dict[str, str], frozenset[str]]:
+    """Figures by `measure.value`, and titles of measures and attacks, both in the order of reports; strong attacks."""
     text = files("engine.evaluation").joinpath("figures.toml").read_text(encoding="utf-8")
-    figures, titles = {}, {}
+    figures, titles, strong = {}, {}, set()
     for measure, entry in tomllib.loads(text).items():
         titles[measure] = entry.pop("title")
+        if entry.pop("is_strong", False):
+            strong.add(measure)
         shared = {key: value for key, value in entry.items() if not isinstance(value, dict)}
         own = [(key, value) for key, value in entry.items() if isinstance(value, dict)]
         for name, fields in _of_each_width(own):
@@ -30,7 +32,7 @@ def _read() -> tuple[dict[str, Figure], dict[str, str]]:
             inherited = {k: v for k, v in shared.items() if not is_context or k == "columns"}
             full_name = f"{measure}.{name}"
             figures[full_name] = Figure(name=full_name, **inherited | fields)
-    return figures, titles
+    return figures, titles, frozenset(strong)
 
 
 def _of_each_width(
@@ -50,7 +52,8 @@ def _of_each_width(
             yield from several
 
 
-FIGURES, TITLES = _read()
+FIGURES, TITLES, STRONG = _read()
+"""`STRONG`: attacks that `tablepack attack` runs, and `evaluate` does not."""
 
 
 def figures_of(*measures: str) -> tuple[Figure, ...]:

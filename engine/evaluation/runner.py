@@ -16,6 +16,8 @@ from typing import Any
 import pandas as pd
 
 from engine.errors import SpecError
+from engine.evaluation.attacks.looks import held
+from engine.evaluation.attacks.suite import attack_strongly
 from engine.evaluation.data.paired import Paired, pair
 from engine.evaluation.data.reading import Subject
 from engine.evaluation.data.sampling import generator, sampled
@@ -156,6 +158,87 @@ def _stage(progress: Progress | None, subject: Subject, stage: str) -> Progress 
     if progress is None:
         return None
     return lambda what, done, n: progress(f"{subject.name}: {stage} {what}", done, n)
+
+
+def attack_subjects(
+    subjects: Sequence[Subject],
+    original: pd.DataFrame,
+    study: Study,
+    *,
+    data: str,
+    seed: int,
+    control: pd.DataFrame | None = None,
+    together: bool = False,
+    labels: Mapping[str, str] | None = None,
+    value_labels: Mapping[str, Mapping[str, str]] | None = None,
+    notes: tuple[str, ...] = (),
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Attack finished releases, or tables of any tool.
+
+    Parameters
+    ----------
+    data : str
+        Name of the data, for people.
+    control : DataFrame, optional
+        People of the same population whom no subject was made from.
+    together : bool
+        One attacker holds all subjects; else each is attacked alone.
+    labels, value_labels : dict, optional
+        What columns and values are called.
+    notes : tuple of str
+        What a reader must know: what of the data was left out.
+
+    Raises
+    ------
+    SpecError
+        There is nothing to attack.
+    """
+    if not subjects:
+        raise SpecError("attack needs at least one release or synthetic table")
+    groups = [list(subjects)] if together else [[subject] for subject in subjects]
+    results = [_attacked(group, original, control, study, seed, progress) for group in groups]
+    return Evaluation(
+        title=study.title,
+        study=study,
+        results=tuple(results),
+        share=0.0,
+        data=data,
+        n_rows=len(original),
+        labels={**study.labels, **(labels or {})},
+        value_labels=value_labels or {},
+        notes=notes,
+        seed=seed,
+        version=ENGINE_VERSION,
+    )
+
+
+def _attacked(
+    group: Sequence[Subject],
+    original: pd.DataFrame,
+    control: pd.DataFrame | None,
+    study: Study,
+    seed: int,
+    progress: Progress | None,
+) -> Result:
+    """Attack what one attacker holds."""
+    start = time.perf_counter()
+    first = group[0]
+    target = held(group, original, study, control=control)
+    stage = _stage(progress, first, "attacking")
+    risks = attack_strongly(target, study.attacks, seed=seed, progress=stage)
+    name = first.name if len(group) == 1 else f"{len(group)} together"
+    notes = tuple(note for one in group for note in one.notes)
+    if len(group) > 1:
+        notes = (f"one attacker holds {', '.join(one.name for one in group)}", *notes)
+    return Result(
+        subject=replace(first, name=name, notes=notes),
+        comparison=target.paired,
+        scores={},
+        scale={},
+        risks=risks,
+        seconds=time.perf_counter() - start,
+    )
 
 
 def as_one(results: Sequence[Result], study: Study) -> Result:

@@ -19,6 +19,8 @@ from engine.errors import StoreError
 
 WHOLE = ""
 """Key in `why_not` for a measure as a whole."""
+RATE_NAMES = ("right about people of the data", "right by guessing", "right about strangers")
+"""What rate, baseline and control of an attack are called, unless it says otherwise."""
 
 
 def _empty() -> pd.DataFrame:
@@ -155,6 +157,10 @@ class Risk:
         All figures by name.
     control_note : str
         Who the people of the control are, or why there is none.
+    verdict : str
+        What it comes to, in a sentence; empty: the figures speak for themselves.
+    rate_names : tuple of str
+        What rate, baseline and control are called.
     """
 
     attack: str
@@ -167,6 +173,8 @@ class Risk:
     why_not: Mapping[str, str] = field(default_factory=dict)
     control_note: str = ""
     notes: tuple[str, ...] = ()
+    verdict: str = ""
+    rate_names: tuple[str, str, str] = RATE_NAMES
 
 
 def not_computed(measure: str, why: str) -> Score:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         StoreError,
         TablepackError,
         __version__,
+        attack,
         build,
         compare,
         evaluate,

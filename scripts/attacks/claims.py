@@ -181,13 +181,6 @@ def complements(trial: Trial, columns: ColumnSet) -> Complements:
     )
 
 
-def area_under_curve(score: Int64Array, positive: BoolArray) -> float:
-    """Chance that a positive scores above a negative, ties counting half (Mann and Whitney)."""
-    high, low = np.sort(score[positive]), np.sort(score[~positive])
-    below = np.searchsorted(low, high, side="left") + np.searchsorted(low, high, side="right")
-    return float(below.sum() / (2 * max(len(high), 1) * max(len(low), 1)))
-
-
 def _places(
     tree: Measurement, supports: Sequence[Support], codes: Int64Array
 ) -> tuple[Int64Array, BoolArray]:

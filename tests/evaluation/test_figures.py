@@ -6,7 +6,8 @@ from math import inf
 
 import pytest
 
-from engine.evaluation.figures import FIGURES, figures_of
+from engine.evaluation.attacks import STRONG_ATTACKS
+from engine.evaluation.figures import FIGURES, STRONG, figures_of
 from engine.evaluation.risk.suite import ATTACKS
 from engine.evaluation.score import Figure
 from engine.evaluation.utility.suite import MEASURES
@@ -69,6 +70,7 @@ def test_a_faulty_entry_is_noticed(changed, fault):
 
 
 def test_every_measure_and_attack_has_entries_and_no_other():
-    measures = set(MEASURES)
-    assert {name.partition(".")[0] for name in FIGURES} == measures | set(ATTACKS)
-    assert sum(len(figures_of(m)) for m in (*measures, *ATTACKS)) == len(FIGURES)
+    whole = (*MEASURES, *ATTACKS, *STRONG_ATTACKS)
+    assert {name.partition(".")[0] for name in FIGURES} == set(whole)
+    assert sum(len(figures_of(m)) for m in whole) == len(FIGURES)
+    assert set(STRONG_ATTACKS) == STRONG

@@ -82,6 +82,7 @@ def _subject(result: Result, own_lines: Sequence[Line]) -> dict[str, Any]:
         "attacks": {
             name: {
                 "words": risk.words,
+                "verdict": risk.verdict,
                 "rate": _rate(risk.rate),
                 "baseline": _rate(risk.baseline),
                 "control": _rate(risk.control),

@@ -52,6 +52,7 @@ class Measured:
 
     title: str
     words: str
+    verdict: str
     lines: tuple[Line, ...]
     rates: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -80,7 +81,7 @@ class Part:
     result: Result
     headlines: tuple[Line, ...]
     undeclared: tuple[str, ...]
-    sentences: tuple[str, str]
+    sentences: tuple[str, ...]
     attacks: tuple[Measured, ...]
     tally: tuple[tuple[Verdict, int], ...]
     groups: tuple[Group, ...]
@@ -149,7 +150,11 @@ def _part(number: int, result: Result, own_lines: Sequence[Line], evaluation: Ev
         result=result,
         headlines=declared,
         undeclared=tuple(line.title for line in headlines if not line.is_declared),
-        sentences=(sentence(own_lines, is_risk=False), sentence(own_lines, is_risk=True)),
+        sentences=tuple(
+            sentence(own_lines, is_risk=is_risk)
+            for is_risk in (False, True)
+            if is_risk or result.scores
+        ),
         attacks=tuple(_with_headlines(one) for one in measures if one.is_risk),
         tally=tuple((v, tally[v]) for v in VERDICTS if tally[v]),
         groups=tuple(groups_of(result, names, most=most)),
@@ -175,6 +180,7 @@ def _measures(result: Result, own_lines: Sequence[Line]) -> list[Measured]:
         Measured(
             title=TITLES.get(name, name),
             words=getattr(one, "words", ""),
+            verdict=getattr(one, "verdict", ""),
             lines=tuple(line for line in own_lines if line.measure == name),
             rates=_rates(one),
             notes=notes_of(one),
@@ -190,12 +196,10 @@ def _rates(one: Score | Risk) -> tuple[tuple[str, str], ...]:
     """Rates of an attack in words."""
     if not isinstance(one, Risk) or not (one.rate or one.baseline or one.control):
         return ()
-    named_rates = (
-        ("right about people of the data", one.rate),
-        ("right by guessing", one.baseline),
-        ("right about strangers", one.control),
+    rates = (one.rate, one.baseline, one.control)
+    return tuple(
+        (words, rate_text(rate)) for words, rate in zip(one.rate_names, rates, strict=True)
     )
-    return tuple((words, rate_text(rate)) for words, rate in named_rates)
 
 
 def rate_text(rate: HitRate | None) -> str:
@@ -272,6 +276,7 @@ def _rendered(template: str, evaluation: Evaluation, **context: object) -> str:
         return Markup(picture.svg)  # noqa: S704
 
     environment.filters["drawn"] = drawn
+    scored = any(result.scores for result in evaluation.results)
     return environment.get_template(template).render(
         evaluation=evaluation,
         notes=evaluation.notes,
@@ -280,6 +285,8 @@ def _rendered(template: str, evaluation: Evaluation, **context: object) -> str:
         digest=digest,
         sample=f"{100 * evaluation.share:g} %",
         study=evaluation.study.title,
+        command="evaluation" if scored else "attack",
+        heading="How good, and how safe" if scored else "What strong attackers get",
         **context,
     )
 

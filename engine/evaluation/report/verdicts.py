@@ -134,18 +134,25 @@ def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Li
     Parameters
     ----------
     catalogue : dict of str to Figure, optional
-        By default that of all measures and attacks; a figure that it lacks is only stated.
+        By default that of all measures and attacks that the command runs; a figure that it lacks is only stated.
     """
-    known = catalogue if catalogue is not None else _whole_catalogue()
+    known = catalogue if catalogue is not None else _catalogue_of(evaluation)
     reaches = {row.measure: row.reach for row in reversed(evaluation.study.rows) if row.reach}
     return [line for result in evaluation.results for line in _of_result(result, known, reaches)]
 
 
-def _whole_catalogue() -> Catalogue:
-    """The figures of all measures and attacks; they are loaded for it."""
-    from engine.evaluation.figures import FIGURES
+def _catalogue_of(evaluation: Evaluation) -> Catalogue:
+    """The figures of all measures and attacks that the same command could have run; they are loaded for it."""
+    from engine.evaluation.figures import FIGURES, STRONG
 
-    return FIGURES
+    ran = {name for result in evaluation.results for name in (*result.scores, *result.risks)}
+    only_strong = bool(ran) and ran <= STRONG
+    return {
+        name: figure
+        for name, figure in FIGURES.items()
+        for measure in [name.partition(".")[0]]
+        if measure in ran or (measure in STRONG) == only_strong
+    }
 
 
 def _of_result(result: Result, catalogue: Catalogue, reaches: Mapping[str, str]) -> list[Line]:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from engine.errors import SpecError
+from engine.evaluation.attacks.assumptions import Assumptions
 from engine.evaluation.data.paired import Reading
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.score import Section
@@ -63,6 +64,8 @@ class Study(Reading, Sections):
         JSON file in the form of NIST's data_dictionary.json: what columns and values are called.
     labels : dict of str to str
         What columns are called.
+    attacks : Assumptions
+        What `tablepack attack` assumes; `evaluate` does not read it.
     """
 
     title: str
@@ -72,6 +75,7 @@ class Study(Reading, Sections):
     dictionary: str | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     risks: Attacker | None = None
+    attacks: Assumptions = Assumptions()
     rows: tuple[Row, ...] = ()
 
 

@@ -73,7 +73,7 @@ def groups_of(result: Result, names: Names, *, most: int | None = None) -> list[
             ),
         )
         for title, words, drawers in GROUPS
-        if title != "Risk" or result.risks
+        if (result.risks if title == "Risk" else result.scores or not result.risks)
     ]
 
 

@@ -1,0 +1,21 @@
+"""CONFIDENTIAL. Attacks of strong attackers on finished releases, each with a control: what `tablepack attack` runs.
+
+Takes released tables (of any tool) with the noise that they state, the data, strangers if there are any, a generator.
+Gives one `Risk` an attack, with a verdict in words.
+May import what `engine.evaluation` may, and its `data`, `risk`.
+"""
+
+from engine.evaluation.attacks.assumptions import Assumptions, Group
+from engine.evaluation.attacks.looks import Attacked, Look, held, looks_of
+from engine.evaluation.attacks.suite import STRONG_ATTACKS, attack_strongly
+
+__all__ = [
+    "STRONG_ATTACKS",
+    "Assumptions",
+    "Attacked",
+    "Group",
+    "Look",
+    "attack_strongly",
+    "held",
+    "looks_of",
+]

@@ -1,0 +1,228 @@
+"""Looks: released tables as an attacker reads them, cell by cell, beside what is true.
+
+Takes a `Paired` and the cards of its tables; gives `Look`s, and for each the shown and true count of every cell and the
+cell that each person is in. Several releases of the same people can be looked at together: a column set then has one
+look a release. CONFIDENTIAL: true counts are inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.evaluation.data.paired import Coded, Numbers, Paired, Reading, n_codes, pair_alike
+from engine.evaluation.data.reading import Subject
+from engine.evaluation.data.sampling import positions, rows_of
+from engine.evaluation.risk.records import row_ids
+from engine.schema import ColumnSet
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+UNRELEASED = 4.0
+"""Variance taken for the count of a cell that was not released: it holds 0 to about 5 people."""
+MOST_VALUES = 100
+"""Values of a column that attackers want, at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Look:
+    """One released table.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+    table : Coded
+        `measured`: rows that are released cells; None: all are (tables of other tools).
+    noise_sd : float
+        Standard deviation of the noise of a released cell as the release states it, in rows; NaN: it states none.
+    is_suppressed : bool
+        The release says that it shows no group of fewer than three.
+    """
+
+    columns: ColumnSet
+    table: Coded
+    noise_sd: float
+    is_suppressed: bool = False
+
+    def variance(self, n: Floats) -> Floats:
+        """Return the variance of the error of released cells of so many people.
+
+        Where the release states none, that of drawn rows is taken: the count itself.
+        """
+        if np.isnan(self.noise_sd):
+            return np.asarray(np.maximum(n, 1.0), np.float64)
+        return np.full(np.shape(n), max(self.noise_sd, 1e-3) ** 2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Attacked:
+    """What is attacked.
+
+    Attributes
+    ----------
+    paired : Paired
+        Data and control as codes; its tables are those of the first release, one a column set.
+    looks : tuple of Look
+        All tables of all releases that are attacked together.
+    """
+
+    paired: Paired
+    looks: tuple[Look, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Cells:
+    """Cells of a look that it shows, or that people are in.
+
+    Attributes
+    ----------
+    shown, truth : ndarray of float64, shape (n_cells,)
+        Published and true number of rows; 0 where there are none.
+    is_released : ndarray of bool, shape (n_cells,)
+    variance : ndarray of float64, shape (n_cells,)
+        Of the error of a released cell.
+    of : tuple of ndarray of int64
+        For each group of people the cell that each is in.
+    """
+
+    shown: Floats
+    truth: Floats
+    is_released: Bools
+    variance: Floats
+    of: tuple[Numbers, ...]
+
+
+def looks_of(paired: Paired, cards: Mapping[ColumnSet, Mapping[str, object]]) -> tuple[Look, ...]:
+    """Return the tables of a release as looks, with the noise that their cards state.
+
+    Parameters
+    ----------
+    cards : dict of ColumnSet to dict
+        As stored in a release; tables of other tools have none.
+    """
+    return tuple(
+        _look(columns, table, cards.get(columns))
+        for columns, table in paired.tables.items()
+        if columns
+    )
+
+
+def held(
+    group: Sequence[Subject],
+    original: pd.DataFrame,
+    reading: Reading,
+    *,
+    control: pd.DataFrame | None = None,
+) -> Attacked:
+    """Return what an attacker holds who has some subjects: a column set of several is looked at several times."""
+    sides = pair_alike(original, [one.tables for one in group], reading, control=control)
+    tables = {c: t for side in reversed(sides) for c, t in side.tables.items()}
+    order = sorted(tables, key=lambda columns: (len(columns), columns))
+    looks: list[Look] = []
+    for side, one in zip(sides, group, strict=True):
+        looks += [look for look in looks_of(side, one.cards) if not _is_known(look, looks)]
+    paired = replace(sides[0], tables={columns: tables[columns] for columns in order})
+    return Attacked(paired=paired, looks=tuple(looks))
+
+
+def _is_known(look: Look, looks: Sequence[Look]) -> bool:
+    """Whether a look says what another one says already: asked again, sticky noise is the same."""
+    return any(
+        other.columns == look.columns
+        and np.array_equal(other.table.n, look.table.n)
+        and all(np.array_equal(other.table.codes[c], look.table.codes[c]) for c in look.columns)
+        for other in looks
+    )
+
+
+def _look(columns: ColumnSet, table: Coded, card: Mapping[str, object] | None) -> Look:
+    """One table; its card states the noise."""
+    if card is None:
+        return Look(columns=columns, table=table, noise_sd=float("nan"))
+    return Look(
+        columns=columns,
+        table=table,
+        noise_sd=float(str(card["noise_sd"])),
+        is_suppressed=card.get("mode") == "sticky",
+    )
+
+
+def cells(paired: Paired, look: Look, *people: Coded) -> Cells:
+    """Count a look, and place people in its cells.
+
+    Parameters
+    ----------
+    people : Coded
+        Groups of people; each has the look's columns.
+    """
+    table = look.table
+    ids = row_ids(paired, [table, paired.original, *people], look.columns)
+    size = max(int(one.max(initial=-1)) for one in ids) + 1
+    shown = summed(ids[0], table.n, size)
+    truth = summed(ids[1], paired.original.n, size)
+    is_released = np.ones(size, np.bool_)
+    if table.measured is not None:
+        is_released[:] = False
+        is_released[ids[0][table.measured]] = True
+    return Cells(
+        shown=shown,
+        truth=truth,
+        is_released=is_released,
+        variance=_variance(look, shown, truth, is_released),
+        of=tuple(ids[2:]),
+    )
+
+
+def _variance(look: Look, shown: Floats, truth: Floats, is_released: Bools) -> Floats:
+    """Variance of errors: as stated, or larger where who knows all counts sees that they are further off."""
+    stated = look.variance(truth)
+    off = (np.square(shown - truth) / stated)[is_released]
+    seen = float(off.mean()) if len(off) else 1.0
+    if np.isnan(look.noise_sd):
+        return stated * max(seen, 1e-6)
+    return stated * max(seen, 1.0)
+
+
+def summed(ids: NDArray[np.integer], n: NDArray[np.generic], size: int) -> Floats:
+    """Return sums of n by id, shape (size,)."""
+    return np.asarray(np.bincount(ids, n.astype(np.float64), minlength=size), np.float64)
+
+
+def drawn(people: Coded, most: int, rng: np.random.Generator) -> Coded:
+    """Return at most so many of some people, drawn without replacement."""
+    return rows_of(people, positions(len(people.n), most, rng))
+
+
+def shares(paired: Paired, looks: Sequence[Look]) -> dict[str, Floats]:
+    """Return the published share of each code of each column, from the narrowest look that has it; none is zero."""
+    out: dict[str, Floats] = {}
+    for look in sorted(looks, key=lambda one: len(one.columns)):
+        for name in look.columns:
+            if name not in out and look.table.total:
+                n = np.bincount(
+                    look.table.codes[name], look.table.n, minlength=n_codes(paired, name)
+                )
+                out[name] = (n + 0.5) / (n + 0.5).sum()
+    return out
+
+
+def secrets_of(paired: Paired, wanted: Sequence[str]) -> list[str]:
+    """Return the columns that attackers want: those wanted, else all of 2 to `MOST_VALUES` values, as the data show."""
+    names = [c for c in wanted if c in paired.values] if wanted else list(paired.values)
+    kinds = {c: len(np.unique(paired.original.codes[c])) for c in names}
+    return [c for c in names if 2 <= kinds[c] <= (MOST_VALUES if not wanted else kinds[c])]
+
+
+def unusual(people: Coded, share: Mapping[str, Floats], part: float) -> Bools:
+    """Return who is unusual: the given part of people, whose values are the rarest by the published one-way shares."""
+    rarity = np.zeros(len(people.n))
+    for name, known in share.items():
+        if name in people.codes:
+            rarity -= np.log(known[people.codes[name]])
+    chosen = np.zeros(len(rarity), np.bool_)
+    chosen[np.argsort(-rarity, kind="stable")[: max(round(part * len(rarity)), 1)]] = True
+    return chosen

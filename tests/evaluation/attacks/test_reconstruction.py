@@ -1,0 +1,206 @@
+"""Reconstruction: exact counts give secrets away, noise protects as theory says, and planted faults are found out."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from attacks.trials import trial_of_rows
+from fixtures.attacks import HalvedNoise, build, checked, held_of, rng
+from fixtures.measure import EXACT
+from scipy.optimize import minimize
+
+from engine.errors import SpecError
+from engine.evaluation.attacks import Assumptions
+from engine.evaluation.attacks.looks import UNRELEASED
+from engine.evaluation.attacks.reconstruction import reconstruction, solve
+from engine.evaluation.attacks.systems import (
+    Target,
+    least_squares,
+    linear_program,
+    prior_of,
+    system_of,
+    widths,
+)
+from engine.evaluation.attacks.targets import chosen_targets, declared_targets, settled
+from engine.evaluation.score import WHOLE
+from engine.measure import StickyDraws
+
+TARGET = Target(columns=("flag",), codes=(1,), secret="secret")
+FLAG = Assumptions(groups=[{"where": {"flag": 1}}], secrets=("secret",), most_groups=0)
+
+
+@cache
+def flagged(n_known: int = 12, seed: int = 1, group: int = 100, others: int = 900, values: int = 8):
+    """A group with a public flag, random known columns, a secret bit; tables (flag, known, secret)."""
+    draw = np.random.default_rng(seed)
+    n = group + others
+    known = {f"k{i:02d}": draw.integers(0, values, n) for i in range(n_known)}
+    flag = (np.arange(n) < group).astype(np.int64)
+    columns = {"flag": flag, "secret": draw.integers(0, 2, n), **known}
+    return columns, tuple(tuple(sorted(("flag", c, "secret"))) for c in known)
+
+
+def right_of(given) -> dict[str, float]:
+    solved = solve(given, TARGET)
+    return {name: float(right.mean()) for name, right in solved.right.items()}
+
+
+def exact(**more):
+    columns, tables = flagged(**more)
+    return columns, held_of(columns, trial_of_rows(columns, tables, 1, draws=EXACT))
+
+
+def test_exact_counts_give_every_secret_away():
+    _, given = exact(n_known=20, group=60)
+    found = right_of(given)
+    assert found["squares"] >= 0.97
+    assert found["program"] >= 0.97
+    assert found["guess"] <= 0.65
+
+
+def test_the_system_is_what_plain_counting_gives():
+    columns, given = exact(n_known=3, group=80)
+    system = system_of(given, TARGET)
+    inside = columns["flag"] == 1
+    dense = system.matrix.toarray()
+    at = 0
+    for known in ("k00", "k01", "k02"):
+        for value in np.unique(columns[known][inside]):
+            here = columns[known][inside] == value
+            assert (dense[at] == here).all()
+            table = given.paired.tables["flag", known, "secret"]
+            code = np.searchsorted(given.paired.values[known], value)
+            for place, bit in enumerate(system.values):
+                row = (table.codes["flag"] == 1) & (table.codes[known] == code)
+                row &= table.codes["secret"] == bit
+                assert system.shown[at, place] == table.n[row].sum()
+                is_released = system.variance[at, place] < UNRELEASED
+                assert is_released == table.measured[row].any()
+            at += 1
+    assert at == len(dense)
+    assert (system.truth == columns["secret"][inside]).all()
+    last = int(system.look.max())
+    only = system.of_looks(np.arange(last + 1) == last)
+    assert (only.matrix.toarray() == dense[-8:]).all()
+    assert system.released.sum() == (system.variance < UNRELEASED)[:, :2].sum()
+
+
+@pytest.mark.parametrize("n_known", [2, 12])
+def test_least_squares_is_the_smallest_sum_of_squares(n_known):
+    """More unknowns than equations, and fewer: no worse than a general minimiser's answer, and near it."""
+    columns, tables = flagged(n_known=n_known, group=20, others=200)
+    system = system_of(build(columns, tables), TARGET)
+    prior = prior_of(system)
+    own, noise = widths(system, prior)
+
+    def cost(x):
+        x = x.reshape(prior.shape)
+        misfit = np.square(system.shown - system.matrix @ x) / noise
+        return (misfit.sum() + (np.square(x - prior) / own).sum()) / 2
+
+    whole = {"type": "eq", "fun": lambda x: x.reshape(prior.shape).sum(axis=1) - 1}
+    best = minimize(
+        cost, prior.reshape(-1), bounds=[(0, 1)] * prior.size, constraints=whole, method="SLSQP"
+    )
+    found = least_squares(system, prior)
+    assert found.min() >= 0
+    assert found.sum(axis=1) == pytest.approx(1)
+    assert cost(found.reshape(-1)) <= best.fun * (1 + 1e-4)
+    assert found.reshape(-1) == pytest.approx(best.x, abs=0.03)
+
+
+def test_the_linear_program_keeps_to_chances():
+    columns, tables = flagged(n_known=6, group=40)
+    found = linear_program(system_of(build(columns, tables), TARGET))
+    assert found.min() >= -1e-9
+    assert found.sum(axis=1) == pytest.approx(1)
+
+
+def test_more_tables_say_more():
+    """The figures of a release: about .6 from 3 tables, .9 from 30, with noise of sd 1.41."""
+    rates = []
+    for n_known in (3, 30):
+        columns, tables = flagged(n_known=n_known, seed=2)
+        rates.append(right_of(build(columns, tables))["squares"])
+    assert 0.5 <= rates[0] <= 0.75
+    assert rates[1] >= rates[0] + 0.12
+
+
+def test_halved_noise_is_found_out():
+    """Means over three keys; sd of such a mean is about .02."""
+    found = {}
+    for kind in (StickyDraws, HalvedNoise):
+        rates = []
+        for seed in (1, 2, 3):
+            columns, tables = flagged(n_known=20, seed=seed, group=150, others=300)
+            rates.append(right_of(build(columns, tables, seed, kind=kind)))
+        found[kind] = {
+            way: np.mean([rate[way] for rate in rates]) for way in ("squares", "program")
+        }
+    assert found[StickyDraws]["squares"] <= 0.93
+    assert found[HalvedNoise]["squares"] >= found[StickyDraws]["squares"] + 0.04
+    assert found[HalvedNoise]["program"] >= found[StickyDraws]["program"] + 0.06
+
+
+def test_noise_that_is_not_sticky_is_found_out():
+    """Asked again, a release says the same; with fresh noise each time it says more and more."""
+    columns, tables = flagged(n_known=12, seed=2, group=60, others=100, values=4)
+    once = trial_of_rows(columns, tables, 1)
+    again = trial_of_rows(columns, tables, 1)
+    fresh = [trial_of_rows(columns, tables, number) for number in range(2, 6)]
+    alone, sticky, loose = (
+        right_of(held_of(columns, *trials))["squares"]
+        for trials in ([once], [once, again], [once, *fresh])
+    )
+    assert sticky == alone
+    assert loose >= alone + 0.08
+
+
+def test_a_declared_group_is_attacked_and_reported():
+    columns, tables = flagged(n_known=20)
+    found = checked(reconstruction(build(columns, tables), FLAG, rng()))
+    assert found.rate.n == 100
+    assert found.values["groups"] == 1
+    assert found.breakdown.loc[0, "group"] == "flag = 1"
+    assert found.values["gain"] > 0.1
+    assert found.values["worst"] == pytest.approx(found.values["gain"])
+    assert found.baseline.value <= found.control.value < found.rate.value
+    assert "a small group" in found.verdict
+
+
+def test_targets_follow_from_what_is_published():
+    """The flagged group is split by most tables for its size: it is found without being declared."""
+    columns, tables = flagged()
+    given = build(columns, tables)
+    found = chosen_targets(given, Assumptions(secrets=("secret",), largest=150))
+    assert found[0] == TARGET
+    shuffled = build({**columns, "secret": columns["secret"][::-1].copy()}, tables)
+    assert chosen_targets(shuffled, Assumptions(secrets=("secret",), largest=150))[0] == TARGET
+
+
+def test_a_column_that_another_tells_is_no_secret():
+    draw = np.random.default_rng(1)
+    income = draw.integers(0, 40, 2000)
+    columns = {"income": income, "decile": income // 4, "sex": draw.integers(0, 2, 2000)}
+    given = build(columns, [("decile", "income"), ("decile", "sex"), ("income", "sex")])
+    assert settled(given.paired) == {"decile"}
+
+
+def test_nobody_in_small_groups_says_so():
+    columns, tables = flagged(n_known=2)
+    none = Assumptions(smallest=2_000, largest=2_000)
+    assert (
+        "no released bucket" in reconstruction(build(columns, tables), none, rng()).why_not[WHOLE]
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [({"gone": "1"}, "gone"), ({"flag": "7"}, "attacks.groups.0.where.flag")],
+)
+def test_a_group_that_is_not_there_is_a_mistake(where, said):
+    columns, tables = flagged(n_known=2)
+    with pytest.raises(SpecError, match=said):
+        declared_targets(build(columns, tables), Assumptions(groups=[{"where": where}]))
