@@ -4,7 +4,7 @@ Takes a key file of 32 random bytes (mode 0600); gives keys derived per vintage 
 tokens. Everything is keyed BLAKE2b (RFC 7693) over injective, length-prefixed bytes: no two different inputs
 share a message. Only this module reads the secret; nothing here is ever logged or shown.
 
-Keys for entity tokens, entity-set noise, suppression and flattening depend on (vintage, purpose) alone, so that
+Keys for entity tokens, entity-set noise and suppression depend on (vintage, purpose) alone, so that
 the same people draw the same in every table; label and sampling keys depend on the column set as well.
 """
 
@@ -27,7 +27,7 @@ from engine.schema import ColumnSet, UInt64Array
 
 KEY_BYTES = 32
 Purpose = Literal[
-    "entity", "entity-set", "suppression", "flattening", "label", "sampling", "fingerprint"
+    "entity", "entity-set", "suppression", "label", "sampling", "fingerprint", "detection"
 ]
 EntityId = int | str | float | bool | bytes | datetime.date
 

@@ -18,6 +18,8 @@ NOISE_LAYERS = 2
 """Layers of noise on each bucket of mode sticky: one keyed by its label, one by its entity set."""
 FLOORS = {"low_threshold": 3, "threshold_mean": 5, "layer_sd": 1}
 """The weakest value each parameter may take."""
+MOST_ROWS = 1 << 20
+"""Largest bound on the rows of one entity."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,18 +36,19 @@ class PrivacyParams:
         Mean of the noisy threshold, in entities; its sd is 1.
     layer_sd : int
         Standard deviation of each of the two noise layers in rows, for entities of one row; a power of two.
-    outliers : tuple of int
-        Smallest and largest number of heaviest entities that are flattened.
-    top_group : tuple of int
-        Smallest and largest number of next-heaviest entities whose mean they are flattened to.
+    max_rows : int or None
+        Most rows that one entity contributes to any bucket, a power of two, by which the noise is multiplied. None:
+        not declared, and each entity has one row.
+    detected : tuple of str
+        Names of the settings that were detected in the data and nobody has confirmed.
     """
 
     profile: str = "standard"
     low_threshold: int = 3
     threshold_mean: int = 5
     layer_sd: int = 1
-    outliers: tuple[int, int] = (2, 5)
-    top_group: tuple[int, int] = (2, 5)
+    max_rows: int | None = None
+    detected: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = [
@@ -57,26 +60,31 @@ class PrivacyParams:
             problems.append("privacy.threshold_mean: must not be below privacy.low_threshold")
         if self.layer_sd & (self.layer_sd - 1):
             problems.append("privacy.layer_sd: must be a power of two")
-        for name in ("outliers", "top_group"):
-            low, high = getattr(self, name)
-            if not 1 <= low <= high:
-                problems.append(f"privacy.{name}: wants two numbers, 1 <= smallest <= largest")
-        if self.top_group[0] < 2:
-            problems.append("privacy.top_group: a group has at least 2 entities")
+        problems += bad_bound("privacy.max_rows", self.max_rows)
         if problems:
             raise SpecError(problems)
 
     def fingerprint(self) -> str:
-        """Hex digest of the values: equal exactly where every parameter is."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        """Hex digest of the values: equal exactly where every parameter is; a bound of one row is as good as none."""
+        values = {k: v for k, v in asdict(self).items() if k not in ("max_rows", "detected")}
+        if self.max_rows not in (None, 1):
+            values["max_rows"] = self.max_rows
+        # What engines before 0.3.0 flattened by. A known vintage must stay known: a new name is a fresh look.
+        former = [3, 6] if self.profile == "strict" else [2, 5]
+        text = json.dumps(values | {"outliers": former, "top_group": former}, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def bad_bound(place: str, max_rows: int | None) -> list[str]:
+    """Say what is wrong with a declared number of rows of one entity; empty if nothing is."""
+    if max_rows is None or (1 <= max_rows <= MOST_ROWS and max_rows & (max_rows - 1) == 0):
+        return []
+    return [f"{place}: wants a power of two from 1 to {MOST_ROWS:,}: the noise doubles with it"]
 
 
 PROFILES = {
     "standard": PrivacyParams(),
-    "strict": PrivacyParams(
-        profile="strict", threshold_mean=6, layer_sd=2, outliers=(3, 6), top_group=(3, 6)
-    ),
+    "strict": PrivacyParams(profile="strict", threshold_mean=6, layer_sd=2),
 }
 """Named starting points: `strict` raises the threshold by one and doubles the noise."""
 

@@ -157,6 +157,9 @@ class Column:
         smallest value. None: every value is a group.
     nullable : bool
         Whether a value may be null; public knowledge.
+    max_rows : int or None
+        Mode sticky: most rows that one entity contributes to a bucket of a single value, a power of two. None: as
+        many as to any bucket.
     """
 
     name: str
@@ -175,6 +178,7 @@ class Column:
     universe: Universe | None = None
     breaks: tuple[Any, ...] | None = None
     nullable: bool = True
+    max_rows: int | None = None
 
     @property
     def is_ranked(self) -> bool:

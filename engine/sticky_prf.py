@@ -209,11 +209,3 @@ def passes_threshold(n_entities: Int64Array, bits: UInt64Array, mean: int) -> Bo
     z = np.clip(n_entities - mean, -9, 9) + 9
     passed: BoolArray = bits < _normal_cdf_bits()[z]
     return passed | (n_entities >= mean + 9)
-
-
-def uniform_between(bits: UInt64Array, low: int, high: int) -> Int64Array:
-    """Uniform integers low..high from random bits (bias below 2**-29 for the small spans used here)."""
-    span = np.uint64(high - low + 1)
-    # Multiply-shift on the top 32 bits: unbiased enough, and free of division.
-    scaled = ((bits >> np.uint64(32)) * span) >> np.uint64(32)
-    return scaled.astype(np.int64) + low

@@ -32,7 +32,8 @@ CASES = {
 def spec_in(folder: Path, path: object, columns, entities, tables=TWELVE, **more) -> Path:
     """A spec in a folder of its own: its journal has seen nothing."""
     folder.mkdir(parents=True, exist_ok=True)
-    return write_spec(folder, path, columns, tables, entities=entities, **more)
+    privacy = {"max_rows": 8} if len(entities) > 1 else {}  # households have several rows
+    return write_spec(folder, path, columns, tables, entities=entities, privacy=privacy, **more)
 
 
 def hashes_of(folder: Path, path: object, columns, entities, *, jobs=2, **more):
@@ -105,6 +106,7 @@ def hashes_of_frame(folder: Path, census: Path, columns, entities, form: str):
         key=folder / "my.key",
         columns=spec.columns,
         entities=entities,
+        max_rows=spec.privacy.max_rows,
         vintage=spec.vintage,
     ).close()
     return table_hashes(folder / "r.duckdb")

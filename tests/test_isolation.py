@@ -320,7 +320,7 @@ def test_what_crosses_the_wall_holds_no_secret(planted, monkeypatch):
     assert len(crossed) > len(TABLES)
     assert places_of([*planted.secrets, planted.key], crossed) == []
     key = MasterKey(planted.key)
-    for purpose in ("entity", "entity-set", "suppression", "flattening", "fingerprint", "label"):
+    for purpose in ("entity", "entity-set", "suppression", "fingerprint", "label"):
         assert places_of([key.derive(purpose, "2021")], crossed) == []
     assert places_of([key.derive("sampling", "2021")], crossed) != []
     for number in planted.numbers:

@@ -28,7 +28,7 @@ from engine.keys import (
 )
 
 SECRET = bytes(range(32))
-PURPOSES = ("entity", "entity-set", "suppression", "flattening", "label", "sampling", "fingerprint")
+PURPOSES = ("entity", "entity-set", "suppression", "label", "sampling", "fingerprint")
 IDS = [0, "", False, True, 1, "1", 1.0, -1, 2**63, "é", b"1", 0.0, b"", dt.date(1970, 1, 1)]
 IDS += [dt.datetime(1970, 1, 1), "1970-01-01", float("inf")]
 

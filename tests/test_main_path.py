@@ -308,18 +308,31 @@ EVENTS = {
 
 def test_events_of_many_rows_a_person_build(tmp_path, census):
     tables = [("visit_date",), ("visit_at",), ("department", "reason"), ("amount", "department")]
-    spec = write_spec(tmp_path, census / "events.parquet", EVENTS, tables)
+    refused = write_spec(tmp_path, census / "events.parquet", EVENTS, tables)
+    told = tablepack("build", refused, "-o", "events.duckdb", cwd=tmp_path)
+    assert told.returncode == 2
+    assert "such as max_rows = 16" in told.stderr
+    assert "tablepack init DATA --entity person_id" in told.stderr
+    bounds = {"visit_date": 2, "visit_at": 1, "department": 8, "reason": 4, "amount": 1}
+    columns = {
+        name: section | ({"max_rows": bounds[name]} if name in bounds else {})
+        for name, section in EVENTS.items()
+    }
+    privacy = {"max_rows": 32}
+    spec = write_spec(tmp_path, census / "events.parquet", columns, tables, privacy=privacy)
     built = tablepack("build", spec, "-o", "events.duckdb", "--json", cwd=tmp_path)
     assert built.returncode == 0, built.stderr
     events = pd.read_parquet(census / "events.parquet")
     with engine.open(tmp_path / "events.duckdb") as opened:
         card = opened.card("amount", "department")
-        assert card.noise_sd_total >= 4 * NOISE_SD  # scaled to what the heavier entities bring
+        assert card.noise_sd_total == 32 * NOISE_SD
+        assert card.noise_sd < 32 * NOISE_SD  # finer buckets hold fewer rows of one entity
+        assert "Of each entity 32 rows at most count" in " ".join(card.sentences())
         shown = opened.sql("SELECT department, count(*) FROM data GROUP BY 1").rows
         (middle,) = opened.sql("SELECT median(visit_at) FROM data").rows[0]
     truth = events["department"].value_counts()
     for department, n in shown:
-        # Raked to the departments alone, whose noise is at most that of the total; flattening takes rows.
+        # Raked to the departments alone, whose noise is at most that of the total; rows beyond the bound are left out.
         assert abs(n - truth[department]) <= 6 * card.noise_sd_total + 0.2 * truth[department]
     assert abs(middle - events["visit_at"].median()) < pd.Timedelta(days=30)
     assert set(table_hashes(tmp_path / "events.duckdb")) == set(tables)
@@ -338,7 +351,7 @@ def _totals(frame: pd.DataFrame, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
             key = MasterKey(number.to_bytes(32, "little"))
             con.execute("CREATE TABLE rows AS FROM kept")
             entities = add_tokens(ingested, key, "1", ())
-            draws = StickyDraws(key, "1", PROFILES["standard"])
+            draws = StickyDraws(key, "1", replace(PROFILES["standard"], max_rows=8))
             total = measure_one_way(ingested, entities, (), draws).one_way[""]
             con.execute("DROP TABLE IF EXISTS coded_rows")
             totals.append(int(total.n[0]))
@@ -347,8 +360,8 @@ def _totals(frame: pd.DataFrame, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(totals), np.array(scales)
 
 
-def test_one_person_with_10_000_rows_moves_the_total_by_a_top_group_at_most(scratch):
-    """Everybody has 1 to 8 rows, so the mean of any top group is 8 at most; the giant is cut to it."""
+def test_one_person_with_10_000_rows_moves_the_total_by_the_bound_at_most(scratch):
+    """Everybody has 1 to 8 rows; of the giant's 8 count as well."""
     rng = np.random.default_rng(3)
     ids = np.repeat(np.arange(300), rng.integers(1, 9, size=300))
     frame = pd.DataFrame({"id": ids, "x": ids % 5})
@@ -356,11 +369,9 @@ def test_one_person_with_10_000_rows_moves_the_total_by_a_top_group_at_most(scra
     n_keys = 200
     before, _ = _totals(frame, n_keys)
     after, scale = _totals(pd.concat([frame, giant], ignore_index=True), n_keys)
-    top_mean = np.sort(np.bincount(ids))[::-1][:2].mean()
-    noise_sd = NOISE_SD * scale
-    bound = top_mean + 4 * noise_sd * NOISE_SD  # both totals carry noise of their own
+    bound = 8 + 4 * NOISE_SD * scale * NOISE_SD  # both totals carry noise of their own
     moved = np.abs(after - before)
-    assert scale.max() <= 8  # the scale too follows the top group, not the giant
+    assert set(scale) == {8}  # as declared
     assert np.mean(moved <= bound) >= 0.999
     assert moved.std() > 0
 

@@ -17,7 +17,6 @@ from engine.sticky_prf import (
     passes_threshold,
     siphash,
     siphash128,
-    uniform_between,
 )
 
 SIP_KEY = bytes(range(16))
@@ -161,14 +160,3 @@ def test_the_threshold_far_from_its_mean():
     n = np.array([0, -5, 40, 29, 10**12], dtype=np.int64)
     assert passes_threshold(n, np.full(5, TOP), 20).tolist() == [False, False, True, True, True]
     assert passes_threshold(n[:2], np.full(2, np.uint64(1000)), 20).tolist() == [False, False]
-
-
-@pytest.mark.parametrize(("low", "high"), [(2, 5), (3, 6), (1, 1), (0, 999)])
-def test_uniform_between(low, high):
-    ends = uniform_between(np.array([0, TOP], dtype=np.uint64), low, high)
-    assert ends.tolist() == [low, high]
-    bits = np.random.default_rng(low).integers(0, 2**64, size=60_000, dtype=np.uint64)
-    seen = np.bincount(uniform_between(bits, low, high) - low, minlength=high - low + 1)
-    assert len(seen) == high - low + 1
-    if high > low:
-        assert abs(chi_square_z(seen, np.full(len(seen), len(bits) / len(seen)))) < 4.89

@@ -36,6 +36,7 @@ def build(
     vintage: str = "1",
     title: str = "",
     privacy: str = "standard",
+    max_rows: int | None = None,
     dp: Mapping[str, Any] | None = None,
     jobs: int = 2,
     progress: Progress | None = None,
@@ -58,6 +59,8 @@ def build(
         Columns that name the protected entities; none: each row is one.
     vintage, title, privacy : str
         As in a spec.
+    max_rows : int, optional
+        Rows of one entity that count in any figure, as in `[privacy]`; detected where nobody says it.
     dp : mapping, optional
         As the section `[dp]` of a spec: the release is built in mode dp.
     jobs : int
@@ -76,6 +79,7 @@ def build(
         vintage=vintage,
         title=title,
         privacy=privacy,
+        max_rows=max_rows,
         dp=dp,
     )
     path = default_output(what) if out is None else Path(out)
@@ -126,7 +130,11 @@ def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
     """The spec, and the frame if the source is one."""
     is_spec = isinstance(what, ReleaseSpec)
     if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
-        doubled = [n for n in ("tables", "key", "columns", "entities", "dp") if of_source.get(n)]
+        doubled = [
+            n
+            for n in ("tables", "key", "columns", "entities", "max_rows", "dp")
+            if of_source.get(n)
+        ]
         if doubled:
             raise SpecError(f"{', '.join(doubled)}: the spec says it already; change it there")
         return what if is_spec else read(Path(what)), None

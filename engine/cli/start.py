@@ -10,7 +10,7 @@ import typer
 
 from engine.cli.console import notes, progress_bar
 from engine.errors import StoreError
-from engine.keys import new_key
+from engine.keys import new_key, read_key
 
 commands = typer.Typer(rich_markup_mode="markdown")
 key_commands = typer.Typer(help="Make keys.", no_args_is_help=True)
@@ -29,6 +29,12 @@ def init_command(
     entity: Annotated[
         list[str] | None, typer.Option(help="Column that names whom to protect; may be repeated.")
     ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            help="Key file that decides what is in doubt: the same data gives the same spec. Without it, chance does."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the spec.")] = False,
 ) -> None:
     """Look at the data and write a commented spec to review."""
@@ -36,7 +42,12 @@ def init_command(
 
     if output.exists() and not force:
         raise StoreError(f"{output} exists; give another -o, or --force")
-    source = detection.detect_source(data, table=table, entities=tuple(entity or ()))
+    source = detection.detect_source(
+        data,
+        table=table,
+        entities=tuple(entity or ()),
+        key=None if key is None else read_key(key),
+    )
     text = detection.spec_text(source, spec_path=output)
     try:
         output.write_text(text)

@@ -1,4 +1,4 @@
-"""The keyed draws of the sticky mode: thresholds, flattening, two noise layers.
+"""The keyed draws of the sticky mode: thresholds and two noise layers.
 
 An entity set is named by the sums (mod 2**64) of its members' token lanes and its size; a bucket by the kind,
 level and index of its range in each column, in canonical column order. Draws of different purposes use different
@@ -7,6 +7,7 @@ keys, so they are independent; draws of one purpose over one entity set are the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +16,7 @@ import numpy as np
 from engine.keys import MasterKey
 from engine.params import PrivacyParams
 from engine.schema import BoolArray, ColumnSet, Int64Array, UInt8Array, UInt64Array
-from engine.sticky_prf import integer_gaussian, passes_threshold, siphash, uniform_between
+from engine.sticky_prf import integer_gaussian, passes_threshold, siphash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +44,15 @@ class EntitySets:
         return [self.lanes[:, 0], self.lanes[:, 1], self.size.astype(np.uint64)]
 
 
+def together(sets: Sequence[EntitySets]) -> EntitySets:
+    """Of every node the entities of several kinds as one set: it changes where one of any kind comes or goes."""
+    first, *others = sets
+    size, lanes = first.size, first.lanes
+    for other in others:  # lanes wrap, mod 2**64
+        size, lanes = size + other.size, lanes + other.lanes
+    return EntitySets(size=size, lanes=lanes)
+
+
 class Draws(Protocol):
     """What a measurement asks of its randomness; tests put a noiseless twin in its place."""
 
@@ -50,11 +60,12 @@ class Draws(Protocol):
     def smallest(self) -> int:
         """Fewest entities that can pass, whatever is drawn."""
 
+    @property
+    def max_rows(self) -> int | None:
+        """Most rows of one entity that count in a bucket, by which the noise grows; None: each has one."""
+
     def passes(self, sets: EntitySets) -> BoolArray:
         """Whether each set has enough entities."""
-
-    def group_sizes(self, sets: EntitySets) -> tuple[Int64Array, Int64Array]:
-        """Number of outliers to flatten, and size of the group they are flattened to."""
 
     def set_noise(self, sets: EntitySets, log2_scale: int) -> Int64Array:
         """Noise layer keyed by the entity set."""
@@ -79,13 +90,17 @@ class StickyDraws:
         self._params = params
         self._log2_sd = params.layer_sd.bit_length() - 1
         self._suppression = key.derive("suppression", vintage)
-        self._flattening = key.derive("flattening", vintage)
         self._entity_set = key.derive("entity-set", vintage)
 
     @property
     def smallest(self) -> int:
         """The low threshold."""
         return self._params.low_threshold
+
+    @property
+    def max_rows(self) -> int | None:
+        """As declared."""
+        return self._params.max_rows
 
     def passes(self, sets: EntitySets) -> BoolArray:
         """At least the low threshold, and at least N(mean, 1) drawn from the set."""
@@ -96,14 +111,6 @@ class StickyDraws:
             bits = siphash(self._suppression, few.words)
             passed[unsure] = passes_threshold(few.size, bits, self._params.threshold_mean)
         return passed
-
-    def group_sizes(self, sets: EntitySets) -> tuple[Int64Array, Int64Array]:
-        """Draw both sizes from the set; a small set is shared out so that the top group keeps 2."""
-        bits = siphash(self._flattening, sets.words)
-        outliers = uniform_between(bits, *self._params.outliers)
-        top = uniform_between(bits << np.uint64(32), *self._params.top_group)
-        outliers = np.maximum(1, np.minimum(outliers, sets.size - top))
-        return outliers, np.clip(sets.size - outliers, 1, top)
 
     def set_noise(self, sets: EntitySets, log2_scale: int) -> Int64Array:
         """Integer Gaussian of sd layer_sd * 2**log2_scale, fixed by the set and the scale.

@@ -1,8 +1,8 @@
 """The forest: every node of every depth of a column set, tested, noised, released. The last step before the wall.
 
-Takes the cells of a column set and its columns' top levels; gives the buckets that pass, with noisy counts. A
-node is released if it and all its ancestors pass. Works level by level on arrays: runs of Morton-ordered cells.
-The result depends on the set of rows only, never on their order.
+Takes the cells of a column set, its columns' top levels and how many rows of one entity count; gives the buckets that
+pass, with noisy counts. A node is released if it and all its ancestors pass. Works level by level on arrays: runs of
+Morton-ordered cells. The result depends on the set of rows only, never on their order.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.measure.bounds import RowBounds
 from engine.measure.cells import AdditiveEntities, Cells, PairedEntities
-from engine.measure.draws import Draws, EntitySets
+from engine.measure.draws import Draws, EntitySets, together
 from engine.measure.morton import morton_order
 from engine.ranges import levels_at, split_codes
 from engine.schema import (
@@ -33,20 +34,15 @@ class NodeEntities:
     Attributes
     ----------
     n_rows : ndarray of int64, shape (n_nodes,)
-        Rows after flattening the heaviest entities.
-    top_mean : ndarray of int64, shape (n_nodes,)
-        Mean rows of the next-heaviest group, rounded up; 1 where every entity has one row.
+        Rows, of each entity as many as count.
     """
 
     sets: EntitySets
     n_rows: Int64Array
-    top_mean: Int64Array
 
     def take(self, where: BoolArray) -> NodeEntities:
         """The chosen nodes."""
-        return NodeEntities(
-            sets=self.sets.take(where), n_rows=self.n_rows[where], top_mean=self.top_mean[where]
-        )
+        return NodeEntities(sets=self.sets.take(where), n_rows=self.n_rows[where])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +54,7 @@ class _Level:
     parent: Int64Array
 
 
-def grow(cells: Cells, tops: tuple[int, ...], draws: Draws) -> Measurement:
+def grow(cells: Cells, tops: tuple[int, ...], draws: Draws, bounds: RowBounds) -> Measurement:
     """Measure one column set.
 
     Parameters
@@ -81,35 +77,43 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws) -> Measurement:
     else:
         order, parts = np.arange(len(kind)), np.zeros(len(kind), dtype=np.int64)
     trackers = [_tracker(entity, order, cells.n_rows) for entity in cells.entities]
-    levels, runs = _levels(parts, max(tops, default=0) + 1, trackers, draws)
+    most = bounds.at(cells.columns, tops)
+    levels, runs = _levels(parts, most, trackers, draws)
     passed = np.logical_and.reduce([draws.passes(of_kind.sets) for of_kind in runs])
     levels = _passing(levels, passed)
-    return _noised(cells, tops, kind[order], magnitude[order], levels, runs, draws)
+    n = np.minimum.reduce([of_kind.n_rows for of_kind in runs])
+    # Where each row is one entity, the first set names the same people as all do.
+    sets = [of_kind.sets for of_kind in runs] if bounds.most is not None else [runs[0].sets]
+    counted = NodeEntities(sets=together(sets), n_rows=n)
+    return _noised(cells, tops, kind[order], magnitude[order], levels, counted, most, draws)
 
 
 def _levels(
-    parts: Int64Array, n_depths: int, trackers: list[_Additive | _Paired], draws: Draws
+    parts: Int64Array, most: tuple[int, ...], trackers: list[_Additive | _Paired], draws: Draws
 ) -> tuple[list[_Level], list[NodeEntities]]:
     """Nodes of every depth that hold enough entities to pass; who is in each distinct run, by kind of entity.
 
-    A run that has not parted since the depth above is the same run: its people are counted, and draw, once.
+    A run that has not parted since the depth above is the same run: its people are counted, and draw, once; anew only
+    where fewer rows of each of them count.
     """
+    n_depths = len(most)
     parted = np.bincount(parts, minlength=n_depths + 1)
     cell, part = np.arange(len(parts) + 1), np.append(parts, 0)  # the last one is the end
     dead = np.zeros(len(cell), dtype=bool)
     levels: list[_Level] = []
-    counted = [[tracker.nodes(cell[:0], cell[:0], draws)] for tracker in trackers]
+    counted = [[tracker.nodes(cell[:0], cell[:0], 1)] for tracker in trackers]
     n_runs = 0
     for depth in range(n_depths):
-        if levels and (not parted[depth] or not len(levels[-1].run)):
+        is_same_bound = depth > 0 and most[depth] == most[depth - 1]
+        if levels and (not len(levels[-1].run) or (is_same_bound and not parted[depth])):
             levels.append(replace(levels[-1], parent=np.arange(len(levels[-1].run))))
             continue
         edge = np.flatnonzero(part <= depth)
         living = np.flatnonzero(~dead[edge[:-1]])
         start, end = edge[living], edge[living + 1]
         parent = np.cumsum(part[start] < depth) - 1 if depth else np.full(len(start), -1)
-        fresh = (part[start] == depth) | (part[end] == depth)
-        nodes = [t.nodes(cell[start[fresh]], cell[end[fresh]], draws) for t in trackers]
+        fresh = (part[start] == depth) | (part[end] == depth) | (not is_same_bound)
+        nodes = [t.nodes(cell[start[fresh]], cell[end[fresh]], most[depth]) for t in trackers]
         enough = np.logical_and.reduce([node.sets.size >= draws.smallest for node in nodes])
         for of_kind, node in zip(counted, nodes, strict=True):
             of_kind.append(node.take(enough))
@@ -162,31 +166,32 @@ def _noised(
     kind: UInt8Array,
     magnitude: Int64Array,
     levels: list[_Level],
-    runs: list[NodeEntities],
+    counted: NodeEntities,
+    most: tuple[int, ...],
     draws: Draws,
 ) -> Measurement:
     """Add both noise layers to the passing nodes and put them in the form that crosses the wall."""
+    log2_scales = [(bound - 1).bit_length() for bound in most]
     sizes = [len(level.starts) for level in levels]
     depth = np.repeat(np.arange(len(levels)), sizes)
     first = _joined([level.starts for level in levels])
     run = _joined([level.run for level in levels])
-    n_depths = max(tops, default=0) + 1
-    level_table = np.array([levels_at(tops, d) for d in range(n_depths)], dtype=np.uint8)
-    level_table = level_table.reshape(n_depths, len(tops))
+    level_table = np.array([levels_at(tops, d) for d in range(len(most))], dtype=np.uint8)
+    level_table = level_table.reshape(len(most), len(tops))
     node_kind, node_level = kind[first], level_table[depth]
     special = (node_kind == KIND_NULL) | (node_kind == KIND_OTHER)
     node_level[special] = 0  # null and other are single values at every depth
     index = magnitude[first] >> node_level.astype(np.int64)
-    n = np.minimum.reduce([of_kind.n_rows[run] for of_kind in runs])
-    heaviest = [_heaviest(runs, level.run) for level in levels]
-    for which, log2_scale in sorted(set(heaviest)):  # few: one draw for many depths
-        at = np.flatnonzero(np.repeat([h == (which, log2_scale) for h in heaviest], sizes))
-        n[at] += _set_noise(runs[which].sets, run[at], log2_scale, draws)
+    n = counted.n_rows[run]
+    scale = np.array([1 << log2 for log2 in log2_scales], dtype=np.int64)
+    for log2_scale in sorted(set(log2_scales[: len(levels)])):  # few: one draw for many depths
+        at = np.flatnonzero(
+            np.repeat([of == log2_scale for of in log2_scales[: len(levels)]], sizes)
+        )
+        n[at] += _set_noise(counted.sets, run[at], log2_scale, draws)
         n[at] += draws.label_noise(
             cells.columns, node_kind[at], node_level[at], index[at], log2_scale
         )
-    scale = np.ones(n_depths, dtype=np.int64)
-    scale[: len(levels)] = [1 << log2_scale for _, log2_scale in heaviest]
     before = np.cumsum([0, 0, *sizes])[: len(levels)]  # where the depth above begins
     parent = _joined([level.parent for level in levels])
     return Measurement(
@@ -199,15 +204,6 @@ def _noised(
         n=n,
         scale=scale,
     )
-
-
-def _heaviest(runs: list[NodeEntities], run: Int64Array) -> tuple[int, int]:
-    """Which kind of entity has the largest group mean in these nodes, and the power of two at or above it.
-
-    One figure a depth, not one a bucket.
-    """
-    most = [int(of_kind.top_mean[run].max(initial=1)) for of_kind in runs]
-    return most.index(max(most)), (max(most) - 1).bit_length()
 
 
 def _set_noise(sets: EntitySets, run: Int64Array, log2_scale: int, draws: Draws) -> Int64Array:
@@ -227,7 +223,6 @@ def _joined_nodes(parts: list[NodeEntities]) -> NodeEntities:
             lanes=np.concatenate([part.sets.lanes for part in parts]),
         ),
         n_rows=np.concatenate([part.n_rows for part in parts]),
-        top_mean=np.concatenate([part.top_mean for part in parts]),
     )
 
 
@@ -244,14 +239,12 @@ class _Additive:
         lanes = np.cumsum(entity.lanes[order], axis=0, dtype=np.uint64)
         self._lanes = np.concatenate([np.zeros((1, 2), dtype=np.uint64), lanes])
 
-    def nodes(self, starts: Int64Array, ends: Int64Array, draws: Draws) -> NodeEntities:
+    def nodes(self, starts: Int64Array, ends: Int64Array, most: int) -> NodeEntities:
         """Count entities and add up token lanes of the runs."""
-        del draws  # one row an entity: nothing to flatten
+        del most  # one row an entity
         size = self._rows[ends] - self._rows[starts]
         lanes = self._lanes[ends] - self._lanes[starts]
-        return NodeEntities(
-            sets=EntitySets(size=size, lanes=lanes), n_rows=size, top_mean=np.ones_like(size)
-        )
+        return NodeEntities(sets=EntitySets(size=size, lanes=lanes), n_rows=size)
 
 
 class _Paired:
@@ -266,8 +259,8 @@ class _Paired:
         self._n_rows = entity.n_rows[by_place]
         self._tokens = entity.tokens
 
-    def nodes(self, starts: Int64Array, ends: Int64Array, draws: Draws) -> NodeEntities:
-        """Deduplicate entities within each run, then flatten the heaviest."""
+    def nodes(self, starts: Int64Array, ends: Int64Array, most: int) -> NodeEntities:
+        """Deduplicate entities within each run; of each count at most so many rows."""
         if not len(starts):
             return _no_nodes()
         first, n_pairs = self._first[starts], self._first[ends] - self._first[starts]
@@ -279,38 +272,19 @@ class _Paired:
         label, n_rows = label[order], self._n_rows[pair[order]]
         at = np.flatnonzero(np.append(True, label[1:] != label[:-1]))
         node, entity = np.divmod(label[at], len(self._tokens))
-        n_rows = np.add.reduceat(n_rows, at)
+        n_rows = np.minimum(np.add.reduceat(n_rows, at), most)
         heads = np.searchsorted(node, np.arange(len(starts)))
         lanes: UInt64Array = np.add.reduceat(self._tokens[entity], heads, axis=0)
         size = np.diff(np.append(heads, len(node)))
-        return _flattened(EntitySets(size=size, lanes=lanes), node, n_rows, heads, draws)
+        n_rows = np.add.reduceat(n_rows, heads)
+        return NodeEntities(sets=EntitySets(size=size, lanes=lanes), n_rows=n_rows)
 
 
 def _no_nodes() -> NodeEntities:
     """Nobody, nowhere."""
     none = np.zeros(0, dtype=np.int64)
     sets = EntitySets(size=none, lanes=np.zeros((0, 2), dtype=np.uint64))
-    return NodeEntities(sets=sets, n_rows=none, top_mean=none)
-
-
-def _flattened(
-    sets: EntitySets, node: Int64Array, n_rows: Int64Array, heads: Int64Array, draws: Draws
-) -> NodeEntities:
-    """Bring the heaviest entities of each node down to the mean of the next-heaviest group.
-
-    In whole numbers: the outliers together become floor(outliers * group rows / group size).
-    """
-    most = int(n_rows.max()) + 1
-    rows = most - np.sort(node * most + (most - n_rows)) % most  # each node's, heaviest first
-    running = np.concatenate([[0], np.cumsum(rows)])
-    outliers, top = draws.group_sizes(sets)
-    outliers = np.minimum(outliers, sets.size)
-    cut, stop = heads + outliers, heads + np.minimum(outliers + top, sets.size)
-    of_outliers = running[cut] - running[heads]
-    of_group, group = running[stop] - running[cut], np.maximum(stop - cut, 1)
-    total = running[heads + sets.size] - running[heads]
-    flat = total - of_outliers + outliers * of_group // group
-    return NodeEntities(sets=sets, n_rows=flat, top_mean=np.maximum(-(-of_group // group), 1))
+    return NodeEntities(sets=sets, n_rows=none)
 
 
 def _tracker(

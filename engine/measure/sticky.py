@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.errors import PrivacyError
+from engine.measure.bounds import RowBounds, row_bounds
 from engine.measure.cells import (
     AdditiveEntities,
     CellSource,
@@ -50,11 +51,14 @@ class Measured:
         Top level of each column.
     one_way : dict
         The one-way measurement of each column, and of the total under the empty name.
+    bounds : RowBounds
+        How many rows of one entity count.
     """
 
     source: CellSource
     tops: dict[str, int]
     one_way: dict[str, Measurement]
+    bounds: RowBounds
 
 
 def measure_one_way(
@@ -71,7 +75,8 @@ def measure_one_way(
         If not even the total passes the threshold.
     """
     raw = DuckDBCells(ingested.con, ROWS_WITH_TOKENS, ingested.sql_names, entities)
-    total = grow(raw.cells(()), (), draws)
+    bounds = row_bounds(draws.max_rows, columns)
+    total = grow(raw.cells(()), (), draws, bounds)
     if not total.n_nodes:
         raise PrivacyError(
             "the source has fewer entities than privacy.threshold asks for: nothing can be released"
@@ -84,10 +89,10 @@ def measure_one_way(
     source = coded_cells(ingested, columns, values, entities)
     tops, one_way = {}, {"": total}
     for column in in_universe_order(columns):  # the order in which the fit needs them
-        top, tree = _one_way(source, column.name, draws)
+        top, tree = _one_way(source, column.name, draws, bounds)
         tops[column.name] = top
         one_way[column.name] = replace(tree, values=values.get(column.name))
-    return Measured(source=source, tops=tops, one_way=one_way)
+    return Measured(source=source, tops=tops, one_way=one_way, bounds=bounds)
 
 
 def released_values(
@@ -117,9 +122,11 @@ def _cell_sets(entity: AdditiveEntities | PairedEntities, n_rows: Int64Array) ->
     return EntitySets(size=np.bincount(entity.cell, minlength=len(n_rows)), lanes=lanes)
 
 
-def _one_way(source: CellSource, name: str, draws: Draws) -> tuple[int, Measurement]:
+def _one_way(
+    source: CellSource, name: str, draws: Draws, bounds: RowBounds
+) -> tuple[int, Measurement]:
     """Top level and released tree of one column."""
-    full = grow(source.cells((name,)), (ROOT_LEVEL,), draws)
+    full = grow(source.cells((name,)), (ROOT_LEVEL,), draws, bounds)
     top = top_level(full)
     first = ROOT_LEVEL - top
     below = full.depth >= first
@@ -196,7 +203,7 @@ def measure_wider(
     released = {name: ReleasedRanges(measured.one_way[name]) for name in measured.tops}
     for columns in column_sets:
         tops = tuple(measured.tops[name] for name in columns)
-        wide = grow(measured.source.cells(columns), tops, draws)
+        wide = grow(measured.source.cells(columns), tops, draws, measured.bounds)
         yield within_one_way(wide, [released[name] for name in columns])
 
 

@@ -346,8 +346,8 @@ def _text(cell_type: CellClass, cell: str) -> str:
 
 
 def encoding_digest(column: Column) -> str:
-    """Digest of all that decides a column's codes: equal where the same value gets the same code."""
-    parts = [
+    """Digest of all that decides a column's codes, and how many rows of an entity count in a value of it."""
+    parts: list[Any] = [
         column.kind,
         column.value_type,
         [column.resolution.base, column.resolution.exponent] if column.resolution else None,
@@ -356,6 +356,8 @@ def encoding_digest(column: Column) -> str:
         column.public,
         column.placeholder if column.is_ranked else None,
     ]
+    if column.max_rows is not None:
+        parts.append(column.max_rows)
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from engine.errors import InternalError, StoreError, TablepackError, place_of
+from engine.errors import DataError, InternalError, StoreError, TablepackError, place_of
 from engine.keys import MasterKey, pack_strings, read_key
 from engine.progress import Progress
 from engine.schema import Column
@@ -85,6 +85,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             entities = add_tokens(ingested, key, spec.vintage, identity, order)
             state = _state(spec, ingested, entities, identity, key)
             check_vintage(spec.key_path, spec.vintage, state)
+            _check_bound(spec, entities)
             used = with_deciders(spec.columns, {n for columns in spec.tables for n in columns})
             if ingested.n_rows < MANY_ROWS:
                 con.execute("SET threads = 1")
@@ -101,6 +102,25 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             raise _in_our_words(error) from None
         finally:
             con.close()
+
+
+def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
+    """Refuse entities of several rows in mode sticky where nobody said how many count.
+
+    Raises
+    ------
+    DataError
+    """
+    if spec.mode == "dp" or spec.privacy.max_rows is not None:
+        return
+    several = [spec.source.entities[e.number] for e in entities if e.tokens is not None]
+    if several:
+        raise DataError(
+            f"column {several[0]!r}: names entities with several rows; say in [privacy] how many rows of one entity "
+            "count at most in any figure, a power of two such as max_rows = 16 (rows beyond it are not counted, and "
+            "the noise is multiplied by it). To find it: tablepack init DATA --entity "
+            f"{several[0]} proposes one, and one for each column"
+        )
 
 
 def _in_our_words(error: duckdb.Error) -> TablepackError:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from engine.params import bad_bound
 from engine.schema import DEFAULT_PLACEHOLDER, RANKED_KINDS, Column, Resolution, ValueType
 from engine.spec.levels import misplaced_breaks
 from engine.spec.model import ColumnSection, checked
@@ -89,6 +90,7 @@ def column_from(
             )
     if not 1 <= section.step <= MOST_STEP or (section.step > 1 and section.kind != "integer"):
         problems.append(f"{place}.step: wants a whole number from 1; only integer columns have one")
+    problems += bad_bound(f"{place}.max_rows", section.max_rows)
     placeholder = _placeholder(section, value_type, domain, own_nulls, place, problems)
     breaks = _breaks(section, value_type, bounds, resolution, place, problems)
     if domain is not None:
@@ -112,6 +114,7 @@ def column_from(
         step=section.step,
         breaks=breaks,
         nullable=section.nullable,
+        max_rows=section.max_rows,
     )
 
 

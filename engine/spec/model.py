@@ -75,7 +75,7 @@ class ColumnSection(_Section):
     step: int = 1
     domain: list[Scalar] | dict[str, Scalar] | None = None
     public: bool = False
-    detected: list[Literal["kind", "type", "resolution", "domain", "nulls"]] = []
+    detected: list[Literal["kind", "type", "resolution", "domain", "nulls", "max_rows"]] = []
     nulls: list[str] | None = None
     placeholder: str | None = None
     label: str = ""
@@ -83,6 +83,7 @@ class ColumnSection(_Section):
     universe: UniverseSection | None = None
     breaks: list[Scalar] | None = None
     nullable: bool = True
+    max_rows: int | None = None
 
 
 class PrivacySection(_Section):
@@ -92,6 +93,8 @@ class PrivacySection(_Section):
     low_threshold: int | None = None
     threshold_mean: int | None = None
     layer_sd: int | None = None
+    max_rows: int | None = None
+    detected: list[Literal["max_rows"]] = []
 
 
 class DPSection(_Section):

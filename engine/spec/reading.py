@@ -6,8 +6,8 @@ key file; never the data.
     [release]    title, name, vintage, key, mode, notes
     [source]     path, format, table, entities, identity, nulls
     [columns.X]  kind, type, resolution, step, domain, public, detected, nulls, placeholder, label, labels,
-                 breaks, nullable, universe = {column, min, max | values, complete, outside}
-    [privacy]    profile, low_threshold, threshold_mean, layer_sd    (mode sticky)
+                 breaks, nullable, max_rows, universe = {column, min, max | values, complete, outside}
+    [privacy]    profile, low_threshold, threshold_mean, layer_sd, max_rows, detected    (mode sticky)
     [dp]         epsilon | guarantee = false, delta, noise, budget, allocation, total_share, public_n, max_rows,
                  method, margins, extra, strata, ranges, zeros, post, sample, prior,
                  max_cells, max_cycles, tolerance                    (mode dp, and what `compare` builds)
@@ -222,6 +222,12 @@ def _assembled(
         for c in columns
         if c.universe is not None and c.universe.column in entities
     )
+    if privacy is not None and privacy.max_rows is None:
+        problems.extend(
+            f"columns.{c.name}.max_rows: wants privacy.max_rows too: the most rows that one entity has anywhere"
+            for c in columns
+            if c.max_rows is not None
+        )
     is_dp = texts.get("mode") == "dp"
     context = TableContext(
         folder=folder,
@@ -306,6 +312,7 @@ def _privacy(raw: Any, problems: list[str]) -> PrivacyParams | None:
     if section is None:
         return None
     stated = section.model_dump(exclude={"profile"}, exclude_none=True)
+    stated["detected"] = tuple(section.detected)
     try:
         return replace(PROFILES[section.profile], **stated)
     except SpecError as error:

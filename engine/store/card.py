@@ -47,7 +47,7 @@ class GeneratorCard:
     cells_per_entity : float
         Independent released cells over the fitted number of rows: how much the table tells a person (r/n).
     scale : int
-        Largest factor of the noise for entities with several rows; 1: each entity has one row.
+        Largest factor of the noise, the declared bound on the rows of one entity; 1: each has one row.
     dp : dict
         Mode dp only, plain values: method, post, sample, noise, epsilon, delta, rho, max_rows, margins (number),
         margins_inside (those inside this table), sd (smallest and largest of the margins' noise), total ("noisy" or
@@ -112,11 +112,11 @@ class GeneratorCard:
             )
             return [*sentences, origin]
         locked = ", ".join(" x ".join(s) for s in self.sub_tables) or "the noisy total"
-        flattened = (
+        bounded = (
             [
-                "Entities have several rows: the heaviest of each group were brought down to the next-heaviest before "
-                "counting, so counts of groups with very heavy entities are too low, and the others somewhat too high, "
-                "beyond the noise stated: the total keeps more than the groups do."
+                f"Of each entity {self.scale:,} rows at most count in a bucket, perhaps fewer in finer ones, as "
+                "declared; the noise grows with that bound, whoever is in the data. Rows beyond it are left out, so "
+                "counts of groups with very heavy entities are too low, beyond the noise stated."
             ]
             if self.scale > 1
             else []
@@ -134,7 +134,7 @@ class GeneratorCard:
             f"Buckets of fewer than {self.low_threshold} entities are never released; the threshold is noisy, "
             f"mean {self.threshold_mean}, sd 1.",
             f"Each released count carries noise of sd {self.noise_sd:.2f} rows, always the same for the same people.",
-            *flattened,
+            *bounded,
             f"{self.cells_released:,} combinations were released as such; about {self.suppressed_share:.1%} of the "
             "rows lie outside them and were filled in without looking at the data.",
             f"Locked to {locked}: margins differ from them by at most {self.rounding_gap}.",

@@ -18,6 +18,7 @@ import numpy as np
 from engine.errors import PrivacyError
 from engine.keys import MasterKey
 from engine.measure import Cells, Measured, StickyDraws, measure_one_way, measure_wider
+from engine.measure.bounds import row_bounds
 from engine.measure.cells import ArrayCells, CellSource
 from engine.measure.draws import Draws
 from engine.measure.forest import grow
@@ -181,14 +182,15 @@ def trial_of_spec(spec: ReleaseSpec) -> Trial:
 
 def _one_way(source: CellSource, names: tuple[str, ...], draws: Draws) -> Measured:
     """The total and every single column, as `measure_one_way` measures them in DuckDB."""
-    tops, one_way = {}, {"": grow(source.cells(()), (), draws)}
+    bounds = row_bounds(draws.max_rows, ())
+    tops, one_way = {}, {"": grow(source.cells(()), (), draws, bounds)}
     if not one_way[""].n_nodes:
         raise PrivacyError("the trial has too few people: nothing can be released")
     for name in names:
         cells = source.cells((name,))
-        tops[name] = top_level(grow(cells, (ROOT_LEVEL,), draws))
-        one_way[name] = grow(cells, (tops[name],), draws)
-    return Measured(source=source, tops=tops, one_way=one_way)
+        tops[name] = top_level(grow(cells, (ROOT_LEVEL,), draws, bounds))
+        one_way[name] = grow(cells, (tops[name],), draws, bounds)
+    return Measured(source=source, tops=tops, one_way=one_way, bounds=bounds)
 
 
 def _fitted(measured: Measured, order: FitOrder, draws: Draws) -> Trial:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from fixtures.measure import (
     EXACT,
+    NO_BOUND,
+    ONE_ROW,
     STICKY,
     Noiseless,
     boundaries,
@@ -20,6 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.forest_oracle import grow_slowly
 
+from engine.measure.bounds import RowBounds
 from engine.measure.draws import EntitySets
 from engine.measure.forest import grow
 from engine.ranges import code_bounds
@@ -59,15 +62,27 @@ def inputs(draw):
 DRAWS = [
     EXACT,
     Noiseless(threshold=3),
-    Noiseless(threshold=2, outliers=1, top=3),
     STICKY,
     sticky(5),
 ]
 
 
+BOUNDS = [
+    NO_BOUND,
+    RowBounds(most=1, of_values={}),
+    RowBounds(most=2, of_values={}),
+    RowBounds(most=16, of_values={"A": 1, "C": 4}),
+    RowBounds(most=4, of_values={"B": 2}),
+]
+
+
 def check(rows, columns, tops, tokens, additive, draws):
-    found = grown(rows, columns, tops, tokens, additive, draws)
-    expected = grow_slowly(rows, tops, tokens, draws, columns, additive)
+    for bounds in [*BOUNDS, *([ONE_ROW] if all(additive) else [])]:
+        found = grown(rows, columns, tops, tokens, additive, draws, bounds)
+        check_one(found, grow_slowly(rows, tops, tokens, draws, columns, bounds), tops)
+
+
+def check_one(found, expected, tops):
     assert nodes_of(found) == expected
     assert len(nodes_of(found)) == found.n_nodes
     for array, dtype in (
@@ -84,7 +99,7 @@ def check(rows, columns, tops, tokens, additive, draws):
     return found
 
 
-@pytest.mark.parametrize("draws", DRAWS, ids=["all", "hard", "flat", "sticky", "other key"])
+@pytest.mark.parametrize("draws", DRAWS, ids=["all", "hard", "sticky", "other key"])
 @given(drawn=inputs())
 @settings(max_examples=60)
 @example(drawn=([], ("A",), (3,), (TOKENS[0],), (True,)))
@@ -149,7 +164,9 @@ def test_by_hand():
     """Ages 1 1 1 4 4 -2 null null at top 3, hard threshold 2."""
     ages = [1, 1, 1, 4, 4, -2, NULL_CODE, NULL_CODE]
     rows = [((age,), (i,)) for i, age in enumerate(ages)]
-    found = nodes_of(grown(rows, ("AGE",), (3,), (TOKENS[0],), (True,), Noiseless(threshold=2)))
+    found = nodes_of(
+        grown(rows, ("AGE",), (3,), (TOKENS[0],), (True,), Noiseless(threshold=2), ONE_ROW)
+    )
     null, whole = ((0, 0, 0),), ((2, 3, 0),)
     left, right = ((2, 2, 0),), ((2, 2, 1),)
     assert found == {
@@ -212,7 +229,7 @@ def visits(per_entity: dict[int, int], code: int = 3):
 
 def test_one_entity_of_a_thousand_rows_is_never_shown():
     cells = cells_of(visits({0: 1000}) + visits({0: 500}, 9), ("A",), TOKENS[1:], (False,))
-    assert all(grow(cells, (4,), sticky(k)).n_nodes == 0 for k in range(300))
+    assert all(grow(cells, (4,), sticky(k), NO_BOUND).n_nodes == 0 for k in range(300))
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -221,7 +238,7 @@ def test_one_or_two_entities_are_never_shown(size):
     rows = [((0,), (i,)) for i in range(20)] + [((3,), (20 + i,)) for i in range(size)]
     cells = cells_of(rows, ("A",), TOKENS[:1], (True,))
     for number in range(400):
-        found = grow(cells, (2,), sticky(number))
+        found = grow(cells, (2,), sticky(number), ONE_ROW)
         assert found.n_nodes
         assert not (found.index[found.level[:, 0] < 2, 0] > 0).any()
 
@@ -231,7 +248,9 @@ def test_three_entities_are_shown_as_often_as_theory_says():
     tokens = (tokens_of(120, 9),)
     rows = [((i // 3 * 1024,), (i,)) for i in range(120)]
     cells = cells_of(rows, ("A",), tokens, (True,))
-    shown = sum(int((grow(cells, (0,), sticky(number)).level == 0).sum()) for number in range(250))
+    shown = sum(
+        int((grow(cells, (0,), sticky(number), ONE_ROW).level == 0).sum()) for number in range(250)
+    )
     p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 40 * 250
     assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))
 
@@ -249,77 +268,109 @@ def test_two_kinds_of_entity_must_both_pass():
         assert 1 not in found.index
 
 
-def test_the_noise_is_that_of_the_heavier_kind():
-    """10 households of 4 people each: scale 4, and never the scale of the people."""
-    rows = [((1,), (i, i // 4)) for i in range(28)]
-    found = grown(rows, ("A",), (0,), TOKENS, (True, False), STICKY)
+def test_the_noise_is_that_of_all_kinds_together():
+    """Who is named first does not matter; one person less of a household that stays draws anew."""
+    rows = [((1,), (i, i // 6)) for i in range(40)]
+    bounds = RowBounds(most=4, of_values={})
+    found = grown(rows, ("A",), (0,), TOKENS, (True, False), STICKY, bounds)
     swapped = [(c, e[::-1]) for c, e in rows]
-    other = grown(swapped, ("A",), (0,), TOKENS[::-1], (False, True), STICKY)
+    other = grown(swapped, ("A",), (0,), TOKENS[::-1], (False, True), STICKY, bounds)
     assert found.scale.tolist() == other.scale.tolist() == [4]
     assert found.n.tolist() == other.n.tolist()
+    moved = 0
+    for number in range(60):
+        draws = sticky(number)
+        whole = grown(rows, ("A",), (0,), TOKENS, (True, False), draws, bounds)
+        less = grown(rows[1:], ("A",), (0,), TOKENS, (True, False), draws, bounds)
+        moved += whole.n_nodes and less.n_nodes and whole.n[0] - less.n[0] != 1
+    assert moved > 25  # keyed by the households alone it would be 0
 
 
-def test_the_count_is_the_smallest_of_the_flattened_ones():
+def test_the_count_is_the_smallest_of_the_bounded_ones():
     rows = [((1,), (i, i // 10)) for i in range(40)] + [((1,), (0, 4)), ((1,), (0, 5))]
-    flat = Noiseless(outliers=1, top=2)
-    # people: one has 3 rows, flattened to 1: 40; households 11 10 10 10 1 1 -> 43 + ...
-    found = grown(rows, ("A",), (0,), TOKENS, (False, False), flat)
-    people = grown([(c, e[:1]) for c, e in rows], ("A",), (0,), TOKENS[:1], (False,), flat)
-    homes = grown([(c, e[1:]) for c, e in rows], ("A",), (0,), TOKENS[1:], (False,), flat)
-    assert people.n[0] == 40
-    assert found.n[0] == min(people.n[0], homes.n[0])
-    assert found.scale[0] == homes.scale[0] == 16
+    bounds = RowBounds(most=2, of_values={})
+    # people: one has 3 rows, of which 2 count: 41; households 11 10 10 10 1 1 -> 2 2 2 2 1 1
+    found = grown(rows, ("A",), (0,), TOKENS, (False, False), EXACT, bounds)
+    people = grown([(c, e[:1]) for c, e in rows], ("A",), (0,), TOKENS[:1], (False,), EXACT, bounds)
+    homes = grown([(c, e[1:]) for c, e in rows], ("A",), (0,), TOKENS[1:], (False,), EXACT, bounds)
+    assert (people.n[0], homes.n[0], found.n[0]) == (41, 10, 10)
+    assert found.scale.tolist() == [2]
 
 
-# --- flattening ----------------------------------------------------------------------------------------------
+# --- the bound on the rows of one entity ---------------------------------------------------------------------
 
 
-def test_flattening_by_hand():
-    rows = visits({0: 100, 1: 30, 2: 8, 3: 7, 4: 5, 5: 1})
-    flat = grown(rows, ("A",), (0,), TOKENS[1:], (False,), Noiseless(outliers=2, top=3))
-    # 100 and 30 become 2 * 20 // 3 = 13 together; 8 + 7 + 5 + 1 stay; mean 6.67 -> 7 -> scale 8
-    assert flat.n.tolist() == [13 + 21]
-    assert flat.scale.tolist() == [8]
+def test_rows_beyond_the_bound_are_left_out_in_every_bucket():
+    """6 people with 100, 30, 3, 3, 3, 1 rows of value 3; one of them has 5 of value 4."""
+    rows = visits({0: 100, 1: 30, 2: 3, 3: 3, 4: 3, 5: 1}) + visits({0: 5}, 4)
+    bounds = RowBounds(most=16, of_values={"A": 2})
+    found = grown(rows, ("A",), (3,), TOKENS[1:], (False,), EXACT, bounds)
+    assert found.scale.tolist() == [16, 8, 4, 2]
+    of_value = {(depth, label[0][2]): n for (depth, label), (n, _, _) in nodes_of(found).items()}
+    assert of_value[0, 0] == 16 + 16 + 3 + 3 + 3 + 1
+    assert of_value[1, 0] == 8 + 8 + 3 + 3 + 3 + 1
+    assert of_value[1, 1] == 5
+    assert of_value[3, 3] == 2 + 2 + 2 + 2 + 2 + 1
+    assert of_value[3, 4] == 2
 
 
-def test_the_scale_is_that_of_passing_nodes_only():
-    rows = visits({e: 1 for e in range(6)}, 0) + visits({0: 900, 1: 900}, 8)
-    found = grown(rows, ("A",), (3,), TOKENS[1:], (False,), Noiseless(threshold=3))
-    assert found.n.tolist() == [6, 6, 6, 6]
-    assert found.scale.tolist() == [1, 1, 1, 1]
+def test_the_scale_follows_from_what_is_declared_alone():
+    """Nobody, a few people of one row, a giant: the same scales, also at depths where nothing passes."""
+    bounds = RowBounds(most=8, of_values={"A": 1, "C": 1})
+    scales = {
+        tuple(grown(rows, ("A", "B"), (2, 5), TOKENS[1:], (False,), STICKY, bounds).scale.tolist())
+        for rows in (
+            [],
+            [((1, 1), (e,)) for e in range(7)],
+            [((1, 1), (e,)) for e in range(7)] + [((3, 9), (0,))] * 900,
+        )
+    }
+    assert scales == {(4, 2, 1, 1, 1, 1)}
 
 
-def test_entities_of_one_row_are_never_flattened():
+def test_bounds_by_hand():
+    one = RowBounds(most=None, of_values={})
+    assert one.at(("A",), (3,)) == (1, 1, 1, 1)
+    assert one.at((), ()) == (1,)
+    wide = RowBounds(most=64, of_values={"A": 4})
+    assert wide.at((), ()) == (64,)
+    assert wide.at(("A",), (6,)) == (64, 64, 64, 32, 16, 8, 4)
+    assert wide.at(("A", "B"), (1, 3)) == (8, 4, 4, 4)
+    assert wide.at(("B",), (63,)) == (64,) * 64
+    assert wide.at(("A",), (63,))[-1] == 4
+
+
+def test_entities_of_one_row_are_counted_whole_under_every_bound():
     rows = [((1,), (i,)) for i in range(20)]
-    paired = grown(rows, ("A",), (0,), TOKENS[:1], (False,), STICKY)
-    added = grown(rows, ("A",), (0,), TOKENS[:1], (True,), STICKY)
-    assert nodes_of(paired) == nodes_of(added)
+    paired = grown(rows, ("A",), (0,), TOKENS[:1], (False,), STICKY, ONE_ROW)
+    added = grown(rows, ("A",), (0,), TOKENS[:1], (True,), STICKY, ONE_ROW)
+    declared = grown(
+        rows, ("A",), (0,), TOKENS[:1], (True,), STICKY, RowBounds(most=1, of_values={})
+    )
+    assert nodes_of(paired) == nodes_of(added) == nodes_of(declared)
 
 
-def test_one_person_of_ten_thousand_rows_moves_a_count_by_little():
-    """At most the top group's mean + 4 noise sd in 99.9 % of keys; 1,200 keys."""
+def test_one_person_of_ten_thousand_rows_moves_a_count_by_the_bound_at_most():
+    """And both noises; 1,200 keys."""
     rng = np.random.default_rng(2)
     tokens = (tokens_of(40, 3),)
     others = {e: int(n) for e, n in enumerate(rng.integers(1, 11, size=39))}
-    top_mean = sum(sorted(others.values())[-2:]) / 2
     without = cells_of(visits(others), ("A",), tokens, (False,))
     with_ = cells_of(visits(others | {39: 10_000}), ("A",), tokens, (False,))
-    within = 0
+    bounds, within = RowBounds(most=8, of_values={}), 0
     for number in range(1_200):
         draws = sticky(number)
-        a, b = grow(without, (0,), draws), grow(with_, (0,), draws)
-        noise_sd = math.sqrt(2) * int(max(a.scale[0], b.scale[0]))
-        assert b.scale[0] <= 16  # never scaled to the outlier itself
-        within += abs(int(a.n[0]) - int(b.n[0])) <= top_mean + 4 * noise_sd
+        a, b = grow(without, (0,), draws, bounds), grow(with_, (0,), draws, bounds)
+        assert a.scale.tolist() == b.scale.tolist() == [8]
+        within += abs(int(a.n[0]) - int(b.n[0])) <= 8 + 4 * math.sqrt(2) * 8
     assert within >= 0.999 * 1_200
 
 
-def test_without_flattening_that_test_would_fail():
+def test_without_a_bound_that_test_would_fail():
     """The positive control."""
     tokens, others = (tokens_of(40, 3),), {e: 1 + e % 10 for e in range(39)}
-    draws = replace(EXACT, outliers=0)
-    a = grown(visits(others), ("A",), (0,), tokens, (False,), draws)
-    b = grown(visits(others | {39: 10_000}), ("A",), (0,), tokens, (False,), draws)
+    a = grown(visits(others), ("A",), (0,), tokens, (False,), EXACT)
+    b = grown(visits(others | {39: 10_000}), ("A",), (0,), tokens, (False,), EXACT)
     assert b.n[0] - a.n[0] == 10_000
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from fixtures.measure import (
     EXACT,
+    ONE_ROW,
     OneSource,
     cells_of,
     column,
@@ -62,7 +63,7 @@ def test_a_cut_tree_is_the_bottom_of_the_whole_one(values):
     tokens = (tokens_of(30),)
     top, tree = one_way_of(values, HARD, tokens)
     rows = [((v,), (i,)) for i, v in enumerate(values)]
-    whole = grow_slowly(rows, (ROOT,), tokens, HARD, ("A",), (True,))
+    whole = grow_slowly(rows, (ROOT,), tokens, HARD, ("A",), ONE_ROW)
     assert top == slow_top(whole)
     assert len(tree.scale) == top + 1
     assert top_level(grown(rows, ("A",), (ROOT,), tokens, (True,), HARD)) == top

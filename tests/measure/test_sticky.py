@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,15 @@ import pytest
 from fixtures.measure import (
     EXACT,
     KEY,
+    NO_BOUND,
+    ONE_ROW,
     STICKY,
+    STICKY_BOUNDED,
     VINTAGE,
     OneSource,
     cells_of,
     column,
+    columns_of,
     grown,
     key_number,
     measured,
@@ -25,6 +30,7 @@ from oracles.forest_oracle import grow_slowly
 
 from engine.errors import PrivacyError
 from engine.keys import entity_tokens
+from engine.measure.bounds import RowBounds
 from engine.measure.sticky import (
     ReleasedRanges,
     _one_way,
@@ -41,16 +47,15 @@ SETS = [
 BARE = ["AGE", "LETTER", "YES", "INCOME"]
 
 
-def slow_run(frame: pd.DataFrame, sets, draws, entities) -> tuple[dict, dict, dict]:
+def slow_run(frame: pd.DataFrame, sets, draws, entities, bounds) -> tuple[dict, dict, dict]:
     """(tops, released values, nodes by column set), in plain Python from the frame."""
     ids = [frame[name].tolist() for name in entities]
     key = KEY.derive("entity", VINTAGE)
-    tokens, numbers, additive = [], [], []
+    tokens, numbers = [], []
     for name, of_kind in zip(entities, ids, strict=True):
         distinct = sorted(set(of_kind))
         tokens.append(entity_tokens(key, distinct, entity_column=name))
         numbers.append([distinct.index(i) for i in of_kind])
-        additive.append(len(distinct) == len(frame))
     who = list(zip(*numbers, strict=True))
     names = sorted(set(frame.columns) - set(entities))
     codes, values = {}, {}
@@ -60,7 +65,7 @@ def slow_run(frame: pd.DataFrame, sets, draws, entities) -> tuple[dict, dict, di
             shown = []
             for value in sorted({v for v in cells if v is not None}):
                 rows = [((7,), w) for v, w in zip(cells, who, strict=True) if v == value]
-                if grow_slowly(rows, (0,), tokens, draws, ("x",), additive):
+                if grow_slowly(rows, (0,), tokens, draws, ("x",), NO_BOUND):
                     shown.append(value)
             values[name] = tuple(shown)
             codes[name] = [
@@ -72,7 +77,7 @@ def slow_run(frame: pd.DataFrame, sets, draws, entities) -> tuple[dict, dict, di
     tops, found = {}, {}
     for name in names:
         rows = [((c,), w) for c, w in zip(codes[name], who, strict=True)]
-        whole = grow_slowly(rows, (ROOT,), tokens, draws, (name,), additive)
+        whole = grow_slowly(rows, (ROOT,), tokens, draws, (name,), bounds)
         tops[name] = slow_top(whole)
         cut = ROOT - tops[name]
         found[name,] = {
@@ -82,14 +87,14 @@ def slow_run(frame: pd.DataFrame, sets, draws, entities) -> tuple[dict, dict, di
         }
     for wide in sets:
         rows = list(zip(zip(*(codes[name] for name in wide), strict=True), who, strict=True))
-        whole = grow_slowly(rows, tuple(tops[n] for n in wide), tokens, draws, wide, additive)
+        whole = grow_slowly(rows, tuple(tops[n] for n in wide), tokens, draws, wide, bounds)
         known = [{label[0] for _, label in found[name,]} for name in wide]
         found[wide] = {
             node: seen
             for node, seen in whole.items()
             if all(own in ranges for own, ranges in zip(node[1], known, strict=True))
         }
-    found[()] = grow_slowly([((), w) for w in who], (), tokens, draws, (), additive)
+    found[()] = grow_slowly([((), w) for w in who], (), tokens, draws, (), bounds)
     return tops, values, found
 
 
@@ -97,8 +102,13 @@ def slow_run(frame: pd.DataFrame, sets, draws, entities) -> tuple[dict, dict, di
 @pytest.mark.parametrize("persons", [None, 23])
 def test_the_whole_measurement_is_its_slow_twin(draws, persons):
     frame = people(90, seed=4, persons=persons)
-    run = measured(frame, SETS, entities=("id",), draws=draws)
-    tops, values, found = slow_run(frame, SETS, draws, ("id",))
+    columns, bounds = columns_of(frame), ONE_ROW
+    if persons is not None:
+        draws = STICKY_BOUNDED if draws is STICKY else replace(HARD, max_rows=4)
+        columns = tuple(replace(c, max_rows=1) if c.name == "AGE" else c for c in columns)
+        bounds = RowBounds(most=4, of_values={"AGE": 1})
+    run = measured(frame, SETS, entities=("id",), draws=draws, columns=columns)
+    tops, values, found = slow_run(frame, SETS, draws, ("id",), bounds)
     assert run.tops == tops
     assert {n: m.values for n, m in run.one_way.items() if m.values is not None} == values
     assert nodes_of(run.one_way[""]) == found[()]
@@ -110,12 +120,13 @@ def test_the_whole_measurement_is_its_slow_twin(draws, persons):
 
 def test_two_kinds_of_entity_are_their_slow_twin():
     frame = people(90, seed=5).assign(home=lambda f: f["id"] // 3)
-    run = measured(frame, SETS[:2], entities=("home", "id"), draws=STICKY)
-    tops, _, found = slow_run(frame, SETS[:2], STICKY, ("home", "id"))
+    bounds = RowBounds(most=4, of_values={})
+    run = measured(frame, SETS[:2], entities=("home", "id"), draws=STICKY_BOUNDED)
+    tops, _, found = slow_run(frame, SETS[:2], STICKY_BOUNDED, ("home", "id"), bounds)
     assert run.tops == tops
     for wide in SETS[:2]:
         assert nodes_of(run.wider[wide]) == found[wide]
-        assert set(run.wider[wide].scale.tolist()) <= {1, 2, 4}
+        assert set(run.wider[wide].scale.tolist()) == {4}
     assert nodes_of(run.one_way["AGE"]) == found["AGE",]
     assert run.one_way[""].scale.tolist() == [4]
 
@@ -203,7 +214,7 @@ def test_no_key_lets_an_outlier_move_a_boundary():
         for some in (values, [*values, 99_000], [*values, -1])
     ]
     for number in range(200):
-        (top, tree), *others = (_one_way(source, "A", sticky(number)) for source in cells)
+        (top, tree), *others = (_one_way(source, "A", sticky(number), ONE_ROW) for source in cells)
         for other_top, other in others:
             assert other_top == top
             assert nodes_of(other) == nodes_of(tree)
@@ -339,7 +350,7 @@ def test_a_released_count_is_never_forced_to_the_truth():
     source = OneSource(
         cells_of([((v,), (i,)) for i, v in enumerate(values)], ("A",), tokens, (True,))
     )
-    counts = np.array([_one_way(source, "A", sticky(k))[1].n for k in range(400)])
+    counts = np.array([_one_way(source, "A", sticky(k), ONE_ROW)[1].n for k in range(400)])
     true = np.array([64, 32, 32, 16, 16, 16, 16])
     error = counts - true
     assert np.all(np.abs(error.mean(axis=0)) < 4 * math.sqrt(2 / 400))

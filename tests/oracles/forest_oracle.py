@@ -34,14 +34,13 @@ def one_set(tokens, members) -> EntitySets:
     )
 
 
-def flattened(rows_of: dict, sets: EntitySets, draws: Draws) -> tuple[int, int]:
-    """(rows after flattening, mean of the top group rounded up)."""
-    heavy = sorted(rows_of.values(), reverse=True)
-    outliers, top = (int(x[0]) for x in draws.group_sizes(sets))
-    head, group = heavy[:outliers], heavy[outliers : outliers + top]
-    size = max(len(group), 1)
-    flat = sum(heavy[len(head) :]) + len(head) * sum(group) // size
-    return flat, max(-(-sum(group) // size), 1)
+def bound_at(depth: int, tops, columns, bounds) -> int:
+    """Rows of one entity that count in a bucket of this depth."""
+    most = bounds.most or 1
+    for name, top in zip(columns, tops, strict=True):
+        if name in bounds.of_values:
+            most = min(most, bounds.of_values[name] * 2 ** max(top - depth, 0))
+    return most
 
 
 class Node:
@@ -51,10 +50,10 @@ class Node:
         self.label, self.parent, self.kinds = label, parent, kinds
 
 
-def grow_slowly(rows, tops, tokens, draws: Draws, columns, additive) -> dict:
+def grow_slowly(rows, tops, tokens, draws: Draws, columns, bounds) -> dict:
     """All released nodes.
 
-    `tokens[k][e]` are the two lanes of entity e of kind k; `additive[k]`: each entity of kind k has one row.
+    `tokens[k][e]` are the two lanes of entity e of kind k.
     Returns {(depth, ((kind, level, index), ...)): (n, parent's ranges or None, scale)}.
     """
     depths = max(tops, default=0)
@@ -73,10 +72,8 @@ def grow_slowly(rows, tops, tokens, draws: Draws, columns, additive) -> dict:
                     rows_of[entities[k]] += 1
                 sets = one_set(of_kind, rows_of)
                 passes = passes and bool(draws.passes(sets)[0])
-                if additive[k]:
-                    kinds.append((sets, len(members), 1))
-                else:
-                    kinds.append((sets, *flattened(rows_of, sets, draws)))
+                most = bound_at(depth, tops, columns, bounds)
+                kinds.append((sets, sum(min(n, most) for n in rows_of.values())))
             if passes:
                 at_depth[depth].append(Node(label, parent, kinds))
                 if depth < depths:
@@ -85,13 +82,13 @@ def grow_slowly(rows, tops, tokens, draws: Draws, columns, additive) -> dict:
     visit(rows, 0, None)
     out = {}
     for depth, nodes in at_depth.items():
-        heaviest = [max(node.kinds[k][2] for node in nodes) for k in range(len(tokens))]
-        chosen, scale = heaviest.index(max(heaviest)), 1
-        while scale < max(heaviest):
-            scale *= 2
+        scale = bound_at(depth, tops, columns, bounds)
         for node in nodes:
-            noise = noise_of(node, node.kinds[chosen][0], scale, draws, columns)
-            n = min(flat for _, flat, _ in node.kinds) + noise
+            n_kinds = len(tokens) if bounds.most else 1
+            size = sum(sets.size for sets, _ in node.kinds[:n_kinds])
+            lanes = sum(sets.lanes for sets, _ in node.kinds[:n_kinds])
+            noise = noise_of(node, EntitySets(size=size, lanes=lanes), scale, draws, columns)
+            n = min(counted for _, counted in node.kinds) + noise
             out[depth, node.label] = (n, node.parent, scale)
     return out
 

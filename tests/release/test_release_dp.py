@@ -265,7 +265,7 @@ def test_what_crosses_the_wall_are_noisy_margins_and_no_secret(tmp_path, monkeyp
     assert all(isinstance(m, Margin) and m.variance > 0 for m in margins)
     key = MasterKey(spec.key_path.read_bytes())
     raw = b"".join(real(what, 5) for what in sent)
-    for purpose in ("entity", "entity-set", "suppression", "flattening", "fingerprint", "label"):
+    for purpose in ("entity", "entity-set", "suppression", "fingerprint", "label"):
         assert key.derive(purpose, spec.vintage) not in raw
     assert key.derive("sampling", spec.vintage) in raw
     assert spec.key_path.read_bytes() not in raw

@@ -57,6 +57,7 @@ def with_entities(spec, *names):
     return replace(
         spec,
         source=replace(spec.source, entities=names),
+        privacy=replace(spec.privacy, max_rows=8 if "home" in names else None),
         columns=tuple(c for c in spec.columns if c.name not in extra)
         + tuple(extra[n] for n in names),
     )

@@ -268,6 +268,10 @@ def test_paths_are_relative_to_the_spec(tmp_path, write):
         ("low_threshold = 9", "privacy.threshold_mean: must not be below"),
         ("layer_sd = 3", "privacy.layer_sd: must be a power of two"),
         ("layer_sd = 1.5", "privacy.layer_sd: wants a whole number"),
+        ("max_rows = 3", "privacy.max_rows: wants a power of two from 1 to 1,048,576"),
+        ("max_rows = 0", "privacy.max_rows: wants a power of two"),
+        ("max_rows = 2097152", "privacy.max_rows: wants a power of two"),
+        ('detected = ["profile"]', "privacy.detected"),
         ("threshold_mean = true", "privacy.threshold_mean: wants a whole number"),
     ],
 )

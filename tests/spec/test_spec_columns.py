@@ -108,6 +108,11 @@ from engine.spec.columns import resolution_from
             "columns.v.labels: wants a list or table of texts only",
         ),
         ('kind = "text"\nlabel = 1', "columns.v.label: wants a text"),
+        ('kind = "text"\nmax_rows = 2', "columns.v.max_rows: wants privacy.max_rows too"),
+        (
+            'kind = "text"\nmax_rows = 6\n[privacy]\nmax_rows = 8',
+            "columns.v.max_rows: wants a power of two from 1",
+        ),
         ('kind = "text"\nnull = "N"', "columns.v.null: unknown key; did you mean 'nulls'?"),
     ],
 )

@@ -16,10 +16,13 @@ from typing import Any
 import duckdb
 
 from engine.errors import DataError, SpecError
+from engine.keys import MasterKey, check_key_file, read_key
 from engine.schema import Column, SourceSpec, literal, quoted
 from engine.source.detection.column import Look, look_at
 from engine.source.detection.resolution import NUMBER_PATTERN
+from engine.source.detection.rows import proposed_bound, proposed_bound_of_values
 from engine.source.detection.spec_text import Detection, key_name, spec_text
+from engine.source.detection.thresholds import Thresholds
 from engine.source.encoding import cell_class
 from engine.source.relation import Source, fetch, open_source
 from engine.source.scratch import confidential_connection, scratch_directory
@@ -37,7 +40,11 @@ _NO_HEADER = (
 
 
 def detect_source(
-    path: str | Path, *, table: str | None = None, entities: tuple[str, ...] = ()
+    path: str | Path,
+    *,
+    table: str | None = None,
+    entities: tuple[str, ...] = (),
+    key: MasterKey | None = None,
 ) -> Detection:
     """Detect the columns of a file.
 
@@ -47,6 +54,9 @@ def detect_source(
         CSV, Parquet (file or glob) or DuckDB file.
     table : str, optional
         Table of a DuckDB file.
+    key : MasterKey, optional
+        Decides the noisy thresholds, so that the same data gives the same spec. Without one they are drawn afresh
+        and forgotten: two calls may differ where about ten entities decide.
 
     Raises
     ------
@@ -54,10 +64,22 @@ def detect_source(
         As `open_source`.
     """
     form = named_format(str(path))
-    return detect(SourceSpec(path=str(path), format=form, table=table, entities=tuple(entities)))
+    source = SourceSpec(path=str(path), format=form, table=table, entities=tuple(entities))
+    return detect(source, thresholds=keyed_thresholds(key))
 
 
-def detect(source: SourceSpec, frame: Any = None, entities: tuple[str, ...] = ()) -> Detection:
+def keyed_thresholds(key: MasterKey | None, vintage: str = "1") -> Thresholds:
+    """The thresholds of a key and vintage; fresh ones without a key."""
+    return Thresholds(None if key is None else key.derive("detection", vintage))
+
+
+def detect(
+    source: SourceSpec,
+    frame: Any = None,
+    entities: tuple[str, ...] = (),
+    *,
+    thresholds: Thresholds,
+) -> Detection:
     """Detect the columns of a source.
 
     Parameters
@@ -66,6 +88,8 @@ def detect(source: SourceSpec, frame: Any = None, entities: tuple[str, ...] = ()
         The pandas or Arrow object where the format is "frame".
     entities : tuple of str
         Entity columns; those of the source where empty.
+    thresholds : Thresholds
+        What numbers of entities are compared to.
 
     Raises
     ------
@@ -97,9 +121,10 @@ def detect(source: SourceSpec, frame: Any = None, entities: tuple[str, ...] = ()
                 for name in opened.columns
                 if name in readable
             }
+            detection = _detection(source, opened, looks)
+            detection = _with_bounds(con, opened, detection, thresholds)
         finally:
             con.close()
-    detection = _detection(source, opened, looks)
     if is_headless:
         detection = replace(detection, remarks=(f"in doubt: {_NO_HEADER}", *detection.remarks))
     return detection
@@ -163,6 +188,35 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
     )
 
 
+def _with_bounds(
+    con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
+) -> Detection:
+    """Add how many rows of one entity shall count, where columns name entities."""
+    named = detection.source.entities or detection.entity_candidates
+    if not named:
+        return detection
+    most = proposed_bound(con, named, thresholds)
+    columns = []
+    for column in detection.columns:
+        own = most
+        if column.name not in (*named, *detection.entity_candidates):
+            sql_type = opened.types[column.name]
+            own = proposed_bound_of_values(con, column.name, sql_type, named, most, thresholds)
+        if own < most:
+            column = replace(column, max_rows=own, detected=(*column.detected, "max_rows"))
+        columns.append(column)
+    return replace(detection, columns=tuple(columns), max_rows=most)
+
+
+def _without_bounds(detection: Detection) -> Detection:
+    """Without bounds on the rows of one entity: each row is one, or mode dp has its own."""
+    columns = tuple(
+        replace(c, max_rows=None, detected=tuple(d for d in c.detected if d != "max_rows"))
+        for c in detection.columns
+    )
+    return replace(detection, columns=columns, max_rows=None)
+
+
 def _is_named_like_an_id(name: str) -> bool:
     """Whether people would call such a column an identifier."""
     return bool(_ID_NAME.search(name.casefold()) or _CAMEL_ID.search(name))
@@ -194,6 +248,7 @@ def make_spec(
     title: str = "",
     name: str = "data",
     privacy: str = "standard",
+    max_rows: int | None = None,
     dp: Mapping[str, Any] | None = None,
     notes: Iterable[str] = (),
     table: str | None = None,
@@ -216,6 +271,8 @@ def make_spec(
         As in `[source]`.
     vintage, title, name, privacy, notes
         As in `[release]`; `privacy` is the name of a profile.
+    max_rows : int, optional
+        As in `[privacy]`; detected where entities are named and it is not said.
     dp : mapping, optional
         As `[dp]`: the release is built in mode dp.
     table : str, optional
@@ -239,7 +296,12 @@ def make_spec(
     declared = {
         c.name: c for c in (columns.values() if isinstance(columns, Mapping) else columns or ())
     }
-    detection = detect(source, None if path is not None else what)
+    # A key that is missing or wrong is told with all other mistakes, below.
+    held = None if check_key_file(Path(key)) else read_key(Path(key))
+    thresholds = keyed_thresholds(held, vintage)
+    detection = detect(source, None if path is not None else what, thresholds=thresholds)
+    if dp is not None or not source.entities:
+        detection = _without_bounds(detection)
     by_name = {column.name: column for column in detection.columns} | declared
     identifiers = [name for name in detection.entity_candidates if name not in declared]
     entries = _entries(
@@ -259,11 +321,18 @@ def make_spec(
         release=release,
         source=source,
         columns=tuple(by_name.values()),
-        privacy={"profile": privacy},
+        privacy={"profile": privacy, **_bound(max_rows, detection)},
         tables=entries,
         dp=dp,
         check_key=check_key,
     )
+
+
+def _bound(max_rows: int | None, detection: Detection) -> dict[str, Any]:
+    """How many rows of one entity count: as said, else as detected."""
+    if max_rows is not None or detection.max_rows is None:
+        return {} if max_rows is None else {"max_rows": max_rows}
+    return {"max_rows": detection.max_rows, "detected": ["max_rows"]}
 
 
 def _entries(

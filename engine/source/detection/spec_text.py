@@ -50,6 +50,8 @@ class Detection:
     values : dict
         Values of categories by column name, where a short list holds all that enough entities
         share. Confidential until someone has confirmed them.
+    max_rows : int or None
+        Where columns name entities: how many rows of one of them shall count.
     """
 
     source: SourceSpec
@@ -58,6 +60,7 @@ class Detection:
     remarks: tuple[str, ...]
     column_remarks: dict[str, tuple[str, ...]]
     values: dict[str, tuple[Any, ...]]
+    max_rows: int | None = None
 
 
 def spec_text(detection: Detection, *, spec_path: str | Path = "release.toml") -> str:
@@ -88,6 +91,7 @@ def spec_text(detection: Detection, *, spec_path: str | Path = "release.toml") -
         "",
         "[privacy]",
         'profile = "standard"  # or "strict"',
+        *_bound_lines(detection),
     ]
     data = [column for column in detection.columns if column.name not in entities]
     for column in detection.columns:
@@ -139,6 +143,17 @@ def _source_lines(detection: Detection, entities: tuple[str, ...], spec_path: Pa
     return lines
 
 
+def _bound_lines(detection: Detection) -> list[str]:
+    """How many rows of one entity count."""
+    if detection.max_rows is None:
+        return []
+    return [
+        f"max_rows = {detection.max_rows}  # rows of one entity that count in any figure, a power of two: those beyond "
+        "it are left out, and the noise is multiplied by it",
+        'detected = ["max_rows"]',
+    ]
+
+
 def _column_lines(column: Column, remarks: list[str], values: tuple[Any, ...]) -> list[str]:
     """One section [columns.X]."""
     name = column.name if _BARE_KEY.fullmatch(column.name) else toml(column.name)
@@ -150,6 +165,8 @@ def _column_lines(column: Column, remarks: list[str], values: tuple[Any, ...]) -
         step = column.resolution
         exact = f"1e{step.exponent}" if step.base == 10 else repr(step.step)
         lines.append(f"resolution = {exact if step.exponent else '1'}")
+    if column.max_rows is not None:
+        lines.append(f"max_rows = {column.max_rows}  # the same for any one value of this column")
     lines.append(f"detected = {toml(column.detected)}")
     if column.nulls != ("",):
         lines.append(f"nulls = {toml(column.nulls)}")

@@ -1,0 +1,145 @@
+"""How many rows of one entity shall count: what `init` proposes, and what a build does without it."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.detect import Exactly, found
+from fixtures.pipeline import write_spec
+
+import engine
+from engine.api.build import read
+from engine.errors import DataError, SpecError
+from engine.keys import new_key
+from engine.release import build
+from engine.schema import Column
+from engine.source.detection import make_spec, spec_text
+from engine.source.detection.thresholds import Thresholds
+
+
+def of_entities(*n_rows: int) -> pd.DataFrame:
+    """So many rows of each entity: `day` differs within an entity, `ward` does not."""
+    who = np.repeat(np.arange(len(n_rows)), n_rows)
+    day = np.concatenate([np.arange(n) for n in n_rows])
+    return pd.DataFrame({"id": who, "day": day, "ward": "w"})
+
+
+def bounds(detection) -> tuple:
+    """The bound of all rows, then those of columns that have their own."""
+    own = {c.name: c.max_rows for c in detection.columns if c.max_rows is not None}
+    return detection.max_rows, own
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "expected"),
+    [
+        ([1] * 30, (1, {})),
+        ([1] * 30 + [2] * 9, (1, {})),
+        ([1] * 30 + [2] * 10, (2, {"day": 1})),
+        ([3] * 40, (4, {"day": 1})),
+        ([5] * 10 + [4] * 30, (8, {"day": 1})),
+        ([5] * 9 + [4] * 30, (4, {"day": 1})),
+        ([900] * 9 + [4] * 30, (4, {"day": 1})),
+        ([1], (1, {})),
+    ],
+)
+def test_the_bound_that_fewer_than_ten_entities_exceed(n_rows, expected):
+    assert bounds(found(of_entities(*n_rows), ["id"])) == expected
+
+
+def test_the_bound_of_a_value_is_that_of_its_worst_value():
+    rows = of_entities(*[8] * 30)
+    rows["ward"] = np.where(rows["day"] < 3, "a", np.where(rows["id"] < 9, "b", rows["day"]))
+    assert bounds(found(rows, ["id"])) == (8, {"day": 1, "ward": 4})
+
+
+def test_several_entity_columns_have_the_largest_bound():
+    rows = of_entities(*[2] * 40).assign(home=lambda f: f["id"] // 4)
+    assert bounds(found(rows, ["id", "home"])) == (8, {"day": 4})
+    assert bounds(found(rows, ["home", "id"])) == (8, {"day": 4})
+
+
+def test_no_entities_no_bound():
+    assert bounds(found(pd.DataFrame({"a": range(30), "b": "x"}))) == (None, {})
+    assert "max_rows" not in spec_text(found(pd.DataFrame({"a": range(30)})))
+
+
+def test_the_written_bound_is_marked_and_reads_back(tmp_path):
+    detection = found(of_entities(*[3] * 40), ["id"])
+    raw = tomllib.loads(spec_text(detection))
+    assert raw["privacy"] == {"profile": "standard", "max_rows": 4, "detected": ["max_rows"]}
+    assert raw["columns"]["day"]["max_rows"] == 1
+    assert raw["columns"]["day"]["detected"] == ["kind", "max_rows"]
+    of_entities(*[3] * 40).to_parquet(tmp_path / "d.parquet")
+    text = spec_text(detection).replace('path = ""', 'path = "d.parquet"')
+    (tmp_path / "r.toml").write_text(text.replace('"frame"', '"parquet"'))
+    new_key(tmp_path / "release.key")
+    spec = read(tmp_path / "r.toml")
+    assert (spec.privacy.max_rows, spec.privacy.detected) == (4, ("max_rows",))
+
+
+def test_one_person_more_changes_a_bound_by_chance_only():
+    """9 or 10 entities above 4 rows: only a threshold of exactly 10 tells them apart, the others never."""
+    nine, ten = (of_entities(*[5] * n, *[4] * 30) for n in (9, 10))
+    for number in range(5, 16):
+        one, other = (bounds(found(rows, ["id"], Exactly(number)))[0] for rows in (nine, ten))
+        assert (one, other) == ((4, 8) if number == 10 else (8, 8) if number < 10 else (4, 4))
+
+
+# --- without a bound -----------------------------------------------------------------------------------------
+
+ID = Column(name="id", kind="integer", value_type="integer")
+COLUMNS = {"id": {"kind": "integer"}, "day": {"kind": "integer"}, "ward": {"kind": "category"}}
+
+
+def test_a_spec_without_a_bound_is_refused_where_an_entity_has_two_rows(tmp_path):
+    of_entities(*[1] * 40).to_parquet(tmp_path / "one.parquet")
+    of_entities(*[1] * 40, 2).to_parquet(tmp_path / "two.parquet")
+    tables = [("ward",)]
+    spec = write_spec(tmp_path, "one.parquet", COLUMNS, tables, entities=("id",))
+    build(read(spec), tmp_path / "r.duckdb")
+    args = (tmp_path, "two.parquet", COLUMNS, tables)
+    spec = write_spec(*args, entities=("id",), vintage="2")
+    with pytest.raises(DataError) as caught:
+        build(read(spec), tmp_path / "r.duckdb")
+    assert "column 'id': names entities with several rows" in str(caught.value)
+    assert "max_rows = 16" in str(caught.value)
+    spec = write_spec(*args, entities=("id",), vintage="2", privacy={"max_rows": 1})
+    build(read(spec), tmp_path / "r.duckdb")
+
+
+def test_a_frame_gets_the_detected_bound_or_the_given_one(tmp_path):
+    new_key(tmp_path / "my.key")
+    given = {"tables": [["day"]], "key": tmp_path / "my.key", "entities": ["id"]}
+    frame = of_entities(*[3] * 60)
+    spec = make_spec(frame, **given)
+    assert (spec.privacy.max_rows, spec.privacy.detected) == (4, ("max_rows",))
+    spec = make_spec(frame, **given, max_rows=2)
+    assert (spec.privacy.max_rows, spec.privacy.detected) == (2, ())
+    rows = make_spec(
+        frame,
+        **given | {"entities": []},
+        columns=[Column(name="id", kind="integer", value_type="integer")],
+    )
+    assert rows.privacy.max_rows is None
+    assert all(c.max_rows is None for c in rows.columns)
+    with pytest.raises(SpecError, match="power of two"):
+        make_spec(frame, **given, max_rows=3)
+    with engine.build(frame, out=tmp_path / "r.duckdb", **given) as release:
+        assert release.card("day").scale == 4
+    with pytest.raises(SpecError, match="max_rows: the spec says it already"):
+        engine.build(spec, out=tmp_path / "s.duckdb", max_rows=4)
+
+
+def test_the_same_key_proposes_the_same():
+    frame = of_entities(*[5] * 10, *[4] * 30)
+    secrets = [bytes([n]) * 32 for n in range(40)]
+    once, again = (
+        [bounds(found(frame, ["id"], Thresholds(secret)))[0] for secret in secrets]
+        for _ in range(2)
+    )
+    assert once == again
+    assert set(once) == {4, 8}

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import SpecError
+from engine.params import PROFILES, PrivacyParams
+
+
+def test_vintages_of_earlier_engines_stay_known():
+    """Their journals hold these digests: a changed one would ask for a new vintage, which is a fresh look."""
+    assert {name: params.fingerprint() for name, params in PROFILES.items()} == {
+        "standard": "561bd49ae3b117127b44df314f7de495",
+        "strict": "d2e496429995c7e6c4e16181d0d257e8",
+    }
+    assert PrivacyParams(low_threshold=4).fingerprint() == "08e7bc155a4cba4cc1222b194cc39d7b"
+
+
+def test_a_bound_of_rows_is_part_of_what_a_vintage_is_pinned_to():
+    plain = PrivacyParams()
+    assert replace(plain, max_rows=1).fingerprint() == plain.fingerprint()
+    marked = replace(plain, max_rows=8, detected=("max_rows",))
+    assert marked.fingerprint() == replace(plain, max_rows=8).fingerprint()
+    found = {replace(plain, max_rows=n).fingerprint() for n in (None, 2, 4, 8)}
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("max_rows", [0, -4, 3, 1 << 21])
+def test_a_bound_of_rows_is_a_power_of_two(max_rows):
+    with pytest.raises(SpecError, match=r"privacy\.max_rows: wants a power of two"):
+        PrivacyParams(max_rows=max_rows)
