@@ -27,7 +27,14 @@ from engine.schema import ColumnSet, UInt64Array
 
 KEY_BYTES = 32
 Purpose = Literal[
-    "entity", "entity-set", "suppression", "label", "sampling", "fingerprint", "detection"
+    "entity",
+    "entity-set",
+    "suppression",
+    "label",
+    "sampling",
+    "fingerprint",
+    "detection",
+    "sketch",
 ]
 EntityId = int | str | float | bool | bytes | datetime.date
 

@@ -29,7 +29,9 @@ MAY_IMPORT = {  # zone -> zones that it may import beside itself; a zone is a pa
     "engine.measure": CORE | {"engine.source"},
     "engine.fit": ENGINE_ROOT,
     "engine.store": ENGINE_ROOT,
-    "engine.release": CORE | {"engine.source", "engine.measure", "engine.fit", "engine.store"},
+    "engine.exposure": ENGINE_ROOT,
+    "engine.release": CORE
+    | {"engine.source", "engine.measure", "engine.fit", "engine.store", "engine.exposure"},
     "engine.simulation": ENGINE_ROOT,
     # Evaluations hold rows beside releases; of the core they see what is listed, and builds by one entry point.
     "engine.evaluation": CORE | {"engine.source", "engine.store", "engine.release.sticky"},

@@ -35,7 +35,7 @@ def build(
     entities: Iterable[str] = (),
     vintage: str = "1",
     title: str = "",
-    privacy: str = "standard",
+    privacy: str | Mapping[str, Any] = "standard",
     max_rows: int | None = None,
     dp: Mapping[str, Any] | None = None,
     jobs: int = 2,
@@ -57,8 +57,10 @@ def build(
         Declared columns of a source; the others are detected.
     entities : iterable of str
         Columns that name the protected entities; none: each row is one.
-    vintage, title, privacy : str
+    vintage, title : str
         As in a spec.
+    privacy : str or mapping
+        Name of a profile, or the section `[privacy]` of a spec, such as `{"accept_risk": "agreed with ..."}`.
     max_rows : int, optional
         Rows of one entity that count in any figure, as in `[privacy]`; detected where nobody says it.
     dp : mapping, optional

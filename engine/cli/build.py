@@ -44,6 +44,9 @@ def plan_command(spec: SpecPath, as_json: AsJson = False) -> None:
         _print_sticky(plan)
     for warning in plan.warnings:
         notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+    if isinstance(plan, Plan) and plan.refused:
+        joined = "\n".join(plan.refused)
+        notes().print(f"build would refuse: {joined}", soft_wrap=True, markup=False)
 
 
 def _print_sticky(plan: Plan) -> None:
@@ -68,6 +71,8 @@ def _print_sticky(plan: Plan) -> None:
         f"{number(len(published), 'table')} ({helpers} more are needed to lock them), about {plan.rows:,} rows, "
         f"about {max(plan.seconds, 1):.0f} s to build"
     )
+    for line in plan.exposure.sentences():
+        out().print(line, soft_wrap=True, markup=False)
 
 
 def _print_dp(plan: PlanDP) -> None:

@@ -19,7 +19,7 @@ from engine.errors import InternalError, TablepackError, place_of
 from engine.levels import Margin
 from engine.progress import Progress
 from engine.release.fit_workers import OUT_OF_MEMORY, FitWorkers
-from engine.release.fitter import FitOrder, Fitter
+from engine.release.fitter import Finish, FitOrder, Fitter
 from engine.release.joint_fitter import JointFitter, JointOrder
 from engine.release.pipes import (
     end_interpreter,
@@ -93,9 +93,15 @@ class FitProcess:
             self._waiting -= 1
         return answers
 
-    def finish(self) -> list[dict[str, Any]]:
-        """Wait for the rest, write the release; the last answer is about the finished file."""
-        self._put("finish")
+    def finish(self, exposure: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Wait for the rest, write the release; the last answer is about the finished file.
+
+        Parameters
+        ----------
+        exposure : dict, optional
+            Mode sticky: what the release says of itself, in plain values.
+        """
+        self._put(Finish(exposure=exposure))
         answers = [self._get() for _ in range(self._waiting + 1)]
         self._waiting = 0
         return answers
@@ -156,7 +162,7 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
                 for fitted in fitter.settle(2 * order.workers if more else 0):
                     answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
                 if not more:
-                    fitter.finish(lambda *stage: answer(progress=stage))
+                    fitter.finish(lambda *stage: answer(progress=stage), message)
                     answer(release=str(order.release_path))
                     return
     except TablepackError as error:

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from engine.errors import InternalError
 from engine.fit import (
@@ -82,6 +83,19 @@ class FitAnswer:
     columns: ColumnSet
     cells: int = 1
     gap: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finish:
+    """The last message: everything was measured.
+
+    Attributes
+    ----------
+    exposure : dict or None
+        Mode sticky: what the release says of what it gives away, in plain values.
+    """
+
+    exposure: dict[str, Any] | None = None
 
 
 def needed_tables(published: tuple[ColumnSet, ...]) -> tuple[ColumnSet, ...]:
@@ -170,9 +184,9 @@ class Fitter:
         settled, self._settled = self._settled, []
         return settled
 
-    def finish(self, _progress: Progress) -> None:
+    def finish(self, _progress: Progress, last: Finish) -> None:
         """Write the release, once all is settled; nothing is left to report."""
-        self._staging.finish()
+        self._staging.finish(exposure=last.exposure)
 
     def _is_done(self) -> bool:
         """Whether the first table under way is fitted."""

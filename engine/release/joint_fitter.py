@@ -29,7 +29,7 @@ from engine.fit.joint import (
 from engine.levels import Levels, Margin, StructuralZero, n_cells, sizes_of
 from engine.params import DPParams
 from engine.progress import Progress
-from engine.release.fitter import FitAnswer
+from engine.release.fitter import Finish, FitAnswer
 from engine.schema import ColumnSet, ReleaseHeader, SyntheticTable
 from engine.store import GeneratorCard, Staging
 
@@ -103,7 +103,7 @@ class JointFitter:
         self._taken.clear()
         return taken
 
-    def finish(self, progress: Progress) -> None:
+    def finish(self, progress: Progress, _last: Finish) -> None:
         """Fit, draw and store all tables that an earlier run has not, then write the release.
 
         Raises

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from engine.exposure import Exposure, Tally
 from engine.measure import StickyDraws, measure_one_way, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
+from engine.release.exposing import exposure_of, past_of, refusal
 from engine.release.fitter import needed_tables
 from engine.schema import ColumnSet, Measurement
 from engine.source import open_rows
@@ -24,8 +27,6 @@ SECONDS_A_TABLE, SECONDS_A_BUCKET = 0.02, 2.5e-5
 """Rough cost of fitting and storing a table on one core."""
 MOSTLY_FILLED = 0.8
 """A table with a larger suppressed share gets a warning."""
-TOO_MANY_CELLS = 0.35
-"""Released cells per row, over all tables of one column, above which reconstruction becomes a risk."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,11 +63,17 @@ class Plan:
     ----------
     rows : int
         Noisy total.
+    exposure : Exposure
+        What the release would give away, with all that was built of the same people before.
+    refused : tuple of str
+        Why a build would be refused, and the ways out, a sentence each; empty: it would not.
     """
 
     tables: tuple[PlannedTable, ...]
     rows: int
     warnings: tuple[str, ...]
+    exposure: Exposure
+    refused: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -79,6 +86,8 @@ class Plan:
             "rows": self.rows,
             "seconds": round(self.seconds, 1),
             "warnings": list(self.warnings),
+            "exposure": self.exposure.as_dict(),
+            "refused": list(self.refused),
             "tables": [
                 {
                     "columns": list(t.columns),
@@ -118,16 +127,26 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
     wider = needed_tables(spec.tables)
     published = frozenset(spec.tables)
     unit = spec.privacy.layer_sd * NOISE_LAYERS**0.5
+    tally, tables = Tally(spec.privacy.threshold_mean), []
     with open_rows(spec, frame, report) as opened:
-        draws = StickyDraws(opened.key, spec.vintage, spec.privacy)
+        draws = StickyDraws(opened.key, opened.draws, spec.privacy)
         measured = measure_one_way(opened.ingested, opened.entities, opened.columns, draws)
-        total = max(int(measured.one_way[""].n[0]), 1)
+        of_all = measured.one_way[""]
+        total = max(int(of_all.n[0]), 1)
         narrow = [tree for name, tree in measured.one_way.items() if name]
-        tables = [_planned(tree, total, unit, published) for tree in narrow]
-        for done, tree in enumerate(measure_wider(measured, wider, draws)):
+        for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
+            tally.add(tree)
             tables.append(_planned(tree, total, unit, published))
-            report("planning", done + 1, len(wider))
-    return Plan(tables=tuple(tables), rows=total, warnings=tuple(_warnings(tables, total)))
+            report("planning", done + 1, len(narrow) + len(wider))
+        past = past_of(spec, opened, tally)
+    exposure = exposure_of(spec, opened.columns, tally, of_all, past)
+    return Plan(
+        tables=tuple(tables),
+        rows=total,
+        warnings=(*_warnings(tables), *_exposed(exposure)),
+        exposure=exposure,
+        refused=tuple(refusal(exposure, tally, spec.tables)) if exposure.is_refused else (),
+    )
 
 
 def _planned(
@@ -147,7 +166,7 @@ def _planned(
     )
 
 
-def _warnings(tables: list[PlannedTable], total: int) -> list[str]:
+def _warnings(tables: list[PlannedTable]) -> list[str]:
     """What a custodian should look at before building."""
     filled = [t for t in tables if t.is_published and t.suppressed_share > MOSTLY_FILLED]
     out = [
@@ -157,15 +176,15 @@ def _warnings(tables: list[PlannedTable], total: int) -> list[str]:
     ]
     if len(filled) > 5:
         out.append(f"... and {len(filled) - 5} more tables like these")
-    cells_of: dict[str, int] = {}
-    for table in tables:
-        for name in table.columns:
-            cells_of[name] = cells_of.get(name, 0) + table.cells
-    most = max(cells_of, key=lambda name: cells_of[name], default="")
-    if most and cells_of[most] / total > TOO_MANY_CELLS:
-        out.append(
-            f"the tables with {most} release {cells_of[most] / total:.2f} cells for each row; above "
-            f"{TOO_MANY_CELLS} an attacker who knows the other columns may reconstruct it: fewer or narrower "
-            "tables lower this"
-        )
     return out
+
+
+def _exposed(exposure: Exposure) -> list[str]:
+    """A warning where small groups are told much of, though not too much."""
+    most = max(exposure.together.values(), default=0.0)
+    if most <= exposure.bounds.warn_at or exposure.is_refused:
+        return []
+    return [
+        f"the tables tell {most:.2f} noisy figures a person of the most exposed group (warning from "
+        f"{exposure.bounds.warn_at:g}, refused from {exposure.bounds.refuse_at:g}): fewer or coarser tables tell less"
+    ]

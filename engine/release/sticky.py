@@ -12,17 +12,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from engine.exposure import Tally
 from engine.measure import Measured, StickyDraws, measure_one_way, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.release.dp import build_joint
+from engine.release.exposing import charged
 from engine.release.fit_process import FitProcess
 from engine.release.fitter import FitOrder, needed_tables
 from engine.release.header import header_of
 from engine.schema import ColumnSet, Measurement
 from engine.source import Opened, code_limits, coded_universes, open_rows, pin_vintage
 from engine.spec import ReleaseSpec
-from engine.store import check_target, writing
+from engine.store import check_target, removed_if_refused, writing
 
 AHEAD = 12
 """Measurements that may be under way between the two processes."""
@@ -60,19 +62,22 @@ def build(
     with open_rows(spec, frame, report) as opened:
         order = fit_order(spec, opened, out, workers=jobs if jobs > 1 else 0)
         # Before anything is staged: too few entities end the build here.
-        draws = StickyDraws(opened.key, spec.vintage, spec.privacy)
+        draws = StickyDraws(opened.key, opened.draws, spec.privacy)
         measured = measure_one_way(opened.ingested, opened.entities, opened.columns, draws)
         pin_vintage(spec.key_path, spec.vintage, opened.state)  # before anything crosses the wall
-        with FitProcess(order) as fit:
-            unfinished = tuple(t for t in order.header.tables if t not in fit.finished)
-            todo = needed_tables(unfinished)
+        tally, needed = Tally(spec.privacy.threshold_mean), needed_tables(spec.tables)
+        with removed_if_refused(out), FitProcess(order) as fit:
+            unfinished = needed_tables(tuple(t for t in spec.tables if t not in fit.finished))
             done = 0
             # At least what the fit process may hold back, or both would wait for each other.
             ahead = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)
-            for measurement in measurements(measured, todo, draws):
-                done += len(fit.send(measurement, ahead=ahead))
-                report("tables", done, len(todo) + len(opened.columns) + 1)
-            fit.finish()
+            for measurement in measurements(measured, needed, draws):
+                tally.add(measurement)
+                if len(measurement.columns) < 2 or measurement.columns in unfinished:
+                    done += len(fit.send(measurement, ahead=ahead))
+                report("tables", done, len(unfinished) + len(opened.columns) + 1)
+            exposure = charged(spec, opened, tally, measured.one_way[""])  # or refused
+            fit.finish(exposure.as_dict() | {"sentences": exposure.sentences()})
     report("done", 1, 1)
     return out
 
@@ -96,7 +101,7 @@ def fit_order(spec: ReleaseSpec, opened: Opened, out: Path, *, workers: int = 0)
         build_id=opened.fingerprint,
         universes=coded_universes(opened.columns),
         limits={c.name: limits for c in opened.columns if (limits := code_limits(c)) is not None},
-        sampling_key=opened.key.derive("sampling", spec.vintage),
+        sampling_key=opened.key.derive("sampling", opened.draws),
         low_threshold=privacy.low_threshold,
         threshold_mean=privacy.threshold_mean,
         layer_sd=privacy.layer_sd,

@@ -7,6 +7,15 @@ May import the engine's root, `engine.spec`.
 
 from __future__ import annotations
 
+from engine.source.charges import (
+    Charge,
+    History,
+    Sketch,
+    add_charge,
+    charges,
+    charges_path,
+    history,
+)
 from engine.source.csv_header import CsvShape, csv_shape
 from engine.source.encoding import code_limits, coded_universes, grid_code
 from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn
@@ -21,10 +30,16 @@ from engine.source.scratch import memory_connection, scratch_directory
 __all__ = [
     "CHUNK_ROWS",
     "ROWS_WITH_TOKENS",
+    "Charge",
     "CsvShape",
     "EntityColumn",
+    "History",
     "Ingested",
     "Opened",
+    "Sketch",
+    "add_charge",
+    "charges",
+    "charges_path",
     "check_names",
     "code_limits",
     "coded_universes",
@@ -32,6 +47,7 @@ __all__ = [
     "csv_shape",
     "fetch",
     "grid_code",
+    "history",
     "locked",
     "memory_connection",
     "open_rows",

@@ -8,6 +8,7 @@ source, by which a vintage is pinned. Confidential; all of it stays in the scrat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -115,20 +116,51 @@ def _fingerprint_rows(
 ) -> None:
     """Fingerprint of each row's identity columns, into `fingerprints`."""
     con = ingested.con
+    con.execute("CREATE TABLE fingerprints (id BIGINT, f0 UBIGINT, f1 UBIGINT)")
+    for first, words in row_words(ingested, fingerprint_key, identity):
+        prints = siphash128(fingerprint_key, words)
+        frame = pd.DataFrame(
+            {"id": np.arange(first, first + len(prints)), "f0": prints[:, 0], "f1": prints[:, 1]}
+        )
+        con.register("new_prints", frame)
+        con.execute("INSERT INTO fingerprints SELECT * FROM new_prints")
+        con.unregister("new_prints")
+
+
+def row_words(
+    ingested: Ingested, key: bytes, identity: tuple[str, ...]
+) -> Iterator[tuple[int, list[UInt64Array]]]:
+    """Words that say what the identity columns of each row hold, some rows at a time.
+
+    Parameters
+    ----------
+    key : bytes
+        Of the digests of ranked values.
+
+    Yields
+    ------
+    first : int
+        Number of the first row.
+    words : list of ndarray of uint64, each of shape (n_rows,)
+
+    Raises
+    ------
+    SpecError
+        If an identity column is not in the spec.
+    """
     missing = [name for name in identity if name not in ingested.sql_names]
     if missing:
         raise SpecError(
             f"source.identity: no column {', '.join(missing)} in the spec; the columns that a vintage's first "
             "build identified its rows by must stay in the spec, though no table need show them"
         )
-    con.execute("CREATE TABLE fingerprints (id BIGINT, f0 UBIGINT, f1 UBIGINT)")
     dictionary_words = {
-        name: _dictionary_words(fingerprint_key, values)
+        name: _dictionary_words(key, values)
         for name, values in ingested.dictionaries.items()
         if name in identity
     }
     for first in range(0, ingested.n_rows, CHUNK_ROWS):
-        codes = con.execute(
+        codes = ingested.con.execute(
             f"SELECT {', '.join(ingested.sql_names[name] for name in identity)} FROM rows "
             f"WHERE rowid >= {first} AND rowid < {first + CHUNK_ROWS} ORDER BY rowid"
         ).fetchnumpy()
@@ -141,13 +173,7 @@ def _fingerprint_rows(
                 value_words = dictionary_words[name][np.maximum(code, -1)]
                 words[-1] = value_words[:, 0]
                 words.append(value_words[:, 1])
-        prints = siphash128(fingerprint_key, words)
-        frame = pd.DataFrame(
-            {"id": np.arange(first, first + len(prints)), "f0": prints[:, 0], "f1": prints[:, 1]}
-        )
-        con.register("new_prints", frame)
-        con.execute("INSERT INTO fingerprints SELECT * FROM new_prints")
-        con.unregister("new_prints")
+        yield first, words
 
 
 def _dictionary_words(key: bytes, values: tuple[Any, ...]) -> UInt64Array:

@@ -9,7 +9,7 @@ value of the data.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ class VintageState:
 
     Attributes
     ----------
+    draws : str
+        The vintage whose draws it uses: itself, or the first of those that it goes on from.
     entities, identity : tuple of str
         Entity columns; identity columns of the rows where there are none.
     privacy : str
@@ -35,6 +37,7 @@ class VintageState:
         the entities and the number of rows, which every build pins, whatever its columns.
     """
 
+    draws: str
     entities: tuple[str, ...]
     identity: tuple[str, ...]
     privacy: str
@@ -64,6 +67,30 @@ def pinned_vintages(key_path: Path) -> tuple[str, ...]:
     return tuple(sorted(_read(journal_path(key_path))))
 
 
+def draws_of(key_path: Path, vintage: str, previous: str | None) -> str:
+    """The vintage whose draws a vintage uses.
+
+    Parameters
+    ----------
+    previous : str or None
+        The vintage that it goes on from, as the spec says.
+
+    Raises
+    ------
+    PrivacyError
+        If that one was never built.
+    """
+    if previous is None:
+        return vintage
+    entries = _read(journal_path(key_path))
+    if previous not in entries:
+        known = ", ".join(sorted(entries)) or "none yet"
+        raise PrivacyError(
+            f"release.previous: no vintage {previous!r} was built with this key; there are: {known}"
+        )
+    return str(entries[previous]["draws"])
+
+
 def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
     """Check, without pinning anything, that a vintage stands for no other state.
 
@@ -74,7 +101,23 @@ def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
     StoreError
         If the journal cannot be read.
     """
-    _refuse_differences(_read(journal_path(key_path)).get(vintage), vintage, state)
+    entries = _read(journal_path(key_path))
+    _refuse_differences(entries.get(vintage), vintage, state)
+    _refuse_other_draws(entries.get(state.draws), vintage, state)
+
+
+def _refuse_other_draws(first: dict[str, Any] | None, vintage: str, state: VintageState) -> None:
+    """Raise if a vintage that goes on from another one codes or protects otherwise than that one."""
+    if state.draws == vintage or first is None:
+        return
+    differences = _differences(
+        {**first, "draws": state.draws, "contents": {}}, replace(state, contents={})
+    )
+    if differences:
+        raise PrivacyError(
+            f"vintage {vintage!r} goes on from {state.draws!r}, but {'; '.join(differences)} changed. The same noise "
+            "on another scale would cancel: keep them, or leave release.previous out"
+        )
 
 
 def _refuse_differences(known: dict[str, Any] | None, vintage: str, state: VintageState) -> None:
@@ -105,6 +148,7 @@ def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
         _refuse_differences(known, vintage, state)
         seen = (known or {}).get("order", [])
         merged = {
+            "draws": state.draws,
             "order": seen + sorted(name for name in state.encodings if name not in seen),
             "entities": list(state.entities),
             "identity": list(state.identity),
@@ -120,6 +164,8 @@ def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
 def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
     """In which respects a build differs from what its vintage is pinned to."""
     out = []
+    if known["draws"] != state.draws:
+        out.append("the vintage that it goes on from (release.previous)")
     if tuple(known["entities"]) != state.entities:
         out.append("the entity columns")
     if tuple(known["identity"]) != state.identity:
@@ -156,14 +202,14 @@ def _read(path: Path) -> dict[str, Any]:
     # Whatever cannot be read is refused: taken for an empty journal, it would free every vintage.
     if not isinstance(vintages, dict) or not all(map(_is_entry, vintages.values())):
         raise StoreError(f"the journal {path} cannot be read; restore it, or use a new key")
-    return vintages
+    # Before there was `previous`, every vintage had draws of its own.
+    return {name: {"draws": name, **entry} for name, entry in vintages.items()}
 
 
 def _is_entry(entry: Any) -> bool:
     """Whether an entry has all the fields of a vintage's state."""
-    return isinstance(entry, dict) and entry.keys() >= {
-        field.name for field in fields(VintageState)
-    }
+    wanted = {field.name for field in fields(VintageState)} - {"draws"}
+    return isinstance(entry, dict) and entry.keys() >= wanted
 
 
 def _write(path: Path, entries: dict[str, Any]) -> None:

@@ -19,12 +19,20 @@ from engine.errors import DataError, InternalError, StoreError, TablepackError, 
 from engine.keys import MasterKey, pack_strings, read_key
 from engine.progress import Progress
 from engine.schema import Column
+from engine.source.charges import Sketch
 from engine.source.encoding import encoding_digest
 from engine.source.entities import EntityColumn, add_tokens, source_fingerprints
 from engine.source.ingest import Ingested, ingest
-from engine.source.journal import VintageState, check_vintage, pinned_identity, pinned_order
+from engine.source.journal import (
+    VintageState,
+    check_vintage,
+    draws_of,
+    pinned_identity,
+    pinned_order,
+)
 from engine.source.relation import matching_files, open_source
 from engine.source.scratch import confidential_connection, scratch_directory
+from engine.source.sketch import sketch_of
 from engine.spec import ReleaseSpec, with_deciders
 from engine.version import ENGINE_VERSION
 
@@ -56,6 +64,10 @@ class Opened:
         Names of the source's columns in its order, in which people are shown them.
     state : VintageState
         What the vintage is to be pinned to before anything is released.
+    draws : str
+        The vintage whose draws are used: its own name, or that of the first one before it (`previous`).
+    sketch : Sketch
+        Of its entities, comparable over vintages.
     fingerprint : str
         Keyed digest of all that decides a release.
     """
@@ -66,6 +78,8 @@ class Opened:
     columns: tuple[Column, ...]
     source_order: tuple[str, ...]
     state: VintageState
+    draws: str
+    sketch: Sketch
     fingerprint: str
 
 
@@ -81,9 +95,11 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             ingested = ingest(con, source, spec.columns, spec.source.entities)
             identity = _identity(spec, ingested)
             report("tokens", 0, 1)
-            order = pinned_order(spec.key_path, spec.vintage)
-            entities = add_tokens(ingested, key, spec.vintage, identity, order)
-            state = _state(spec, ingested, entities, identity, key)
+            draws = draws_of(spec.key_path, spec.vintage, spec.previous)
+            order = pinned_order(spec.key_path, draws)
+            sketch = sketch_of(ingested, key, identity)
+            entities = add_tokens(ingested, key, draws, identity, order)
+            state = _state(spec, ingested, entities, identity, draws, key)
             check_vintage(spec.key_path, spec.vintage, state)
             _check_bound(spec, entities)
             used = with_deciders(spec.columns, {n for columns in spec.tables for n in columns})
@@ -96,6 +112,8 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
                 columns=tuple(c for c in ingested.columns if c.name in used),
                 source_order=source.columns,
                 state=state,
+                draws=draws,
+                sketch=sketch,
                 fingerprint=_fingerprint(spec, state, source.columns, key),
             )
         except duckdb.Error as error:
@@ -134,7 +152,8 @@ def _identity(spec: ReleaseSpec, ingested: Ingested) -> tuple[str, ...]:
     """Identity columns of rows: those the vintage is pinned to, else the spec's, else all."""
     if spec.source.entities:
         return ()
-    pinned = pinned_identity(spec.key_path, spec.vintage)
+    first = draws_of(spec.key_path, spec.vintage, spec.previous)
+    pinned = pinned_identity(spec.key_path, first)
     if spec.source.identity:
         return tuple(sorted(spec.source.identity))
     # Pinned to none: the vintage had entity columns, which the journal will refuse to change.
@@ -146,15 +165,17 @@ def _state(
     ingested: Ingested,
     entities: tuple[EntityColumn, ...],
     identity: tuple[str, ...],
+    draws: str,
     key: MasterKey,
 ) -> VintageState:
     """What the vintage is pinned to by this build."""
     return VintageState(
+        draws=draws,
         entities=spec.source.entities,
         identity=identity,
         privacy=spec.privacy.fingerprint(),
         encodings={c.name: encoding_digest(c) for c in ingested.columns},
-        contents=source_fingerprints(ingested, entities, key, spec.vintage),
+        contents=source_fingerprints(ingested, entities, key, draws),
     )
 
 

@@ -38,6 +38,7 @@ class ReleaseSection(_Section):
 
     vintage: str
     key: str
+    previous: str | None = None
     title: str = ""
     name: str = "data"
     mode: str = "sticky"
@@ -95,6 +96,10 @@ class PrivacySection(_Section):
     layer_sd: int | None = None
     max_rows: int | None = None
     detected: list[Literal["max_rows"]] = []
+    warn_at: float | None = None
+    refuse_at: float | None = None
+    max_looks: int | None = None
+    accept_risk: str = ""
 
 
 class DPSection(_Section):

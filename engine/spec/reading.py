@@ -3,11 +3,12 @@
 Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that
 tells every mistake with its place. It reads the spec, workload files beside it and the state of the
 key file; never the data.
-    [release]    title, name, vintage, key, mode, notes
+    [release]    title, name, vintage, previous, key, mode, notes
     [source]     path, format, table, entities, identity, nulls
     [columns.X]  kind, type, resolution, step, domain, public, detected, nulls, placeholder, label, labels,
                  breaks, nullable, max_rows, universe = {column, min, max | values, complete, outside}
-    [privacy]    profile, low_threshold, threshold_mean, layer_sd, max_rows, detected    (mode sticky)
+    [privacy]    profile, low_threshold, threshold_mean, layer_sd, max_rows, detected,
+                 warn_at, refuse_at, max_looks, accept_risk          (mode sticky)
     [dp]         epsilon | guarantee = false, delta, noise, budget, allocation, total_share, public_n, max_rows,
                  method, margins, extra, strata, ranges, zeros, post, sample, prior,
                  max_cells, max_cycles, tolerance                    (mode dp, and what `compare` builds)
@@ -25,7 +26,7 @@ from typing import Any
 
 from engine.errors import SpecError
 from engine.keys import check_key_file
-from engine.params import PROFILES, DPParams, PrivacyParams, ZeroRule
+from engine.params import BOUNDS, PROFILES, DPParams, ExposureBounds, PrivacyParams, ZeroRule
 from engine.schema import MAX_WIDTH, Column, ColumnSet, SourceSpec
 from engine.spec.columns import columns_from
 from engine.spec.dp import DPContext, dp_from
@@ -42,6 +43,7 @@ from engine.spec.source import check_names, source_from
 from engine.spec.tables import SqlColumns, TableContext, expanded
 
 MODES = ("sticky", "dp")
+_BOUNDS = ("warn_at", "refuse_at", "max_looks", "accept_risk")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _MAX_VINTAGE = 64
 
@@ -66,6 +68,10 @@ class ReleaseSpec:
         None only with mode "sticky", where the spec has no section [dp].
     zeros : tuple of ZeroRule
         Combinations that [dp] declares impossible, in the order of the spec.
+    previous : str or None
+        The vintage that this one goes on from: what did not change keeps its noise. Mode sticky only.
+    bounds : ExposureBounds
+        How much of small groups may be told.
     """
 
     title: str
@@ -80,6 +86,8 @@ class ReleaseSpec:
     notes: tuple[str, ...] = ()
     dp: DPParams | None = None
     zeros: tuple[ZeroRule, ...] = ()
+    previous: str | None = None
+    bounds: ExposureBounds = BOUNDS["standard"]
 
 
 def read_spec(
@@ -213,7 +221,7 @@ def _assembled(
     release = checked(ReleaseSection, section, "release", problems)
     texts = section if isinstance(section, dict) else {}
     key_path = _check_release(texts, folder, problems, check_key=check_key)
-    privacy = _privacy(raw.get("privacy", {}), problems)
+    protection = _protection(raw.get("privacy", {}), problems)
     if source is not None:
         check_names(source, names, problems)
     entities = source.entities if source else ()
@@ -222,7 +230,7 @@ def _assembled(
         for c in columns
         if c.universe is not None and c.universe.column in entities
     )
-    if privacy is not None and privacy.max_rows is None:
+    if protection is not None and protection[0].max_rows is None:
         problems.extend(
             f"columns.{c.name}.max_rows: wants privacy.max_rows too: the most rows that one entity has anywhere"
             for c in columns
@@ -242,8 +250,9 @@ def _assembled(
     )
     tables = expanded(_entries(raw.get("tables", []), problems), context, problems)
     dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
-    if problems or release is None or source is None or privacy is None:
+    if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
+    privacy, bounds = protection
     return ReleaseSpec(
         title=release.title,
         logical_name=release.name,
@@ -257,6 +266,8 @@ def _assembled(
         notes=tuple(release.notes),
         dp=dp,
         zeros=zeros,
+        previous=release.previous,
+        bounds=bounds,
     )
 
 
@@ -296,6 +307,12 @@ def _check_release(
         problems.append(
             f'release.vintage: wants a short text, such as "2024-Q1" (1 to {_MAX_VINTAGE} signs)'
         )
+    if texts.get("previous") == vintage:
+        problems.append("release.previous: is this vintage itself; name an earlier one")
+    if texts.get("mode") == "dp" and "previous" in texts:
+        problems.append(
+            "release.previous: mode dp draws fresh noise; its ledger adds up without it"
+        )
     if texts.get("mode", MODES[0]) not in MODES:
         problems.append(f'release.mode: wants "sticky" or "dp", not {raw["mode"]!r}')
     key = texts.get("key", "")
@@ -306,15 +323,25 @@ def _check_release(
     return folder / key
 
 
-def _privacy(raw: Any, problems: list[str]) -> PrivacyParams | None:
-    """The privacy parameters; never weaker than the floors."""
+def _protection(raw: Any, problems: list[str]) -> tuple[PrivacyParams, ExposureBounds] | None:
+    """The privacy parameters, never weaker than the floors, and the bounds, never wider than the profile's."""
     section = checked(PrivacySection, raw, "privacy", problems)
     if section is None:
         return None
     stated = section.model_dump(exclude={"profile"}, exclude_none=True)
     stated["detected"] = tuple(section.detected)
+    of_bounds = {name: stated.pop(name) for name in _BOUNDS if name in stated}
+    usual = BOUNDS[section.profile]
+    problems.extend(
+        f"privacy.{name}: {of_bounds[name]:g} is more than {getattr(usual, name):g}, the bound of profile "
+        f'{section.profile}; to go beyond it, say why: accept_risk = "..."'
+        for name in ("warn_at", "refuse_at", "max_looks")
+        if of_bounds.get(name, 0) > getattr(usual, name)
+    )
+    if "refuse_at" in of_bounds:
+        of_bounds.setdefault("warn_at", min(usual.warn_at, of_bounds["refuse_at"]))
     try:
-        return replace(PROFILES[section.profile], **stated)
+        return replace(PROFILES[section.profile], **stated), replace(usual, **of_bounds)
     except SpecError as error:
         problems.extend(error.problems)
         return None

@@ -10,21 +10,25 @@ from __future__ import annotations
 from engine.store.card import GeneratorCard
 from engine.store.card_dp import promises
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
+from engine.store.decode import as_text, grid_value
 from engine.store.manifest import ATTACHED, manifest_path, open_release, verify_release
 from engine.store.staging import Staging
-from engine.store.target import check_target, writing
+from engine.store.target import check_target, removed_if_refused, writing
 
 __all__ = [
     "ATTACHED",
     "KIND_WORDS",
     "GeneratorCard",
     "Staging",
+    "as_text",
     "check_target",
     "count_names",
+    "grid_value",
     "manifest_path",
     "open_release",
     "physical_name",
     "promises",
+    "removed_if_refused",
     "table_name",
     "unused_name",
     "verify_release",

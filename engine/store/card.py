@@ -55,6 +55,8 @@ class GeneratorCard:
         covered (the table lies inside a measured margin). Other fields then mean: `noise_sd` that of a combination
         of levels (covered), or the largest of the margins that the table follows from; `cells_released` the
         combinations measured; `suppressed_share` rows whose own combination of values was not; thresholds are 0.
+    exposure : dict
+        Mode sticky only, of the whole release, plain values: see `engine.exposure.Exposure.as_dict`.
     """
 
     columns: ColumnSet
@@ -80,6 +82,7 @@ class GeneratorCard:
     cells_per_entity: float
     scale: int = 1
     dp: dict[str, Any] = field(default_factory=dict)
+    exposure: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_converged(self) -> bool:
@@ -139,5 +142,22 @@ class GeneratorCard:
             "rows lie outside them and were filled in without looking at the data.",
             f"Locked to {locked}: margins differ from them by at most {self.rounding_gap}.",
             raking + "." if self.rake_cycles else "Nothing to rake to.",
+            *exposure_sentences(self.exposure),
             origin,
         ]
+
+
+def exposure_sentences(exposure: dict[str, Any]) -> list[str]:
+    """What a card says of the release that its table belongs to; nothing where that is not known."""
+    if not exposure:
+        return []
+    most = exposure["with_earlier_builds"]
+    lines = [
+        f"All tables of this release together tell at most {exposure['figures_a_person']:.2f} noisy figures a person "
+        "in any group that one or two columns single out"
+        + (f", {most:.2f} with earlier builds" if exposure["earlier_builds"] else "")
+        + f"; refused from {exposure['refuse_at']:g}."
+    ]
+    if exposure["accept_risk"]:
+        lines.append(f"The owner accepted this risk: {exposure['accept_risk']}")
+    return lines

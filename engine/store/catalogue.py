@@ -29,7 +29,7 @@ from engine.schema import (
 from engine.store.card import GeneratorCard
 from engine.store.decode import Carrier, as_text, sql_type
 from engine.store.macros import column_comments, create_macros
-from engine.store.schema import DP_NOTES, NOTES, create_ledger, explain_dp
+from engine.store.schema import DP_NOTES, NOTES, create_ledger, explain_dp, insert_exposure
 
 
 def table_arrays(
@@ -189,6 +189,7 @@ def write_release(
     content_hash: str,
     done: Mapping[ColumnSet, int],
     ledger: Sequence[Mapping[str, Any]] = (),
+    exposure: Mapping[str, Any] | None = None,
 ) -> None:
     """Write what closes a release: its row, notes, the columns of no table, views and comments.
 
@@ -200,6 +201,8 @@ def write_release(
         The finished tables and their numbers.
     ledger : sequence of mapping
         Mode dp: the entries of the ledger beside the key.
+    exposure : mapping, optional
+        Mode sticky: what the release tells of small groups.
     """
     con.execute("BEGIN")
     values = [header.title, header.logical_name, header.vintage, header.mode, header.key_id]
@@ -210,6 +213,7 @@ def write_release(
     )
     is_dp = header.mode == "dp"
     notes = [*(DP_NOTES if is_dp else NOTES), *(("release", text) for text in header.notes)]
+    notes += [("exposure", text) for text in (exposure or {}).get("sentences", ())]
     con.executemany(
         "INSERT INTO catalog.notes VALUES (?, ?, ?)",
         [(i, topic, text) for i, (topic, text) in enumerate(notes, 1)],
@@ -217,6 +221,8 @@ def write_release(
     if is_dp:
         create_ledger(con, ledger)
         explain_dp(con)
+    if exposure is not None:
+        insert_exposure(con, exposure)
     _insert_universes(con, header.columns)
     known = {name for (name,) in con.execute("SELECT name FROM catalog.columns").fetchall()}
     for position, column in enumerate(header.columns, 1):

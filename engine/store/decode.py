@@ -123,7 +123,7 @@ def decode_values(support: Support) -> list[Any]:
         elif support.values is not None:
             values.append(support.values[code])
         else:
-            values.append(_grid_value(column, code))
+            values.append(grid_value(column, code))
     return values
 
 
@@ -153,7 +153,7 @@ def carrier(support: Support) -> Carrier:
     return Carrier(array=array, is_null=is_null, sql_type=type_, expression=expression)
 
 
-def _grid_value(column: Column, code: int) -> Any:
+def grid_value(column: Column, code: int) -> Any:
     """Return the value of one grid code; exact, or exactly rounded for reals."""
     if column.kind == "boolean":
         return bool(code)

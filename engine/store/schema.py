@@ -6,6 +6,7 @@ comment, so that a bare DuckDB shell explains the file.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -149,6 +150,20 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
         ),
     ),
 }
+_EXPOSURE = (
+    ("columns", "VARCHAR[]", "One or two columns that single the group out."),
+    ("ranges", "VARCHAR[]", "Its value or range in each of them."),
+    ("people", "BIGINT", "Noisy number of rows in it."),
+    ("told", "VARCHAR", "The column that further tables tell of it."),
+    ("figures", "BIGINT", "Noisy figures that split the group and show that column."),
+    ("tables", "BIGINT", "Tables that they come from."),
+    ("figures_a_person", "DOUBLE", "Figures over people."),
+    (
+        "guessed",
+        "DOUBLE",
+        "How often an even bit in the column's place is guessed right by who knows their other columns; 0.5: chance.",
+    ),
+)
 _CELLS = "What is known of the noise: one row a measured bucket or filled remainder of a table."
 NOTES = (
     ("noise", "Every count carries noise that is fixed for the same people; asked again, it is the same."),
@@ -243,6 +258,23 @@ def create_ledger(con: duckdb.DuckDBPyConnection, entries: Sequence[Mapping[str,
         con.execute(
             f"INSERT INTO catalog.ledger VALUES ({marks})", [entry.get(c) for c, *_ in _LEDGER]
         )
+
+
+def insert_exposure(con: duckdb.DuckDBPyConnection, exposure: Mapping[str, Any]) -> None:
+    """Create `catalog.exposure`, in the running transaction, and note the release's exposure on every card."""
+    comment = (
+        "The groups that the tables of this release tell most of, each with the column told; reckoned from noisy "
+        "counts. In words: catalog.notes, topic exposure."
+    )
+    for statement in _table_statements("exposure", comment, _EXPOSURE):
+        con.execute(statement)
+    for group in exposure["groups"]:
+        share = round(group["figures"] / group["people"], 4)
+        values = [{**group, "figures_a_person": share}[name] for name, *_ in _EXPOSURE]
+        con.execute("INSERT INTO catalog.exposure VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    overall = {k: v for k, v in exposure.items() if k not in ("groups", "sentences")}
+    patch = json.dumps({"exposure": overall}, sort_keys=True)
+    con.execute("UPDATE catalog.tables SET card = json_merge_patch(card, ?)", [patch])
 
 
 def create_catalog(con: duckdb.DuckDBPyConnection, *, width: int) -> None:

@@ -241,13 +241,19 @@ class Staging:
         with contextlib.suppress(duckdb.Error):
             self._connection.execute("ROLLBACK")
 
-    def finish(self, ledger: Sequence[Mapping[str, Any]] = ()) -> ReleaseRecord:
+    def finish(
+        self,
+        ledger: Sequence[Mapping[str, Any]] = (),
+        exposure: Mapping[str, Any] | None = None,
+    ) -> ReleaseRecord:
         """Close the catalogue and put the release in place; the staging folder goes.
 
         Parameters
         ----------
         ledger : sequence of mapping
             Mode dp: the entries of the ledger beside the key, in plain values.
+        exposure : mapping, optional
+            Mode sticky: what the release tells of small groups, in plain values and sentences.
 
         Returns
         -------
@@ -276,6 +282,7 @@ class Staging:
                     content_hash=digest,
                     done=self._ids,
                     ledger=ledger,
+                    exposure=exposure,
                 )
             self._pack()
             self._disconnect()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import duckdb
 
-from engine.errors import DamagedRelease, InternalError, StoreError
+from engine.errors import DamagedRelease, InternalError, PrivacyError, StoreError
 from engine.schema import ReleaseHeader
 from engine.store.manifest import ReleaseRecord, file_hash, manifest_path, read_manifest
 
@@ -142,6 +142,21 @@ def remove_folder(folder: Path) -> None:
     sweep_folder(folder)
     (folder / _LOCK).unlink()
     folder.rmdir()
+
+
+@contextlib.contextmanager
+def removed_if_refused(path: Path) -> Iterator[None]:
+    """Remove the staging of a release that is refused for privacy: nothing of it stays on disk."""
+    try:
+        yield
+    except PrivacyError:
+        with contextlib.suppress(OSError, StoreError):  # why it was refused matters more
+            lock = lock_folder(staging_folder(path))
+            try:
+                remove_folder(staging_folder(path))
+            finally:
+                os.close(lock)
+        raise
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from fixtures.pipeline import ROOT
 from engine.errors import InternalError, StoreError
 from engine.fit import lock_table
 from engine.release import FitProcess
-from engine.release.fitter import FitAnswer, Fitter, needed_tables
+from engine.release.fitter import Finish, FitAnswer, Fitter, needed_tables
 from engine.schema import CodedUniverse, Universe
 
 CANARY = "canary-7f3a9c"
@@ -452,7 +452,7 @@ def test_parent_that_runs_from_a_checkout_without_installing(tmp_path):
 def test_modules_of_the_child_are_of_its_side(tmp_path):
     messages = b""
     path = tmp_path / "r.duckdb"
-    for message in (order_of([("A",)], path), total_measured(50), TREES["A",], "finish"):
+    for message in (order_of([("A",)], path), total_measured(50), TREES["A",], Finish()):
         raw = pickle.dumps(message)
         messages += len(raw).to_bytes(8, "little") + raw
     code = (

@@ -19,6 +19,7 @@ from engine.levels import Margin
 from engine.measure.dp import balance, ledger_path
 from engine.measure.dp.ledger import measured_folder
 from engine.release import FitProcess, build, pipes
+from engine.release.fitter import Finish
 from engine.release.joint_fitter import JointFitter
 from engine.store import Staging
 from engine.store.target import staging_folder
@@ -198,7 +199,7 @@ def test_a_killed_fit_resumes_with_the_tables_it_had(built, monkeypatch):
             for margin in margins:
                 fitter.begin(margin)
                 assert [fitted.columns for fitted in fitter.settle()] == [margin.columns]
-            fitter.finish(tell)
+            fitter.finish(tell, Finish())
         return before
 
     with pytest.raises(KeyboardInterrupt):
@@ -258,7 +259,7 @@ def test_what_crosses_the_wall_are_noisy_margins_and_no_secret(tmp_path, monkeyp
     )
     build(spec, tmp_path / "r.duckdb")
     order, total, *margins, end = sent
-    assert end == "finish"
+    assert end == Finish()
     assert total.columns == ()
     assert total.variance > 0
     assert [m.columns for m in margins] == list(spec.dp.margins)
@@ -298,4 +299,4 @@ def test_margins_before_their_total_are_refused(built, monkeypatch):
     with pytest.raises(InternalError, match="total"):
         fitter.begin(Margin(columns=("age",), n=np.zeros(3, dtype=np.int64), variance=1.0))
     with pytest.raises(InternalError, match="total"):
-        fitter.finish(lambda *_: None)
+        fitter.finish(lambda *_: None, Finish())

@@ -13,6 +13,7 @@ from engine.source import pin_vintage
 from engine.source.journal import VintageState, journal_path, pinned_identity
 
 STATE = VintageState(
+    draws="2024",
     entities=("person", "household"),
     identity=(),
     privacy="aa",
@@ -169,4 +170,5 @@ def test_two_builds_pin_one_after_the_other(key):
 def test_it_holds_only_names_and_digests(key):
     pin_vintage(key, "2024", STATE)
     entry = json.loads(journal_path(key).read_text())["vintages"]["2024"]
-    assert set(entry) == {"entities", "identity", "order", "privacy", "encodings", "contents"}
+    named = {"draws", "entities", "identity", "order", "privacy", "encodings", "contents"}
+    assert set(entry) == named

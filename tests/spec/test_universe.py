@@ -9,7 +9,7 @@ from dataclasses import replace
 import duckdb
 import numpy as np
 import pytest
-from fixtures.pipeline import counts, table_hashes, tablepack, write_spec
+from fixtures.pipeline import ACCEPTED, counts, table_hashes, tablepack, write_spec
 
 import engine
 from engine.errors import SpecError
@@ -69,7 +69,13 @@ def columns_with(universes: dict[str, dict]) -> dict[str, dict]:
 
 def build(folder, universes, tables=TABLES, name="r"):
     write_spec(
-        folder, "people.csv", columns_with(universes), tables, entities=(), name=f"{name}.toml"
+        folder,
+        "people.csv",
+        columns_with(universes),
+        tables,
+        entities=(),
+        name=f"{name}.toml",
+        privacy=ACCEPTED,
     )
     done = tablepack("build", f"{name}.toml", "-o", f"{name}.duckdb", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -99,6 +105,7 @@ def test_nothing_contradicts_it_whatever_the_noise(folder, vintage):
         entities=(),
         name=spec.name,
         vintage=str(vintage),
+        privacy=ACCEPTED,
     )
     done = tablepack("build", spec.name, "-o", f"v{vintage}.duckdb", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -110,7 +117,13 @@ def test_nothing_contradicts_it_whatever_the_noise(folder, vintage):
 def test_a_universe_that_the_data_contradict_is_refused(folder):
     wrong = {"job": {"column": "kind", "values": ["hostel"]}}
     write_spec(
-        folder, "people.csv", columns_with(wrong), [("job", "kind")], entities=(), name="w.toml"
+        folder,
+        "people.csv",
+        columns_with(wrong),
+        [("job", "kind")],
+        entities=(),
+        name="w.toml",
+        privacy=ACCEPTED,
     )
     done = tablepack("build", "w.toml", "-o", "w.duckdb", cwd=folder)
     assert done.returncode == 2

@@ -140,12 +140,18 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Variant, ...
             "give it an epsilon and a delta (epsilon is replaced here)"
         )
     params = replace(spec.dp, budget=None)  # the throw-away key's own ledger
+    # What is never published gives nothing away.
+    accepted = replace(spec.bounds, accept_risk="a scratch release of a comparison")
 
     def dp(epsilon: float | None) -> ReleaseSpec:
         return replace(marked, mode="dp", dp=replace(params, epsilon=epsilon))
 
     return (
-        Variant(kind="sticky", epsilon=None, spec=replace(marked, mode="sticky", dp=None)),
+        Variant(
+            kind="sticky",
+            epsilon=None,
+            spec=replace(marked, mode="sticky", dp=None, bounds=accepted),
+        ),
         *(Variant(kind="dp", epsilon=e, spec=dp(e)) for e in epsilons),
         Variant(kind="exact", epsilon=None, spec=dp(None)),
     )

@@ -247,7 +247,7 @@ def make_spec(
     vintage: str = "1",
     title: str = "",
     name: str = "data",
-    privacy: str = "standard",
+    privacy: str | Mapping[str, Any] = "standard",
     max_rows: int | None = None,
     dp: Mapping[str, Any] | None = None,
     notes: Iterable[str] = (),
@@ -270,7 +270,7 @@ def make_spec(
     entities, identity : iterable of str
         As in `[source]`.
     vintage, title, name, privacy, notes
-        As in `[release]`; `privacy` is the name of a profile.
+        As in `[release]`; `privacy` is the name of a profile, or the section `[privacy]`.
     max_rows : int, optional
         As in `[privacy]`; detected where entities are named and it is not said.
     dp : mapping, optional
@@ -321,18 +321,23 @@ def make_spec(
         release=release,
         source=source,
         columns=tuple(by_name.values()),
-        privacy={"profile": privacy, **_bound(max_rows, detection)},
+        privacy=_privacy(privacy, max_rows, detection),
         tables=entries,
         dp=dp,
         check_key=check_key,
     )
 
 
-def _bound(max_rows: int | None, detection: Detection) -> dict[str, Any]:
-    """How many rows of one entity count: as said, else as detected."""
-    if max_rows is not None or detection.max_rows is None:
-        return {} if max_rows is None else {"max_rows": max_rows}
-    return {"max_rows": detection.max_rows, "detected": ["max_rows"]}
+def _privacy(
+    privacy: str | Mapping[str, Any], max_rows: int | None, detection: Detection
+) -> dict[str, Any]:
+    """The section `[privacy]`, with how many rows of one entity count: as said, else as detected."""
+    section = {"profile": privacy} if isinstance(privacy, str) else dict(privacy)
+    if max_rows is not None:
+        return section | {"max_rows": max_rows}
+    if detection.max_rows is None or "max_rows" in section:
+        return section
+    return section | {"max_rows": detection.max_rows, "detected": ["max_rows"]}
 
 
 def _entries(

@@ -1,0 +1,121 @@
+"""The cheapest ways to bring a release under its bound: tables to drop, a higher threshold, columns to coarsen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from engine.exposure.reckoning import Figures, all_worst
+from engine.exposure.statement import Pairs
+from engine.exposure.tally import Tally
+from engine.schema import ColumnSet
+
+THRESHOLDS = (6, 8, 10, 12, 15, 20, 25, 30, 40, 50)
+"""Mean thresholds that are tried, in entities."""
+MOST_DROPPED = 1000
+"""Tables that are dropped at most before giving up."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remedies:
+    """Ways to bring a release under its bound.
+
+    Attributes
+    ----------
+    drop : tuple of ColumnSet or None
+        Tables without which it holds; None: it does not hold without any.
+    threshold : int or None
+        The smallest mean threshold with which it holds; None: none of those tried.
+    columns : tuple of str
+        Columns that split the exposed groups most: coarser values of them help.
+    """
+
+    drop: tuple[ColumnSet, ...] | None
+    threshold: int | None
+    columns: tuple[str, ...]
+
+    def sentences(self) -> list[str]:
+        """The ways in words, cheapest first."""
+        lines = []
+        if self.drop:
+            shown = "; ".join(", ".join(columns) for columns in self.drop[:5])
+            more = f"; and {len(self.drop) - 5} more" if len(self.drop) > 5 else ""
+            lines.append(f"leave out {len(self.drop)} tables: {shown}{more}")
+        if self.threshold is not None:
+            lines.append(
+                f"cap small cells: threshold_mean = {self.threshold} in [privacy] (fewer small groups are shown)"
+            )
+        if self.columns:
+            lines.append(f"give coarser values, or fewer tables, of {', '.join(self.columns)}")
+        return lines
+
+
+def remedies(
+    tally: Tally, bound: float, before: Pairs, published: Collection[ColumnSet]
+) -> Remedies:
+    """Find the cheapest ways.
+
+    Parameters
+    ----------
+    bound : float
+        Most figures a person.
+    before : dict
+        Figures a person by earlier builds, which stay.
+    published : collection of ColumnSet
+        Tables that may be left out; what only they need goes with them.
+    """
+    return Remedies(
+        drop=_to_drop(tally, bound, before, published),
+        threshold=next((t for t in THRESHOLDS if _holds(tally.raised(t), bound, before)), None),
+        columns=_splitting(Figures(tally), bound, before),
+    )
+
+
+def _to_drop(
+    tally: Tally, bound: float, before: Pairs, published: Collection[ColumnSet]
+) -> tuple[ColumnSet, ...] | None:
+    """Greedily: of what is worst, the table that tells most."""
+    kept = {m.columns for m in tally.tables}
+    figures = Figures(tally)
+    dropped: list[ColumnSet] = []
+    worst = {group: figures.worst(group) for group in figures.groups}
+    while len(dropped) < MOST_DROPPED:
+        over = [
+            (one.exposure + before.get((group, one.told), 0.0), one)
+            for group, found in worst.items()
+            for one in found
+        ]
+        most, one = max(over, key=lambda item: item[0], default=(0.0, None))
+        if one is None or most <= bound:
+            return tuple(columns for columns in dropped if columns in published)
+        table = figures.largest(one.group, one.node, one.told)
+        # Wider tables are locked to it: they go first.
+        for wider in sorted((t for t in kept if set(table) <= set(t)), key=len, reverse=True):
+            if len(wider) == 1:
+                return None
+            figures.leave_out(wider)
+            kept.discard(wider)
+            dropped.append(wider)
+            for group in worst:
+                if set(group) < set(wider):
+                    worst[group] = figures.worst(group)
+    return None
+
+
+def _holds(tally: Tally, bound: float, before: Pairs) -> bool:
+    """Whether no group is over the bound."""
+    return all(
+        one.exposure + before.get((one.group, one.told), 0.0) <= bound
+        for one in all_worst(Figures(tally))
+    )
+
+
+def _splitting(figures: Figures, bound: float, before: Pairs) -> tuple[str, ...]:
+    """The two columns that split what is over the bound most often."""
+    often: Counter[str] = Counter()
+    for one in all_worst(figures):
+        if one.exposure + before.get((one.group, one.told), 0.0) > bound:
+            table = figures.largest(one.group, one.node, one.told)
+            often.update(name for name in table if name not in one.group)
+    return tuple(name for name, _ in often.most_common(2))

@@ -1,0 +1,258 @@
+"""Counts into how many noisy figures released tables split the people of every group.
+
+A group is the people of a bucket that a released one- or two-way table shows. A table that holds the group's columns
+and more splits it: each of its finest buckets inside the group is one noisy figure about these people, with noise of
+its own. Everything is reckoned from measurements, so from noisy counts of passing buckets alone: a tally may be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from engine.errors import InternalError
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurement
+
+WIDEST_GROUP = 2
+"""Groups are singled out by buckets of so many columns at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Split:
+    """How one table splits the groups of one narrower table.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+        The wider table.
+    node : ndarray of int64, shape (n_cells,)
+        For each finest bucket of the wider table, the bucket of the narrower one that holds it: its place in the
+        measurement, the finest there is.
+    """
+
+    columns: ColumnSet
+    node: Int64Array
+
+
+class Tally:
+    """The figures of all tables measured so far, group by group.
+
+    Measurements come narrower before wider, as a build measures them.
+
+    Parameters
+    ----------
+    floor : int
+        Mean threshold of a released bucket, in entities: a group that a table splits into k buckets has about k
+        times as many people, whatever its own noisy count says.
+    """
+
+    def __init__(self, floor: int) -> None:
+        self._floor = floor
+        self._ranges: dict[str, _Ranges] = {}
+        self.groups: dict[ColumnSet, Measurement] = {}
+        self._boxes: dict[ColumnSet, _Boxes] = {}
+        self.splits: dict[ColumnSet, list[Split]] = {}
+        self.tables: list[Measurement] = []
+
+    def add(self, measurement: Measurement) -> None:
+        """Count what a further table splits.
+
+        Raises
+        ------
+        InternalError
+            If a narrower table that it splits has not come before.
+        """
+        columns = measurement.columns
+        if not columns:
+            return
+        if len(columns) == 1 and columns[0] not in self._ranges:
+            self._ranges[columns[0]] = _Ranges(measurement)
+        if missing := [name for name in columns if name not in self._ranges]:
+            raise InternalError(f"{', '.join(missing)}: measured after a table that holds it")
+        places = [self._ranges[name].places(measurement, j) for j, name in enumerate(columns)]
+        if len(columns) <= WIDEST_GROUP:
+            self.groups[columns] = measurement
+            self._boxes[columns] = _Boxes(places, [self._size(name) for name in columns])
+            self.splits[columns] = []
+        self.tables.append(measurement)
+        cells = finest(measurement)
+        for width in range(1, min(len(columns), WIDEST_GROUP + 1)):
+            for at in combinations(range(len(columns)), width):
+                narrower = tuple(columns[j] for j in at)
+                if narrower not in self._boxes:
+                    raise InternalError(f"{', '.join(narrower)}: measured after a table it locks")
+                node = self._boxes[narrower].holding([places[j] for j in at], measurement.parent)
+                inside = cells & (node >= 0)
+                self.splits[narrower].append(Split(columns=columns, node=node[inside]))
+
+    def _size(self, name: str) -> int:
+        return self._ranges[name].size
+
+    def raised(self, threshold: int) -> Tally:
+        """The tally of the same tables under a higher mean threshold, roughly: as noisy counts have it."""
+        out = Tally(threshold)
+        out._ranges = self._ranges
+        for measurement in self.tables:
+            out.add(pruned(measurement, threshold))
+        return out
+
+    def people(self, group: ColumnSet, counted: FloatArray | None = None) -> FloatArray:
+        """People of every bucket of a group's table, as far as noisy counts tell.
+
+        Parameters
+        ----------
+        counted : ndarray of float64, shape (n_nodes,)
+            Most buckets that any one table splits each into.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_nodes,)
+        """
+        noisy = self.groups[group].n.astype(np.float64)
+        least = np.full_like(noisy, 2) if counted is None else np.maximum(counted, 2)
+        return np.maximum(noisy, self._floor * least)
+
+    def figures(self, group: ColumnSet) -> tuple[list[ColumnSet], FloatArray]:
+        """Figures of each table on every bucket of a group's table.
+
+        Returns
+        -------
+        tables : list of ColumnSet
+        figures : ndarray of float64, shape (n_nodes, n_tables)
+            A bucket has those of all buckets inside it.
+        """
+        tree, splits = self.groups[group], self.splits[group]
+        out = np.zeros((tree.n_nodes, len(splits)))
+        for at, split in enumerate(splits):
+            out[:, at] = np.bincount(split.node, minlength=tree.n_nodes)
+        return [split.columns for split in splits], summed_up(tree, out)
+
+
+def pruned(tree: Measurement, threshold: int) -> Measurement:
+    """A measurement without the buckets whose noisy count is below a threshold, and all inside them."""
+    passes = tree.n >= threshold
+    for start, stop in _depths(tree):
+        passes[start:stop] &= passes[tree.parent[start:stop]]
+    place = np.cumsum(passes) - 1
+    parent = tree.parent[passes]
+    return replace(
+        tree,
+        depth=tree.depth[passes],
+        kind=tree.kind[passes],
+        level=tree.level[passes],
+        index=tree.index[passes],
+        parent=np.where(parent >= 0, place[parent], -1),
+        n=tree.n[passes],
+    )
+
+
+def finest(tree: Measurement) -> BoolArray:
+    """Which buckets have no released bucket inside them."""
+    is_finest = np.ones(tree.n_nodes, dtype=bool)
+    is_finest[tree.parent[tree.parent >= 0]] = False
+    return is_finest
+
+
+def summed_up(tree: Measurement, figures: FloatArray) -> FloatArray:
+    """Add to every bucket what the buckets inside it have.
+
+    Parameters
+    ----------
+    figures : ndarray of float64, shape (n_nodes, n)
+
+    Returns
+    -------
+    ndarray of float64, shape (n_nodes, n)
+    """
+    out = figures.copy()
+    for start, stop in reversed(list(_depths(tree))):
+        # Children of one parent need not be neighbours: sorted, one reduceat adds them.
+        parent = tree.parent[start:stop]
+        order = np.argsort(parent, kind="stable")
+        first = np.flatnonzero(np.diff(parent[order], prepend=-2))
+        out[parent[order][first]] += np.add.reduceat(out[start:stop][order], first, axis=0)
+    return out
+
+
+def _depths(tree: Measurement) -> Iterator[tuple[int, int]]:
+    """Where the nodes of each depth but the first begin and end."""
+    ends = np.searchsorted(tree.depth, np.arange(int(tree.depth.max(initial=0)) + 2))
+    for depth in range(1, len(ends) - 1):
+        yield int(ends[depth]), int(ends[depth + 1])
+
+
+class _Ranges:
+    """The released ranges of one column, numbered."""
+
+    def __init__(self, tree: Measurement) -> None:
+        self._indexes = np.unique(tree.index)
+        self._labels = np.unique(self._label(tree, 0)[0])
+        self.size = len(self._labels)
+
+    def _label(self, tree: Measurement, j: int) -> tuple[Int64Array, BoolArray]:
+        """One integer a range, as in `engine.measure.sticky.ReleasedRanges`; and whether its index is known."""
+        index = tree.index[:, j]
+        last = max(len(self._indexes) - 1, 0)
+        place = np.minimum(np.searchsorted(self._indexes, index), last)
+        label = (tree.kind[:, j].astype(np.int64) << 8) | tree.level[:, j]
+        return label * len(self._indexes) + place, self._indexes[place] == index
+
+    def places(self, tree: Measurement, j: int) -> Int64Array:
+        """Number of the range of each bucket in its column j.
+
+        Raises
+        ------
+        InternalError
+            If a range is not released by itself.
+        """
+        if not tree.n_nodes:
+            return np.zeros(0, dtype=np.int64)
+        label, is_known = self._label(tree, j)
+        at = np.minimum(np.searchsorted(self._labels, label), self.size - 1)
+        if not (is_known & (self._labels[at] == label)).all():
+            raise InternalError(f"{tree.columns[j]}: a range that its own table does not release")
+        return at.astype(np.int64)
+
+
+class _Boxes:
+    """The buckets of one table, looked up by the numbers of their ranges."""
+
+    def __init__(self, places: list[Int64Array], sizes: list[int]) -> None:
+        self._sizes = sizes
+        boxes = self._numbered(places)
+        # Of equal boxes, one inside the other, the finest: the last one, for nodes are sorted by depth.
+        self._known, last = np.unique(boxes[::-1], return_index=True)
+        self._node = len(boxes) - 1 - last
+
+    def _numbered(self, places: list[Int64Array]) -> Int64Array:
+        out = np.zeros(len(places[0]), dtype=np.int64)
+        for place, size in zip(places, self._sizes, strict=True):
+            out = out * size + place
+        return out
+
+    def holding(self, places: list[Int64Array], parent: Int64Array) -> Int64Array:
+        """The finest bucket that holds each bucket of a wider table; -1 where none does.
+
+        Parameters
+        ----------
+        places : list of ndarray of int64, each of shape (n,)
+            Numbers of the wider buckets' ranges in these columns.
+        parent : ndarray of int64, shape (n,)
+            Of the wider buckets: where one is not found, what holds its parent holds it too.
+        """
+        if not len(self._known):
+            return np.full(len(parent), -1, dtype=np.int64)
+        boxes = self._numbered(places)
+        at = np.minimum(np.searchsorted(self._known, boxes), len(self._known) - 1)
+        node = np.where(self._known[at] == boxes, self._node[at], -1)
+        lost = np.flatnonzero(node < 0)
+        above = parent[lost]
+        while len(lost):  # parents stand before children, and depths are few
+            lost, above = lost[above >= 0], above[above >= 0]
+            node[lost] = node[above]
+            still = node[lost] < 0
+            lost, above = lost[still], parent[above[still]]
+        return node

@@ -1,0 +1,192 @@
+"""What a build gives away, with all that was built of the same people before: reckoned, refused or charged.
+
+Takes the tally of its measurements and the ledger beside the key; gives an `Exposure`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from engine.errors import PrivacyError
+from engine.exposure import (
+    Exposure,
+    Figures,
+    Group,
+    Pairs,
+    Tally,
+    Worst,
+    all_worst,
+    pairs_of,
+    remedies,
+    table_mu2,
+    total_mu2,
+)
+from engine.ranges import code_bounds
+from engine.schema import KIND_NULL, KIND_OTHER, Column, ColumnSet, Measurement
+from engine.source import Charge, History, Opened, add_charge, charges_path, history, locked
+from engine.spec import ReleaseSpec
+from engine.store import as_text, grid_value
+
+SHOWN_GROUPS = 20
+"""Most exposed groups that a statement lists."""
+
+
+def exposure_of(
+    spec: ReleaseSpec, columns: tuple[Column, ...], tally: Tally, total: Measurement, past: History
+) -> Exposure:
+    """What the measured tables tell, with what was told before.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        Of the release.
+    tally : Tally
+        Of every measurement.
+    total : Measurement
+    """
+    worst = all_worst(Figures(tally))
+    added = all_worst(Figures(tally, left_out=past.held)) if past.held else worst
+    sd = spec.privacy.layer_sd
+    mu2 = total_mu2(total, sd) + sum(table_mu2(tree, sd) for tree in tally.tables)
+    by_name = {column.name: column for column in columns}
+    return Exposure(
+        groups=tuple(_group(one, tally, by_name, sd) for one in worst[:SHOWN_GROUPS]),
+        pairs=pairs_of(worst),
+        added=pairs_of(added),
+        before=past.pairs,
+        builds=past.builds,
+        looks=past.looks,
+        mu=math.sqrt(mu2),
+        bounds=spec.bounds,
+    )
+
+
+def past_of(spec: ReleaseSpec, opened: Opened, tally: Tally) -> History:
+    """What was built of the same people before."""
+    return history(
+        spec.key_path,
+        vintage=spec.vintage,
+        draws=opened.draws,
+        sketch=opened.sketch,
+        tables=wider_tables(tally),
+    )
+
+
+def wider_tables(tally: Tally) -> frozenset[ColumnSet]:
+    """Tables of two and more columns."""
+    return frozenset(tree.columns for tree in tally.tables if len(tree.columns) > 1)
+
+
+def charged(spec: ReleaseSpec, opened: Opened, tally: Tally, total: Measurement) -> Exposure:
+    """Reckon what a build tells, and write it into the ledger beside the key; or refuse it.
+
+    Raises
+    ------
+    PrivacyError
+        If it is more than the owner accepted, with the cheapest ways out. Nothing is written.
+    StoreError
+        If the ledger cannot be read or written.
+    """
+    with locked(charges_path(spec.key_path)):
+        past = past_of(spec, opened, tally)
+        exposure = exposure_of(spec, opened.columns, tally, total, past)
+        if exposure.is_refused:
+            raise PrivacyError("\n".join(refusal(exposure, tally, spec.tables)))
+        if charge := _charge(spec, opened, tally, past):
+            add_charge(spec.key_path, charge)
+    return exposure
+
+
+def _charge(spec: ReleaseSpec, opened: Opened, tally: Tally, past: History) -> Charge | None:
+    """The line that a build adds to the ledger; None if it tells nothing new."""
+    tables = wider_tables(tally) - past.charged
+    if not tables and past.is_known:
+        return None
+    added = Figures(tally, left_out=past.charged)
+    return Charge(
+        vintage=spec.vintage,
+        draws=opened.draws,
+        title=spec.title,
+        tables=tuple(sorted(tables)),
+        pairs=tuple(
+            (*pair, round(most, 4)) for pair, most in sorted(pairs_of(all_worst(added)).items())
+        ),
+        accepted=spec.bounds.accept_risk,
+        sketch=opened.sketch,
+    )
+
+
+def refusal(exposure: Exposure, tally: Tally, published: tuple[ColumnSet, ...]) -> list[str]:
+    """Why a build is refused, and the ways out, a sentence a line."""
+    bounds = exposure.bounds
+    lines = ["this release would tell more than its owner accepted"]
+    if exposure.looks > bounds.max_looks:
+        lines.append(
+            f"it is look {exposure.looks} at nearly the same data, under a new name of vintage; at most "
+            f"{bounds.max_looks} are allowed, for fresh noise on the same people averages away"
+        )
+        lines.append('  - go on from an earlier vintage, in [release]: previous = "..."')
+    if exposure.over:
+        (columns, told), most = max(exposure.over.items(), key=lambda item: (item[1], item[0]))
+        lines.append(
+            f"{most:.2f} noisy figures a person (at most {bounds.refuse_at:g}) on {told}, in a group singled out by "
+            f"{' and '.join(columns)}"
+            + (", earlier builds of these people counted" if exposure.builds else "")
+        )
+        lines += [f"most exposed: {group}" for group in exposure.groups[:1]]
+        ways = remedies(tally, bounds.refuse_at, _charged_before(exposure), published)
+        lines += [f"  - {way}" for way in ways.sentences()]
+        lines.append("  - build in mode dp, which bounds what anybody learns")
+    lines.append('  - or accept it and say why, in [privacy]: accept_risk = "..."')
+    return lines
+
+
+def _charged_before(exposure: Exposure) -> Pairs:
+    """What earlier builds told, where this one adds to it."""
+    return {
+        pair: figures
+        for pair, figures in exposure.before.items()
+        if exposure.added.get(pair, 0.0) > 0
+    }
+
+
+def _group(one: Worst, tally: Tally, columns: Mapping[str, Column], layer_sd: int) -> Group:
+    """The most exposed group in words."""
+    tree = tally.groups[one.group]
+    return Group(
+        columns=one.group,
+        ranges=tuple(
+            range_words(columns[name], tally.groups[name,], tree, j, one.node)
+            for j, name in enumerate(one.group)
+        ),
+        people=round(one.people),
+        told=one.told,
+        figures=round(one.figures.sum()),
+        tables=int((one.figures > 0).sum()),
+        guessed=one.guessed(layer_sd),
+    )
+
+
+def range_words(column: Column, one_way: Measurement, tree: Measurement, j: int, node: int) -> str:
+    """The range of one bucket in its column j, in words.
+
+    Parameters
+    ----------
+    one_way : Measurement
+        Of the column; it knows the released values of ranked ones.
+    """
+    kind = tree.kind[node, j]
+    if kind == KIND_NULL:
+        return "blank"
+    if kind == KIND_OTHER:
+        return column.placeholder or "rare"
+    low, high = (
+        int(end)
+        for end in code_bounds(tree.kind[node, j], tree.level[node, j], tree.index[node, j])
+    )
+    if one_way.values is None:
+        ends = [as_text(grid_value(column, code)) for code in (low, high)]
+    else:
+        ends = [as_text(value) for value in one_way.values[low : high + 1]]
+    return ends[0] if ends[0] == ends[-1] else f"{ends[0]} to {ends[-1]}"

@@ -1,0 +1,245 @@
+"""The ledger of exposure beside the key: what sticky releases of these people gave away so far.
+
+Every build that adds a table, and every vintage, is charged with the figures a person that it tells of small groups,
+before its release is put in place. A key stands for one population: what was built with it adds up, whatever the
+source or vintage is called, unless the sketches of two vintages show that hardly anybody is in both. The file has mode
+0600; it holds names of columns, ratios of noisy counts and keyed sketches, no value of the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from engine.errors import StoreError
+from engine.schema import ColumnSet
+from engine.source.files import read_json, replace_file
+
+FORMAT = 1
+"""Version of the ledger's form."""
+FEW_SHARED = 0.05
+"""Two vintages that share at most this share of their entities are of other people; half of a sketch's error."""
+NEARLY_SAME = 0.9
+"""From here on two vintages are nearly the same data."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sketch:
+    """The smallest keyed hashes of a vintage's entities (bottom-k, Broder 1997), to tell how many two vintages share.
+
+    Attributes
+    ----------
+    of : tuple of str
+        What the entities are known by: entity columns, or the identity columns of rows. Only sketches of the same can
+        be compared.
+    named : bool
+        Whether columns name the entities: then a changed person is still the same.
+    hashes : tuple of int
+        Ascending.
+    size : int
+        Most hashes that it holds.
+    """
+
+    of: tuple[str, ...]
+    named: bool
+    hashes: tuple[int, ...]
+    size: int
+
+    def shared_with(self, other: Sketch) -> float | None:
+        """Share of the entities of both that are in both (Jaccard); None: they cannot be compared."""
+        if (self.of, self.named) != (other.of, other.named):
+            return None
+        smallest = sorted({*self.hashes, *other.hashes})[: min(self.size, other.size)]
+        both = set(self.hashes) & set(other.hashes)
+        return sum(one in both for one in smallest) / max(len(smallest), 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Charge:
+    """One line of the ledger: a build that told something new.
+
+    Attributes
+    ----------
+    vintage, draws : str
+        Its vintage, and the one whose draws it uses (another with `previous`).
+    tables : tuple of ColumnSet
+        Measured tables of two and more columns that no earlier build of the vintage held.
+    pairs : tuple of (columns, told, figures a person)
+        What they tell at most of a group.
+    accepted : str
+        Why its owner accepted more than the bound; empty: within it.
+    sketch : Sketch
+    """
+
+    vintage: str
+    draws: str
+    title: str
+    tables: tuple[ColumnSet, ...]
+    pairs: tuple[tuple[ColumnSet, str, float], ...]
+    accepted: str = ""
+    sketch: Sketch = field(repr=False)
+
+    @property
+    def worst(self) -> float:
+        """Most figures a person that it added."""
+        return max((figures for _, _, figures in self.pairs), default=0.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class History:
+    """What was built of the same people before.
+
+    Attributes
+    ----------
+    builds : int
+        Earlier builds that told something which this one does not.
+    pairs : dict
+        What these told at most, by columns of the group and column told, added up: figures a person.
+    held : frozenset of ColumnSet
+        Their tables of the same data under the same draws: told again, they are no news.
+    charged : frozenset of ColumnSet
+        The same of all earlier builds.
+    is_known : bool
+        Whether the vintage was ever charged.
+    looks : int
+        States of nearly the same data with draws of their own, this one included.
+    """
+
+    builds: int
+    pairs: dict[tuple[ColumnSet, str], float]
+    held: frozenset[ColumnSet]
+    charged: frozenset[ColumnSet]
+    is_known: bool
+    looks: int
+
+
+def charges_path(key_path: Path) -> Path:
+    """The ledger of exposure of a key file."""
+    return key_path.with_name(key_path.name + ".exposure.json")
+
+
+def charges(key_path: Path) -> tuple[Charge, ...]:
+    """All charges; none if nothing was ever built.
+
+    Raises
+    ------
+    StoreError
+        If the ledger cannot be read.
+    """
+    path = charges_path(key_path)
+    try:
+        raw = read_json(path)
+    except FileNotFoundError:
+        return ()
+    # Whatever cannot be read is refused: taken for an empty ledger, it would forget what was told.
+    try:
+        if raw["format"] == FORMAT and raw["digest"] == _digest(raw["charges"]):
+            return tuple(_charge(one) for one in raw["charges"])
+    except (TypeError, KeyError):
+        pass
+    raise StoreError(
+        f"the ledger {path} cannot be read, or was changed by hand; restore it, or use a new key"
+    )
+
+
+def history(
+    key_path: Path, *, vintage: str, draws: str, sketch: Sketch, tables: frozenset[ColumnSet]
+) -> History:
+    """What counts against a build.
+
+    Parameters
+    ----------
+    vintage, draws : str
+        As in `Charge`.
+    sketch : Sketch
+        Of its source.
+    tables : frozenset of ColumnSet
+        That it measures.
+
+    Raises
+    ------
+    StoreError
+        If the ledger cannot be read.
+    """
+    mine = [one for one in charges(key_path) if not _are_others(one, vintage, sketch)]
+    same = [
+        one
+        for one in mine
+        if one.vintage == vintage or (one.draws == draws and one.sketch == sketch)
+    ]
+    within = [one for one in same if tables.issuperset(one.tables)]
+    others = [one for one in mine if one not in within]
+    pairs: dict[tuple[ColumnSet, str], float] = {}
+    for one in others:
+        for columns, told, figures in one.pairs:
+            pairs[columns, told] = pairs.get((columns, told), 0.0) + figures
+    fresh = {one.draws for one in mine if _is_nearly(one, sketch)} | {draws}
+    return History(
+        builds=len(others),
+        pairs=pairs,
+        held=frozenset(table for one in others if one in same for table in one.tables),
+        charged=frozenset(table for one in same for table in one.tables),
+        is_known=any(one.vintage == vintage for one in mine),
+        looks=len(fresh),
+    )
+
+
+def _are_others(charge: Charge, vintage: str, sketch: Sketch) -> bool:
+    """Whether a charge was for other people. Rows that nobody names change with what is in them: no proof."""
+    if charge.vintage == vintage or not sketch.named:
+        return False
+    shared = sketch.shared_with(charge.sketch)
+    return shared is not None and shared <= FEW_SHARED
+
+
+def _is_nearly(charge: Charge, sketch: Sketch) -> bool:
+    """Whether a charge was for nearly the same data, as far as can be told."""
+    shared = sketch.shared_with(charge.sketch)
+    return shared is None or shared >= NEARLY_SAME
+
+
+def add_charge(key_path: Path, charge: Charge) -> None:
+    """Write down what a build tells, synced to disk; called, with the ledger locked, before its release is placed.
+
+    Raises
+    ------
+    StoreError
+        If the ledger cannot be read or written.
+    """
+    rows = [_plain(one) for one in (*charges(key_path), charge)]
+    text = json.dumps({"format": FORMAT, "charges": rows, "digest": _digest(rows)}, indent=1)
+    replace_file(charges_path(key_path), text.encode(), "the ledger")
+
+
+def _plain(charge: Charge) -> dict[str, Any]:
+    """A charge as plain values."""
+    raw: dict[str, Any] = json.loads(json.dumps(asdict(charge)))
+    return raw
+
+
+def _charge(raw: dict[str, Any]) -> Charge:
+    """A charge from plain values."""
+    sketch = raw["sketch"]
+    return Charge(
+        vintage=raw["vintage"],
+        draws=raw["draws"],
+        title=raw["title"],
+        tables=tuple(tuple(columns) for columns in raw["tables"]),
+        pairs=tuple((tuple(columns), told, figures) for columns, told, figures in raw["pairs"]),
+        accepted=raw["accepted"],
+        sketch=Sketch(
+            of=tuple(sketch["of"]),
+            named=sketch["named"],
+            hashes=tuple(sketch["hashes"]),
+            size=sketch["size"],
+        ),
+    )
+
+
+def _digest(rows: Sequence[Any]) -> str:
+    """Digest of all charges."""
+    return blake2b(json.dumps(rows, sort_keys=True).encode(), digest_size=16).hexdigest()
