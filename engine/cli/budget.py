@@ -1,6 +1,6 @@
-"""The command `tablepack budget`: shows the ledger beside a key, or changes its budget.
+"""The command `tablepack budget`: shows the two ledgers beside a key, or changes the budget of mode dp.
 
-All of it may be shown: the ledger holds no value of the data.
+All of it may be shown: the ledgers hold no value of the data.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from engine.cli.console import AsJson, notes, out, print_json, print_table
 from engine.errors import SpecError
 from engine.keys import check_key_file
 from engine.measure.dp import Balance, balance, ledger_path, set_budget
-from engine.source import pinned_vintages
+from engine.source import Charge, charges, charges_path, pinned_vintages
 
 EXAMPLE = "Example: `tablepack budget census.key --set 4`"
 commands = typer.Typer(rich_markup_mode="markdown")
 NOT_COUNTED = (
-    "Sticky releases are not counted here: they carry no epsilon. Nor are builds with guarantee = false, which protect "
-    "nobody, or with another key: the same source under two keys is protected by the sum of both ledgers."
+    "Sticky releases carry no epsilon: they have a ledger of their own. Neither counts builds with guarantee = false, "
+    "which protect nobody, or with another key: the same people under two keys have the ledgers of both."
 )
 
 
@@ -39,18 +39,20 @@ def budget_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the differential privacy budget of a key: what is spent, what is left, on what."""
+    """Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases."""
     if delta is not None and epsilon is None:
         raise SpecError("--delta goes with --set")
     key_path = key_of(what)
     ledger = balance(key_path) if epsilon is None else set_budget(key_path, epsilon, delta)
     vintages = pinned_vintages(key_path)
+    told = charges(key_path)
     if as_json:
-        print_json(as_dict(ledger, key_path, vintages))
+        print_json(as_dict(ledger, key_path, vintages) | {"exposure": exposed(told)})
         return
     out().print(sentence(ledger, key_path), markup=False)
     if ledger.entries:
         _print_entries(ledger)
+    _print_charges(told, key_path)
     known = f" This key's builds are of vintage {', '.join(vintages)}." if vintages else ""
     notes().print(f"{NOT_COUNTED}{known}", soft_wrap=True, markup=False)
 
@@ -97,6 +99,47 @@ def as_dict(ledger: Balance, key_path: Path, vintages: tuple[str, ...]) -> dict[
         "vintages": list(vintages),
         "note": NOT_COUNTED,
     }
+
+
+def exposed(told: tuple[Charge, ...]) -> list[dict[str, Any]]:
+    """The ledger of exposure as plain values, without the sketches."""
+    return [
+        {
+            "vintage": one.vintage,
+            "draws": one.draws,
+            "title": one.title,
+            "tables": len(one.tables),
+            "figures_a_person": one.worst,
+            "accepted": one.accepted,
+        }
+        for one in told
+    ]
+
+
+def _print_charges(told: tuple[Charge, ...], key_path: Path) -> None:
+    """Every sticky build that told something new, one a line."""
+    if not told:
+        out().print("No sticky release was built with this key yet.", markup=False)
+        return
+    out().print(
+        f"{charges_path(key_path)}: figures a person that sticky builds told at most of a group (they add up for the "
+        "same people)",
+        soft_wrap=True,
+        markup=False,
+    )
+    rows = [
+        (
+            one.vintage if one.draws == one.vintage else f"{one.vintage} (draws of {one.draws})",
+            one.title,
+            str(len(one.tables)),
+            f"{one.worst:.2f}",
+            one.accepted,
+        )
+        for one in told
+    ]
+    print_table(
+        "", ("vintage", "title", "new tables", "figures a person", "accepted because"), rows
+    )
 
 
 def _print_entries(ledger: Balance) -> None:

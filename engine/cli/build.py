@@ -24,7 +24,7 @@ from engine.cli.console import (
 )
 from engine.cli.show import summary_of
 from engine.release import Plan, PlanDP, build, noise_words
-from engine.store import GeneratorCard, promises
+from engine.store import GeneratorCard, exposure_sentences, promises
 from queries.release import open_release
 
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -116,7 +116,7 @@ def build_command(
             f"{summary['content_hash']}",
             soft_wrap=True,
         )
-        for remark in remarks:
+        for remark in (*remarks, *(exposure_sentences(card.exposure) if card else ())):
             notes().print(remark, soft_wrap=True, markup=False)
     if card is not None and card.dp and not card.dp["converged"]:
         raise typer.Exit(4)

@@ -22,6 +22,7 @@ from engine.cli.console import (
 )
 from engine.errors import TablepackError
 from engine.schema import column_set
+from engine.store import exposure_sentences
 from queries.release import Release, open_release
 from queries.sql import export
 
@@ -102,6 +103,9 @@ def _print_release(release: Release) -> None:
             )
         )
     print_table("", ("table", "rows", "distinct", "suppressed share", "noise sd", "gap"), rows)
+    for columns in release.tables[:1]:  # every card says the same of the whole release
+        for sentence in exposure_sentences(release.card(*columns).exposure):
+            out().print(sentence, soft_wrap=True, markup=False)
 
 
 @commands.command("export", epilog="Example: `tablepack export census.duckdb csv/ --format csv`")

@@ -26,6 +26,8 @@ class Worst:
     people : float
     figures, cells : ndarray of float64, shape (n_tables,)
         Figures of each table that shows the column, and cells of its other columns, inside the bucket.
+    values : float
+        Values or ranges of the column that are released inside the bucket.
     """
 
     group: ColumnSet
@@ -34,6 +36,7 @@ class Worst:
     people: float
     figures: FloatArray
     cells: FloatArray
+    values: float
 
     @property
     def exposure(self) -> float:
@@ -42,7 +45,8 @@ class Worst:
 
     def guessed(self, layer_sd: float) -> float:
         """How often an even bit in the column's place is guessed right; see `guessed_right`."""
-        news = np.maximum(self.figures - self.cells, 0.0)
+        # Where all values of a cell are released, one of them follows from the others.
+        news = np.minimum(self.figures, self.cells * (self.values - 1))
         return guessed_right(self.people, news, self.cells, layer_sd)
 
 
@@ -108,6 +112,7 @@ class Figures:
             people=float(self._people[group][node]),
             figures=figures[at],
             cells=np.maximum(np.array(cells), 1.0),
+            values=float(figures[tables.index(tuple(sorted((*group, told))))]),
         )
 
     def largest(self, group: ColumnSet, node: int, told: str) -> ColumnSet:

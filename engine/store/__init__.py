@@ -7,7 +7,7 @@ May import the engine's root.
 
 from __future__ import annotations
 
-from engine.store.card import GeneratorCard
+from engine.store.card import GeneratorCard, exposure_sentences
 from engine.store.card_dp import promises
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import as_text, grid_value
@@ -23,6 +23,7 @@ __all__ = [
     "as_text",
     "check_target",
     "count_names",
+    "exposure_sentences",
     "grid_value",
     "manifest_path",
     "open_release",
