@@ -1,0 +1,237 @@
+"""Builds that tell too much of a small group are refused, whatever they are called and however they are split up."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import ACCEPTED, counts, write_spec
+
+from engine.api.build import read
+from engine.errors import PrivacyError
+from engine.release import build, plan
+from engine.release.exposing import range_words
+from engine.schema import Column, Measurement
+from engine.source import charges, charges_path
+from queries.release import open_release
+
+PEOPLE, FLAGGED, TABLES = 4_000, 150, 20
+NAMES = [f"c{i:02d}" for i in range(TABLES)]
+WIDE = [("bit", name, "flag") for name in NAMES]
+CODE = {"kind": "category", "type": "integer"}
+COLUMNS = {
+    "id": {"kind": "integer"},
+    "flag": CODE,
+    "bit": CODE,
+    **dict.fromkeys(NAMES, {"kind": "integer"}),
+}
+
+
+def frame(people: int = PEOPLE, seed: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "id": np.arange(people),
+            "flag": (np.arange(people) < FLAGGED).astype(int),
+            "bit": rng.integers(0, 2, people),
+            **{name: rng.integers(0, 8, people) for name in NAMES},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("source") / "people.parquet"
+    frame().to_parquet(path)
+    return path
+
+
+def spec_of(folder, source, tables, *, privacy=None, **more):
+    named = {name for table in tables for name in table}
+    columns = {name: kind for name, kind in COLUMNS.items() if name in {"id", *named}}
+    return read(
+        write_spec(folder, source, columns, tables, entities=("id",), privacy=privacy, **more)
+    )
+
+
+@pytest.fixture
+def made(tmp_path, source):
+    """Build some tables of the source; gives the path of the release."""
+
+    def make(tables, **more):
+        path = tmp_path / f"{more.get('vintage', 'r')}.duckdb"
+        return build(spec_of(tmp_path, source, tables, **more), path, jobs=1)
+
+    return make
+
+
+def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source, made):
+    with pytest.raises(PrivacyError) as refused:
+        made(WIDE)
+    text = str(refused.value)
+    assert "2.0" in text.splitlines()[1]
+    assert "noisy figures a person (at most 0.35) on bit, in a group singled out by flag" in text
+    assert "most exposed: bit of those with flag 1 (about 1" in text
+    assert "leave out" in text
+    assert "threshold_mean = " in text
+    assert "mode dp" in text
+    assert 'accept_risk = "..."' in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "my.key",
+        "my.key.exposure.json.lock",
+        "my.key.journal",
+        "my.key.journal.lock",
+        "release.toml",
+    ]
+    planned = plan(spec_of(tmp_path, source, WIDE))
+    assert "\n".join(planned.refused) == text
+    assert planned.as_dict()["refused"] == list(planned.refused)
+
+
+def test_the_way_out_is_one(tmp_path, source):
+    """Without the tables it names the plan is refused no longer, and the bit is guessed at most .70 right."""
+    planned = plan(spec_of(tmp_path, source, WIDE))
+    line = next(line for line in planned.refused if "leave out" in line)
+    assert f"leave out {TABLES - 3} tables" in line
+    kept = plan(spec_of(tmp_path, source, WIDE[:3]))
+    assert not kept.refused
+    assert kept.warnings
+    assert max(group.guessed for group in kept.exposure.groups if group.told == "bit") <= 0.70
+
+
+def test_an_accepted_risk_is_printed_wherever_people_look(made):
+    path = made(WIDE, privacy={"accept_risk": "agreed with the board on 1 May"})
+    con = duckdb.connect(path, read_only=True)
+    worst = con.execute(
+        "SELECT columns, ranges, told, figures, tables, figures_a_person, guessed FROM catalog.exposure"
+    ).fetchall()[0]
+    assert worst[:3] == (["flag"], ["1"], "bit")
+    assert worst[4] == TABLES + 1
+    assert worst[5] == pytest.approx(2.0, abs=0.1)
+    assert worst[6] > 0.85
+    notes = con.sql("SELECT note FROM catalog.notes WHERE topic = 'exposure'").fetchall()
+    assert ("The owner accepted this risk: agreed with the board on 1 May",) in notes
+    con.close()
+    with open_release(path) as release:
+        for table in release.tables[:3]:
+            sentences = " ".join(release.card(*table).sentences())
+            assert "accepted this risk: agreed with the board" in sentences
+            assert "noisy figures a person" in sentences
+
+
+@pytest.mark.parametrize("as_vintages", [False, True])
+def test_told_in_as_many_builds_it_is_as_much(made, as_vintages):
+    """One table a build, each with a spec that knows no other column, perhaps under a new name of vintage."""
+    built = 0
+    for number, table in enumerate(WIDE):
+        try:
+            made([table], vintage=f"v{number}" if as_vintages else "v")
+        except PrivacyError as refused:
+            assert "earlier builds of these people counted" in str(refused)  # noqa: PT017
+            break
+        built += 1
+    assert 2 <= built <= 4
+
+
+def test_what_was_told_before_is_told_again_at_no_charge(tmp_path, made):
+    made(WIDE[:3])
+    before = charges(tmp_path / "my.key")
+    made(WIDE[:3])
+    made(WIDE[1:2])
+    assert charges(tmp_path / "my.key") == before
+    assert len(before) == 1
+    assert 0.25 < before[0].worst <= 0.35
+
+
+def test_unchanged_data_under_new_names_is_refused_after_a_few_looks(made):
+    for year in range(4):
+        made([("c00",), ("c01",)], vintage=str(year))
+    with pytest.raises(PrivacyError, match=r"look 5 at nearly the same data.*\n.*previous ="):
+        made([("c00",), ("c01",)], vintage="4")
+    made([("c00",), ("c01",)], vintage="4", privacy=ACCEPTED)
+
+
+def test_a_vintage_that_goes_on_keeps_what_did_not_change(tmp_path, source, made, monkeypatch):
+    import engine.release.sticky as sticky
+
+    tallies, real = [], sticky.charged
+    monkeypatch.setattr(sticky, "charged", lambda *a: tallies.append(a[2]) or real(*a))
+    tables = [("c00",), ("bit", "c00", "flag")]
+    first = counts(made(tables, vintage="2020"), "c00")
+    for year in (2021, 2022):
+        path = made(tables, vintage=str(year), release={"previous": str(year - 1)})
+        assert counts(path, "c00") == first
+    changed = pd.read_parquet(source)
+    changed.loc[changed.c00 == 3, "c00"] = 7
+    other = tmp_path / "changed.parquet"
+    changed.to_parquet(other)
+    spec = spec_of(tmp_path, other, tables, vintage="2023", release={"previous": "2022"})
+    build(spec, tmp_path / "changed.duckdb", jobs=1)
+    before, after = (
+        {(level, at): n for level, at, n in zip(t.level[:, 0], t.index[:, 0], t.n, strict=True)}
+        for t in (tallies[0].groups["c00",], tallies[-1].groups["c00",])
+    )
+    # Leaves of other people, and the pair of 0 and 1, hold the same people as before: the same noisy count.
+    same = [(0, 0), (0, 1), (0, 2), (0, 4), (0, 5), (0, 6), (1, 0), (1, 2)]
+    assert [after[one] for one in same] == [before[one] for one in same]
+    assert (0, 3) not in after
+    assert after[0, 7] != before[0, 7]
+
+
+def test_going_on_from_what_was_never_built_or_codes_otherwise_is_refused(tmp_path, source, made):
+    with pytest.raises(
+        PrivacyError, match="no vintage '2019' was built with this key; there are: none yet"
+    ):
+        made([("c00",)], vintage="2020", release={"previous": "2019"})
+    made([("c00",)], vintage="2020")
+    strict = {"profile": "strict"}
+    with pytest.raises(
+        PrivacyError, match="goes on from '2020', but the privacy parameters changed"
+    ):
+        made([("c00",)], vintage="2021", release={"previous": "2020"}, privacy=strict)
+
+
+def test_a_resumed_build_counts_what_was_built_before(tmp_path, source, monkeypatch):
+    import engine.release.sticky as sticky
+
+    spec = spec_of(tmp_path, source, WIDE[:3])
+    real = sticky.charged
+
+    def cut(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sticky, "charged", cut)
+    with pytest.raises(KeyboardInterrupt):
+        build(spec, tmp_path / "r.duckdb", jobs=1)
+    assert (tmp_path / "r.duckdb.tmp").exists()
+    assert not charges_path(spec.key_path).exists()
+    seen = []
+    monkeypatch.setattr(sticky, "charged", lambda *a: seen.append(real(*a)) or seen[0])
+    build(spec, tmp_path / "r.duckdb", jobs=1)
+    assert seen[0].worst == plan(spec).exposure.worst > 0.25
+
+
+def one_way(values=None) -> Measurement:
+    rows = [(2, 2, 1), (1, 0, 4), (0, 0, 0), (3, 0, 0)]
+    return Measurement(
+        columns=("x",),
+        depth=np.zeros(4, dtype=np.uint8),
+        kind=np.array([[r[0]] for r in rows], dtype=np.uint8),
+        level=np.array([[r[1]] for r in rows], dtype=np.uint8),
+        index=np.array([[r[2]] for r in rows], dtype=np.int64),
+        parent=np.full(4, -1),
+        n=np.full(4, 9),
+        scale=np.ones(1, dtype=np.int64),
+        values=values,
+    )
+
+
+def test_ranges_in_words():
+    number = Column(name="x", kind="integer", value_type="integer")
+    words = [range_words(number, one_way(), one_way(), 0, node) for node in range(4)]
+    assert words == ["4 to 7", "-5", "blank", "rare"]
+    listed = one_way(tuple("abcdefgh"))
+    text = Column(name="x", kind="text", value_type="text", placeholder="(other)")
+    assert range_words(text, listed, listed, 0, 0) == "e to h"
+    assert range_words(text, listed, listed, 0, 3) == "(other)"

@@ -1,0 +1,144 @@
+"""The ledger of exposure: what counts against a build, whatever name it comes under."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from engine.errors import StoreError
+from engine.source import Charge, Sketch, add_charge, charges, charges_path, history
+
+TABLES = frozenset({("a", "b"), ("a", "c")})
+
+
+def sketch(first=0, n=200, of=("id",), named=True) -> Sketch:
+    """Of n consecutive ids."""
+    return Sketch(of=of, named=named, hashes=tuple(range(first, first + n)), size=n)
+
+
+def charge(vintage="2024", *, tables=(("a", "b"),), figures=0.2, **more) -> Charge:
+    fields = {"draws": vintage, "title": "t", "sketch": sketch(), **more}
+    return Charge(vintage=vintage, tables=tables, pairs=((("a",), "b", figures),), **fields)
+
+
+@pytest.fixture
+def key(tmp_path):
+    return tmp_path / "my.key"
+
+
+def past(key, vintage="2024", *, draws=None, of=None, tables=TABLES):
+    return history(
+        key, vintage=vintage, draws=draws or vintage, sketch=of or sketch(), tables=tables
+    )
+
+
+def test_a_key_that_built_nothing_has_no_history(key):
+    found = past(key)
+    assert (found.builds, found.pairs, found.held, found.looks) == (0, {}, frozenset(), 1)
+    assert not found.is_known
+    assert charges(key) == ()
+
+
+def test_it_is_read_as_written_and_closed_to_others(key):
+    one = charge(accepted="why", tables=(("a", "b"), ("a", "c", "d")))
+    add_charge(key, one)
+    add_charge(key, charge("2025"))
+    assert charges(key) == (one, charge("2025"))
+    assert one.worst == 0.2
+    assert stat.S_IMODE(charges_path(key).stat().st_mode) == 0o600
+
+
+def test_what_this_build_tells_anyhow_is_not_counted_twice(key):
+    add_charge(key, charge())
+    found = past(key)
+    assert (found.builds, found.pairs, found.held) == (0, {}, frozenset())
+    assert found.charged == {("a", "b")}
+    assert found.is_known
+
+
+def test_other_tables_of_the_vintage_add_up(key):
+    add_charge(key, charge(tables=(("a", "b"), ("b", "d"))))
+    add_charge(key, charge(tables=(("b", "e"),), figures=0.1))
+    found = past(key)
+    assert found.builds == 2
+    assert found.pairs == {(("a",), "b"): pytest.approx(0.3)}
+    assert found.held == {("a", "b"), ("b", "d"), ("b", "e")}
+
+
+def test_another_vintage_of_the_same_people_adds_up_and_is_another_look(key):
+    for year in ("2021", "2022", "2023"):
+        add_charge(key, charge(year))
+    found = past(key, "2024")
+    assert found.looks == 4
+    assert found.builds == 3
+    assert found.pairs == {(("a",), "b"): pytest.approx(0.6)}
+    assert found.held == frozenset()
+
+
+def test_a_vintage_that_goes_on_from_another_unchanged_tells_nothing_new(key):
+    add_charge(key, charge("2023"))
+    found = past(key, "2024", draws="2023")
+    assert (found.looks, found.builds, found.pairs) == (1, 0, {})
+    assert found.charged == {("a", "b")}
+    changed = past(key, "2024", draws="2023", of=sketch(first=5))
+    assert (changed.looks, changed.builds) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("other", "builds", "looks"),
+    [
+        (sketch(first=1_000), 0, 1),  # other people
+        (sketch(first=100), 1, 1),  # half of them
+        (sketch(first=5), 1, 2),  # nearly all
+        (sketch(of=("name",)), 1, 2),  # cannot be compared: taken for the same
+        (sketch(first=1_000, named=False), 1, 2),
+    ],
+)
+def test_vintages_are_told_apart_by_who_is_in_them(key, other, builds, looks):
+    add_charge(key, charge("2023", sketch=other))
+    found = past(key, "2024")
+    assert (found.builds, found.looks) == (builds, looks)
+
+
+def test_rows_without_names_are_taken_for_the_same_people(key):
+    """Rows change with what is in them: that they differ proves nothing."""
+    add_charge(key, charge("2023", sketch=sketch(first=1_000, named=False)))
+    found = past(key, "2024", of=sketch(named=False))
+    assert (found.builds, found.looks) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: "[]",
+        lambda text: text.replace("0.2", "0.1"),
+        lambda text: text.replace('"format": 1', '"format": 2'),
+        lambda text: text[: len(text) // 2],
+    ],
+)
+def test_a_damaged_ledger_is_refused(key, damage):
+    add_charge(key, charge())
+    path = charges_path(key)
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(StoreError, match="cannot be read, or was changed by hand"):
+        past(key)
+
+
+def test_it_holds_names_and_numbers_only(key):
+    add_charge(key, charge())
+    raw = json.loads(charges_path(key).read_text())
+    assert set(raw) == {"format", "charges", "digest"}
+    assert set(raw["charges"][0]) == {
+        *("vintage", "draws", "title", "tables", "pairs", "accepted", "sketch"),
+    }
+
+
+def test_the_share_of_two_sketches_is_that_of_their_people():
+    assert sketch().shared_with(sketch()) == 1
+    assert sketch(n=0).shared_with(sketch(n=0)) == 0
+    # 150 of 250 are in both; the 200 smallest of them all hold 150.
+    assert sketch().shared_with(sketch(first=50)) == 0.75
+    assert sketch().shared_with(sketch(of=("x",))) is None
