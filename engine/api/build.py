@@ -16,6 +16,7 @@ from engine import keys, release
 from engine.errors import SpecError
 from engine.progress import Progress
 from engine.schema import Column
+from engine.source import begin_charges
 from engine.source.detection import make_spec
 from engine.spec import ReleaseSpec, read_spec
 from queries.release import Release, open_release
@@ -119,8 +120,10 @@ def open(path: str | Path) -> Release:
 
 
 def new_key(path: str | Path) -> str:
-    """Make a key file of mode 0600 and return the key's public id."""
-    return keys.new_key(Path(path))
+    """Make a key file of mode 0600, begin the ledger of what it gives away, and return the key's public id."""
+    key_id = keys.new_key(Path(path))
+    begin_charges(Path(path))
+    return key_id
 
 
 def read(path: Path) -> ReleaseSpec:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from engine.api.build import new_key
 from engine.cli.console import notes, progress_bar
 from engine.errors import StoreError
-from engine.keys import new_key, read_key
+from engine.keys import read_key
 
 commands = typer.Typer(rich_markup_mode="markdown")
 key_commands = typer.Typer(help="Make keys.", no_args_is_help=True)
@@ -69,7 +70,11 @@ def new_command(
 ) -> None:
     """Make a key: 32 random bytes that only you can read. Keep it; never publish it."""
     key_id = new_key(file)
-    notes().print(f"wrote {file} (mode 0600), key id {key_id}. Keep a copy in a safe place.")
+    notes().print(
+        f"wrote {file} (mode 0600), key id {key_id}. Keep a copy in a safe place, with the files beside it "
+        "that begin with its name: they know what was released.",
+        soft_wrap=True,
+    )
 
 
 @commands.command("simulate", epilog="Example: `tablepack simulate census/ --people 20000`")

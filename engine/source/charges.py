@@ -106,7 +106,8 @@ class History:
     is_known : bool
         Whether the vintage was ever charged.
     looks : int
-        States of nearly the same data with draws of their own, this one included.
+        States of nearly the same data with draws of their own, this one included. One more where the ledger was not
+        there from the first day: nobody knows what the key was used for before.
     """
 
     builds: int
@@ -130,15 +131,31 @@ def charges(key_path: Path) -> tuple[Charge, ...]:
     StoreError
         If the ledger cannot be read.
     """
+    return _read(key_path)[0]
+
+
+def begin_charges(key_path: Path) -> None:
+    """Begin the ledger of a new key: a key that has none was perhaps used before, elsewhere.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written.
+    """
+    _write(key_path, (), is_whole=True)
+
+
+def _read(key_path: Path) -> tuple[tuple[Charge, ...], bool]:
+    """All charges, and whether the ledger was there from the key's first day."""
     path = charges_path(key_path)
     try:
         raw = read_json(path)
     except FileNotFoundError:
-        return ()
+        return (), False
     # Whatever cannot be read is refused: taken for an empty ledger, it would forget what was told.
     try:
-        if raw["format"] == FORMAT and raw["digest"] == _digest(raw["charges"]):
-            return tuple(_charge(one) for one in raw["charges"])
+        if raw["format"] == FORMAT and raw["digest"] == _digest(raw["is_whole"], raw["charges"]):
+            return tuple(_charge(one) for one in raw["charges"]), bool(raw["is_whole"])
     except (TypeError, KeyError):
         pass
     raise StoreError(
@@ -165,7 +182,8 @@ def history(
     StoreError
         If the ledger cannot be read.
     """
-    mine = [one for one in charges(key_path) if not _are_others(one, vintage, sketch)]
+    known, is_whole = _read(key_path)
+    mine = [one for one in known if not _are_others(one, vintage, sketch)]
     same = [
         one
         for one in mine
@@ -184,7 +202,7 @@ def history(
         held=frozenset(table for one in others if one in same for table in one.tables),
         charged=frozenset(table for one in same for table in one.tables),
         is_known=any(one.vintage == vintage for one in mine),
-        looks=len(fresh),
+        looks=len(fresh) + (not is_whole),
     )
 
 
@@ -210,8 +228,15 @@ def add_charge(key_path: Path, charge: Charge) -> None:
     StoreError
         If the ledger cannot be read or written.
     """
-    rows = [_plain(one) for one in (*charges(key_path), charge)]
-    text = json.dumps({"format": FORMAT, "charges": rows, "digest": _digest(rows)}, indent=1)
+    known, is_whole = _read(key_path)
+    _write(key_path, (*known, charge), is_whole=is_whole)
+
+
+def _write(key_path: Path, known: Sequence[Charge], *, is_whole: bool) -> None:
+    """Replace the ledger."""
+    rows = [_plain(one) for one in known]
+    raw = {"format": FORMAT, "is_whole": is_whole, "charges": rows}
+    text = json.dumps(raw | {"digest": _digest(is_whole, rows)}, indent=1)
     replace_file(charges_path(key_path), text.encode(), "the ledger")
 
 
@@ -240,6 +265,8 @@ def _charge(raw: dict[str, Any]) -> Charge:
     )
 
 
-def _digest(rows: Sequence[Any]) -> str:
-    """Digest of all charges."""
-    return blake2b(json.dumps(rows, sort_keys=True).encode(), digest_size=16).hexdigest()
+def _digest(is_whole: bool, rows: Sequence[Any]) -> str:
+    """Digest of all that the ledger says."""
+    return blake2b(
+        json.dumps([is_whole, rows], sort_keys=True).encode(), digest_size=16
+    ).hexdigest()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import PrivacyError, StoreError
+from engine.source.charges import charges
 from engine.source.files import locked, read_json, replace_file
 
 FORMAT = 1
@@ -102,6 +103,11 @@ def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
         If the journal cannot be read.
     """
     entries = _read(journal_path(key_path))
+    if vintage not in entries and any(one.vintage == vintage for one in charges(key_path)):
+        raise StoreError(
+            f"the journal {journal_path(key_path)} lacks vintage {vintage!r}, which was built with this key: it is "
+            "gone, or not the newest one; restore the newest"
+        )
     _refuse_differences(entries.get(vintage), vintage, state)
     _refuse_other_draws(entries.get(state.draws), vintage, state)
 

@@ -9,11 +9,11 @@ import pytest
 from fixtures.pipeline import ACCEPTED, counts, write_spec
 
 from engine.api.build import read
-from engine.errors import PrivacyError
+from engine.errors import PrivacyError, StoreError
 from engine.release import build, plan
 from engine.release.exposing import range_words
 from engine.schema import Column, Measurement
-from engine.source import charges, charges_path
+from engine.source import charges
 from queries.release import open_release
 
 PEOPLE, FLAGGED, TABLES = 4_000, 150, 20
@@ -24,7 +24,7 @@ COLUMNS = {
     "id": {"kind": "integer"},
     "flag": CODE,
     "bit": CODE,
-    **dict.fromkeys(NAMES, {"kind": "integer"}),
+    **{name: {"kind": "integer"} for name in NAMES},
 }
 
 
@@ -77,8 +77,10 @@ def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source
     assert "threshold_mean = " in text
     assert "mode dp" in text
     assert 'accept_risk = "..."' in text
+    assert not charges(tmp_path / "my.key")
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "my.key",
+        "my.key.exposure.json",
         "my.key.exposure.json.lock",
         "my.key.journal",
         "my.key.journal.lock",
@@ -179,6 +181,23 @@ def test_a_vintage_that_goes_on_keeps_what_did_not_change(tmp_path, source, made
     assert after[0, 7] != before[0, 7]
 
 
+def test_a_journal_that_is_gone_is_missed(tmp_path, made):
+    """Else a vintage could be pinned to other data, and noise drawn for one be used on the other."""
+    made([("c00",)])
+    (tmp_path / "my.key.journal").unlink()
+    with pytest.raises(StoreError, match="lacks vintage '2021', which was built with this key"):
+        made([("c00",)])
+
+
+def test_a_key_without_its_ledger_counts_as_one_more_look(tmp_path, made):
+    made([("c00",)])
+    for name in ("my.key.journal", "my.key.exposure.json"):
+        (tmp_path / name).unlink()
+    con = duckdb.connect(made([("c00",)]), read_only=True)
+    notes = con.execute("SELECT note FROM catalog.notes WHERE topic = 'exposure'").fetchall()
+    assert ("This is look 2 at nearly the same data (at most 4).",) in notes
+
+
 def test_going_on_from_what_was_never_built_or_codes_otherwise_is_refused(tmp_path, source, made):
     with pytest.raises(
         PrivacyError, match="no vintage '2019' was built with this key; there are: none yet"
@@ -205,7 +224,7 @@ def test_a_resumed_build_counts_what_was_built_before(tmp_path, source, monkeypa
     with pytest.raises(KeyboardInterrupt):
         build(spec, tmp_path / "r.duckdb", jobs=1)
     assert (tmp_path / "r.duckdb.tmp").exists()
-    assert not charges_path(spec.key_path).exists()
+    assert not charges(spec.key_path)
     seen = []
     monkeypatch.setattr(sticky, "charged", lambda *a: seen.append(real(*a)) or seen[0])
     build(spec, tmp_path / "r.duckdb", jobs=1)

@@ -8,7 +8,15 @@ import stat
 import pytest
 
 from engine.errors import StoreError
-from engine.source import Charge, Sketch, add_charge, charges, charges_path, history
+from engine.source import (
+    Charge,
+    Sketch,
+    add_charge,
+    begin_charges,
+    charges,
+    charges_path,
+    history,
+)
 
 TABLES = frozenset({("a", "b"), ("a", "c")})
 
@@ -25,7 +33,9 @@ def charge(vintage="2024", *, tables=(("a", "b"),), figures=0.2, **more) -> Char
 
 @pytest.fixture
 def key(tmp_path):
-    return tmp_path / "my.key"
+    path = tmp_path / "my.key"
+    begin_charges(path)
+    return path
 
 
 def past(key, vintage="2024", *, draws=None, of=None, tables=TABLES):
@@ -39,6 +49,14 @@ def test_a_key_that_built_nothing_has_no_history(key):
     assert (found.builds, found.pairs, found.held, found.looks) == (0, {}, frozenset(), 1)
     assert not found.is_known
     assert charges(key) == ()
+
+
+def test_a_key_without_its_ledger_was_perhaps_used_before(tmp_path):
+    bare = tmp_path / "copied.key"
+    assert past(bare).looks == 2
+    add_charge(bare, charge())
+    assert past(bare).looks == 2
+    assert past(bare, "2025").looks == 3
 
 
 def test_it_is_read_as_written_and_closed_to_others(key):
@@ -130,7 +148,7 @@ def test_a_damaged_ledger_is_refused(key, damage):
 def test_it_holds_names_and_numbers_only(key):
     add_charge(key, charge())
     raw = json.loads(charges_path(key).read_text())
-    assert set(raw) == {"format", "charges", "digest"}
+    assert set(raw) == {"format", "is_whole", "charges", "digest"}
     assert set(raw["charges"][0]) == {
         *("vintage", "draws", "title", "tables", "pairs", "accepted", "sketch"),
     }
