@@ -225,17 +225,10 @@ def _assembled(
     if source is not None:
         check_names(source, names, problems)
     entities = source.entities if source else ()
-    problems.extend(
-        f"columns.{c.name}.universe: {c.universe.column} names entities and is never fitted"
-        for c in columns
-        if c.universe is not None and c.universe.column in entities
+    bound = protection[0].max_rows if protection else None
+    problems += _column_problems(
+        columns, entities, is_bound=protection is None or bound is not None
     )
-    if protection is not None and protection[0].max_rows is None:
-        problems.extend(
-            f"columns.{c.name}.max_rows: wants privacy.max_rows too: the most rows that one entity has anywhere"
-            for c in columns
-            if c.max_rows is not None
-        )
     is_dp = texts.get("mode") == "dp"
     context = TableContext(
         folder=folder,
@@ -269,6 +262,24 @@ def _assembled(
         previous=release.previous,
         bounds=bounds,
     )
+
+
+def _column_problems(
+    columns: tuple[Column, ...], entities: tuple[str, ...], *, is_bound: bool
+) -> list[str]:
+    """What columns say that does not go with the entities, or with how many rows of one count."""
+    problems = [
+        f"columns.{c.name}.universe: {c.universe.column} names entities and is never fitted"
+        for c in columns
+        if c.universe is not None and c.universe.column in entities
+    ]
+    if not is_bound:
+        problems += [
+            f"columns.{c.name}.max_rows: wants privacy.max_rows too: the most rows that one entity has anywhere"
+            for c in columns
+            if c.max_rows is not None
+        ]
+    return problems
 
 
 def _dp(
