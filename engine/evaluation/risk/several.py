@@ -105,9 +105,10 @@ def chances(paired: Paired, people: Coded, target: str, known: Collection[str]) 
     links = _tree(paired, target, sets)
     logs = np.broadcast_to(np.log(prior), (len(people.n), len(values)))
     for link in links:
-        logs = logs + _log_ratios(paired, people, target, link.columns, values, prior)
-        if link.shared:
-            logs = logs - _log_ratios(paired, people, target, link.shared, values, prior)
+        # A table that shows nobody of a kind says no more than what it shares with one before.
+        before = _share_among(paired, people, target, link.shared, values, prior)
+        after = _share_among(paired, people, target, link.columns, values, before)
+        logs = logs + np.log(after / before)
     worth = np.exp(logs - logs.max(axis=1, keepdims=True))
     worth /= worth.sum(axis=1, keepdims=True)
     return Chances(values=values, worth=worth, read=tuple(link.columns for link in links))
@@ -175,25 +176,35 @@ def _shares(table: Coded, target: str, values: Numbers) -> Floats:
     return np.asarray((count + 1 / len(values)) / (count.sum() + 1), np.float64)
 
 
-def _log_ratios(
+def _share_among(
     paired: Paired,
     people: Coded,
     target: str,
     columns: ColumnSet,
     values: Numbers,
-    prior: Floats,
+    before: Floats,
 ) -> Floats:
-    """Log of how much likelier each value is for each person, given the columns: shape (n_people, n_values)."""
+    """Share of each value among those who are like a person in some columns; rare kinds are mixed with what is known.
+
+    Parameters
+    ----------
+    before : ndarray of float64, shape (n_values,) or (n_people, n_values)
+        Shares without these columns.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_people, n_values)
+    """
     table = covering(paired, {*columns, target})
-    if table is None:
-        return np.zeros((len(people.n), len(values)))
+    known = np.broadcast_to(before, (len(people.n), len(values)))
+    if table is None or not columns:
+        return known
     cells, person, inside, row = _of_people(*row_ids(paired, [people, table], columns))
     at, common = _place(values, table.codes[target][inside])
     n = table.n[inside].astype(np.float64)
     count = _table(row[common], at[common], n[common], (len(cells), len(values)))
     number = count.sum(axis=1, keepdims=True)
-    mixed = (count + BACK_OFF * prior) / (number + BACK_OFF)
-    return np.asarray(np.log(mixed / prior)[person], np.float64)
+    return np.asarray((count[person] + BACK_OFF * known) / (number[person] + BACK_OFF), np.float64)
 
 
 def _tree(paired: Paired, target: str, sets: list[ColumnSet]) -> list[_Link]:

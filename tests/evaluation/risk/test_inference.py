@@ -23,7 +23,14 @@ from engine.evaluation.risk.precision import (
     improvement,
     pooled,
 )
-from engine.evaluation.risk.several import MOST_VALUES, common_values, guess, known_sets, sharpened
+from engine.evaluation.risk.several import (
+    MOST_VALUES,
+    chances,
+    common_values,
+    guess,
+    known_sets,
+    sharpened,
+)
 from engine.evaluation.score import WHOLE
 
 sklearn = pytest.importorskip("sklearn.ensemble")
@@ -307,3 +314,19 @@ def test_without_scikit_learn_it_says_what_is_needed(monkeypatch):
     original = crowd(100, 1)
     with pytest.raises(StoreError, match="scikit-learn"):
         inference(against(original, original), TOLD, rng())
+
+
+def test_a_table_that_shows_nobody_of_a_kind_takes_nothing_back():
+    """Column a tells s, c and b a little more; nobody is (1, 9) in a and b: what a and c say stands as it is."""
+    draw = rng()
+    a = np.repeat([0.0, 1.0], 2000)
+    s = np.where(draw.random(4000) < 0.9, a, 1 - a)
+    b, c = (np.where(draw.random(4000) < lean, s, 1 - s) for lean in (0.6, 0.7))
+    rows = pd.DataFrame({"a": a, "b": b, "c": c, "s": s})
+    person = pd.DataFrame({"a": [1.0], "b": [9.0], "c": [0.0], "s": [1.0]})
+    paired = against(person, rows[["a", "c", "s"]], rows[["a", "b", "s"]])
+    found = chances(paired, paired.original, "s", ["a", "b", "c"])
+    assert found.read == (("a", "c"), ("a", "b"))
+    alone = chances(against(person, rows[["a", "c", "s"]]), paired.original, "s", ["a", "c"])
+    assert found.worth[0] == pytest.approx(alone.worth[0])
+    assert found.worth[0, 1] > 0.7
