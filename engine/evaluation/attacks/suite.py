@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.evaluation.attacks.assumptions import Assumptions
+from engine.evaluation.attacks.attribute import attribute
 from engine.evaluation.attacks.looks import Attacked
 from engine.evaluation.attacks.membership import membership
 from engine.evaluation.attacks.reconstruction import reconstruction
@@ -22,6 +23,7 @@ StrongAttack = Callable[[Attacked, Assumptions, np.random.Generator], Risk]
 STRONG_ATTACKS: dict[str, StrongAttack] = {
     "membership": membership,
     "reconstruction": reconstruction,
+    "attribute": attribute,
 }
 
 

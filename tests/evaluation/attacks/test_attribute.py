@@ -1,0 +1,74 @@
+"""Attributes: a release that shows every cell as it is tells of its own people, an honest one hardly more than of others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from attacks.trials import trial_of_rows
+from fixtures.attacks import build, checked, held_of, rng
+from fixtures.measure import EXACT
+
+from engine.evaluation.attacks import Assumptions
+from engine.evaluation.attacks.attribute import OTHERS, STRANGERS, attribute
+from engine.evaluation.score import WHOLE
+
+WIDE = [("a", "b", "c", "s")]
+
+
+@cache
+def people(seed: int, n: int = 1500) -> dict[str, np.ndarray]:
+    """Three known columns whose combinations have about one person each, and a secret that leans on one of them."""
+    draw = np.random.default_rng(seed)
+    known = {c: draw.integers(0, 12, n) for c in "abc"}
+    return {**known, "s": np.where(draw.random(n) < 0.5, known["a"] % 4, draw.integers(0, 4, n))}
+
+
+def attack(given, **more):
+    more = {"people": 400, "secrets": ("s",)} | more
+    return checked(attribute(given, Assumptions(**more), rng()))
+
+
+def test_cells_shown_as_they_are_are_found_out():
+    """The planted fault: nothing suppressed, no noise. Members are read off, strangers are not."""
+    members, strangers = people(1), people(2)
+    bare = held_of(members, trial_of_rows(members, WIDE, 1, draws=EXACT), strangers=strangers)
+    honest = build(members, WIDE, strangers=strangers)
+    found, kept = attack(bare), attack(honest)
+    assert found.values["gain"] >= 0.15
+    assert kept.values["gain"] <= 0.05
+    assert kept.control.value == pytest.approx(0.5, abs=0.15)
+    assert found.control_note == STRANGERS
+    assert found.rate.value > found.baseline.value
+    assert found.breakdown.loc[0, "column"] == "s"
+
+
+def test_without_strangers_the_control_is_what_others_tell():
+    members = people(1)
+    found = attack(held_of(members, trial_of_rows(members, WIDE, 1, draws=EXACT)))
+    assert found.control_note == OTHERS
+    assert found.values["gain"] >= 0.15
+    assert attack(build(members, WIDE)).values["gain"] <= 0.05
+
+
+def test_a_column_that_strangers_lack_is_not_attacked():
+    strangers = {c: v for c, v in people(2).items() if c != "s"}
+    found = attack(build(people(1), WIDE, strangers=strangers))
+    assert "no table" in found.why_not[WHOLE]
+
+
+def test_few_people_are_not_attacked():
+    given = build(people(1), WIDE)
+    small = replace(given.paired, original=replace(given.paired.original, n=np.ones(30, np.int64)))
+    assert "too few people" in attack(replace(given, paired=small)).why_not[WHOLE]
+
+
+def test_unusual_people_and_few_columns_are_reported_beside():
+    found = attack(build(people(1), WIDE, strangers=people(2)), secrets=())
+    assert set(found.breakdown["column"]) == {"a", "b", "c", "s"}
+    assert found.values["targets"] == 4
+    assert found.values["worst"] == found.breakdown["gain"].max()
+    assert (found.breakdown["right_few"] >= 0).all()
+    assert "Knowing 3 to 7 columns" in found.verdict
