@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from attacks.claims import cells_of_pair, claims, complements
 from attacks.cloning import Rate, clone_accuracy, clone_theory, likelihood_ratio
-from attacks.tables import Averaging, averaging, measured_figures, published_figures
+from attacks.tables import measured_figures, published_figures
 from attacks.trials import trial_of_rows, trial_of_spec
 from fixtures.measure import EXACT
 from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 
+from engine.evaluation.attacks.averaging import Averaging
+from engine.evaluation.attacks.averaging import averaged as averaging
 from engine.evaluation.attacks.rates import area_under_curve
 from engine.spec import read_spec
 

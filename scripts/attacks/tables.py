@@ -12,12 +12,10 @@ precision .31.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
 from attacks.trials import Trial
+from engine.evaluation.attacks.averaging import Figures
 from engine.schema import (
     KIND_NEGATIVE,
     KIND_NULL,
@@ -25,59 +23,9 @@ from engine.schema import (
     NULL_CODE,
     OTHER_CODE,
     ColumnSet,
-    FloatArray,
     Int64Array,
     Support,
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Figures:
-    """What all tables say of the counts of one.
-
-    Attributes
-    ----------
-    truth : ndarray of int64, shape (n_counts,)
-        Of the released cells of the narrowest table (a column's released values, say).
-    width : ndarray of int64, shape (n_tables,)
-        Number of columns of each table, rising; the first is the narrowest table itself.
-    seen : ndarray of int64, shape (n_tables, n_counts)
-        Each count, summed out of each table.
-    """
-
-    truth: Int64Array
-    width: Int64Array
-    seen: Int64Array
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Averaging:
-    """How near an attacker comes to the counts of a table, from it alone and from all tables that show them.
-
-    Attributes
-    ----------
-    counts : int
-        Number of counts attacked.
-    rmse_alone, sd_alone, exact_alone : float
-        Error of the narrowest table alone: root mean square, standard deviation, share right to the unit.
-    rmse : dict
-        Root mean square error of each estimate from all tables: "mean"; "weighted" by inverse mean square error
-        of each width, which the attacker is told; "median"; "trained", the best weights by width, learnt from half of
-        the counts and scored on the other half.
-    exact : dict
-        Share right to the unit once rounded.
-    gain : float
-        Smallest of the errors over that of the narrowest table alone (for "trained": of the same half of the
-        counts): 1 or more where averaging gains nothing.
-    """
-
-    counts: int
-    rmse_alone: float
-    sd_alone: float
-    exact_alone: float
-    rmse: dict[str, float]
-    exact: dict[str, float]
-    gain: float
 
 
 def published_figures(trial: Trial, base: ColumnSet) -> Figures:
@@ -130,77 +78,6 @@ def measured_figures(trial: Trial, name: str) -> Figures:
         width=np.array([len(columns) for columns in holders]),
         seen=np.array(seen, dtype=np.int64),
     )
-
-
-def averaging(figures: Iterable[Figures]) -> Averaging:
-    """Estimate every count from all tables that show it; pooled over tables and releases.
-
-    Parameters
-    ----------
-    figures : iterable of Figures
-        All of tables of the same widths.
-    """
-    found = list(figures)
-    truth = np.concatenate([f.truth for f in found]).astype(np.float64)
-    alone = np.concatenate([f.seen[0] for f in found]) - truth
-    by_width = np.concatenate([_means_by_width(f) for f in found], axis=1)
-    spread = _spread_of_widths(found)
-    weight = [1 / spread[f.width] for f in found]
-    estimates = {
-        "mean": np.concatenate([f.seen.mean(axis=0) for f in found]),
-        "weighted": np.concatenate(
-            [w @ f.seen / w.sum() for w, f in zip(weight, found, strict=True)]
-        ),
-        "median": np.concatenate([np.median(f.seen, axis=0) for f in found]),
-    }
-    rmse = {how: _rms(estimate - truth) for how, estimate in estimates.items()}
-    exact = {how: _exact(estimate - truth) for how, estimate in estimates.items()}
-    trained, rmse["trained"], exact["trained"] = _trained(by_width, truth)
-    of_alone = _rms(alone)
-    return Averaging(
-        counts=len(truth),
-        rmse_alone=of_alone,
-        sd_alone=float(np.std(alone)),
-        exact_alone=_exact(alone),
-        rmse=rmse,
-        exact=exact,
-        gain=min(trained, *(rmse[how] / max(of_alone, 1e-9) for how in estimates)),
-    )
-
-
-def _means_by_width(figures: Figures) -> FloatArray:
-    """Mean over the tables of each width, one row a width."""
-    widths = np.unique(figures.width)
-    means: FloatArray = np.array([figures.seen[figures.width == w].mean(axis=0) for w in widths])
-    return means
-
-
-def _spread_of_widths(found: Sequence[Figures]) -> FloatArray:
-    """Mean square error of the counts read from tables of each width, by width."""
-    widest = max(int(f.width.max()) for f in found)
-    squares, n = np.zeros(widest + 1), np.zeros(widest + 1)
-    for f in found:
-        np.add.at(squares, f.width, np.square(f.seen - f.truth).sum(axis=1))
-        np.add.at(n, f.width, len(f.truth))
-    return np.maximum(squares / np.maximum(n, 1), 1e-9)
-
-
-def _trained(by_width: FloatArray, truth: FloatArray) -> tuple[float, float, float]:
-    """Weights learnt from half of the counts: error over that of the narrowest table, error and exact share."""
-    learnt = np.arange(len(truth)) % 2 == 0
-    alone = by_width[0]
-    more = (by_width[1:] - alone).T
-    weights = np.linalg.lstsq(more[learnt], (truth - alone)[learnt], rcond=None)[0]
-    off = (alone + more @ weights - truth)[~learnt]
-    return _rms(off) / max(_rms((alone - truth)[~learnt]), 1e-9), _rms(off), _exact(off)
-
-
-def _rms(off: FloatArray) -> float:
-    return float(np.sqrt(np.mean(np.square(off))))
-
-
-def _exact(off: FloatArray) -> float:
-    return float(np.mean(np.abs(off) < 0.5))
 
 
 def range_label(kind: np.ndarray, index: Int64Array) -> Int64Array:

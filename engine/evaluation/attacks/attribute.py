@@ -1,8 +1,8 @@
 """Attributes: a column of a person, from all tables together, by who knows the others.
 
-Once the attacker knows all other columns, once 3 to 7 of them. The tables are pooled as `engine.evaluation.risk.several`
-pools them. What the same attack gets about strangers it learns from the population (Francis and Wagner,
-arXiv:2403.06595); only what goes beyond is told of a person.
+Once the attacker knows all other columns, once 3 to 7 of them. Tables are pooled by `engine.evaluation.risk.several`.
+What the same attack gets about strangers it learns from the population (Francis and Wagner, arXiv:2403.06595); only
+what goes beyond is told of a person.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from engine.evaluation.score import WHOLE, HitRate, Risk, wilson
 
 NAME = "attribute"
 WORDS = (
-    "The attacker knows a person's other columns, all of them or a few, and wants one more: every table that holds it is "
-    "read, and what they say is put together."
+    "The attacker knows a person's other columns, all of them or a few, and wants one more: every table that holds it "
+    "is read, and what they say is put together."
 )
 UNUSUAL = 0.05
 """Share of people who count as unusual."""
@@ -33,8 +33,8 @@ _HELD_OUT = 0.3
 _FEWEST_PEOPLE = 20
 STRANGERS = "control: the control rows that were given, which the release is not made from"
 OTHERS = (
-    "control: the same attack with exact tables of all other people of the data, as no control rows were given; it says "
-    "what others tell of a person"
+    "control: the same attack with exact tables of all other people of the data, as no control rows were given; it "
+    "says what others tell of a person"
 )
 
 
@@ -192,9 +192,9 @@ def _risk(outcomes: Sequence[Outcome], sides: Sides) -> Risk:
         breakdown=table.sort_values("gain", ascending=False, kind="stable"),
         control_note=sides.note,
         notes=(
-            f"{n_people:,} people of the data and {len(sides.controls.n):,} of the control, {len(outcomes)} columns, all "
-            f"others known, or {FEWEST_KNOWN} to {MOST_KNOWN} drawn by the seed; unusual: the {UNUSUAL:.0%} whose values "
-            "are the rarest",
+            f"{n_people:,} people of the data and {len(sides.controls.n):,} of the control, {len(outcomes)} columns, "
+            f"all others known, or {FEWEST_KNOWN} to {MOST_KNOWN} drawn by the seed; unusual: the {UNUSUAL:.0%} whose "
+            "values are the rarest",
             "the interval takes guesses about several columns of a person as independent, which they are not",
         ),
         verdict=_verdict(whole, few, table),

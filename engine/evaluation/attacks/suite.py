@@ -10,8 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from engine.evaluation.attacks.adaptive import adaptive
 from engine.evaluation.attacks.assumptions import Assumptions
 from engine.evaluation.attacks.attribute import attribute
+from engine.evaluation.attacks.averaging import averaging
+from engine.evaluation.attacks.cloning import cloning
+from engine.evaluation.attacks.empty import empty
 from engine.evaluation.attacks.looks import Attacked
 from engine.evaluation.attacks.membership import membership
 from engine.evaluation.attacks.reconstruction import reconstruction
@@ -24,6 +28,10 @@ STRONG_ATTACKS: dict[str, StrongAttack] = {
     "membership": membership,
     "reconstruction": reconstruction,
     "attribute": attribute,
+    "averages": averaging,
+    "cloning": cloning,
+    "empty": empty,
+    "adaptive": adaptive,
 }
 
 

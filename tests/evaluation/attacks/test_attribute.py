@@ -1,4 +1,4 @@
-"""Attributes: a release that shows every cell as it is tells of its own people, an honest one hardly more than of others."""
+"""Attributes: a release of bare cells tells of its own people, an honest one hardly more than of others."""
 
 from __future__ import annotations
 

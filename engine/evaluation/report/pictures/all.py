@@ -11,7 +11,11 @@ from itertools import islice
 from engine.evaluation.report.naming import Names
 from engine.evaluation.report.pictures.columns import noise_against_count, univariate_bars
 from engine.evaluation.report.pictures.picture import Group, NothingToDraw, Picture
-from engine.evaluation.report.pictures.risk import attack_rates, gains_by_target
+from engine.evaluation.report.pictures.risk import (
+    attack_rates,
+    gains_by_target,
+    tables_asked_for,
+)
 from engine.evaluation.report.pictures.structure import (
     correlation_gaps,
     estimate_overlaps,
@@ -45,10 +49,11 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, Draw], ...]], ...] = (
     ("Use", "What an analyst would conclude.", (("Estimates", "estimates", estimate_overlaps),)),
     (
         "Risk",
-        "Each attack beside guessing, and beside itself on people whom the release was not made from.",
+        "Each attack beside guessing and beside its control: most often itself on people whom the release is not from.",
         (
             ("How often attacks are right", "", attack_rates),
             ("Gain by target", "", gains_by_target),
+            ("Tables asked for", "", tables_asked_for),
         ),
     ),
 )

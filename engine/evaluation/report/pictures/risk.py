@@ -1,4 +1,4 @@
-"""Pictures of attacks: how often each is right, beside guessing and beside people outside; what it gains by target.
+"""Pictures of attacks: how often each is right, beside guessing and its control; gains by target; tables asked for.
 
 Takes a `Result`; gives `Picture`s. CONFIDENTIAL.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from engine.evaluation.figures import STRONG
 from engine.evaluation.report.naming import Names
 from engine.evaluation.report.pictures.drawing import (
     INK,
+    canvas,
     compact_axis,
     legend,
     rows_canvas,
@@ -22,6 +24,7 @@ from engine.evaluation.result import Result
 from engine.evaluation.score import HitRate, Risk
 
 MOST_ROWS = 24
+ASKING = "adaptive"
 PARTS = ("rate", "baseline", "control")
 GAINS = ("pi", "precision improvement")
 
@@ -44,7 +47,7 @@ def rates_table(risks: dict[str, Risk]) -> pd.DataFrame:
 
 
 def attack_rates(result: Result, names: Names) -> list[Picture]:
-    """How often attacks are right: about people of the data, by guessing, about people outside."""
+    """How often attacks are right, beside guessing and beside their control."""
     del names
     frame = rates_table(dict(result.risks))
     if frame.empty:
@@ -67,14 +70,41 @@ def attack_rates(result: Result, names: Names) -> list[Picture]:
     axes.set_xlabel("share of attempts that are right")
     legend(
         sheet,
-        (("on the data", "more", "o"), ("guessing", "quiet", "D"), ("on strangers", "less", "s")),
+        (("attack", "more", "o"), ("guessing", "quiet", "D"), ("control", "less", "s")),
     )
     title = "How often each attack is right"
     words = (
-        "With 95 % intervals. An attack that does no better on people of the data than on strangers, whom the release "
-        "was not made from, tells of the population, not of a person."
+        "With 95 % intervals. The control is most often the same attack on strangers, whom the release was not made "
+        "from: an attack that does no better than its control tells of the population, not of a person."
     )
     return [Picture(title=title, words=words, svg=svg_of(sheet, title), table=frame)]
+
+
+def tables_asked_for(result: Result, names: Names) -> list[Picture]:
+    """Share of secrets right against the number of tables that an attacker asks for; none where none asked."""
+    del names
+    if ASKING not in result.risks or result.risks[ASKING].breakdown.empty:
+        return []
+    curve = result.risks[ASKING].breakdown
+    sheet, (axes,) = canvas(250, top=34)
+    at, right, low, high, drawn = (
+        numbers(curve[c]) for c in ("tables", "right", "low", "high", "random")
+    )
+    places = np.arange(len(at))  # 0, 1, 2, 3, 5, 10 ...: evenly apart
+    axes.fill_between(places, low, high, color=INK["more"], alpha=0.18, linewidth=0)
+    axes.plot(places, right, "o-", color=INK["more"], markersize=6)
+    axes.plot(places, drawn, "s-", color=INK["quiet"], markersize=5)
+    axes.set_xticks(places, [f"{n:g}" for n in at])
+    axes.set_ylim(min(float(low.min()), 0.5) - 0.02, 1.02)
+    axes.set_xlabel("tables asked for")
+    axes.set_ylabel("secrets right")
+    legend(sheet, (("most telling first", "more", "-"), ("in any order", "quiet", "-")))
+    title = "Tables asked for about small groups"
+    words = (
+        "How many members' secrets are right after so many tables, with 95 % intervals; 0: by the group's commonest "
+        "value."
+    )
+    return [Picture(title=title, words=words, svg=svg_of(sheet, title), table=curve)]
 
 
 def gains_by_target(result: Result, names: Names) -> list[Picture]:
@@ -111,6 +141,6 @@ def gains_by_target(result: Result, names: Names) -> list[Picture]:
         pictures.append(
             Picture(title=title, words=words, svg=svg_of(sheet, title), table=with_gain)
         )
-    if not pictures:
+    if not pictures and not set(result.risks) <= STRONG:
         raise NothingToDraw("no attack gives its gain by target")
     return pictures

@@ -1,0 +1,72 @@
+"""Cloning: relabelled copies of a column are found, and give away what theory says; other columns are no copies."""
+
+from __future__ import annotations
+
+import numpy as np
+from fixtures.attacks import build, checked, rng
+
+from engine.evaluation.attacks import Assumptions
+from engine.evaluation.attacks.cloning import cloning, copies_of
+from engine.evaluation.score import WHOLE
+
+SECRET = Assumptions(secrets=("s",), people=1200)
+
+
+def world(n_copies: int, seed: int = 1, n: int = 1200, wrong: float = 0.0):
+    """Buckets of 30 people, a secret of three values, and relabelled copies of the bucket; tables (copy, secret)."""
+    draw = np.random.default_rng(seed)
+    bucket = np.arange(n) // 30
+    columns = {"a0": bucket, "s": draw.integers(0, 3, n)}
+    for i in range(1, n_copies + 1):
+        copy = draw.permutation(40)[bucket]
+        columns[f"a{i}"] = np.where(draw.random(n) < wrong, draw.integers(0, 40, n), copy)
+    tables = [(c, "s") for c in columns if c != "s"]
+    return columns, tables
+
+
+def attack(given, told=SECRET):
+    return checked(cloning(given, told, rng()))
+
+
+def test_copies_are_found():
+    columns, tables = world(3)
+    given = build(columns, tables)
+    (found,) = copies_of(given.paired, rng())
+    assert found.columns == ("a0", "a1", "a2", "a3")
+
+
+def test_nearly_copies_are_found_and_others_are_not():
+    assert copies_of(build(*world(1, wrong=0.01)).paired, rng())
+    assert not copies_of(build(*world(1, wrong=0.2)).paired, rng())
+
+
+def test_columns_of_one_value_are_no_copies():
+    columns = {"a": np.zeros(300, int), "b": np.zeros(300, int), "s": np.arange(300) % 3}
+    assert not copies_of(build(columns, [("a", "s"), ("b", "s")]).paired, rng())
+
+
+def test_every_copy_is_a_fresh_look():
+    """The fault that is there today: copies that nobody declared draw noise of their own for the same people."""
+    one, eight = (attack(build(*world(n))) for n in (1, 8))
+    assert 0.6 <= one.control.value <= 0.82
+    assert eight.rate.value >= eight.control.value + 0.1
+    assert eight.rate.value > one.rate.value
+    assert eight.values["gain"] > 0.1
+    assert eight.values["copies"] == 9
+    assert "a0 = a1" in eight.verdict
+    assert eight.breakdown.loc[0, ["tables_alone", "tables"]].tolist() == [1, 9]
+
+
+def test_a_copy_in_no_table_with_the_secret_gains_nothing():
+    columns, _ = world(1)
+    found = attack(build(columns, [("a0", "s"), ("a1",)]))
+    assert found.values["gain"] == 0
+    assert found.rate == found.control
+
+
+def test_no_copy_and_no_table_say_so():
+    columns, _ = world(0)
+    assert "nearly one to one" in attack(build(columns, [("a0", "s")])).why_not[WHOLE]
+    columns, _ = world(1)
+    apart = attack(build(columns, [("a0",), ("a1",), ("s",)]))
+    assert "a0 = a1" in apart.why_not[WHOLE]
