@@ -16,7 +16,7 @@ from test_layers import ENGINE_ROOT, MAY_IMPORT
 
 from engine import errors
 from engine.cli.evaluate import POOR_RISK, POOR_UTILITY
-from engine.store.schema import create_catalog, create_ledger
+from engine.store.schema import create_catalog, create_ledger, insert_exposure
 
 PAPERS = [
     *("README.md", "CHANGELOG.md", "engine/DESIGN.md", "engine/PRIVACY.md"),
@@ -122,6 +122,7 @@ def test_the_catalogue_of_the_design_is_that_of_the_file():
     with duckdb.connect() as con:
         create_catalog(con, width=2)
         create_ledger(con, [])
+        insert_exposure(con, {"groups": []})
         rows = con.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'catalog'"
         ).fetchall()

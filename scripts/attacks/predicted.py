@@ -1,0 +1,75 @@
+"""Attacks on made-up people beside what the closed forms of exposure predict of them.
+
+For observers only: the attacker is told the rows. The engine's own measuring and fitting makes the tables.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+
+from attacks.trials import Trial, trial_of_rows
+from engine.exposure import Figures, Tally, Worst, all_worst, auc_of, table_mu2, total_mu2
+
+
+def group_of(people: int, tables: int, seed: int, total: int = 6_000) -> dict[str, np.ndarray]:
+    """People with a public flag, an even bit and columns of 8 values."""
+    rng = np.random.default_rng([people, tables, seed])
+    codes = {"flag": (np.arange(total) < people).astype(np.int64), "bit": rng.integers(0, 2, total)}
+    return codes | {f"c{i:02d}": rng.integers(0, 8, total) for i in range(tables)}
+
+
+def solved(trial: Trial, codes: dict[str, np.ndarray], people: int, ridge: float = 4.0) -> float:
+    """Share of bits of the flagged that regularised least squares on all tables gets right."""
+    rows, figures = [], []
+    for name in sorted(codes):
+        if not name.startswith("c"):
+            continue
+        table = trial.tables["bit", name, "flag"]
+        bit, c, flag = (
+            trial.supports[x].grid[table.codes[:, j]] for j, x in enumerate(table.columns)
+        )
+        for value in range(8):
+            row = (codes[name][:people] == value).astype(np.float64)
+            ones, zeros = (table.n[(flag == 1) & (c == value) & (bit == b)].sum() for b in (1, 0))
+            rows.append(row)
+            figures.append((row.sum() + ones - zeros) / 2)
+    a = np.array(rows)
+    off = np.array(figures) - a.sum(axis=1) / 2
+    guess = np.linalg.solve(a.T @ a + ridge * np.eye(people), a.T @ off) > 0
+    return float((guess == (codes["bit"][:people] == 1)).mean())
+
+
+def worst_of(trial: Trial, group, told) -> Worst:
+    tally = Tally(5)
+    for measurement in trial.measurements.values():
+        tally.add(measurement)
+    return next(w for w in all_worst(Figures(tally)) if (w.group, w.told) == (group, told))
+
+
+def membership(
+    columns: int, levels: int, width: int, seed: int, people: int = 1_500
+) -> tuple[float, float]:
+    """AUC of who knows everybody else and sums what a person shifts; and the predicted one."""
+    rng = np.random.default_rng([columns, levels, width, seed])
+    names = [f"q{j}" for j in range(columns)]
+    inside, outside = ({c: rng.integers(0, levels, people) for c in names} for _ in range(2))
+    tables = [t for k in range(1, width + 1) for t in combinations(names, k)]
+    trial = trial_of_rows(inside, tables, 100 * seed + columns)
+    scores = np.zeros((2, people))
+    for t in tables:
+        shape = (levels,) * len(t)
+        table = trial.tables[t]
+        at = tuple(trial.supports[c].grid[table.codes[:, j]] for j, c in enumerate(t))
+        off = np.zeros(shape)
+        np.add.at(off, at, table.n.astype(np.float64))
+        np.subtract.at(off, tuple(inside[c] for c in t), 1.0)
+        scores[0] += off[tuple(inside[c] for c in t)] + 1  # the person is among those counted
+        scores[1] += off[tuple(outside[c] for c in t)]
+    mu2 = total_mu2(trial.measurements[()], 1)
+    mu2 += sum(table_mu2(m, 1) for c, m in trial.measurements.items() if c)
+    ranks = scores.ravel().argsort().argsort() + 1
+    auc = (ranks[:people].sum() - people * (people + 1) / 2) / people**2
+    return float(auc), auc_of(math.sqrt(mu2))

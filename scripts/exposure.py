@@ -1,0 +1,90 @@
+"""Hold what exposure predicts against attacks on the engine's own tables: reconstruction and membership.
+
+Usage: .venv/bin/python scripts/exposure.py [--keys N] [--record]     (5 keys; about 6 minutes)
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+from attacks.predicted import group_of, membership, solved, worst_of
+from attacks.trials import trial_of_rows
+from measured import add_option, command_line, markdown, record
+
+from engine.params import BOUNDS
+
+GROUPS = ((50, 3), (50, 10), (150, 2), (150, 3), (150, 5), (150, 10), (150, 20), (150, 40))
+LARGE = ((500, 20), (500, 100), (5_000, 40), (5_000, 400))
+SHAPES = ((3, 4, 2), (5, 4, 2), (6, 6, 2), (4, 16, 2), (7, 4, 3), (9, 3, 3), (13, 3, 3))
+"""Columns, levels of each, width of the widest tables; all narrower tables too."""
+TOTAL = 27_253
+
+
+def reconstruction(keys: int) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of reconstruction."""
+    bound = BOUNDS["standard"].refuse_at
+    for people, tables in (*GROUPS, *LARGE):
+        found, predicted, exposure = [], [], []
+        for key in range(keys):
+            codes = group_of(people, tables, key, TOTAL)
+            wide = [("bit", name, "flag") for name in codes if name[0] == "c"]
+            trial = trial_of_rows(codes, wide, 1 + key)
+            worst = worst_of(trial, ("flag",), "bit")
+            found.append(solved(trial, codes, people))
+            predicted.append(worst.guessed(1))
+            exposure.append(worst.exposure)
+        most = float(np.mean(exposure))
+        yield (
+            f"{people:,}",
+            str(tables),
+            f"{most:.2f}",
+            "yes" if most > bound else "no",
+            f"{np.mean(found):.3f}",
+            f"{np.mean(predicted):.3f}",
+        )
+
+
+def who_is_in(keys: int) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of membership."""
+    for columns, levels, width in SHAPES:
+        pairs = [membership(columns, levels, width, key) for key in range(keys)]
+        found, predicted = np.mean(pairs, axis=0)
+        tables = sum(_choose(columns, k) for k in range(1, width + 1))
+        yield str(tables), str(width), str(levels), f"{found:.3f}", f"{predicted:.3f}"
+
+
+def _choose(n: int, k: int) -> int:
+    out = 1
+    for i in range(k):
+        out = out * (n - i) // (i + 1)
+    return out
+
+
+def main() -> None:
+    """Run it."""
+    reader = argparse.ArgumentParser(description=__doc__)
+    reader.add_argument("--keys", type=int, default=5)
+    add_option(reader)
+    chosen = reader.parse_args()
+    solving = markdown(
+        ("people", "tables", "figures a person", "refused", "bits right", "predicted"),
+        list(reconstruction(chosen.keys)),
+    )
+    knowing = markdown(
+        ("tables", "widest", "levels", "AUC", "predicted"), list(who_is_in(chosen.keys))
+    )
+    text = (
+        f"{chosen.keys} keys. Reconstruction: an even bit of some people singled out by a public flag among {TOTAL:,}; "
+        "tables (flag, a public column of 8 values, bit), regularised least squares.\n\n"
+        f"{solving}\n\nMembership: 1,500 people, the attacker knows everybody else; all tables up to a width.\n\n"
+        f"{knowing}"
+    )
+    print(text)
+    if chosen.record:
+        record("exposure", command_line(".venv/bin/python scripts/exposure.py"), text)
+
+
+if __name__ == "__main__":
+    main()
