@@ -51,7 +51,7 @@ COMMANDS = (
     Command(
         "budget",
         "engine.cli.budget",
-        "Show the differential privacy budget of a key: what is spent, what is left, on what.",
+        "Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases.",
     ),
     Command(
         "show",

@@ -119,7 +119,6 @@ def exposed(told: tuple[Charge, ...]) -> list[dict[str, Any]]:
 def _print_charges(told: tuple[Charge, ...], key_path: Path) -> None:
     """Every sticky build that told something new, one a line."""
     if not told:
-        out().print("No sticky release was built with this key yet.", markup=False)
         return
     out().print(
         f"{charges_path(key_path)}: figures a person that sticky builds told at most of a group (they add up for the "

@@ -13,6 +13,7 @@ from engine.cli.budget import EXAMPLE, budget_command
 from engine.errors import BudgetError, SpecError, StoreError
 from engine.keys import new_key
 from engine.measure.dp import balance, ledger_path
+from engine.source import Charge, Sketch, add_charge
 
 pytest.importorskip("opendp")
 SPEC = """
@@ -50,7 +51,7 @@ def test_before_any_build(spec):
     done = run(spec.key_path)
     assert "there is no ledger" in done.stdout
     assert f"tablepack budget {spec.key_path} --set 4" in done.stdout
-    for said in ("Sticky releases are not counted", "guarantee = false", "with another key"):
+    for said in ("have a ledger of their own", "guarantee = false", "with another key"):
         assert said in done.stderr
     told = json.loads(run(spec.key_path, "--json").stdout)
     assert (told["budget"], told["spent"], told["left"], told["entries"]) == (None, 0, None, [])
@@ -64,6 +65,18 @@ def test_what_is_spent_and_on_what(spec):
     cells = [c.strip() for c in done.stdout.splitlines()[-1].split("│")]
     assert cells == ["1", "measured", "2024", "t", "laplace", "4", "1", "0", "100"]
     assert "vintage 2024" in done.stderr
+
+
+def test_sticky_builds_are_listed_with_what_they_told(spec):
+    people = Sketch(of=("id",), named=True, hashes=(1, 2), size=2)
+    first = {"vintage": "2024", "draws": "2023", "title": "first", "tables": (("a", "b"),)}
+    pairs = ((("a",), "b", 0.25),)
+    add_charge(spec.key_path, Charge(**first, pairs=pairs, accepted="agreed", sketch=people))
+    done = run(spec.key_path)
+    cells = [c.strip() for c in done.stdout.splitlines()[-1].split("│")]
+    assert cells == ["2024 (draws of 2023)", "first", "1", "0.25", "agreed"]
+    told = json.loads(run(spec.key_path, "--json").stdout)["exposure"]
+    assert told == [first | {"tables": 1, "figures_a_person": 0.25, "accepted": "agreed"}]
 
 
 def test_json_has_all_but_the_id(spec):

@@ -9,7 +9,7 @@ from fixtures.pipeline import left_over, process, tablepack, write_spec
 from fixtures.release_dp import COLUMNS, TABLES, WIDEST, people
 
 pytest.importorskip("opendp")
-GIVEN = ["my.key", "release.toml", "rows.parquet"]
+GIVEN = ["my.key", "my.key.exposure.json", "release.toml", "rows.parquet"]
 FINISHED = ["r.duckdb", "r.duckdb.manifest.json"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import QueryRefused, SpecError
-from engine.params import PROFILES
+from engine.params import BOUNDS, PROFILES
 from engine.schema import Column, Resolution
 from engine.spec import format_of, read_spec, spec_of
 
@@ -268,6 +268,15 @@ def test_paths_are_relative_to_the_spec(tmp_path, write):
         ("low_threshold = 9", "privacy.threshold_mean: must not be below"),
         ("layer_sd = 3", "privacy.layer_sd: must be a power of two"),
         ("layer_sd = 1.5", "privacy.layer_sd: wants a whole number"),
+        (
+            "refuse_at = 0.5",
+            "privacy.refuse_at: 0.5 is more than 0.35, the bound of profile standard",
+        ),
+        ('profile = "strict"\nwarn_at = 0.15', "privacy.warn_at: 0.15 is more than 0.1"),
+        ("max_looks = 9", "privacy.max_looks: 9 is more than 4"),
+        ("max_looks = 0", "privacy.max_looks: wants a whole number of at least 1"),
+        ("warn_at = 0.0", "privacy.warn_at: wants a number above 0"),
+        ("accept_risk = true", "privacy.accept_risk: wants a text"),
         ("max_rows = 3", "privacy.max_rows: wants a power of two from 1 to 1,048,576"),
         ("max_rows = 0", "privacy.max_rows: wants a power of two"),
         ("max_rows = 2097152", "privacy.max_rows: wants a power of two"),
@@ -278,6 +287,31 @@ def test_paths_are_relative_to_the_spec(tmp_path, write):
 def test_privacy_mistakes(write, lines, message):
     found = mistakes(write(HEAD + COLUMNS + TABLES + f"[privacy]\n{lines}\n"))
     assert [message in problem for problem in found] == [True]
+
+
+def test_bounds_of_exposure_are_those_of_the_profile_or_narrower(write):
+    def bounds(lines):
+        return read_spec(write(HEAD + COLUMNS + TABLES + f"[privacy]\n{lines}\n")).bounds
+
+    assert bounds("") == BOUNDS["standard"]
+    assert bounds('profile = "strict"') == BOUNDS["strict"]
+    narrow = bounds('refuse_at = 0.12\nmax_looks = 1\naccept_risk = "agreed"')
+    assert (narrow.warn_at, narrow.refuse_at, narrow.max_looks) == (0.12, 0.12, 1)
+    assert narrow.accept_risk == "agreed"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('previous = "2024"', "release.previous: is this vintage itself"),
+        ('previous = "2023"\nmode = "dp"', "release.previous: mode dp draws fresh noise"),
+        ("previous = 2023", "release.previous: wants a text"),
+    ],
+)
+def test_vintages_that_cannot_be_gone_on_from(write, line, message):
+    head = HEAD.replace("[release]", f"[release]\n{line}", 1)
+    found = mistakes(write(head + COLUMNS + TABLES))
+    assert any(message in problem for problem in found), found
 
 
 def test_several_privacy_mistakes(write):
