@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import cho_factor, cho_solve
 
 from engine.evaluation.attacks.assumptions import Assumptions
 from engine.evaluation.attacks.looks import Attacked, Bools, Floats
@@ -128,7 +127,7 @@ def _update(system: System, noise: Floats, left: Floats, look: int) -> tuple[Flo
     rows = np.flatnonzero(system.look == look)
     told = np.asarray(system.matrix[rows] @ left, np.float64)
     inner = np.asarray(system.matrix[rows] @ told.T, np.float64) + np.diag(noise[rows])
-    return told, np.asarray(cho_solve(cho_factor(inner), told), np.float64)
+    return told, np.asarray(np.linalg.solve(inner, told), np.float64)
 
 
 def _splits(system: System) -> Bools:

@@ -6,12 +6,12 @@ Takes scores; gives `HitRate`s with 95 % intervals. Invariant: ties count half.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
-from engine.evaluation.score import HitRate, wilson
+from engine.evaluation.score import HitRate, optional, wilson
 
 Floats = NDArray[np.float64]
 FALSE_ALARMS = 0.01
@@ -75,12 +75,17 @@ def gaussian_auc(mu: Floats) -> float:
 
     Source: Dong, Roth and Su 2022, doi:10.1111/rssb.12454.
     """
-    return float(norm.cdf(mu / math.sqrt(2)).mean())
+    return float(_cumulated(mu / math.sqrt(2)).mean())
 
 
 def gaussian_caught(mu: Floats) -> float:
     """Return the mean share that this attacker catches at `FALSE_ALARMS`."""
-    return float(norm.cdf(mu - norm.ppf(1 - FALSE_ALARMS)).mean())
+    return float(_cumulated(mu - NormalDist().inv_cdf(1 - FALSE_ALARMS)).mean())
+
+
+def _cumulated(x: Floats) -> Floats:
+    """Distribution function of the standard normal."""
+    return np.asarray(optional("scipy.special", "attacks").ndtr(x), np.float64)
 
 
 def _below(scores: NDArray[np.generic], ordered: NDArray[np.generic]) -> Floats:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_matrix, eye_array, hstack, kron, vstack
 
 from engine.evaluation.attacks.looks import UNRELEASED, Attacked, Bools, Floats, Look, summed
 from engine.evaluation.data.paired import Coded, Numbers, Paired
 from engine.evaluation.data.sampling import rows_of
 from engine.evaluation.risk.records import row_ids
+from engine.evaluation.score import optional
 from engine.schema import ColumnSet
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 MOST_TOLD = 8
 """Values of a secret that are told apart; rarer ones are one more."""
@@ -124,7 +127,7 @@ def system_of(attacked: Attacked, target: Target) -> System | None:
     place = np.minimum(np.searchsorted(values, members.codes[target.secret]), len(values) - 1)
     known = values[place] == members.codes[target.secret]
     return System(
-        matrix=csr_matrix(vstack(matrices)),
+        matrix=optional("scipy.sparse", "attacks").vstack(matrices).tocsr(),
         shown=np.concatenate(shown),
         variance=np.concatenate(variances),
         look=np.repeat(np.array(at, np.int64), [len(n) for n in shown]),
@@ -184,7 +187,7 @@ def _equations(
         one = float(look.variance(np.ones(1))[0])
         variance = np.where(released > 0, released * one, UNRELEASED + one)
     people = np.arange(len(members.n))
-    matrix = csr_matrix(
+    matrix = optional("scipy.sparse", "attacks").csr_matrix(
         (np.ones(len(people)), (person.reshape(-1), people)), (shape[0], len(people))
     )
     per_equation = released.reshape(shape).sum(axis=1).astype(np.int64)
@@ -261,15 +264,15 @@ def linear_program(system: System) -> Floats | None:
     """
     (n_equations, n_people), n_values = system.matrix.shape, system.shown.shape[1]
     n, m = n_people * n_values, n_equations * n_values
-    one = eye_array(m)
-    counts = hstack([kron(system.matrix, eye_array(n_values)), one, -one])
-    whole = hstack(
-        [kron(eye_array(n_people), np.ones((1, n_values))), csr_matrix((n_people, 2 * m))]
-    )
+    sparse = optional("scipy.sparse", "attacks")
+    one = sparse.eye_array(m)
+    counts = sparse.hstack([sparse.kron(system.matrix, sparse.eye_array(n_values)), one, -one])
+    each = sparse.kron(sparse.eye_array(n_people), np.ones((1, n_values)))
+    whole = sparse.hstack([each, sparse.csr_matrix((n_people, 2 * m))])
     weight = 1 / np.sqrt(system.variance.reshape(-1))
-    found = linprog(
+    found = optional("scipy.optimize", "attacks").linprog(
         np.concatenate([np.zeros(n), weight, weight]),
-        A_eq=vstack([counts, whole]).tocsc(),
+        A_eq=sparse.vstack([counts, whole]).tocsc(),
         b_eq=np.concatenate([system.shown.reshape(-1), np.ones(n_people)]),
         bounds=[(0, 1)] * n + [(0, None)] * (2 * m),
         method="highs",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from fixtures.pipeline import ROOT
 from scipy.stats import norm
 
+from engine.errors import StoreError
 from engine.evaluation.attacks.rates import (
     area_under_curve,
     auc,
@@ -78,3 +83,14 @@ def test_closed_forms_are_those_of_a_shift():
         share = caught(members, strangers)[0].value
         assert gaussian_caught(np.array([mu])) == pytest.approx(share, abs=0.02)
     assert gaussian_auc(np.array([0.0, np.inf])) == 0.75
+
+
+def test_attacks_say_what_they_need_where_scipy_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.raises(StoreError, match="attacks need scipy: pip install"):
+        gaussian_auc(np.array([1.0]))
+
+
+def test_evaluating_loads_no_scipy_for_attacks():
+    code = "import sys, engine.evaluation.attacks; assert not [m for m in sys.modules if m.startswith('scipy')]"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
