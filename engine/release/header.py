@@ -43,8 +43,30 @@ def header_of(
         engine_version=ENGINE_VERSION,
         columns=tuple(sorted(columns, key=lambda c: opened.source_order.index(c.name))),
         tables=spec.tables,
-        notes=(*spec.notes, *notes, *universe_notes(tuple(columns))),
+        notes=(
+            *spec.notes,
+            *notes,
+            *universe_notes(tuple(columns)),
+            *detected_notes(tuple(columns), spec.privacy.detected),
+        ),
     )
+
+
+def detected_notes(columns: tuple[Column, ...], of_privacy: tuple[str, ...]) -> tuple[str, ...]:
+    """A note for readers on what was found in the data and reviewed by nobody; none where all was.
+
+    Parameters
+    ----------
+    of_privacy : tuple of str
+        Detected settings of the section [privacy].
+    """
+    found = [f"{name} (privacy)" for name in of_privacy]
+    settings = dict.fromkeys(setting for column in columns for setting in column.detected)
+    found += [
+        f"{setting} of {', '.join(c.name for c in columns if setting in c.detected)}"
+        for setting in settings
+    ]
+    return (f"Detected in the data, not reviewed: {'; '.join(found)}.",) if found else ()
 
 
 def universe_notes(columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def why_unfit(
         problems.append(_too_large(place, wanted, cell_type))
     if has_other:
         problems.append(
-            f"{place}: holds values that are not {_KIND_WORDS[wanted]}, as declared "
+            f"{place}: holds values that are not {_KIND_WORDS[wanted]}, as declared or detected "
             f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as "category" or '
             '"text", or add the spelling of null to "nulls"'
         )

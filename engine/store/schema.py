@@ -100,7 +100,7 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             (
                 "detected",
                 "VARCHAR[]",
-                "Settings that were detected, and that nobody has confirmed.",
+                "Detected in the data, not reviewed: settings that nobody has confirmed.",
             ),
             ("placeholder", "VARCHAR", "Stands for values too rare to be released."),
             ("null_spelling", "VARCHAR", "How CSV exports write a blank."),

@@ -14,7 +14,7 @@ from engine.schema import Column
 
 COUNTS = {
     *("rows", "cells", "suppressed_share", "rounding_gap", "rake_cycles", "rake_error"),
-    *("rake_converged", "cells_per_entity"),
+    *("rake_converged", "cells_per_entity", "exposure"),
 }
 """Fields of a card that follow from noisy counts."""
 TABLES = [["ward"], ["day"], ["cause"], ["day", "ward"], ["cause", "ward"]]
@@ -60,7 +60,7 @@ def published(frame: pd.DataFrame, folder, number: int, max_rows: int = 16) -> d
             "header": rows("SELECT * EXCLUDE (content_hash) FROM catalog.release"),
             "columns": rows("SELECT * EXCLUDE (content_hash) FROM catalog.columns"),
             "values": rows("SELECT * EXCLUDE (n) FROM catalog.codes ORDER BY ALL"),
-            "notes": rows("SELECT * FROM catalog.notes"),
+            "notes": rows("SELECT * FROM catalog.notes WHERE topic <> 'exposure'"),
             "tables": rows(
                 "SELECT name, noise_sd, tops, scale, cells_released FROM catalog.tables"
             ),

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from fixtures.detect import accepted, found, many, one
+from fixtures.detect import Exactly, accepted, found, many, one
+from fixtures.measure import KEY
 
 from engine.errors import DataError, SpecError
 from engine.schema import Resolution
@@ -29,15 +30,27 @@ from engine.source.ingest import ingest
         ([f"{n}.0" for n in range(50)], "integer", "integer"),
         ([str(2**63 + n) for n in range(50)], "category", "text"),
         ([f"{n}.25" for n in range(50)], "decimal", "decimal"),
-        ([f"{n}.5" for n in range(50)] + ["1.125"], "real", "real"),
+        ([f"{n}.5" for n in range(50)] + ["1.125"] * 9, "decimal", "decimal"),
+        ([f"{n}.5" for n in range(50)] + ["1.125"] * 10, "real", "real"),
+        ([str(n) for n in range(50)] + ["a"] * 9, "integer", "integer"),
+        ([str(n) for n in range(50)] + ["a"] * 10, "category", "text"),
+        ([str(n) for n in range(50)] + ["0.5"] * 9, "integer", "integer"),
+        ([str(n) for n in range(50)] + ["007"] * 9, "integer", "integer"),
+        ([str(n) for n in range(50)] + ["007"] * 10, "category", "text"),
+        ([str(n) for n in range(50)] + [str(2**63)] * 9, "integer", "integer"),
+        (many("1", "2") + [str(n) for n in range(9)], "category", "integer"),
+        (many("1", "2") + [str(n) for n in range(3, 13)], "integer", "integer"),
+        ([str(n) for n in range(9)], "category", "text"),
+        ([f"name {n}" for n in range(99)], "category", "text"),
+        ([f"name {n}" for n in range(100)], "text", "text"),
         (many("true", "FALSE"), "boolean", "boolean"),
         (many("t", "f"), "boolean", "boolean"),
         (many("Y", "N"), "category", "text"),
         (many("01", "02", "10"), "category", "text"),
         ([f"{n:05d}" for n in range(200)], "text", "text"),
-        (["2020-01-01", "1890-12-31"], "date", "date"),
-        (["2020-01-01 00:00:00", "1890-12-31"], "date", "date"),
-        (["2020-01-01 10:00:00", "2020-01-02T11:30:00Z"], "timestamp", "timestamp"),
+        (many("2020-01-01", "1890-12-31"), "date", "date"),
+        (many("2020-01-01 00:00:00", "1890-12-31"), "date", "date"),
+        (many("2020-01-01 10:00:00", "2020-01-02T11:30:00Z"), "timestamp", "timestamp"),
         (many("a", "b"), "category", "text"),
         ([f"name {n}" for n in range(200)], "text", "text"),
         (["", ""], "category", "text"),
@@ -87,7 +100,7 @@ def test_decimals_of_a_typed_source(tmp_path):
         con.execute(
             "CREATE TABLE t AS SELECT (i / 4)::DECIMAL(9, 4) AS v, (i * 2)::DECIMAL(9, 2) AS w FROM range(60) t(i)"
         )
-    column, whole = detect_source(tmp_path / "d.duckdb", table="t").columns
+    column, whole = detect_source(tmp_path / "d.duckdb", table="t", key=KEY).columns
     assert (column.kind, column.resolution) == ("decimal", Resolution(exponent=-2))
     assert whole.kind == "integer"
 
@@ -110,10 +123,10 @@ def test_null_spellings():
     numbers = [str(n) for n in range(40)]
     assert one(numbers + ["N"] * 10)[0].nulls == ("N", "")
     assert one(numbers + ["."] * 10 + ["NA"] * 11 + [""])[0].nulls == (".", "NA", "")
-    assert one(["2020-01-01"] * 9 + ["null"] * 10)[0].nulls == ("null", "")
+    assert one(["2020-01-01"] * 10 + ["null"] * 10)[0].nulls == ("null", "")
     assert one(many("a", "b") + ["NA"] * 10)[0].nulls == ("NA", "")
     assert one(many("Y", "N"))[0].nulls == ("",)
-    assert one(["true", "false"] + ["-"] * 10)[0].nulls == ("-", "")
+    assert one(many("true", "false") + ["-"] * 10)[0].nulls == ("-", "")
 
 
 def test_what_may_be_a_category_is_no_null_among_texts():
@@ -134,7 +147,7 @@ def test_what_may_be_a_category_is_no_null_among_texts():
     detection = one(many("a", "b") + ["None"] * 10)[1]
     assert detection.values["v"] == ("None", "a", "b")
     assert one([str(n) for n in range(40)] + ["None"] * 10)[0].nulls == ("None", "")
-    assert one(["2020-01-01"] * 9 + ["."] * 10)[0].nulls == (".", "")
+    assert one(["2020-01-01"] * 10 + ["."] * 10)[0].nulls == (".", "")
 
 
 def test_a_doubtful_spelling_that_few_show_is_not_written():
@@ -148,20 +161,20 @@ HEADLESS = [
     "Smith,2020-01-02\nJones,2021-01-02\n",
     "Smith,1/2/2020\nJones,2/2/2020\n",
     "Smith,-1.5e3\nJones,3\n",
-    "Smith,F\nJones,M\nBrown,F\n",
+    "Smith,F\n" + "Jones,M\nBrown,F\n" * 30,
 ]
 
 
 @pytest.mark.parametrize("text", HEADLESS)
 def test_a_first_line_of_data_is_in_doubt(tmp_path, text):
     (tmp_path / "d.csv").write_text(text)
-    detection = detect_source(tmp_path / "d.csv")
+    detection = detect_source(tmp_path / "d.csv", key=KEY)
     assert detection.remarks[0].startswith("in doubt: the first line looks like data, not names: ")
     for name in text.splitlines()[0].split(","):
         assert name not in detection.remarks[0].replace("1 or", "").split()
     assert "Smith" not in detection.remarks[0]
     with pytest.raises(SpecError, match="no column pid; the first line looks like data") as caught:
-        detect_source(tmp_path / "d.csv", entities=("pid",))
+        detect_source(tmp_path / "d.csv", entities=("pid",), key=KEY)
     assert "Smith" not in str(caught.value)
 
 
@@ -170,16 +183,18 @@ def test_a_first_line_of_data_is_in_doubt(tmp_path, text):
 )
 def test_a_first_line_of_names_is_not(tmp_path, text):
     (tmp_path / "d.csv").write_text(text)
-    assert not any("first line" in remark for remark in detect_source(tmp_path / "d.csv").remarks)
+    assert not any(
+        "first line" in remark for remark in detect_source(tmp_path / "d.csv", key=KEY).remarks
+    )
     assert not any("first line" in r for r in found(pd.DataFrame({"1": ["1"]})).remarks)
 
 
-def test_a_rare_spelling_of_null_is_not_written_but_told():
+def test_a_rare_spelling_of_null_is_neither_written_nor_told():
+    """Whether anybody has one hangs on one person; the build stops there and says so."""
     column, detection = one([str(n) for n in range(40)] + ["N"] * 9)
     assert column.kind == "integer"
     assert column.nulls == ("",)
-    assert "look like null" in detection.column_remarks["v"][0]
-    assert "N" not in detection.column_remarks["v"][0].split()
+    assert "v" not in detection.column_remarks
 
 
 def test_resolution_is_what_ten_entities_show():
@@ -202,8 +217,16 @@ def test_resolution_counts_entities_not_rows():
     assert found(frame[["v"]]).columns[0].resolution == Resolution(exponent=-3)
 
 
+class Unequal(Exactly):
+    """A step asks for more entities than a kind."""
+
+    def of(self, decision, column, what=""):
+        return 20 if decision == "resolution" else 10
+
+
 def test_too_few_rows_show_decimals():
-    column, detection = one([str(n) for n in range(30)] + ["0.5"])
+    cells = [str(n) for n in range(40)] + ["0.5"] * 12
+    column, detection = one(cells, thresholds=Unequal(10))
     assert (column.kind, column.resolution) == ("real", Resolution())
     assert any("too few rows show decimals" in r for r in detection.column_remarks["v"])
 
@@ -280,9 +303,9 @@ def test_a_source_of_one_identifier_still_has_a_column():
 
 
 def test_entity_columns_are_numbers_or_texts():
-    frame = pd.DataFrame(
-        {"v": [1, 2, 3], "a": ["1", "2", "2"], "b": ["01", "2", "3"], "c": [0.5, 1.5, 2.5]}
-    )
+    n = range(40)
+    frame = pd.DataFrame({"v": n, "a": [str(i) for i in n], "b": [f"{i:02d}" for i in n]})
+    frame["c"] = [i + 0.5 for i in n]
     columns = {c.name: c for c in found(frame, ["a", "b", "c"]).columns}
     assert [columns[name].kind for name in "abc"] == ["integer", "text", "text"]
 
@@ -301,7 +324,7 @@ def test_few_identifiers_are_identifiers_all_the_same():
 def test_a_table_of_a_duckdb_file_is_named(tmp_path):
     with duckdb.connect(tmp_path / "d.duckdb") as con:
         con.execute("CREATE TABLE t AS SELECT i AS v FROM range(30) r(i)")
-    spec = accepted(tmp_path, detect_source(tmp_path / "d.duckdb", table="t"))
+    spec = accepted(tmp_path, detect_source(tmp_path / "d.duckdb", table="t", key=KEY))
     assert (spec.source.format, spec.source.table) == ("duckdb", "t")
 
 
@@ -346,7 +369,7 @@ def test_the_nist_file(tmp_path):
     path = Path(__file__).resolve().parents[3] / "shared" / "nist" / "national2019.csv"
     if not path.exists():
         pytest.skip("the NIST excerpt is not beside the checkout")
-    detection = detect_source(path)
+    detection = detect_source(path, key=KEY)
     spec = accepted(tmp_path, detection)
     columns = {c.name: c for c in spec.columns}
     assert len(columns) == 24

@@ -43,7 +43,7 @@ def codes(ingested, name="v"):
         (
             col("integer"),
             text("1", "CANARY"),
-            'not whole numbers, as declared \\(kind = "integer"\\)',
+            'not whole numbers, as declared or detected \\(kind = "integer"\\)',
         ),
         (col("integer"), [1.5, 2.0], "not whole numbers"),
         (col("integer"), text("1.5"), "not whole numbers"),
@@ -82,7 +82,7 @@ def codes(ingested, name="v"):
         (
             col("category", value_type="integer"),
             text("1", "x"),
-            r'whole numbers, as declared \(type = "integer"\)',
+            r'whole numbers, as declared or detected \(type = "integer"\)',
         ),
         (col("category", value_type="real"), [math.inf], "infinite"),
         (col("category", value_type="date"), text("x"), "not dates"),

@@ -84,7 +84,7 @@ def test_the_written_bound_is_marked_and_reads_back(tmp_path):
 def test_one_person_more_changes_a_bound_by_chance_only():
     """9 or 10 entities above 4 rows: only a threshold of exactly 10 tells them apart, the others never."""
     nine, ten = (of_entities(*[5] * n, *[4] * 30) for n in (9, 10))
-    for number in range(5, 16):
+    for number in (5, 9, 10, 11, 16):
         one, other = (bounds(found(rows, ["id"], Exactly(number)))[0] for rows in (nine, ten))
         assert (one, other) == ((4, 8) if number == 10 else (8, 8) if number < 10 else (4, 4))
 
@@ -136,7 +136,7 @@ def test_a_frame_gets_the_detected_bound_or_the_given_one(tmp_path):
 
 def test_the_same_key_proposes_the_same():
     frame = of_entities(*[5] * 10, *[4] * 30)
-    secrets = [bytes([n]) * 32 for n in range(40)]
+    secrets = [bytes([n]) * 32 for n in range(6)]
     once, again = (
         [bounds(found(frame, ["id"], Thresholds(secret)))[0] for secret in secrets]
         for _ in range(2)

@@ -8,6 +8,7 @@ import duckdb
 import pandas as pd
 import pytest
 from fixtures.detect import accepted, many, one
+from fixtures.measure import KEY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ def test_the_written_spec_is_accepted_and_reads_the_data(tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     frame.to_csv(tmp_path / "in" / "d.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    detection = detect_source("in/d.csv")
+    detection = detect_source("in/d.csv", key=KEY)
     spec = accepted(tmp_path, detection)
     assert spec.source.entities == ("person_id",)
     assert [c.name for c in spec.columns] == sorted(frame.columns)
@@ -58,9 +59,13 @@ def test_the_written_spec_is_accepted_and_reads_the_data(tmp_path, monkeypatch):
 
 
 def test_a_confirmed_domain_reads_back(tmp_path):
-    cells = {"t": many("a", 'b"', "ü"), "i": many("1", "2", "7"), "r": many("0.5", "1", "2")}
+    cells = {
+        "t": many("a", 'b"', "ü", times=40),
+        "i": many("1", "2", "7", times=40),
+        "r": many("0.5", "1", "2", times=40),
+    }
     pd.DataFrame(cells).to_csv(tmp_path / "d.csv", index=False)
-    text = spec_text(detect_source(tmp_path / "d.csv"), spec_path=tmp_path / "r.toml")
+    text = spec_text(detect_source(tmp_path / "d.csv", key=KEY), spec_path=tmp_path / "r.toml")
     text = text.replace("# domain", "public = true\ndomain")
     (tmp_path / "r.toml").write_text(text)
     columns = {c.name: c for c in read_spec(tmp_path / "r.toml", check_key=False).columns}
@@ -92,7 +97,7 @@ def test_bounds_are_asked_for_and_never_filled_in(tmp_path):
         }
     )
     frame.to_csv(tmp_path / "d.csv", index=False)
-    text = spec_text(detect_source(tmp_path / "d.csv"), spec_path=tmp_path / "r.toml")
+    text = spec_text(detect_source(tmp_path / "d.csv", key=KEY), spec_path=tmp_path / "r.toml")
     asked = "# domain = {min = , max = }   # smallest and largest possible value, if known from outside the data; "
     sections = {
         part.partition("]")[0]: part.count(asked + "ranges are filled within it\n")
@@ -117,15 +122,15 @@ def test_values_in_toml():
 def test_rare_values_are_in_no_written_spec(tmp_path):
     frame = pd.DataFrame(
         {
-            "text": ["common"] * 50 + [f"CANARY{n}" for n in range(9)],
-            "rare": ["x"] * 50 + ["CANARYCANARY"] * 9,
-            "num": [str(n % 30) for n in range(50)] + ["98765432"] * 9,
-            "real": [0.5 * n for n in range(58)] + [98765432.125],
-            "day": ["2020-01-01"] * 50 + ["1777-07-07"] * 9,
+            "text": ["common"] * 50 + [f"CANARY{n}" for n in range(4)],
+            "rare": ["x"] * 50 + ["CANARYCANARY"] * 4,
+            "num": [str(n % 30) for n in range(50)] + ["98765432"] * 4,
+            "real": [0.5 * n for n in range(53)] + [98765432.125],
+            "day": ["2020-01-01"] * 50 + ["1777-07-07"] * 4,
         }
     )
     frame.to_csv(tmp_path / "d.csv", index=False)
-    detection = detect_source(tmp_path / "d.csv")
+    detection = detect_source(tmp_path / "d.csv", key=KEY)
     text = spec_text(detection) + repr(detection.values) + repr(detection.column_remarks)
     for canary in ("CANARY", "98765432", "1777"):
         assert canary not in text
@@ -141,15 +146,17 @@ def test_rare_values_are_in_no_written_spec(tmp_path):
         max_size=30,
     )
 )
-def test_whatever_is_detected_can_be_ingested_or_is_a_rare_null(cells):
-    column, detection = one(cells)
+def test_whatever_is_detected_fits_but_for_what_few_have(cells):
+    """What fewer than ten rows show is refused where it does not fit; a category of texts holds anything."""
+    column, _ = one(cells)
     con = duckdb.connect()
     frame = pd.DataFrame({"v": pd.Series(cells, dtype="str")})
     source = open_source(con, SourceSpec(path=None, format="frame"), frame)
     try:
         assert ingest(con, source, (column,)).n_rows == len(cells)
     except DataError:
-        assert any("look like null" in remark for remark in detection.column_remarks["v"])
+        assert column.value_type != "text"
+        assert len(set(cells)) > 1
     finally:
         con.close()
 

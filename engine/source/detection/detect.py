@@ -103,7 +103,10 @@ def detect(
         con = confidential_connection(scratch)
         try:
             opened = open_source(con, source, frame)
-            is_headless = source.format == "csv" and _first_line_is_data(con, opened)
+            known = [name for name in source.entities if name in opened.columns]
+            is_headless = source.format == "csv" and _first_line_is_data(
+                con, opened, known, thresholds.of("header", "")
+            )
             missing = [name for name in source.entities if name not in opened.columns]
             if missing:
                 there = _NO_HEADER if is_headless else f"there are: {', '.join(opened.columns)}"
@@ -116,6 +119,7 @@ def detect(
                     opened.types[name],
                     source.entities,
                     is_entity=name in source.entities,
+                    thresholds=thresholds,
                     place=opened.place,
                 )
                 for name in opened.columns
@@ -130,12 +134,16 @@ def detect(
     return detection
 
 
-def _first_line_is_data(con: duckdb.DuckDBPyConnection, opened: Source) -> bool:
-    """Whether a column name reads as a number or a date, or is a value of its column."""
+def _first_line_is_data(
+    con: duckdb.DuckDBPyConnection, opened: Source, entities: list[str], enough: int
+) -> bool:
+    """Whether a column name reads as a number or a date, or is a value of its column for enough entities."""
     if any(re.fullmatch(NUMBER_PATTERN, n.strip()) or _DATE.fullmatch(n) for n in opened.columns):
         return True
     repeated = " OR ".join(f"{quoted(name)} = {literal(name)}" for name in opened.columns)
-    return bool(fetch(con, f"SELECT 1 FROM source WHERE {repeated} LIMIT 1", opened.place))
+    counts = [f"count(DISTINCT {quoted(entity)})" for entity in entities] or ["count(*)"]
+    found = fetch(con, f"SELECT {', '.join(counts)} FROM source WHERE {repeated}", opened.place)
+    return min(int(n) for n in found[0]) >= enough
 
 
 def _readable(opened: Source) -> set[str]:

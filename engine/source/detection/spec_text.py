@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.schema import Column, SourceSpec
-from engine.source.detection.resolution import THRESHOLD
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BOUNDED = ("integer", "real", "decimal", "date", "timestamp")
@@ -25,7 +24,8 @@ _BOUNDS = (
     "ranges are filled within it"
 )
 _HEAD = """\
-# A tablepack release. Review every line: what was detected in the data is marked "detected".
+# A tablepack release. CONFIDENTIAL until a person has reviewed every line: what was found in the data is marked
+# "detected"; take a setting off that list once it is confirmed. A release says what is still on it.
 # Then: tablepack key new {key} && tablepack plan {spec}
 # A column that is about some rows only, and null for all others, can say so: universe = {{ column = "age", min = 15 }}
 """
@@ -172,7 +172,7 @@ def _column_lines(column: Column, remarks: list[str], values: tuple[Any, ...]) -
         lines.append(f"nulls = {toml(column.nulls)}")
     if values:
         lines.append(
-            f"# domain = {toml(values)}  # seen in the data, values of fewer than {THRESHOLD} left out; "
+            f"# domain = {toml(values)}  # seen in the data, values of few left out; "
             "confirm from outside it, then uncomment and say public = true"
         )
     return lines

@@ -1,0 +1,211 @@
+"""What detection decides hangs on no single person: noisy thresholds, and what one person more or less changes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.detect import Exactly, found
+from fixtures.pipeline import tablepack
+from scipy import stats
+
+import engine
+from engine.keys import new_key
+from engine.source.detection import make_spec, spec_text
+from engine.source.detection.column import look_at
+from engine.source.detection.thresholds import LEAST, MEAN, WORST_CHANCE, Thresholds
+
+ALPHA = 1e-6
+WEIGHT = {k: math.exp(-(k * k) / 8) for k in range(-18, 19)}
+CHANCE = {MEAN + k: weight / sum(WEIGHT.values()) for k, weight in WEIGHT.items()}
+"""Of each threshold, by theory: N(10, 2) in whole numbers."""
+
+
+def secret(number: int) -> bytes:
+    return number.to_bytes(32, "little")
+
+
+def test_thresholds_are_what_theory_says():
+    drawn = np.array([Thresholds(secret(n)).of("values", "v") for n in range(20_000)])
+    assert drawn.min() >= LEAST
+    for number in range(LEAST, 18):
+        p = CHANCE[number] if number > LEAST else sum(v for k, v in CHANCE.items() if k <= LEAST)
+        n = int((drawn == number).sum())
+        assert stats.binomtest(n, len(drawn), p).pvalue > ALPHA
+    assert max(CHANCE.values()) <= WORST_CHANCE
+
+
+def test_a_decision_has_a_threshold_of_its_own():
+    one = Thresholds(secret(1))
+    assert one.of("values", "v") == Thresholds(secret(1)).of("values", "v")
+    names = [(d, c, w) for d in ("values", "form") for c in ("a", "b", "ab") for w in ("", "x")]
+    series = np.array([[Thresholds(secret(n)).of(*name) for n in range(2_000)] for name in names])
+    off = np.corrcoef(series) - np.eye(len(names))
+    assert np.abs(off).max() < 5.5 / math.sqrt(2_000)
+    fresh = {tuple(Thresholds().of("values", str(i)) for i in range(30)) for _ in range(5)}
+    assert len(fresh) == 5
+    assert repr(one) == "Thresholds(hidden)"
+
+
+# --- one person more or less ---------------------------------------------------------------------------------
+
+
+def people(cells, beside=()) -> pd.DataFrame:
+    return pd.DataFrame({"v": pd.Series([*cells, *beside], dtype="str")})
+
+
+COMMON = [str(n) for n in range(60)] * 2
+CASES = {  # name: (cells of the others, cell of one person more, thresholds that can tell 9 from 10)
+    "a value": (["a"] * 60 + ["b"] * 9, "b", [("values", "v", "")]),
+    "a spelling of null": ([*COMMON, *["NA"] * 9], "NA", [("spelling", "v", "NA")]),
+    "a kind": (
+        [*COMMON, *["x"] * 9],
+        "x",
+        [("form", "v", "not whole"), ("form", "v", "not number"), ("values", "v", "")],
+    ),
+    "a resolution": (
+        [f"{n}.5" for n in range(60)] * 2 + ["1.125"] * 9,
+        "1.125",
+        [("resolution", "v", "digits"), ("form", "v", "not 1 digits")],
+    ),
+}
+FAR = {
+    "another number": (COMMON, "61"),
+    "the first strange cell": (COMMON, "x"),
+    "a far outlier": ([f"{n}.25" for n in range(60)] * 2, "99999999.875"),
+    "a first blank": (["a", "b"] * 60, ""),
+    "a first new value": (["a", "b"] * 60, "c"),
+    "a first day among times": (["2020-01-01 10:00:00"] * 120, "2020-01-02"),
+}
+
+
+class Remembering:
+    """A connection that holds one column `v` and answers the same question once: the data never changes."""
+
+    def __init__(self, cells) -> None:
+        self._con = duckdb.connect()
+        self._con.register("frame", people(cells))
+        self._con.execute("CREATE TABLE source AS FROM frame")
+        self._known: dict[str, list] = {}
+
+    def execute(self, sql: str, _parameters=()):
+        if sql not in self._known:
+            self._known[sql] = self._con.execute(sql).fetchall()
+        return SimpleNamespace(fetchall=lambda: self._known[sql])
+
+
+def flips(cells, more, n_trials: int) -> list[int]:
+    """Secrets under which one person more changes anything that is detected of the column."""
+    without, with_ = Remembering(cells), Remembering([*cells, more])
+    out = []
+    for number in range(n_trials):
+        thresholds = Thresholds(secret(number))
+        one, other = (
+            look_at(con, "v", "VARCHAR", (), is_entity=False, thresholds=thresholds)
+            for con in (without, with_)
+        )
+        out += [number] if one != other else []
+    return out
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_person_more_changes_a_column_at_the_rate_of_theory(case):
+    """1,000 trials."""
+    cells, more, deciding = CASES[case]
+    flipped = flips(cells, more, 1_000)
+    able = [
+        number
+        for number in range(1_000)
+        if any(Thresholds(secret(number)).of(*d) == 10 for d in deciding)
+    ]
+    assert flipped
+    assert set(flipped) <= set(able)
+    if len(deciding) == 1:
+        assert flipped == able
+        assert stats.binomtest(len(flipped), 1_000, CHANCE[10]).pvalue > ALPHA
+    else:
+        most = 1 - (1 - CHANCE[10]) ** len(deciding)
+        assert stats.binomtest(len(flipped), 1_000, most, alternative="greater").pvalue > ALPHA
+
+
+@pytest.mark.parametrize("case", FAR)
+def test_far_from_every_threshold_one_person_changes_nothing(case):
+    """1,000 trials."""
+    assert flips(*FAR[case], 1_000) == []
+
+
+def test_nor_does_the_text_of_the_spec_change():
+    """All far cases in one source, once with and once without a person who is the first of each."""
+    cells = pd.DataFrame({name: pd.Series(some, dtype="str") for name, (some, _) in FAR.items()})
+    more = pd.DataFrame({name: [one] for name, (_, one) in FAR.items()})
+    for number in range(3):
+        texts = {
+            spec_text(found(frame, (), Thresholds(secret(number))))
+            for frame in (cells, pd.concat([cells, more], ignore_index=True))
+        }
+        assert len(texts) == 1
+
+
+def test_one_person_with_many_rows_counts_once():
+    """40 strange cells of one person, who has 100 rows: under every threshold the column is what the others make it."""
+    frame = pd.DataFrame({"v": COMMON, "who": range(120)})
+    strange = pd.DataFrame({"v": [f"x{n}" for n in range(40)] * 2, "who": 999})
+    whole = pd.concat([frame, strange], ignore_index=True)
+    for number in (5, 10, 16):
+        column = found(whole, ["who"], Exactly(number)).columns[0]
+        assert (column.kind, column.value_type) == ("integer", "integer")
+    assert found(whole[["v"]], (), Exactly(10)).columns[0].kind == "text"
+
+
+# --- keys and marks ------------------------------------------------------------------------------------------
+
+
+def test_the_same_key_detects_the_same(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame = people(["a"] * 120 + ["b"] * 10).assign(w=[*COMMON, *["NA"] * 10])
+    specs = [make_spec(frame, tables=1, key=tmp_path / "my.key") for _ in range(3)]
+    assert all(spec == specs[0] for spec in specs)
+    vintages = {
+        make_spec(frame, tables=1, key=tmp_path / "my.key", vintage=str(n)).columns
+        for n in range(8)
+    }
+    assert len(vintages) == 2  # NA is a spelling of null, or not
+
+
+def test_init_takes_a_key(tmp_path):
+    people(["a"] * 60 + ["b"] * 10, ["c"] * 9).assign(w=1).to_csv(tmp_path / "d.csv", index=False)
+    assert tablepack("key", "new", "my.key", cwd=tmp_path).returncode == 0
+    texts = set()
+    for number in range(4):
+        done = tablepack(
+            "init", "d.csv", "-o", "r.toml", "--key", "my.key", "--force", cwd=tmp_path
+        )
+        assert done.returncode == 0, (number, done.stderr)
+        texts.add((tmp_path / "r.toml").read_text())
+    assert len(texts) == 1
+    done = tablepack("init", "d.csv", "-o", "r.toml", "--key", "no.key", "--force", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no.key does not exist" in done.stderr
+
+
+def test_a_release_says_what_nobody_reviewed(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame = pd.DataFrame({"id": range(60), "a": ["x", "y"] * 30, "b": np.arange(60) / 4})
+    given = {"tables": [["a"], ["b"]], "key": tmp_path / "my.key", "entities": ["id"]}
+    out = tmp_path / "r.duckdb"
+    with engine.build(frame, out=out, **given) as release:
+        notes = [note for (note,) in release.sql("SELECT note FROM catalog.notes").rows]
+    assert (
+        "Detected in the data, not reviewed: max_rows (privacy); kind of a, b; resolution of b."
+        in notes
+    )
+    columns = make_spec(frame, **given).columns
+    reviewed = [replace(c, detected=()) for c in columns]
+    with engine.build(frame, out=out, columns=reviewed, max_rows=1, **given) as release:
+        notes = [note for (note,) in release.sql("SELECT note FROM catalog.notes").rows]
+    assert not any("not reviewed" in note for note in notes)
