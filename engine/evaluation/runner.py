@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.attacks.looks import held
+from engine.evaluation.attacks.sights import held
 from engine.evaluation.attacks.suite import attack_strongly
 from engine.evaluation.data.paired import Paired, pair
 from engine.evaluation.data.reading import Subject

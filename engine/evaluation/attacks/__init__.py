@@ -6,7 +6,7 @@ May import what `engine.evaluation` may, and its `data`, `risk`.
 """
 
 from engine.evaluation.attacks.assumptions import Assumptions, Group
-from engine.evaluation.attacks.looks import Attacked, Look, held, looks_of
+from engine.evaluation.attacks.sights import Attacked, Sight, held, sights_of
 from engine.evaluation.attacks.suite import STRONG_ATTACKS, attack_strongly
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "Assumptions",
     "Attacked",
     "Group",
-    "Look",
+    "Sight",
     "attack_strongly",
     "held",
-    "looks_of",
+    "sights_of",
 ]

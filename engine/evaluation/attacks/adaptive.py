@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.attacks.looks import Attacked, Bools, Floats
+from engine.evaluation.attacks.sights import Attacked, Bools, Floats
 from engine.evaluation.attacks.systems import System, Target, least_squares, prior_of, system_of
 from engine.evaluation.attacks.targets import chosen_targets, declared_targets, name_of
 from engine.evaluation.risk.people import excess
@@ -81,7 +81,7 @@ def ask(attacked: Attacked, target: Target, rng: np.random.Generator) -> Asked |
     system = system_of(attacked, target)
     if system is None or len(system.truth) > LARGEST:
         return None
-    splitting = np.unique(system.look[_splits(system)])
+    splitting = np.unique(system.sight[_splits(system)])
     if len(splitting) < 2:
         return None
     greedy = order_of(system, splitting.tolist())
@@ -95,26 +95,26 @@ def ask(attacked: Attacked, target: Target, rng: np.random.Generator) -> Asked |
     )
 
 
-def order_of(system: System, looks: Sequence[int]) -> list[int]:
-    """Return looks in the order in which an attacker asks for them: each lowers the variance left the most.
+def order_of(system: System, sights: Sequence[int]) -> list[int]:
+    """Return sights in the order in which an attacker asks for them: each lowers the variance left the most.
 
     Parameters
     ----------
-    looks : sequence of int
+    sights : sequence of int
         Positions of those that split the group.
     """
     noise = system.variance.mean(axis=1)
     left = np.diag(np.full(len(system.truth), _variance_of(system)))
-    open_looks = list(looks)
+    open_sights = list(sights)
     order: list[int] = []
-    while open_looks and len(order) < MOST_ASKED:
-        updates = [_update(system, noise, left, look) for look in open_looks]
+    while open_sights and len(order) < MOST_ASKED:
+        updates = [_update(system, noise, left, sight) for sight in open_sights]
         falls = [float((told * gained).sum()) for told, gained in updates]
         best = int(np.argmax(falls))
         told, gained = updates[best]
         left = left - told.T @ gained
-        order.append(open_looks.pop(best))
-    return [*order, *open_looks]
+        order.append(open_sights.pop(best))
+    return [*order, *open_sights]
 
 
 def _variance_of(system: System) -> float:
@@ -122,26 +122,26 @@ def _variance_of(system: System) -> float:
     return max(float((system.share * (1 - system.share)).mean()), 1e-3)
 
 
-def _update(system: System, noise: Floats, left: Floats, look: int) -> tuple[Floats, Floats]:
-    """What a look says of everybody, and its weight: their product is what it takes off the covariance."""
-    rows = np.flatnonzero(system.look == look)
+def _update(system: System, noise: Floats, left: Floats, sight: int) -> tuple[Floats, Floats]:
+    """What a sight says of everybody, and its weight: their product is what it takes off the covariance."""
+    rows = np.flatnonzero(system.sight == sight)
     told = np.asarray(system.matrix[rows] @ left, np.float64)
     inner = np.asarray(system.matrix[rows] @ told.T, np.float64) + np.diag(noise[rows])
     return told, np.asarray(np.linalg.solve(inner, told), np.float64)
 
 
 def _splits(system: System) -> Bools:
-    """Equations of looks that split the group: they count some of it only."""
+    """Equations of sights that split the group: they count some of it only."""
     counted = np.asarray(system.matrix.sum(axis=1)).reshape(-1)
     return np.asarray(counted < len(system.truth), np.bool_)
 
 
-def _right(system: System, looks: Sequence[int]) -> Bools:
-    """Which secrets are right by some looks, and those that do not split the group."""
-    wanted = np.ones(int(system.look.max()) + 1, np.bool_)
-    wanted[np.unique(system.look[_splits(system)])] = False
-    wanted[list(looks)] = True
-    part = system.of_looks(wanted)
+def _right(system: System, sights: Sequence[int]) -> Bools:
+    """Which secrets are right by some sights, and those that do not split the group."""
+    wanted = np.ones(int(system.sight.max()) + 1, np.bool_)
+    wanted[np.unique(system.sight[_splits(system)])] = False
+    wanted[list(sights)] = True
+    part = system.of_sights(wanted)
     return np.asarray(least_squares(part, prior_of(part)).argmax(axis=1) == system.truth, np.bool_)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.attacks.looks import Attacked, Bools, drawn, secrets_of, shares, unusual
+from engine.evaluation.attacks.sights import Attacked, Bools, drawn, secrets_of, shares, unusual
 from engine.evaluation.data.paired import Coded, Paired
 from engine.evaluation.data.sampling import positions, published_as_is, rows_of
 from engine.evaluation.risk.people import excess
@@ -124,7 +124,7 @@ def _sides(attacked: Attacked, n_people: int, rng: np.random.Generator) -> Sides
         others = rows_of(paired.original, np.setdiff1d(np.arange(n_rows), taken))
         tables = replace(paired, tables=published_as_is(paired, others))
         note = OTHERS
-    share = shares(paired, attacked.looks)
+    share = shares(paired, attacked.sights)
     rare = unusual(members, share, UNUSUAL), unusual(controls, share, UNUSUAL)
     return Sides(members=members, controls=controls, tables=tables, is_unusual=rare, note=note)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.attacks.looks import Attacked, Floats, Look, summed
+from engine.evaluation.attacks.sights import Attacked, Floats, Sight, summed
 from engine.evaluation.data.paired import Numbers, n_codes
 from engine.evaluation.score import WHOLE, Risk, wilson
 
@@ -150,10 +150,10 @@ def _verdict(values: dict[str, float], result: Averaging, best: str) -> str:
 
 
 def figures_of(attacked: Attacked, name: str) -> Figures | None:
-    """Return the counts of a column's released values in every look that shows them; None: it has no own table."""
+    """Return the counts of a column's released values in every sight that shows them; None: it has no own table."""
     holders = sorted(
-        (look for look in attacked.looks if name in look.columns and look.table.total),
-        key=lambda look: (len(look.columns), look.columns),
+        (sight for sight in attacked.sights if name in sight.columns and sight.table.total),
+        key=lambda sight: (len(sight.columns), sight.columns),
     )
     if not holders or len(holders[0].columns) > 1:
         return None
@@ -165,14 +165,14 @@ def figures_of(attacked: Attacked, name: str) -> Figures | None:
     truth = summed(original.codes[name], original.n, size)[codes]
     return Figures(
         truth=truth.astype(np.int64),
-        width=np.array([len(look.columns) for look in holders]),
-        seen=np.array([_counts(look, name, size)[codes] for look in holders], np.int64),
+        width=np.array([len(sight.columns) for sight in holders]),
+        seen=np.array([_counts(sight, name, size)[codes] for sight in holders], np.int64),
     )
 
 
-def _counts(look: Look, name: str, size: int) -> Floats:
-    """Counts of a column by code, as a look shows them."""
-    return summed(look.table.codes[name], look.table.n, size)
+def _counts(sight: Sight, name: str, size: int) -> Floats:
+    """Counts of a column by code, as a sight shows them."""
+    return summed(sight.table.codes[name], sight.table.n, size)
 
 
 def averaged(figures: Iterable[Figures]) -> Averaging:

@@ -1,4 +1,4 @@
-"""Cloning: columns of the data that are copies of each other, each a fresh look at the same people.
+"""Cloning: columns of the data that are copies of each other, each a fresh measurement of the same people.
 
 The attacker knows everybody else, and all of a person but a secret, which is one of two values. In every released cell
 that the person would stand in with either value the published count is held against the others' count. A copy of a
@@ -16,7 +16,15 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.attacks.looks import Attacked, Floats, Look, cells, drawn, secrets_of, shares
+from engine.evaluation.attacks.sights import (
+    Attacked,
+    Floats,
+    Sight,
+    cells,
+    drawn,
+    secrets_of,
+    shares,
+)
 from engine.evaluation.data.paired import Coded, Numbers, Paired, n_codes
 from engine.evaluation.risk.people import excess
 from engine.evaluation.score import WHOLE, HitRate, Risk, wilson
@@ -48,7 +56,7 @@ class Outcome:
     ----------
     alone, together : ndarray of float64, shape (n_people,)
         By the tables of one copy, and of all.
-    looks : tuple of int
+    sights : tuple of int
         Tables read by each.
     """
 
@@ -56,7 +64,7 @@ class Outcome:
     secret: str
     alone: Floats
     together: Floats
-    looks: tuple[int, int]
+    sights: tuple[int, int]
 
 
 def cloning(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator) -> Risk:
@@ -127,26 +135,26 @@ def _attacked(
     attacked: Attacked, people: Coded, copies: Copies, secret: str, rng: np.random.Generator
 ) -> list[Outcome]:
     """Attack one secret by one copy's tables, and by all; nothing where only one column has tables with it."""
-    looks = [
-        look
-        for look in attacked.looks
-        if secret in look.columns and set(copies.columns) & set(look.columns)
+    sights = [
+        sight
+        for sight in attacked.sights
+        if secret in sight.columns and set(copies.columns) & set(sight.columns)
     ]
-    by_copy = {c: [look for look in looks if c in look.columns] for c in copies.columns}
+    by_copy = {c: [sight for sight in sights if c in sight.columns] for c in copies.columns}
     first = max(by_copy, key=lambda c: (len(by_copy[c]), c))
     if not by_copy[first]:
         return []
-    share = shares(attacked.paired, attacked.looks)[secret]
+    share = shares(attacked.paired, attacked.sights)[secret]
     other = _other_values(people.codes[secret].astype(np.int64), share, rng)
     sums = {way: np.zeros(len(people.n)) for way in ("alone", "together")}
-    for look in looks:
-        told = _log_ratio(attacked.paired, look, people, secret, other)
+    for sight in sights:
+        told = _log_ratio(attacked.paired, sight, people, secret, other)
         sums["together"] += told
-        if first in look.columns:
+        if first in sight.columns:
             sums["alone"] += told
     right = {way: (np.sign(told) + 1) / 2 for way, told in sums.items()}
-    counts = (len(by_copy[first]), len(looks))
-    return [Outcome(copies=copies, secret=secret, looks=counts, **right)]
+    counts = (len(by_copy[first]), len(sights))
+    return [Outcome(copies=copies, secret=secret, sights=counts, **right)]
 
 
 def _other_values(codes: Numbers, share: Floats, rng: np.random.Generator) -> Numbers:
@@ -158,10 +166,10 @@ def _other_values(codes: Numbers, share: Floats, rng: np.random.Generator) -> Nu
     return np.asarray(chances.argmax(axis=1), np.int64)
 
 
-def _log_ratio(paired: Paired, look: Look, people: Coded, secret: str, other: Numbers) -> Floats:
-    """Log-likelihood of the true value over the other, by one look."""
+def _log_ratio(paired: Paired, sight: Sight, people: Coded, secret: str, other: Numbers) -> Floats:
+    """Log-likelihood of the true value over the other, by one sight."""
     codes = {**people.codes, secret: other.astype(np.int32)}
-    found = cells(paired, look, people, replace(people, codes=codes))
+    found = cells(paired, sight, people, replace(people, codes=codes))
     told = np.zeros(len(people.n))
     for at, sign in ((found.of[0], 1), (found.of[1], -1)):
         without = found.truth[at] - (sign > 0)
@@ -180,8 +188,8 @@ def _risk(found: Sequence[Copies], outcomes: Sequence[Outcome]) -> Risk:
         {
             "copies": " = ".join(one.copies.columns),
             "secret": one.secret,
-            "tables_alone": one.looks[0],
-            "tables": one.looks[1],
+            "tables_alone": one.sights[0],
+            "tables": one.sights[1],
             "right_alone": float(one.alone.mean()),
             "right": float(one.together.mean()),
             "gain": excess(_rate(one.together), _rate(one.alone)),

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.attacks.looks import Attacked, Look, cells, shares
 from engine.evaluation.attacks.rates import auc
+from engine.evaluation.attacks.sights import Attacked, Sight, cells, shares
 from engine.evaluation.data.paired import Coded, Numbers, Paired, key_of, n_codes
 from engine.evaluation.score import HitRate, Risk
 
@@ -44,7 +44,7 @@ class Told:
         Unreleased cells that hold somebody.
     """
 
-    look: Look
+    sight: Sight
     filled: HitRate
     expected: HitRate
     n_small: int
@@ -68,8 +68,8 @@ def empty(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator
     shown_why = "no release says that it suppresses small groups"
     told = [
         one
-        for look in attacked.looks
-        if len(look.columns) > 1 and (one := _told(attacked, look, rng)) is not None
+        for sight in attacked.sights
+        if len(sight.columns) > 1 and (one := _told(attacked, sight, rng)) is not None
     ]
     values = {"shown_small": float(small)} if n_shown else {}
     why_not = {} if n_shown else {"shown_small": shown_why}
@@ -120,39 +120,39 @@ def _verdict(filled: HitRate, expected: HitRate, small: int | None) -> str:
 def _smallest_shown(attacked: Attacked) -> tuple[int, int]:
     """How many released cells hold fewer than may be shown, and how many were looked at."""
     small = looked_at = 0
-    for look in attacked.looks:
-        if look.is_suppressed and look.table.measured is not None:
-            found = cells(attacked.paired, look)
+    for sight in attacked.sights:
+        if sight.is_suppressed and sight.table.measured is not None:
+            found = cells(attacked.paired, sight)
             small += int((found.truth[found.is_released] < SMALLEST_SHOWN).sum())
             looked_at += int(found.is_released.sum())
     return small, looked_at
 
 
-def _told(attacked: Attacked, look: Look, rng: np.random.Generator) -> Told | None:
+def _told(attacked: Attacked, sight: Sight, rng: np.random.Generator) -> Told | None:
     """Tell empty from small in one table; None where it does not say what was released, or lacks either."""
-    if look.table.measured is None:
+    if sight.table.measured is None:
         return None
     paired = attacked.paired
-    places = _combinations(attacked, look, rng)
-    found = cells(paired, look, places)
+    places = _combinations(attacked, sight, rng)
+    found = cells(paired, sight, places)
     at = np.unique(found.of[0], return_index=True)[1]
     open_ = at[~found.is_released[found.of[0][at]]]
     cell = found.of[0][open_]
     is_small = found.truth[cell] > 0
     if min(is_small.sum(), (~is_small).sum()) < FEWEST:
         return None
-    share = shares(paired, attacked.looks)
-    expected = np.sum([np.log(share[c][places.codes[c][open_]]) for c in look.columns], axis=0)
+    share = shares(paired, attacked.sights)
+    expected = np.sum([np.log(share[c][places.codes[c][open_]]) for c in sight.columns], axis=0)
     rates = [auc(score[is_small], score[~is_small]) for score in (found.shown[cell], expected)]
     if rates[0] is None or rates[1] is None:
         return None
-    return Told(look=look, filled=rates[0], expected=rates[1], n_small=int(is_small.sum()))
+    return Told(sight=sight, filled=rates[0], expected=rates[1], n_small=int(is_small.sum()))
 
 
-def _combinations(attacked: Attacked, look: Look, rng: np.random.Generator) -> Coded:
+def _combinations(attacked: Attacked, sight: Sight, rng: np.random.Generator) -> Coded:
     """Combinations of released values of a table's columns: all of them, or a sample with all that hold somebody."""
     paired = attacked.paired
-    values = [_released_values(attacked, look, c) for c in look.columns]
+    values = [_released_values(attacked, sight, c) for c in sight.columns]
     size = math.prod(map(len, values))
     if size <= MOST_CELLS:
         places = np.indices([len(v) for v in values]).reshape(len(values), -1)
@@ -160,31 +160,31 @@ def _combinations(attacked: Attacked, look: Look, rng: np.random.Generator) -> C
         places = np.stack([rng.integers(0, len(v), MOST_CELLS) for v in values])
     codes = [v[place] for v, place in zip(values, places, strict=True)]
     inside = np.all(
-        [np.isin(paired.original.codes[c], v) for c, v in zip(look.columns, values, strict=True)],
+        [np.isin(paired.original.codes[c], v) for c, v in zip(sight.columns, values, strict=True)],
         axis=0,
     )
-    first = np.unique(_key(paired, look, inside), return_index=True)[1]
+    first = np.unique(_key(paired, sight, inside), return_index=True)[1]
     people = np.flatnonzero(inside)[first]
     both = {
         c: np.concatenate([code, paired.original.codes[c][people]]).astype(np.int32)
-        for c, code in zip(look.columns, codes, strict=True)
+        for c, code in zip(sight.columns, codes, strict=True)
     }
-    n = np.ones(len(both[look.columns[0]]), np.int64)
-    return Coded(columns=look.columns, codes=both, n=n)
+    n = np.ones(len(both[sight.columns[0]]), np.int64)
+    return Coded(columns=sight.columns, codes=both, n=n)
 
 
-def _key(paired: Paired, look: Look, inside: np.ndarray) -> Numbers:
+def _key(paired: Paired, sight: Sight, inside: np.ndarray) -> Numbers:
     """Combination of each person of some."""
-    codes = {c: paired.original.codes[c][inside] for c in look.columns}
+    codes = {c: paired.original.codes[c][inside] for c in sight.columns}
     people = replace(paired.original, codes=codes, n=paired.original.n[inside])
-    return key_of(paired, people, look.columns)
+    return key_of(paired, people, sight.columns)
 
 
-def _released_values(attacked: Attacked, look: Look, name: str) -> Numbers:
+def _released_values(attacked: Attacked, sight: Sight, name: str) -> Numbers:
     """Values of a column that its own table shows as released; without one, all that the table shows."""
-    own = next((one for one in attacked.looks if one.columns == (name,)), look)
+    own = next((one for one in attacked.sights if one.columns == (name,)), sight)
     codes, measured = own.table.codes[name], own.table.measured
-    shown = codes if measured is None or own is look else codes[measured]
+    shown = codes if measured is None or own is sight else codes[measured]
     return np.unique(shown[shown < n_codes(attacked.paired, name)]).astype(np.int64)
 
 
@@ -203,7 +203,7 @@ def _mean(told: Sequence[Told], side: str) -> HitRate:
 def _breakdown(told: Sequence[Told]) -> pd.DataFrame:
     """Areas by table, the worst first."""
     rows = [
-        (", ".join(one.look.columns), one.n_small, one.filled.n - one.n_small, one.filled.value, one.expected.value)
+        (", ".join(one.sight.columns), one.n_small, one.filled.n - one.n_small, one.filled.value, one.expected.value)
         for one in told
     ]  # fmt: skip
     names = ["table", "small_cells", "empty_cells", "auc", "auc_one_way"]

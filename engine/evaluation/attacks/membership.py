@@ -16,17 +16,17 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.attacks.looks import (
+from engine.evaluation.attacks.rates import auc, caught, gaussian_auc, gaussian_caught
+from engine.evaluation.attacks.sights import (
     Attacked,
     Bools,
     Floats,
-    Look,
+    Sight,
     cells,
     drawn,
     shares,
     unusual,
 )
-from engine.evaluation.attacks.rates import auc, caught, gaussian_auc, gaussian_caught
 from engine.evaluation.data.paired import Coded, Paired
 from engine.evaluation.score import WHOLE, HitRate, Risk
 
@@ -86,36 +86,36 @@ def membership(attacked: Attacked, assumptions: Assumptions, rng: np.random.Gene
     paired = attacked.paired
     members = drawn(paired.original, assumptions.people, rng)
     strangers = None if paired.control is None else drawn(paired.control, assumptions.people, rng)
-    looks = [
-        look
-        for look in attacked.looks
-        if look.table.total and (strangers is None or set(look.columns) <= set(strangers.codes))
+    sights = [
+        sight
+        for sight in attacked.sights
+        if sight.table.total and (strangers is None or set(sight.columns) <= set(strangers.codes))
     ]
-    if not looks or not len(members.n):
+    if not sights or not len(members.n):
         return Risk(attack=NAME, words=WORDS, why_not={WHOLE: "no table with rows, or no people"})
-    of_members = _scored(paired, looks, members, is_member=True)
+    of_members = _scored(paired, sights, members, is_member=True)
     of_strangers = None
     if strangers is not None and len(strangers.n):
-        of_strangers = _scored(paired, looks, strangers, is_member=False)
-    return _risk(of_members, of_strangers, len(looks))
+        of_strangers = _scored(paired, sights, strangers, is_member=False)
+    return _risk(of_members, of_strangers, len(sights))
 
 
-def _scored(paired: Paired, looks: list[Look], people: Coded, *, is_member: bool) -> Scores:
-    """Add up what all looks say of some people."""
+def _scored(paired: Paired, sights: list[Sight], people: Coded, *, is_member: bool) -> Scores:
+    """Add up what all sights say of some people."""
     n = len(people.n)
     others, population, information, held = (np.zeros(n) for _ in range(4))
-    share = shares(paired, looks)
-    total = max(float(np.median([look.table.total for look in looks])), 1.0)
-    for look in looks:
-        found = cells(paired, look, people)
+    share = shares(paired, sights)
+    total = max(float(np.median([sight.table.total for sight in sights])), 1.0)
+    for sight in sights:
+        found = cells(paired, sight, people)
         at = found.of[0]
         weight = found.is_released[at] / found.variance[at]
         without = found.truth[at] - is_member
         others += weight * (found.shown[at] - without - 0.5)
         information += weight
         held += found.is_released[at]
-        if len(look.columns) > 1:
-            expected = total * np.prod([share[c][people.codes[c]] for c in look.columns], axis=0)
+        if len(sight.columns) > 1:
+            expected = total * np.prod([share[c][people.codes[c]] for c in sight.columns], axis=0)
             noise = expected + found.variance[at] + np.square(SPREAD * expected)
             population += (found.shown[at] - expected) / noise
     return Scores(
@@ -127,7 +127,7 @@ def _scored(paired: Paired, looks: list[Look], people: Coded, *, is_member: bool
     )
 
 
-def _risk(members: Scores, strangers: Scores | None, n_looks: int) -> Risk:
+def _risk(members: Scores, strangers: Scores | None, n_sights: int) -> Risk:
     """Put the figures together."""
     values = {
         "predicted_auc": gaussian_auc(members.mu),
@@ -137,7 +137,7 @@ def _risk(members: Scores, strangers: Scores | None, n_looks: int) -> Risk:
     note = (
         f"{len(members.mu):,} people of the data"
         + (f" and {len(strangers.mu):,} strangers" if strangers is not None else "")
-        + f", {n_looks:,} tables; drawn by the seed",
+        + f", {n_sights:,} tables; drawn by the seed",
         "the closed form takes the noise of all cells as independent, and leaves out what suppressed cells and ranges "
         "say",
     )

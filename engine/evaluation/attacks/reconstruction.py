@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.attacks.looks import Attacked, Bools, Floats
+from engine.evaluation.attacks.sights import Attacked, Bools, Floats
 from engine.evaluation.attacks.systems import (
     LEAST_CHANCE,
     System,

@@ -16,9 +16,9 @@ from engine.evaluation.attacks.attribute import attribute
 from engine.evaluation.attacks.averaging import averaging
 from engine.evaluation.attacks.cloning import cloning
 from engine.evaluation.attacks.empty import empty
-from engine.evaluation.attacks.looks import Attacked
 from engine.evaluation.attacks.membership import membership
 from engine.evaluation.attacks.reconstruction import reconstruction
+from engine.evaluation.attacks.sights import Attacked
 from engine.evaluation.data.sampling import generator
 from engine.evaluation.score import Risk
 from engine.progress import Progress

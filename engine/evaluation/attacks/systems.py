@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.evaluation.attacks.looks import UNRELEASED, Attacked, Bools, Floats, Look, summed
+from engine.evaluation.attacks.sights import UNRELEASED, Attacked, Bools, Floats, Sight, summed
 from engine.evaluation.data.paired import Coded, Numbers, Paired
 from engine.evaluation.data.sampling import rows_of
 from engine.evaluation.risk.records import row_ids
@@ -62,8 +62,8 @@ class System:
         1 where a member is counted.
     shown, variance : ndarray of float64, shape (n_equations, n_values)
         Published count of each value, and the variance of its error.
-    look : ndarray of int64, shape (n_equations,)
-        Which look says it; as large as there are looks.
+    sight : ndarray of int64, shape (n_equations,)
+        Which sight says it; as large as there are sights.
     truth : ndarray of int64, shape (n_people,)
         Which value each member has.
     share : ndarray of float64, shape (n_values,)
@@ -78,30 +78,30 @@ class System:
     matrix: csr_matrix
     shown: Floats
     variance: Floats
-    look: Numbers
+    sight: Numbers
     truth: Numbers
     share: Floats
     values: Numbers
     members: Coded
     released: Numbers
 
-    def of_looks(self, wanted: Bools) -> System:
-        """Return the equations of some looks."""
-        kept = wanted[self.look]
+    def of_sights(self, wanted: Bools) -> System:
+        """Return the equations of some sights."""
+        kept = wanted[self.sight]
         return replace(
             self,
             matrix=self.matrix[np.flatnonzero(kept)],
             shown=self.shown[kept],
             variance=self.variance[kept],
-            look=self.look[kept],
+            sight=self.sight[kept],
             released=self.released[kept],
         )
 
 
-def holding(looks: Sequence[Look], target: Target) -> list[int]:
-    """Return the positions of the looks that split a group by the secret."""
+def holding(sights: Sequence[Sight], target: Target) -> list[int]:
+    """Return the positions of the sights that split a group by the secret."""
     wanted = {*target.columns, target.secret}
-    return [i for i, look in enumerate(looks) if wanted <= set(look.columns)]
+    return [i for i, sight in enumerate(sights) if wanted <= set(sight.columns)]
 
 
 def members_of(people: Coded, target: Target) -> Coded:
@@ -110,7 +110,7 @@ def members_of(people: Coded, target: Target) -> Coded:
 
 
 def system_of(attacked: Attacked, target: Target) -> System | None:
-    """Write down what all looks say of a group's secrets.
+    """Write down what all sights say of a group's secrets.
 
     Returns
     -------
@@ -118,11 +118,11 @@ def system_of(attacked: Attacked, target: Target) -> System | None:
         None: nobody is in the group, or no table shows the secret in it.
     """
     members = members_of(attacked.paired.original, target)
-    at = holding(attacked.looks, target)
-    values, share = _values(attacked, [attacked.looks[i] for i in at], target)
+    at = holding(attacked.sights, target)
+    values, share = _values(attacked, [attacked.sights[i] for i in at], target)
     if not len(members.n) or not at or not len(values):
         return None
-    parts = [_equations(attacked.paired, attacked.looks[i], members, target, values) for i in at]
+    parts = [_equations(attacked.paired, attacked.sights[i], members, target, values) for i in at]
     matrices, shown, variances, released = zip(*parts, strict=True)
     place = np.minimum(np.searchsorted(values, members.codes[target.secret]), len(values) - 1)
     known = values[place] == members.codes[target.secret]
@@ -130,7 +130,7 @@ def system_of(attacked: Attacked, target: Target) -> System | None:
         matrix=optional("scipy.sparse", "attacks").vstack(matrices).tocsr(),
         shown=np.concatenate(shown),
         variance=np.concatenate(variances),
-        look=np.repeat(np.array(at, np.int64), [len(n) for n in shown]),
+        sight=np.repeat(np.array(at, np.int64), [len(n) for n in shown]),
         truth=np.where(known, place, len(values)).astype(np.int64),
         share=share,
         values=values,
@@ -147,15 +147,15 @@ def _inside(table: Coded, target: Target) -> Bools:
     return inside
 
 
-def _values(attacked: Attacked, looks: Sequence[Look], target: Target) -> tuple[Numbers, Floats]:
-    """Values of the secret that the narrowest of some looks shows most often in the group, and published shares."""
-    if not looks:
+def _values(attacked: Attacked, sights: Sequence[Sight], target: Target) -> tuple[Numbers, Floats]:
+    """Values of the secret that the narrowest of some sights shows most often in the group, and published shares."""
+    if not sights:
         return np.empty(0, np.int64), np.empty(0)
-    look = min(looks, key=lambda one: len(one.columns))
-    kept = _inside(look.table, target)
+    sight = min(sights, key=lambda one: len(one.columns))
+    kept = _inside(sight.table, target)
     n = np.bincount(
-        look.table.codes[target.secret][kept],
-        look.table.n[kept].astype(np.float64),
+        sight.table.codes[target.secret][kept],
+        sight.table.n[kept].astype(np.float64),
         minlength=len(attacked.paired.values[target.secret]) + 1,
     )
     chosen = np.argsort(-n, kind="stable")[:MOST_TOLD]
@@ -165,11 +165,11 @@ def _values(attacked: Attacked, looks: Sequence[Look], target: Target) -> tuple[
 
 
 def _equations(
-    paired: Paired, look: Look, members: Coded, target: Target, values: Numbers
+    paired: Paired, sight: Sight, members: Coded, target: Target, values: Numbers
 ) -> tuple[csr_matrix, Floats, Floats, Numbers]:
-    """What one look says: who is counted, how many have each value, with which variance, from how many cells."""
-    rows = rows_of(look.table, np.flatnonzero(_inside(look.table, target)))
-    rest = [c for c in look.columns if c not in (*target.columns, target.secret)]
+    """What one sight says: who is counted, how many have each value, with which variance, from how many cells."""
+    rows = rows_of(sight.table, np.flatnonzero(_inside(sight.table, target)))
+    rest = [c for c in sight.columns if c not in (*target.columns, target.secret)]
     person, row = row_ids(paired, [members, rows], rest)
     cells, person = np.unique(person, return_inverse=True)
     at = np.minimum(np.searchsorted(cells, row), len(cells) - 1)
@@ -181,10 +181,10 @@ def _equations(
     shown = summed(flat, rows.n[counted], shape[0] * shape[1])
     is_released = np.ones(len(rows.n)) if rows.measured is None else rows.measured
     released = summed(flat, is_released[counted], len(shown))
-    if np.isnan(look.noise_sd):
-        variance = look.variance(shown)
+    if np.isnan(sight.noise_sd):
+        variance = sight.variance(shown)
     else:
-        one = float(look.variance(np.ones(1))[0])
+        one = float(sight.variance(np.ones(1))[0])
         variance = np.where(released > 0, released * one, UNRELEASED + one)
     people = np.arange(len(members.n))
     matrix = optional("scipy.sparse", "attacks").csr_matrix(

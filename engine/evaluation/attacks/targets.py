@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.errors import SpecError
 from engine.evaluation.attacks.assumptions import Assumptions, Group
-from engine.evaluation.attacks.looks import Attacked, Floats, Look, secrets_of
+from engine.evaluation.attacks.sights import Attacked, Floats, Sight, secrets_of
 from engine.evaluation.attacks.systems import Target
 from engine.evaluation.data.paired import Numbers, Paired, covering, key_of, n_codes
 from engine.schema import ColumnSet, column_set
@@ -96,21 +96,21 @@ def _figures(attacked: Attacked, assumptions: Assumptions) -> dict[tuple[ColumnS
     if not assumptions.secrets:
         wanted -= settled(attacked.paired)
     found: dict[tuple[ColumnSet, str], list[Numbers]] = defaultdict(list)
-    for look in attacked.looks:
-        for secret in wanted & set(look.columns):
-            rest = [c for c in look.columns if c != secret]
+    for sight in attacked.sights:
+        for secret in wanted & set(sight.columns):
+            rest = [c for c in sight.columns if c != secret]
             for width in range(1, min(WIDEST_GROUP, len(rest) - 1) + 1):
                 for columns in combinations(rest, width):
                     found[column_set(list(columns)), secret].append(
-                        _released(attacked.paired, look, (*columns, secret))
+                        _released(attacked.paired, sight, (*columns, secret))
                     )
     return {key: np.concatenate(parts) for key, parts in sorted(found.items())}
 
 
-def _released(paired: Paired, look: Look, columns: tuple[str, ...]) -> Numbers:
-    """Combination of some columns in each released cell of a look."""
-    keys = key_of(paired, look.table, columns)
-    return keys if look.table.measured is None else keys[look.table.measured]
+def _released(paired: Paired, sight: Sight, columns: tuple[str, ...]) -> Numbers:
+    """Combination of some columns in each released cell of a sight."""
+    keys = key_of(paired, sight.table, columns)
+    return keys if sight.table.measured is None else keys[sight.table.measured]
 
 
 def _sizes(paired: Paired, columns: ColumnSet, cell: Numbers) -> Numbers:

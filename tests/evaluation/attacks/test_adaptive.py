@@ -22,9 +22,9 @@ def attack(given, told=FLAG):
     return checked(adaptive(given, told, rng()))
 
 
-def variance_left(system, looks) -> float:
-    """Sum of the variances of a Gaussian model after some looks, from the whole covariance matrix."""
-    rows = np.isin(system.look, looks)
+def variance_left(system, sights) -> float:
+    """Sum of the variances of a Gaussian model after some sights, from the whole covariance matrix."""
+    rows = np.isin(system.sight, sights)
     matrix, noise = system.matrix.toarray()[rows], system.variance.mean(axis=1)[rows]
     own = (system.share * (1 - system.share)).mean()
     inverse = np.eye(matrix.shape[1]) / own + (matrix.T / noise) @ matrix
@@ -33,11 +33,11 @@ def variance_left(system, looks) -> float:
 
 def test_each_table_asked_for_is_the_best_next_one():
     system = system_of(released(n_known=5, group=30, others=200), TARGET)
-    looks = np.unique(system.look).tolist()
-    order = order_of(system, looks)
-    assert sorted(order) == looks
+    sights = np.unique(system.sight).tolist()
+    order = order_of(system, sights)
+    assert sorted(order) == sights
     for i in range(len(order)):
-        left = {look: variance_left(system, [*order[:i], look]) for look in order[i:]}
+        left = {sight: variance_left(system, [*order[:i], sight]) for sight in order[i:]}
         assert left[order[i]] == pytest.approx(min(left.values()))
 
 

@@ -55,12 +55,12 @@ def test_tables_that_are_not_locked_give_counts_away():
         build(people, TABLES),
         held_of(people, trial_of_rows(people, TABLES, 1, draws=EXACT)),
     )
-    looks = list(given.looks)
-    for i, (look, true) in enumerate(zip(looks, bare.looks, strict=True)):
-        if len(look.columns) == 2:
+    sights = list(given.sights)
+    for i, (sight, true) in enumerate(zip(sights, bare.sights, strict=True)):
+        if len(sight.columns) == 2:
             n = true.table.n + np.rint(noise.normal(0, 0.5, len(true.table.n))).astype(np.int64)
-            looks[i] = replace(look, table=replace(true.table, n=n))
-    found = attack(replace(given, looks=tuple(looks)))
+            sights[i] = replace(sight, table=replace(true.table, n=n))
+    found = attack(replace(given, sights=tuple(sights)))
     assert found.values["ratio"] <= 0.6
     assert found.values["exact"] >= found.values["exact_alone"] + 0.15
 

@@ -45,7 +45,7 @@ def test_columns_of_one_value_are_no_copies():
     assert not copies_of(build(columns, [("a", "s"), ("b", "s")]).paired, rng())
 
 
-def test_every_copy_is_a_fresh_look():
+def test_every_copy_says_more():
     """The fault that is there today: copies that nobody declared draw noise of their own for the same people."""
     one, eight = (attack(build(*world(n))) for n in (1, 8))
     assert 0.6 <= one.control.value <= 0.82

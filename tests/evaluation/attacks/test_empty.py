@@ -36,11 +36,11 @@ def attack(given):
 def changed(given, change):
     """The same with the pair's table changed: (codes, n, measured, truth) -> (n, measured)."""
     paired = given.paired
-    looks = []
-    for look in given.looks:
-        if look.columns == ("a", "b"):
+    sights = []
+    for sight in given.sights:
+        if sight.columns == ("a", "b"):
             a, b = np.indices((20, 20)).reshape(2, -1).astype(np.int32)
-            table = look.table
+            table = sight.table
             truth = np.zeros((20, 20), np.int64)
             np.add.at(truth, (paired.original.codes["a"], paired.original.codes["b"]), 1)
             n, measured = np.zeros((20, 20), np.int64), np.zeros((20, 20), bool)
@@ -51,9 +51,9 @@ def changed(given, change):
             table = replace(
                 table, codes={"a": a[kept], "b": b[kept]}, n=n[kept], measured=measured[kept]
             )
-            look = replace(look, table=table)
-        looks.append(look)
-    return replace(given, looks=tuple(looks))
+            sight = replace(sight, table=table)
+        sights.append(sight)
+    return replace(given, sights=tuple(sights))
 
 
 def test_an_honest_release_keeps_to_its_rule_and_tells_little():

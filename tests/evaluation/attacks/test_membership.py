@@ -95,5 +95,5 @@ def test_columns_that_strangers_lack_are_left_out():
 
 def test_nothing_to_attack_says_so():
     given = build(people(500, 1), TABLES)
-    found = attack(replace(given, looks=()))
+    found = attack(replace(given, sights=()))
     assert "no table" in found.why_not[WHOLE]

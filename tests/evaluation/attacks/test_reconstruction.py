@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 from engine.errors import SpecError
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.looks import UNRELEASED
 from engine.evaluation.attacks.reconstruction import reconstruction, solve
+from engine.evaluation.attacks.sights import UNRELEASED
 from engine.evaluation.attacks.systems import (
     least_squares,
     linear_program,
@@ -64,8 +64,8 @@ def test_the_system_is_what_plain_counting_gives():
             at += 1
     assert at == len(dense)
     assert (system.truth == columns["secret"][inside]).all()
-    last = int(system.look.max())
-    only = system.of_looks(np.arange(last + 1) == last)
+    last = int(system.sight.max())
+    only = system.of_sights(np.arange(last + 1) == last)
     assert (only.matrix.toarray() == dense[-8:]).all()
     assert system.released.sum() == (system.variance < UNRELEASED)[:, :2].sum()
 

@@ -1,8 +1,8 @@
-"""Looks: released tables as an attacker reads them, cell by cell, beside what is true.
+"""Sights: released tables as an attacker reads them, cell by cell, beside what is true.
 
-Takes a `Paired` and the cards of its tables; gives `Look`s, and for each the shown and true count of every cell and the
-cell that each person is in. Several releases of the same people can be looked at together: a column set then has one
-look a release. CONFIDENTIAL: true counts are inside.
+Takes a `Paired` and the cards of its tables; gives `Sight`s, and for each the shown and true count of every cell and
+the cell that each person is in. Several releases of the same people can be looked at together: a column set then has one
+sight a release. CONFIDENTIAL: true counts are inside.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_VALUES = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Look:
+class Sight:
     """One released table.
 
     Attributes
@@ -66,17 +66,17 @@ class Attacked:
     ----------
     paired : Paired
         Data and control as codes; its tables are those of the first release, one a column set.
-    looks : tuple of Look
+    sights : tuple of Sight
         All tables of all releases that are attacked together.
     """
 
     paired: Paired
-    looks: tuple[Look, ...]
+    sights: tuple[Sight, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Cells:
-    """Cells of a look that it shows, or that people are in.
+    """Cells of a sight that it shows, or that people are in.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class Cells:
     of: tuple[Numbers, ...]
 
 
-def looks_of(paired: Paired, cards: Mapping[ColumnSet, Mapping[str, object]]) -> tuple[Look, ...]:
-    """Return the tables of a release as looks, with the noise that their cards state.
+def sights_of(paired: Paired, cards: Mapping[ColumnSet, Mapping[str, object]]) -> tuple[Sight, ...]:
+    """Return the tables of a release as sights, with the noise that their cards state.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def looks_of(paired: Paired, cards: Mapping[ColumnSet, Mapping[str, object]]) ->
         As stored in a release; tables of other tools have none.
     """
     return tuple(
-        _look(columns, table, cards.get(columns))
+        _sight(columns, table, cards.get(columns))
         for columns, table in paired.tables.items()
         if columns
     )
@@ -122,28 +122,28 @@ def held(
     sides = pair_alike(original, [one.tables for one in group], reading, control=control)
     tables = {c: t for side in reversed(sides) for c, t in side.tables.items()}
     order = sorted(tables, key=lambda columns: (len(columns), columns))
-    looks: list[Look] = []
+    sights: list[Sight] = []
     for side, one in zip(sides, group, strict=True):
-        looks += [look for look in looks_of(side, one.cards) if not _is_known(look, looks)]
+        sights += [sight for sight in sights_of(side, one.cards) if not _is_known(sight, sights)]
     paired = replace(sides[0], tables={columns: tables[columns] for columns in order})
-    return Attacked(paired=paired, looks=tuple(looks))
+    return Attacked(paired=paired, sights=tuple(sights))
 
 
-def _is_known(look: Look, looks: Sequence[Look]) -> bool:
-    """Whether a look says what another one says already: asked again, sticky noise is the same."""
+def _is_known(sight: Sight, sights: Sequence[Sight]) -> bool:
+    """Whether a sight says what another one says already: asked again, sticky noise is the same."""
     return any(
-        other.columns == look.columns
-        and np.array_equal(other.table.n, look.table.n)
-        and all(np.array_equal(other.table.codes[c], look.table.codes[c]) for c in look.columns)
-        for other in looks
+        other.columns == sight.columns
+        and np.array_equal(other.table.n, sight.table.n)
+        and all(np.array_equal(other.table.codes[c], sight.table.codes[c]) for c in sight.columns)
+        for other in sights
     )
 
 
-def _look(columns: ColumnSet, table: Coded, card: Mapping[str, object] | None) -> Look:
+def _sight(columns: ColumnSet, table: Coded, card: Mapping[str, object] | None) -> Sight:
     """One table; its card states the noise."""
     if card is None:
-        return Look(columns=columns, table=table, noise_sd=float("nan"))
-    return Look(
+        return Sight(columns=columns, table=table, noise_sd=float("nan"))
+    return Sight(
         columns=columns,
         table=table,
         noise_sd=float(str(card["noise_sd"])),
@@ -151,16 +151,16 @@ def _look(columns: ColumnSet, table: Coded, card: Mapping[str, object] | None) -
     )
 
 
-def cells(paired: Paired, look: Look, *people: Coded) -> Cells:
-    """Count a look, and place people in its cells.
+def cells(paired: Paired, sight: Sight, *people: Coded) -> Cells:
+    """Count a sight, and place people in its cells.
 
     Parameters
     ----------
     people : Coded
-        Groups of people; each has the look's columns.
+        Groups of people; each has the sight's columns.
     """
-    table = look.table
-    ids = row_ids(paired, [table, paired.original, *people], look.columns)
+    table = sight.table
+    ids = row_ids(paired, [table, paired.original, *people], sight.columns)
     size = max(int(one.max(initial=-1)) for one in ids) + 1
     shown = summed(ids[0], table.n, size)
     truth = summed(ids[1], paired.original.n, size)
@@ -172,17 +172,17 @@ def cells(paired: Paired, look: Look, *people: Coded) -> Cells:
         shown=shown,
         truth=truth,
         is_released=is_released,
-        variance=_variance(look, shown, truth, is_released),
+        variance=_variance(sight, shown, truth, is_released),
         of=tuple(ids[2:]),
     )
 
 
-def _variance(look: Look, shown: Floats, truth: Floats, is_released: Bools) -> Floats:
+def _variance(sight: Sight, shown: Floats, truth: Floats, is_released: Bools) -> Floats:
     """Variance of errors: as stated, or larger where who knows all counts sees that they are further off."""
-    stated = look.variance(truth)
+    stated = sight.variance(truth)
     off = (np.square(shown - truth) / stated)[is_released]
     seen = float(off.mean()) if len(off) else 1.0
-    if np.isnan(look.noise_sd):
+    if np.isnan(sight.noise_sd):
         return stated * max(seen, 1e-6)
     return stated * max(seen, 1.0)
 
@@ -197,14 +197,14 @@ def drawn(people: Coded, most: int, rng: np.random.Generator) -> Coded:
     return rows_of(people, positions(len(people.n), most, rng))
 
 
-def shares(paired: Paired, looks: Sequence[Look]) -> dict[str, Floats]:
-    """Return the published share of each code of each column, from the narrowest look that has it; none is zero."""
+def shares(paired: Paired, sights: Sequence[Sight]) -> dict[str, Floats]:
+    """Return the published share of each code of each column, from the narrowest sight that has it; none is zero."""
     out: dict[str, Floats] = {}
-    for look in sorted(looks, key=lambda one: len(one.columns)):
-        for name in look.columns:
-            if name not in out and look.table.total:
+    for sight in sorted(sights, key=lambda one: len(one.columns)):
+        for name in sight.columns:
+            if name not in out and sight.table.total:
                 n = np.bincount(
-                    look.table.codes[name], look.table.n, minlength=n_codes(paired, name)
+                    sight.table.codes[name], sight.table.n, minlength=n_codes(paired, name)
                 )
                 out[name] = (n + 0.5) / (n + 0.5).sum()
     return out
