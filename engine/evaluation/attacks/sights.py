@@ -1,8 +1,8 @@
 """Sights: released tables as an attacker reads them, cell by cell, beside what is true.
 
 Takes a `Paired` and the cards of its tables; gives `Sight`s, and for each the shown and true count of every cell and
-the cell that each person is in. Several releases of the same people can be looked at together: a column set then has one
-sight a release. CONFIDENTIAL: true counts are inside.
+the cell that each person is in. Several releases of the same people can be looked at together: a column set then has
+one sight a release. CONFIDENTIAL: true counts are inside.
 """
 
 from __future__ import annotations
