@@ -33,7 +33,7 @@ def build(
     tables: Iterable[Iterable[str]] | None = None,
     key: str | Path | None = None,
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    entities: Iterable[str] = (),
+    entities: Iterable[str] | None = None,
     vintage: str = "1",
     title: str = "",
     privacy: str | Mapping[str, Any] = "standard",
@@ -56,8 +56,9 @@ def build(
         Key file, for a source; make one with `new_key`.
     columns : iterable or mapping of Column, optional
         Declared columns of a source; the others are detected.
-    entities : iterable of str
-        Columns that name the protected entities; none: each row is one.
+    entities : iterable of str, optional
+        Columns that name the protected entities; []: each row is one. Must be said where a column looks like an
+        identifier.
     vintage, title : str
         As in a spec.
     privacy : str or mapping
@@ -138,7 +139,7 @@ def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
         doubled = [
             n
             for n in ("tables", "key", "columns", "entities", "max_rows", "dp")
-            if of_source.get(n)
+            if of_source.get(n) is not None
         ]
         if doubled:
             raise SpecError(f"{', '.join(doubled)}: the spec says it already; change it there")

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -175,6 +175,7 @@ def spec_of(
     privacy: dict[str, Any],
     dp: Mapping[str, Any] | None = None,
     check_key: bool = True,
+    problems: Sequence[str] = (),
 ) -> ReleaseSpec:
     """Check a spec whose source and columns are there already, as `detect.make_spec` has them.
 
@@ -186,6 +187,8 @@ def spec_of(
         As the entries of a file.
     dp : mapping, optional
         As the section of a file.
+    problems : sequence of str
+        Mistakes that are known already, to be told with all others.
 
     Raises
     ------
@@ -198,7 +201,7 @@ def spec_of(
         source,
         tuple(column.name for column in columns),
         columns,
-        [],
+        list(problems),
         folder=Path(),
         check_key=check_key,
         sql_columns=None,

@@ -12,6 +12,7 @@ from fixtures.measure import KEY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engine
 from engine.errors import DataError, SpecError
 from engine.keys import new_key
 from engine.schema import Column, SourceSpec
@@ -212,11 +213,11 @@ def with_identifiers(n=300):
 def test_a_width_leaves_identifiers_out(tmp_path):
     new_key(tmp_path / "my.key")
     frame, key = with_identifiers(), tmp_path / "my.key"
-    spec = make_spec(frame, tables=1, key=key)
+    spec = make_spec(frame, tables=1, key=key, entities=[])
     assert spec.tables == (("age",), ("sex",))
     assert spec.logical_name == "data"
     assert [c.name for c in spec.columns] == ["age", "sex"]
-    assert make_spec(frame, tables=[["age"]], key=key).columns == spec.columns
+    assert make_spec(frame, tables=[["age"]], key=key, entities=[]).columns == spec.columns
     protected = make_spec(frame, tables=2, key=key, entities=["person_id"])
     assert protected.tables == (("age", "sex"),)
     assert {c.name for c in protected.columns} == {"person_id", "age", "sex"}
@@ -228,8 +229,9 @@ def test_a_width_leaves_identifiers_out(tmp_path):
 def test_an_identifier_is_published_only_if_declared(tmp_path):
     new_key(tmp_path / "my.key")
     frame, key = with_identifiers(), tmp_path / "my.key"
+    tables = [["age", "person_id"], ["householdId"], ["sex"]]
     with pytest.raises(SpecError) as caught:
-        make_spec(frame, tables=[["age", "person_id"], ["householdId"], ["sex"]], key=key)
+        make_spec(frame, tables=tables, key=key, entities=[])
     assert len(caught.value.problems) == 2
     for problem, name in zip(caught.value.problems, ("person_id", "householdId"), strict=True):
         assert problem.startswith(f"tables: {name} looks like an identifier")
@@ -237,8 +239,35 @@ def test_an_identifier_is_published_only_if_declared(tmp_path):
         assert "columns=" in problem
     declared = Column(name="person_id", kind="integer", value_type="integer")
     for tables in (1, [["person_id"], ["age"], ["sex"]]):
-        spec = make_spec(frame, tables=tables, key=key, columns=[declared])
+        spec = make_spec(frame, tables=tables, key=key, columns=[declared], entities=[])
         assert spec.tables == (("age",), ("person_id",), ("sex",))
+
+
+def test_whom_an_identifier_names_must_be_said(tmp_path):
+    new_key(tmp_path / "my.key")
+    frame, key = with_identifiers(), tmp_path / "my.key"
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    for what in (frame, tmp_path / "d.csv"):
+        for declared in ([], [Column(name="person_id", kind="integer", value_type="integer")]):
+            with pytest.raises(SpecError) as caught:
+                make_spec(what, tables=[["age"], ["nope"]], key=key, columns=declared, vintage="")
+            first, *others = caught.value.problems  # told with all other mistakes
+            assert first == (
+                "entities: person_id, householdId look like identifiers; say whom to protect: "
+                "entities=['person_id'] if it names them, entities=[] if each row is one of them"
+            )
+            assert [p.split(":")[0] for p in others] == ["release.vintage", "tables[2].columns"]
+    one = frame.drop(columns="householdId")
+    with pytest.raises(SpecError, match="entities: person_id looks like an identifier; say whom"):
+        engine.plan(one, tables=[["age"]], key=key)
+    with pytest.raises(SpecError, match="entities: person_id looks like an identifier; say whom"):
+        engine.build(one, tables=[["age"]], key=key, out=tmp_path / "r.duckdb")
+    assert not (tmp_path / "r.duckdb").exists()
+    for entities in ([], ["person_id"]):
+        assert make_spec(one, tables=[["age"]], key=key, entities=entities).tables == (("age",),)
+    plain = frame[["age", "sex"]]
+    assert make_spec(plain, tables=1, key=key).source.entities == ()
+    assert make_spec(one, tables=1, key=key, identity=["age"]).source.entities == ()
 
 
 def test_mistakes_from_python(tmp_path):

@@ -8,7 +8,7 @@ nothing here is a declaration: no column is public and no domain set until a per
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -250,7 +250,7 @@ def make_spec(
     tables: Iterable[Iterable[str]] | int,
     key: str | Path,
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    entities: Iterable[str] = (),
+    entities: Iterable[str] | None = None,
     identity: Iterable[str] = (),
     vintage: str = "1",
     title: str = "",
@@ -275,7 +275,10 @@ def make_spec(
         Key file.
     columns : mapping or iterable of Column, optional
         Declared columns; all others are detected.
-    entities, identity : iterable of str
+    entities : iterable of str, optional
+        As in `[source]`; []: each row is one. None: not said, which is refused where a column looks like an identifier,
+        unless `identity` says that rows are told apart by their values.
+    identity : iterable of str
         As in `[source]`.
     vintage, title, name, privacy, notes
         As in `[release]`; `privacy` is the name of a profile, or the section `[privacy]`.
@@ -289,7 +292,8 @@ def make_spec(
     Raises
     ------
     SpecError
-        With every mistake; or if a table names a column that looks like an identifier and is not declared.
+        With every mistake; or if a column looks like an identifier and `entities` is not said, or a table names it and
+        it is not declared.
     DataError
         If the source cannot be read.
     """
@@ -298,33 +302,30 @@ def make_spec(
         path=path,
         format=named_format(path) if path is not None else "frame",
         table=table,
-        entities=tuple(entities),
+        entities=tuple(entities or ()),
         identity=tuple(identity),
     )
     declared = {
         c.name: c for c in (columns.values() if isinstance(columns, Mapping) else columns or ())
     }
-    # A key that is missing or wrong is told with all other mistakes, below.
-    held = None if check_key_file(Path(key)) else read_key(Path(key))
-    thresholds = keyed_thresholds(held, vintage)
-    detection = detect(source, None if path is not None else what, thresholds=thresholds)
+    detection = _detected(source, None if path is not None else what, Path(key), vintage)
     if dp is not None or not source.entities:
         detection = _without_bounds(detection)
     by_name = {column.name: column for column in detection.columns} | declared
     identifiers = [name for name in detection.entity_candidates if name not in declared]
-    entries = _entries(
-        tables, [n for n in by_name if n not in detection.source.entities], identifiers
+    listed = tables if isinstance(tables, int) else [list(columns) for columns in tables]
+    in_tables = (
+        {name for columns in listed for name in columns} if isinstance(listed, list) else set()
     )
-    for identifier in set(identifiers) - set(source.identity):
+    problems = _doubtful_identifiers(
+        () if entities is not None or source.identity else detection.entity_candidates,
+        [name for name in identifiers if name in in_tables],
+    )
+    entries = _entries(listed, [n for n in by_name if n not in source.entities], identifiers)
+    for identifier in set(identifiers) - set(source.identity) - in_tables:
         del by_name[identifier]
-    release = {
-        "title": title,
-        "name": name,
-        "vintage": vintage,
-        "key": str(key),
-        "notes": list(notes),
-    }
-    release |= {"mode": "dp"} if dp is not None else {}
+    release: dict[str, Any] = {"title": title, "name": name, "vintage": vintage, "key": str(key)}
+    release |= {"notes": list(notes)} | ({"mode": "dp"} if dp is not None else {})
     return spec_of(
         release=release,
         source=source,
@@ -333,7 +334,14 @@ def make_spec(
         tables=entries,
         dp=dp,
         check_key=check_key,
+        problems=problems,
     )
+
+
+def _detected(source: SourceSpec, frame: Any, key: Path, vintage: str) -> Detection:
+    """What a key detects; a key that is missing or wrong is told later, with all other mistakes."""
+    held = None if check_key_file(key) else read_key(key)
+    return detect(source, frame, thresholds=keyed_thresholds(held, vintage))
 
 
 def _privacy(
@@ -348,20 +356,35 @@ def _privacy(
     return section | {"max_rows": detection.max_rows, "detected": ["max_rows"]}
 
 
+def _doubtful_identifiers(unsaid: Sequence[str], undeclared: Sequence[str]) -> list[str]:
+    """Say what is wrong with columns that look like identifiers.
+
+    Parameters
+    ----------
+    unsaid : sequence of str
+        All of them, where nobody said which columns name entities.
+    undeclared : sequence of str
+        Those that a table names and nobody declared.
+    """
+    problems = []
+    if unsaid:
+        looks = "looks like an identifier" if len(unsaid) == 1 else "look like identifiers"
+        problems.append(
+            f"entities: {', '.join(unsaid)} {looks}; say whom to protect: entities=[{unsaid[0]!r}] if it names them, "
+            "entities=[] if each row is one of them"
+        )
+    problems += [
+        f"tables: {name} looks like an identifier; if it names whom to protect, name it in entities=; "
+        "if it is to be published, declare it: pass it in columns= as a Column"
+        for name in undeclared
+    ]
+    return problems
+
+
 def _entries(
-    tables: Iterable[Iterable[str]] | int, names: list[str], identifiers: list[str]
+    tables: list[list[str]] | int, names: list[str], identifiers: list[str]
 ) -> list[dict[str, Any]]:
-    """Table entries without what looks like an identifier; a `SpecError` where one is named."""
+    """Table entries; a width without what looks like an identifier."""
     if isinstance(tables, int):
         return [{"all": tables, "of": [name for name in names if name not in identifiers]}]
-    listed = [list(columns) for columns in tables]
-    named = [name for name in identifiers if any(name in columns for columns in listed)]
-    if named:
-        raise SpecError(
-            [
-                f"tables: {name} looks like an identifier; if it names whom to protect, name it in entities=; "
-                "if it is to be published, declare it: pass it in columns= as a Column"
-                for name in named
-            ]
-        )
-    return [{"columns": columns} for columns in listed]
+    return [{"columns": columns} for columns in tables]
