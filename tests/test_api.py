@@ -164,7 +164,7 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch, what, more, said):
     engine.new_key("k.key")
     with pytest.raises(engine.SpecError, match=said):
         engine.build(what, out="r.duckdb", **more)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["k.key"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["k.key", "k.key.exposure.json"]
 
 
 def test_a_frame_of_nothing(tmp_path):

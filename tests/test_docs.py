@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from fixtures.pipeline import ROOT, make_census, tablepack
+from fixtures.pipeline import ROOT, demo_text, make_census, tablepack
 from typer.main import get_command
 
 from engine.cli.app import app
@@ -90,7 +90,7 @@ def test_the_tour_runs(tmp_path):
     """Every command of the README in its order, on fewer people; one of them is meant to be refused."""
     demo = tmp_path / "releases" / "demo"
     demo.mkdir(parents=True)
-    shutil.copy(ROOT / "releases" / "demo.toml", demo / "release.toml")
+    (demo / "release.toml").write_text(demo_text())
     shutil.copy(ROOT / "releases" / "demo-pack.toml", demo.parent)
     make_census(demo / "census", people=1_200)
     tablepack("key", "new", "census.key", cwd=demo)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import (
+    ACCEPTED,
     COMMAND,
     content_of,
     environment,
@@ -67,7 +68,9 @@ class Planted:
         for path in (self.out, self.tmp):
             path.mkdir()
         self._plant()
-        self.spec = write_spec(folder, "rows.duckdb", COLUMNS, TABLES, entities=("person",))
+        self.spec = write_spec(
+            folder, "rows.duckdb", COLUMNS, TABLES, entities=("person",), privacy=ACCEPTED
+        )
         engine.new_key(folder / "own.key")
         self.spec.write_text(self.spec.read_text().replace("my.key", "own.key"))
         self.key = (folder / "own.key").read_bytes()

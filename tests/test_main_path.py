@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import shutil
 import tomllib
 from dataclasses import replace
 
@@ -13,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import (
-    ROOT,
     content_of,
     counts,
+    demo_text,
     left_over,
     process,
     table_hashes,
@@ -53,7 +52,7 @@ def demo(tmp_path_factory):
 
     step("simulate", "simulate", "census", "--people", PEOPLE, "--seed", 5, "--csv")
     step("init", "init", "census/people.parquet", "-o", "found.toml", "--entity", "person_id")
-    shutil.copy(ROOT / "releases" / "demo.toml", folder / "release.toml")
+    (folder / "release.toml").write_text(demo_text())
     step("key", "key", "new", "census.key")
     step("plan", "plan", "release.toml", "--json")
     step("plan for people", "plan", "release.toml")

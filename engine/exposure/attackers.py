@@ -11,8 +11,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from engine.exposure.tally import finest
-from engine.schema import FloatArray, Int64Array, Measurement
+from engine.exposure.tally import alike, finest
+from engine.schema import FloatArray, Measurement
 
 _NORMAL = NormalDist()
 _STEPS = 200
@@ -71,23 +71,9 @@ def table_mu2(tree: Measurement, layer_sd: float) -> float:
     at = np.flatnonzero(finest(tree))
     rows = np.maximum(tree.n[at], 0).astype(np.float64)
     total = max(float(tree.n[tree.depth == 0].clip(min=0).sum()), rows.sum(), 1.0)
-    news = np.ones(len(at))
-    for j in range(len(tree.columns)):
-        news *= 1 - 1 / _alike_but(tree, at, j)
+    news = (1 - 1 / alike(tree)).prod(axis=1)
     sd = layer_sd * float(tree.scale[-1])
     return float((news * rows).sum() / total / (2 * sd**2))
-
-
-def _alike_but(tree: Measurement, at: Int64Array, j: int) -> FloatArray:
-    """For each bucket, how many are like it in all columns but one."""
-    others = np.delete(np.arange(len(tree.columns)), j)
-    boxes = np.column_stack(
-        [part[at][:, others].astype(np.int64) for part in (tree.kind, tree.level, tree.index)]
-    )
-    if not boxes.shape[1]:
-        return np.full(len(at), float(max(len(at), 1)))
-    _, which, n = np.unique(boxes, axis=0, return_inverse=True, return_counts=True)
-    return n[which.ravel()].astype(np.float64)
 
 
 def total_mu2(total: Measurement, layer_sd: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from engine.exposure.attackers import guessed_right
 from engine.exposure.statement import Pairs
 from engine.exposure.tally import Tally
-from engine.schema import BoolArray, ColumnSet, FloatArray
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,67 +60,99 @@ class Figures:
     """
 
     def __init__(self, tally: Tally, left_out: Collection[ColumnSet] = ()) -> None:
-        self._tally = tally
-        self._tables: dict[ColumnSet, list[ColumnSet]] = {}
-        self._figures: dict[ColumnSet, FloatArray] = {}
-        self._people: dict[ColumnSet, FloatArray] = {}
-        self._counts: dict[ColumnSet, BoolArray] = {}
-        for group in tally.groups:
-            tables, figures = tally.figures(group)
-            if tables:
-                self._tables[group], self._figures[group] = tables, figures
-                self._people[group] = tally.people(group, figures.max(axis=1))
-                self._counts[group] = np.array([t not in left_out for t in tables])
+        self._of: dict[ColumnSet, _Split] = {}
+        for group, splits in tally.splits.items():
+            if splits:
+                cells = tally.cells(group)
+                of, figures = tally.figures(group)
+                tables = [split.columns for split in splits]
+                self._of[group] = _Split(
+                    tables=tables,
+                    counts=np.array([table not in left_out for table in tables]),
+                    cells=cells,
+                    table=np.array([at for at, _ in of]),
+                    told=[name for _, name in of],
+                    figures=figures,
+                    people=tally.people(group, cells.max(axis=1)),
+                )
 
     @property
     def groups(self) -> tuple[ColumnSet, ...]:
         """Tables of groups that some table splits."""
-        return tuple(self._tables)
+        return tuple(self._of)
 
     def leave_out(self, table: ColumnSet) -> None:
         """Count a table no longer."""
-        for group, tables in self._tables.items():
-            if table in tables:
-                self._counts[group][tables.index(table)] = False
+        for split in self._of.values():
+            if table in split.tables:
+                split.counts[split.tables.index(table)] = False
 
     def worst(self, group: ColumnSet) -> list[Worst]:
         """The most exposed bucket of a table of groups, for each column that is told of it."""
-        tables, figures = self._tables[group], self._figures[group]
-        told = sorted({name for table in tables for name in table} - set(group))
-        shows = np.array([[name in table for name in told] for table in tables], dtype=np.float64)
-        shows *= self._counts[group][:, None]
-        exposure = (figures @ shows) / self._people[group][:, None]
-        if not len(exposure):
+        split = self._of[group]
+        told = sorted(set(split.told))
+        if not len(split.people):
             return []
-        nodes = exposure.argmax(axis=0)
+        shows = np.array([[name == one for one in told] for name in split.told], dtype=np.float64)
+        shows *= split.counts[split.table][:, None]
+        exposure = (split.figures @ shows) / split.people[:, None]
         return [
-            self._worst(group, int(node), name, np.flatnonzero(shows[:, j]))
-            for j, (node, name) in enumerate(zip(nodes, told, strict=True))
+            split.worst(group, int(node), name, np.flatnonzero(shows[:, j]))
+            for j, (node, name) in enumerate(zip(exposure.argmax(axis=0), told, strict=True))
             if exposure[node, j] > 0
         ]
 
-    def _worst(self, group: ColumnSet, node: int, told: str, at: np.ndarray) -> Worst:
-        tables, figures = self._tables[group], self._figures[group][node]
-        cells = []
-        for i in at:
-            rest = tuple(name for name in tables[i] if name != told)
-            cells.append(1.0 if rest == group else figures[tables.index(rest)])
+    def largest(self, group: ColumnSet, node: int, told: str) -> ColumnSet:
+        """The table that tells most of a column in one bucket; of equals the widest."""
+        split = self._of[group]
+        of: list[tuple[float, int, ColumnSet]] = [
+            (float(split.figures[node, place]), len(split.tables[at]), split.tables[at])
+            for place, at in enumerate(split.table)
+            if split.told[place] == told and split.counts[at]
+        ]
+        return max(of)[2]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Split:
+    """How all tables split the groups of one.
+
+    Attributes
+    ----------
+    counts : ndarray of bool, shape (n_tables,)
+        Which of the tables count.
+    cells : ndarray of float64, shape (n_nodes, n_tables)
+    table : ndarray of int64, shape (n_figures,)
+    told : list of str
+        Of each column of `figures`, its table and what it tells.
+    figures : ndarray of float64, shape (n_nodes, n_figures)
+    people : ndarray of float64, shape (n_nodes,)
+    """
+
+    tables: list[ColumnSet]
+    counts: BoolArray
+    cells: FloatArray
+    table: Int64Array
+    told: list[str]
+    figures: FloatArray
+    people: FloatArray
+
+    def worst(self, group: ColumnSet, node: int, told: str, places: Int64Array) -> Worst:
+        """What is known of one bucket and column."""
+        cells = self.cells[node]
+        known = []
+        for table in (self.tables[self.table[place]] for place in places):
+            rest = tuple(name for name in table if name != told)
+            known.append(1.0 if rest == group else cells[self.tables.index(rest)])
         return Worst(
             group=group,
             node=node,
             told=told,
-            people=float(self._people[group][node]),
-            figures=figures[at],
-            cells=np.maximum(np.array(cells), 1.0),
-            values=float(figures[tables.index(tuple(sorted((*group, told))))]),
+            people=float(self.people[node]),
+            figures=self.figures[node, places],
+            cells=np.maximum(np.array(known), 1.0),
+            values=float(cells[self.tables.index(tuple(sorted((*group, told))))]),
         )
-
-    def largest(self, group: ColumnSet, node: int, told: str) -> ColumnSet:
-        """The table that tells most of a column in one bucket; of equals the widest."""
-        tables, counts = self._tables[group], self._counts[group]
-        of = [i for i, table in enumerate(tables) if told in table and counts[i]]
-        figures = self._figures[group][node]
-        return tables[max(of, key=lambda i: (figures[i], len(tables[i]), tables[i]))]
 
 
 def all_worst(figures: Figures) -> list[Worst]:

@@ -41,7 +41,8 @@ class Remedies:
         if self.drop:
             shown = "; ".join(", ".join(columns) for columns in self.drop[:5])
             more = f"; and {len(self.drop) - 5} more" if len(self.drop) > 5 else ""
-            lines.append(f"leave out {len(self.drop)} tables: {shown}{more}")
+            tables = "table" if len(self.drop) == 1 else "tables"
+            lines.append(f"leave out {len(self.drop)} {tables}: {shown}{more}")
         if self.threshold is not None:
             lines.append(
                 f"cap small cells: threshold_mean = {self.threshold} in [privacy] (fewer small groups are shown)"

@@ -2,7 +2,8 @@
 
 A group is the people of a bucket that a released one- or two-way table shows. A table that holds the group's columns
 and more splits it: each of its finest buckets inside the group is one noisy figure about these people, with noise of
-its own. Everything is reckoned from measurements, so from noisy counts of passing buckets alone: a tally may be shown.
+its own; unless a column is constant there, for then the bucket is locked to one of a narrower table. Everything is
+reckoned from measurements, so from noisy counts of passing buckets alone: a tally may be shown.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
+from engine.cell_keys import cell_keys
 from engine.errors import InternalError
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurement
 
@@ -31,10 +33,16 @@ class Split:
     node : ndarray of int64, shape (n_cells,)
         For each finest bucket of the wider table, the bucket of the narrower one that holds it: its place in the
         measurement, the finest there is.
+    told : tuple of str
+        The columns of the wider table that the group's lacks.
+    is_news : ndarray of bool, shape (n_cells, n_told)
+        Whether the bucket tells news of each of them: in every other one, some bucket differs in that column alone.
     """
 
     columns: ColumnSet
     node: Int64Array
+    told: tuple[str, ...]
+    is_news: BoolArray
 
 
 class Tally:
@@ -79,6 +87,7 @@ class Tally:
             self.splits[columns] = []
         self.tables.append(measurement)
         cells = finest(measurement)
+        is_alone = alike(measurement) == 1
         for width in range(1, min(len(columns), WIDEST_GROUP + 1)):
             for at in combinations(range(len(columns)), width):
                 narrower = tuple(columns[j] for j in at)
@@ -86,7 +95,18 @@ class Tally:
                     raise InternalError(f"{', '.join(narrower)}: measured after a table it locks")
                 node = self._boxes[narrower].holding([places[j] for j in at], measurement.parent)
                 inside = cells & (node >= 0)
-                self.splits[narrower].append(Split(columns=columns, node=node[inside]))
+                others = [j for j in range(len(columns)) if j not in at]
+                alone = is_alone[inside[cells]][:, others]
+                # All but the column told: where one of them is constant, a narrower table tells the same.
+                is_news = (alone.sum(axis=1, keepdims=True) - alone) == 0
+                self.splits[narrower].append(
+                    Split(
+                        columns=columns,
+                        node=node[inside],
+                        told=tuple(columns[j] for j in others),
+                        is_news=is_news,
+                    )
+                )
 
     def _size(self, name: str) -> int:
         return self._ranges[name].size
@@ -115,20 +135,36 @@ class Tally:
         least = np.full_like(noisy, 2) if counted is None else np.maximum(counted, 2)
         return np.maximum(noisy, self._floor * least)
 
-    def figures(self, group: ColumnSet) -> tuple[list[ColumnSet], FloatArray]:
-        """Figures of each table on every bucket of a group's table.
+    def cells(self, group: ColumnSet) -> FloatArray:
+        """Finest buckets of each table of `splits` inside every bucket of a group's table.
 
         Returns
         -------
-        tables : list of ColumnSet
-        figures : ndarray of float64, shape (n_nodes, n_tables)
-            A bucket has those of all buckets inside it.
+        ndarray of float64, shape (n_nodes, n_tables)
         """
         tree, splits = self.groups[group], self.splits[group]
         out = np.zeros((tree.n_nodes, len(splits)))
         for at, split in enumerate(splits):
             out[:, at] = np.bincount(split.node, minlength=tree.n_nodes)
-        return [split.columns for split in splits], summed_up(tree, out)
+        return summed_up(tree, out)
+
+    def figures(self, group: ColumnSet) -> tuple[list[tuple[int, str]], FloatArray]:
+        """Those of them that tell news of a column.
+
+        Returns
+        -------
+        of : list of (int, str)
+            Place of the table in `splits`, and the column told.
+        figures : ndarray of float64, shape (n_nodes, len(of))
+        """
+        tree, splits = self.groups[group], self.splits[group]
+        of = [(at, name) for at, split in enumerate(splits) for name in split.told]
+        out = np.zeros((tree.n_nodes, len(of)))
+        for place, (at, name) in enumerate(of):
+            split = splits[at]
+            node = split.node[split.is_news[:, split.told.index(name)]]
+            out[:, place] = np.bincount(node, minlength=tree.n_nodes)
+        return of, summed_up(tree, out)
 
 
 def pruned(tree: Measurement, threshold: int) -> Measurement:
@@ -147,6 +183,31 @@ def pruned(tree: Measurement, threshold: int) -> Measurement:
         parent=np.where(parent >= 0, place[parent], -1),
         n=tree.n[passes],
     )
+
+
+def alike(tree: Measurement) -> Int64Array:
+    """For each finest bucket and column, how many finest buckets are like it in all other columns, itself included.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_cells, n_columns)
+    """
+    at = finest(tree)
+    n, k = int(at.sum()), len(tree.columns)
+    codes, sizes = [], []
+    for j in range(k):
+        index, place = np.unique(tree.index[at, j], return_inverse=True)
+        label = (tree.kind[at, j].astype(np.int64) << 8) | tree.level[at, j]
+        kinds, code = np.unique(label * max(len(index), 1) + place, return_inverse=True)
+        codes.append(code)
+        sizes.append(len(kinds))
+    out = np.full((n, k), n, dtype=np.int64)
+    for j in range(k if k > 1 else 0):
+        others = [i for i in range(k) if i != j]
+        keys, _ = cell_keys([codes[i] for i in others], [sizes[i] for i in others])
+        _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        out[:, j] = counts[which]
+    return out
 
 
 def finest(tree: Measurement) -> BoolArray:

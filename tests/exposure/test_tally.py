@@ -53,18 +53,19 @@ def tally_of(*measurements, floor=5) -> Tally:
 
 def test_a_table_of_two_columns_by_hand():
     tally = tally_of(A, B, AB)
-    tables, figures = tally.figures(("a",))
-    assert tables == [("a", "b")]
+    cells = tally.cells(("a",))
     # a = 0 holds one finest bucket, a = 1 two, and all of them lie inside the whole column.
-    assert figures[:, 0].tolist() == [3, 1, 2]
-    assert tally.people(("a",), figures.max(axis=1)).tolist() == [40, 10, 30]
+    assert cells[:, 0].tolist() == [3, 1, 2]
+    of, figures = tally.figures(("a",))
+    assert of == [(0, "b")]
+    assert np.array_equal(figures, cells)
+    assert tally.people(("a",), cells.max(axis=1)).tolist() == [40, 10, 30]
     assert pairs_of(all_worst(Figures(tally))) == {(("a",), "b"): 0.1, (("b",), "a"): 2 / 19}
 
 
 def test_a_group_has_as_many_people_as_a_table_splits_it_into_times_the_threshold():
     tally = tally_of(A, B, AB, floor=9)
-    _, figures = tally.figures(("a",))
-    assert tally.people(("a",), figures.max(axis=1)).tolist() == [40, 18, 30]
+    assert tally.people(("a",), tally.cells(("a",)).max(axis=1)).tolist() == [40, 18, 30]
     assert tally.people(("a",)).tolist() == [40, 18, 30]
 
 
@@ -72,7 +73,7 @@ def test_a_bucket_that_the_narrower_table_lacks_counts_for_what_holds_its_parent
     lacking = tree(("a",), (0, (1,), (0,), -1, 40), (1, (0,), (0,), 0, 10))
     wide = tree(("a", "b"), *[(0, (1, 1), (0, 0), -1, 40), (1, (0, 0), (0, 0), 0, 6)])
     tally = tally_of(lacking, B, wide)
-    assert tally.figures(("a",))[1][:, 0].tolist() == [1, 1]
+    assert tally.cells(("a",))[:, 0].tolist() == [1, 1]
 
 
 def test_the_total_and_single_columns_tell_nothing_of_groups():
@@ -150,12 +151,47 @@ def test_figures_are_those_of_a_slow_count(seed, rows, widths, negative):
     tally = tally_of(*measurements.values())
     for group in (*combinations("abc", 1), *combinations("abc", 2)):
         groups = boxes(measurements[group], group, measurements[group].n >= 0)
-        tables, figures = tally.figures(group)
+        cells = tally.cells(group)
+        tables = [split.columns for split in tally.splits[group]]
         assert tables == [t for t in measurements if set(group) < set(t)]
+        of, figures = tally.figures(group)
         for at, table in enumerate(tables):
-            cells = boxes(measurements[table], group, finest(measurements[table]))
-            slow = [sum(inside(cell, whole) for cell in cells) for whole in groups]
-            assert figures[:, at].tolist() == slow
+            wide = measurements[table]
+            within = boxes(wide, group, finest(wide))
+            whole = boxes(wide, table, finest(wide))
+            slow = [sum(inside(cell, box) for cell in within) for box in groups]
+            assert cells[:, at].tolist() == slow
+            for told in set(table) - set(group):
+                news = [is_news(cell, whole, table, {*group, told}) for cell in whole]
+                slow = [
+                    sum(inside(cell, box) for cell, new in zip(within, news, strict=True) if new)
+                    for box in groups
+                ]
+                assert figures[:, of.index((at, told))].tolist() == slow
+
+
+def is_news(cell, cells, table, apart) -> bool:
+    """Whether, for every column but those set apart, another cell differs from a cell in that column alone."""
+    return all(
+        any(
+            [x == y for x, y in zip(cell, other, strict=True)].count(False) == 1
+            and cell[j] != other[j]
+            for other in cells
+        )
+        for j, name in enumerate(table)
+        if name not in apart
+    )
+
+
+def test_a_constant_column_tells_nothing_new():
+    """Locked to the narrower table, its buckets are those of that table: no second look at the same people."""
+    rng = np.random.default_rng(4)
+    n = 500
+    codes = {"a": rng.integers(0, 3, n), "b": rng.integers(0, 2, n), "c": np.full(n, 7)}
+    few = trial_of_rows(codes, [("a", "b")], 5).measurements
+    many = trial_of_rows(codes, [("a", "b", "c")], 5).measurements
+    one, other = (pairs_of(all_worst(Figures(tally_of(*m.values())))) for m in (few, many))
+    assert {pair: most for pair, most in other.items() if "c" not in str(pair)} == one
 
 
 def test_a_further_table_changes_no_figure_of_the_others():
@@ -165,6 +201,8 @@ def test_a_further_table_changes_no_figure_of_the_others():
     many = trial_of_rows(codes, [("a", "b", "c"), ("a", "c", "d")], 3).measurements
     one, other = (tally_of(*m.values()) for m in (few, many))
     for group in one.groups:
-        tables, figures = one.figures(group)
+        of, figures = one.figures(group)
         more, of_all = other.figures(group)
-        assert np.array_equal(figures, of_all[:, [more.index(table) for table in tables]])
+        tables = [[split.columns for split in tally.splits[group]] for tally in (one, other)]
+        same = [more.index((tables[1].index(tables[0][at]), told)) for at, told in of]
+        assert np.array_equal(figures, of_all[:, same])

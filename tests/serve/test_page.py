@@ -5,7 +5,7 @@ from __future__ import annotations
 import fixtures.page
 import pytest
 from fixtures.page import HOSTILE, open_page
-from fixtures.pipeline import KEY, ROOT
+from fixtures.pipeline import KEY, demo_text
 from fixtures.serve import served
 from serve_tasks import EXTRA_TABLE, TASKS, User, run
 
@@ -204,7 +204,7 @@ def test_a_token_comes_with_the_address_or_is_asked_for(path, browser):
 
 @pytest.mark.slow
 def test_ten_tasks_are_done_from_the_page_alone(browser, tmp_path, census):
-    text = (ROOT / "releases" / "demo.toml").read_text("utf-8") + EXTRA_TABLE
+    text = demo_text() + EXTRA_TABLE
     path = census / "people.parquet"
     (tmp_path / "demo.toml").write_text(
         text.replace('path = "census/people.parquet"', f'path = "{path}"')
