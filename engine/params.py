@@ -119,14 +119,14 @@ class ExposureBounds:
 
 
 BOUNDS = {
-    "standard": ExposureBounds(warn_at=0.15, refuse_at=0.35, max_looks=4),
+    "standard": ExposureBounds(warn_at=0.2, refuse_at=0.4, max_looks=4),
     "strict": ExposureBounds(warn_at=0.1, refuse_at=0.2, max_looks=2),
 }
-"""Bounds by profile. One table that splits a group down to the threshold gives about 0.2 figures a person.
+"""Bounds by profile. A table that splits a group down to the threshold of 5 gives 0.2 figures a person.
 
-Of 150 people among 27,253, an even bit was guessed right .62 at 0.2, .66 at 0.3 and .69 at 0.5 figures a person:
-so a release within the bounds of `standard` tells such an attacker at most .70, one within `strict` .62. After four
-looks, an average is half as far off as one count.
+So under `standard` one table about a group never warns and two are never refused, however small the group. Of 150
+people among 27,253 an even bit was guessed .62 right at 0.2, .66 at 0.3, .69 at 0.5: at the bound such an attacker is
+below .70, under `strict` below .62. After four looks, an average is half as far off as one count.
 """
 
 

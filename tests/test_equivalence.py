@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from fixtures.pipeline import CENSUS, TWELVE, process, table_hashes, tablepack, write_spec
+from fixtures.pipeline import ACCEPTED, CENSUS, TWELVE, process, table_hashes, tablepack, write_spec
 from numpy._core import _multiarray_umath as umath
 
 import engine
@@ -249,7 +249,7 @@ def test_changed_data_under_a_new_vintage_is_built(pinned):
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("[source]", '[privacy]\nprofile = "strict"\n[source]', "the privacy parameters"),
+        ("[privacy]", '[privacy]\nprofile = "strict"', "the privacy parameters"),
         ('entities = ["person_id"]', "entities = []", "the entity columns"),
         ("resolution = 0.125", "resolution = 0.25", "the encoding of column travel_km"),
     ],

@@ -265,9 +265,9 @@ if '-m' in sys.orig_argv and 'engine.release.fit_process' in sys.orig_argv[-1]:
         }))
     import engine.store.staging
     real = engine.store.staging.Staging.finish
-    def finish(self):
+    def finish(self, *args, **more):
         note()
-        return real(self)
+        return real(self, *args, **more)
     engine.store.staging.Staging.finish = finish
 """
 

@@ -36,17 +36,17 @@ def exposure(own, *, added=None, before=None, **more) -> Exposure:
 @pytest.mark.parametrize(
     ("own", "added", "before", "is_refused"),
     [
-        ({PAIR: 0.35}, None, {}, False),
-        ({PAIR: 0.36}, None, {}, True),
+        ({PAIR: 0.4}, None, {}, False),
+        ({PAIR: 0.41}, None, {}, True),
         (
             {PAIR: 0.2},
             None,
-            {PAIR: 0.2},
+            {PAIR: 0.3},
             True,
         ),  # twenty builds tell as much as one of twenty tables
         ({PAIR: 0.2}, {}, {PAIR: 0.2}, False),  # told before: nothing is added
         ({PAIR: 0.2}, {OTHER: 0.1}, {PAIR: 9.0}, False),  # others were told of, not these
-        ({PAIR: 0.36}, {}, {PAIR: 0.36}, True),  # too much by itself stays too much
+        ({PAIR: 0.41}, {}, {PAIR: 0.41}, True),  # too much by itself stays too much
         ({}, None, {PAIR: 1.0}, False),
     ],
 )

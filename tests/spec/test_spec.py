@@ -270,7 +270,7 @@ def test_paths_are_relative_to_the_spec(tmp_path, write):
         ("layer_sd = 1.5", "privacy.layer_sd: wants a whole number"),
         (
             "refuse_at = 0.5",
-            "privacy.refuse_at: 0.5 is more than 0.35, the bound of profile standard",
+            "privacy.refuse_at: 0.5 is more than 0.4, the bound of profile standard",
         ),
         ('profile = "strict"\nwarn_at = 0.15', "privacy.warn_at: 0.15 is more than 0.1"),
         ("max_looks = 9", "privacy.max_looks: 9 is more than 4"),
