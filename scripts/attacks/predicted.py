@@ -60,7 +60,8 @@ def membership(
     trial = trial_of_rows(inside, tables, 100 * seed + columns)
     scores = np.zeros((2, people))
     for t in tables:
-        shape = (1 << (levels - 1).bit_length(),) * len(t)  # values drawn inside a range may lie beyond
+        side = 1 << (levels - 1).bit_length()  # values drawn inside a range may lie beyond
+        shape = (side,) * len(t)
         table = trial.tables[t]
         at = tuple(trial.supports[c].grid[table.codes[:, j]] for j, c in enumerate(t))
         off = np.zeros(shape)
