@@ -35,6 +35,7 @@ def build(
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
     entities: Iterable[str] | None = None,
     vintage: str = "1",
+    previous: str | None = None,
     title: str = "",
     privacy: str | Mapping[str, Any] = "standard",
     max_rows: int | None = None,
@@ -59,7 +60,7 @@ def build(
     entities : iterable of str, optional
         Columns that name the protected entities; []: each row is one. Must be said where a column looks like an
         identifier.
-    vintage, title : str
+    vintage, previous, title : str
         As in a spec.
     privacy : str or mapping
         Name of a profile, or the section `[privacy]` of a spec, such as `{"accept_risk": "agreed with ..."}`.
@@ -81,6 +82,7 @@ def build(
         columns=columns,
         entities=entities,
         vintage=vintage,
+        previous=previous,
         title=title,
         privacy=privacy,
         max_rows=max_rows,

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from fixtures.pipeline import ACCEPTED, counts, write_spec
 
+import engine
 from engine.api.build import read
 from engine.errors import PrivacyError, StoreError
 from engine.release import build, plan
@@ -209,6 +210,18 @@ def test_going_on_from_what_was_never_built_or_codes_otherwise_is_refused(tmp_pa
         PrivacyError, match="goes on from '2020', but the privacy parameters changed"
     ):
         made([("c00",)], vintage="2021", release={"previous": "2020"}, privacy=strict)
+
+
+def test_a_frame_goes_on_from_a_vintage_too(tmp_path):
+    engine.new_key(tmp_path / "my.key")
+    people = frame(600)
+    of_frame = {"tables": [["c00"]], "key": tmp_path / "my.key", "entities": ["id"]}
+    found = []
+    for vintage, previous in (("1", None), ("2", "1"), ("3", "2"), ("4", None)):
+        out = tmp_path / f"{vintage}.duckdb"
+        engine.build(people, out=out, vintage=vintage, previous=previous, **of_frame).close()
+        found.append(counts(out, "c00"))
+    assert found[0] == found[1] == found[2] != found[3]
 
 
 def test_a_resumed_build_counts_what_was_built_before(tmp_path, source, monkeypatch):

@@ -24,6 +24,7 @@ from engine.source.detection.rows import proposed_bound, proposed_bound_of_value
 from engine.source.detection.spec_text import Detection, key_name, spec_text
 from engine.source.detection.thresholds import Thresholds
 from engine.source.encoding import cell_class
+from engine.source.journal import draws_of
 from engine.source.relation import Source, fetch, open_source
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.spec import ReleaseSpec, named_format, spec_of
@@ -253,6 +254,7 @@ def make_spec(
     entities: Iterable[str] | None = None,
     identity: Iterable[str] = (),
     vintage: str = "1",
+    previous: str | None = None,
     title: str = "",
     name: str = "data",
     privacy: str | Mapping[str, Any] = "standard",
@@ -280,7 +282,7 @@ def make_spec(
         unless `identity` says that rows are told apart by their values.
     identity : iterable of str
         As in `[source]`.
-    vintage, title, name, privacy, notes
+    vintage, previous, title, name, privacy, notes
         As in `[release]`; `privacy` is the name of a profile, or the section `[privacy]`.
     max_rows : int, optional
         As in `[privacy]`; detected where entities are named and it is not said.
@@ -308,7 +310,7 @@ def make_spec(
     declared = {
         c.name: c for c in (columns.values() if isinstance(columns, Mapping) else columns or ())
     }
-    detection = _detected(source, None if path is not None else what, Path(key), vintage)
+    detection = _detected(source, None if path is not None else what, Path(key), vintage, previous)
     if dp is not None or not source.entities:
         detection = _without_bounds(detection)
     by_name = {column.name: column for column in detection.columns} | declared
@@ -326,6 +328,7 @@ def make_spec(
         del by_name[identifier]
     release: dict[str, Any] = {"title": title, "name": name, "vintage": vintage, "key": str(key)}
     release |= {"notes": list(notes)} | ({"mode": "dp"} if dp is not None else {})
+    release |= {"previous": previous} if previous is not None else {}
     return spec_of(
         release=release,
         source=source,
@@ -338,10 +341,16 @@ def make_spec(
     )
 
 
-def _detected(source: SourceSpec, frame: Any, key: Path, vintage: str) -> Detection:
+def _detected(
+    source: SourceSpec, frame: Any, key: Path, vintage: str, previous: str | None
+) -> Detection:
     """What a key detects; a key that is missing or wrong is told later, with all other mistakes."""
-    held = None if check_key_file(key) else read_key(key)
-    return detect(source, frame, thresholds=keyed_thresholds(held, vintage))
+    if check_key_file(key):
+        return detect(source, frame, thresholds=keyed_thresholds(None, vintage))
+    draws = draws_of(
+        key, vintage, previous
+    )  # a vintage that goes on from another detects as that one
+    return detect(source, frame, thresholds=keyed_thresholds(read_key(key), draws))
 
 
 def _privacy(
