@@ -110,10 +110,14 @@ class ExposureBounds:
 
     def __post_init__(self) -> None:
         problems = []
-        if not 0 < self.warn_at <= self.refuse_at:
+        if not self.refuse_at > 0:
+            problems.append("privacy.refuse_at: wants a number above 0")
+        elif not 0 < self.warn_at <= self.refuse_at:
             problems.append("privacy.warn_at: wants a number above 0 and at most privacy.refuse_at")
         if self.max_looks < 1:
             problems.append("privacy.max_looks: wants a whole number of at least 1")
+        if self.accept_risk and not (self.accept_risk.strip() and self.accept_risk.isprintable()):
+            problems.append("privacy.accept_risk: wants a reason, in one line of text")
         if problems:
             raise SpecError(problems)
 

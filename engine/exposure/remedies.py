@@ -35,14 +35,22 @@ class Remedies:
     threshold: int | None
     columns: tuple[str, ...]
 
-    def sentences(self) -> list[str]:
-        """The ways in words, cheapest first."""
+    def sentences(self, *, is_pinned: bool = False) -> list[str]:
+        """The ways in words, cheapest first.
+
+        Parameters
+        ----------
+        is_pinned : bool
+            Thresholds and encodings are those of an earlier build: only fewer tables help.
+        """
         lines = []
         if self.drop:
             shown = "; ".join(", ".join(columns) for columns in self.drop[:5])
             more = f"; and {len(self.drop) - 5} more" if len(self.drop) > 5 else ""
             tables = "table" if len(self.drop) == 1 else "tables"
             lines.append(f"leave out {len(self.drop)} {tables}: {shown}{more}")
+        if is_pinned:
+            return lines
         if self.threshold is not None:
             lines.append(
                 f"cap small cells: threshold_mean = {self.threshold} in [privacy] (fewer small groups are shown)"
@@ -68,7 +76,10 @@ def remedies(
     """
     return Remedies(
         drop=_to_drop(tally, bound, before, published),
-        threshold=next((t for t in THRESHOLDS if _holds(tally.raised(t), bound, before)), None),
+        threshold=next(
+            (t for t in THRESHOLDS if t > tally.floor and _holds(tally.raised(t), bound, before)),
+            None,
+        ),
         columns=_splitting(Figures(tally), bound, before),
     )
 

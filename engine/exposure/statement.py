@@ -49,10 +49,16 @@ class Group:
     def __str__(self) -> str:
         where = " and ".join(f"{c} {r}" for c, r in zip(self.columns, self.ranges, strict=True))
         return (
-            f"{self.told} of those with {where} (about {self.people:,}): {self.figures:,} figures in {self.tables} "
-            f"tables, {self.exposure:.2f} a person; who knows their other columns guesses an even bit "
+            f"{self.told} of those with {where} (about {self.people:,}): {_number(self.figures, 'figure')} in "
+            f"{_number(self.tables, 'table')}, {self.exposure:.2f} a person; who knows their other columns guesses an "
+            f"even bit "
             f"{self.guessed:.0%} right"
         )
+
+
+def _number(n: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 Pairs = dict[tuple[ColumnSet, str], float]
@@ -77,6 +83,8 @@ class Exposure:
         These builds.
     looks : int
         States of nearly the same data that were ever measured with fresh noise, this one included.
+    is_whole : bool
+        The ledger was there from the key's first day; else what it was used for before counts as one look.
     mu : float
         Of Gaussian differential privacy for the counts: how far this build's tables shift with a typical person, in
         standard deviations of their noise.
@@ -89,6 +97,7 @@ class Exposure:
     before: Pairs = field(default_factory=dict)
     builds: int = 0
     looks: int = 1
+    is_whole: bool = True
     mu: float
     bounds: ExposureBounds
 
@@ -128,17 +137,20 @@ class Exposure:
         most = max(self.together.values(), default=self.worst)
         lines = [
             f"Exposure: at most {self.worst:.2f} noisy figures a person in any group that one or two columns single "
-            f"out (warning from {bounds.warn_at:g}, refused from {bounds.refuse_at:g})."
+            f"out (warning above {bounds.warn_at:g}, refused above {bounds.refuse_at:g})."
         ]
         lines += [f"Most exposed: {group}." for group in self.groups[:3]]
         if self.builds:
             lines.append(
                 f"Together with earlier builds of these people ({self.builds}): at most {most:.2f}."
             )
-        if self.looks > 1:
+        if self.looks - (not self.is_whole) > 1:
             lines.append(
-                f"This is look {self.looks} at nearly the same data (at most {bounds.max_looks})."
+                f"This is look {self.looks} at nearly the same data, as far as can be told (at most "
+                f"{bounds.max_looks})."
             )
+        if not self.is_whole:
+            lines.append("The key has no ledger from its first day: that counts as one look.")
         lines.append(
             f"Who knows everybody else tells whether a typical person is in the data with an AUC of "
             f"{auc_of(self.mu):.2f} and finds {caught(self.mu):.0%} of them at 1 false alarm in 100 (mu "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class Tally:
     """
 
     def __init__(self, floor: int) -> None:
-        self._floor = floor
+        self.floor = floor
         self._ranges: dict[str, _Ranges] = {}
         self.groups: dict[ColumnSet, Measurement] = {}
         self._boxes: dict[ColumnSet, _Boxes] = {}
@@ -133,7 +133,7 @@ class Tally:
         """
         noisy = self.groups[group].n.astype(np.float64)
         least = np.full_like(noisy, 2) if counted is None else np.maximum(counted, 2)
-        return np.maximum(noisy, self._floor * least)
+        return np.maximum(noisy, self.floor * least)
 
     def cells(self, group: ColumnSet) -> FloatArray:
         """Finest buckets of each table of `splits` inside every bucket of a group's table.
@@ -186,28 +186,44 @@ def pruned(tree: Measurement, threshold: int) -> Measurement:
 
 
 def alike(tree: Measurement) -> Int64Array:
-    """For each finest bucket and column, how many finest buckets are like it in all other columns, itself included.
+    """For each finest bucket and column, how many buckets lie where it lies in all other columns, itself included.
+
+    Neighbours that were split further count by the bucket that holds their parts, and so do those that were not split
+    as far: a bucket is alone only where its column is constant.
 
     Returns
     -------
     ndarray of int64, shape (n_cells, n_columns)
     """
-    at = finest(tree)
-    n, k = int(at.sum()), len(tree.columns)
-    codes, sizes = [], []
+    is_finest, k = finest(tree), len(tree.columns)
+    codes = [_numbered_ranges(tree, j) for j in range(k)]
+    out = np.zeros((tree.n_nodes, k), dtype=np.int64)
     for j in range(k):
-        index, place = np.unique(tree.index[at, j], return_inverse=True)
-        label = (tree.kind[at, j].astype(np.int64) << 8) | tree.level[at, j]
-        kinds, code = np.unique(label * max(len(index), 1) + place, return_inverse=True)
-        codes.append(code)
-        sizes.append(len(kinds))
-    out = np.full((n, k), n, dtype=np.int64)
-    for j in range(k if k > 1 else 0):
-        others = [i for i in range(k) if i != j]
-        keys, _ = cell_keys([codes[i] for i in others], [sizes[i] for i in others])
-        _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        out[:, j] = counts[which]
-    return out
+        others = [codes[i] for i in range(k) if i != j]
+        larger = np.zeros(
+            tree.n_nodes, dtype=np.int64
+        )  # finest ones of lesser depth that reach there
+        ends = np.searchsorted(tree.depth, np.arange(int(tree.depth.max(initial=0)) + 2))
+        for start, stop in pairwise(ends.tolist()):
+            parts = [code[start:stop] for code in others]
+            keys, _ = cell_keys(
+                parts, [int(code.max(initial=0)) + 1 for code in others], n=stop - start
+            )
+            _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+            stopped = np.bincount(which, weights=is_finest[start:stop], minlength=len(counts))
+            parent = tree.parent[start:stop]
+            above = np.where(parent >= 0, larger[parent], 0)
+            out[start:stop, j] = counts[which] + above
+            larger[start:stop] = above + stopped[which].astype(np.int64)
+    return out[is_finest]
+
+
+def _numbered_ranges(tree: Measurement, j: int) -> Int64Array:
+    """The ranges of a column, numbered."""
+    index, place = np.unique(tree.index[:, j], return_inverse=True)
+    label = (tree.kind[:, j].astype(np.int64) << 8) | tree.level[:, j]
+    number: Int64Array = np.unique(label * max(len(index), 1) + place, return_inverse=True)[1]
+    return number
 
 
 def finest(tree: Measurement) -> BoolArray:

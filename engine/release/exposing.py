@@ -24,7 +24,17 @@ from engine.exposure import (
 )
 from engine.ranges import code_bounds
 from engine.schema import KIND_NULL, KIND_OTHER, Column, ColumnSet, Measurement
-from engine.source import Charge, History, Opened, add_charge, charges_path, history, locked
+from engine.source import (
+    Charge,
+    History,
+    Opened,
+    add_charge,
+    charges_path,
+    history,
+    locked,
+    note_charges,
+    unpin_vintage,
+)
 from engine.spec import ReleaseSpec
 from engine.store import as_text, grid_value
 
@@ -57,6 +67,7 @@ def exposure_of(
         before=past.pairs,
         builds=past.builds,
         looks=past.looks,
+        is_whole=past.is_whole,
         mu=math.sqrt(mu2),
         bounds=spec.bounds,
     )
@@ -68,6 +79,7 @@ def past_of(spec: ReleaseSpec, opened: Opened, tally: Tally) -> History:
         spec.key_path,
         vintage=spec.vintage,
         draws=opened.draws,
+        contents=opened.state.contents,
         sketch=opened.sketch,
         tables=wider_tables(tally),
     )
@@ -78,8 +90,15 @@ def wider_tables(tally: Tally) -> frozenset[ColumnSet]:
     return frozenset(tree.columns for tree in tally.tables if len(tree.columns) > 1)
 
 
-def charged(spec: ReleaseSpec, opened: Opened, tally: Tally, total: Measurement) -> Exposure:
+def charged(
+    spec: ReleaseSpec, opened: Opened, tally: Tally, total: Measurement, *, is_new: bool
+) -> Exposure:
     """Reckon what a build tells, and write it into the ledger beside the key; or refuse it.
+
+    Parameters
+    ----------
+    is_new : bool
+        This build pinned the vintage: refused, it is free to be changed.
 
     Raises
     ------
@@ -91,10 +110,15 @@ def charged(spec: ReleaseSpec, opened: Opened, tally: Tally, total: Measurement)
     with locked(charges_path(spec.key_path)):
         past = past_of(spec, opened, tally)
         exposure = exposure_of(spec, opened.columns, tally, total, past)
-        if exposure.is_refused:
-            raise PrivacyError("\n".join(refusal(exposure, tally, spec.tables)))
-        if charge := _charge(spec, opened, tally, past):
-            add_charge(spec.key_path, charge)
+        charge = _charge(spec, opened, tally, past)
+        if charge and not exposure.is_refused:
+            note_charges(spec.key_path, add_charge(spec.key_path, charge))
+    if exposure.is_refused:
+        if is_new:
+            unpin_vintage(
+                spec.key_path, spec.vintage
+            )  # so that it can still be changed as proposed
+        raise PrivacyError("\n".join(refusal(exposure, tally, spec.tables, is_pinned=not is_new)))
     return exposure
 
 
@@ -113,12 +137,21 @@ def _charge(spec: ReleaseSpec, opened: Opened, tally: Tally, past: History) -> C
             (*pair, round(most, 4)) for pair, most in sorted(pairs_of(all_worst(added)).items())
         ),
         accepted=spec.bounds.accept_risk,
+        contents=opened.state.contents,
         sketch=opened.sketch,
     )
 
 
-def refusal(exposure: Exposure, tally: Tally, published: tuple[ColumnSet, ...]) -> list[str]:
-    """Why a build is refused, and the ways out, a sentence a line."""
+def refusal(
+    exposure: Exposure, tally: Tally, published: tuple[ColumnSet, ...], *, is_pinned: bool
+) -> list[str]:
+    """Why a build is refused, and the ways out, a sentence a line.
+
+    Parameters
+    ----------
+    is_pinned : bool
+        Something of the vintage was built: its thresholds and encodings are fixed.
+    """
     bounds = exposure.bounds
     lines = ["this release would tell more than its owner accepted"]
     if exposure.looks > bounds.max_looks:
@@ -136,7 +169,7 @@ def refusal(exposure: Exposure, tally: Tally, published: tuple[ColumnSet, ...]) 
         )
         lines += [f"most exposed: {group}" for group in exposure.groups[:1]]
         ways = remedies(tally, bounds.refuse_at, _charged_before(exposure), published)
-        lines += [f"  - {way}" for way in ways.sentences()]
+        lines += [f"  - {way}" for way in ways.sentences(is_pinned=is_pinned)]
         lines.append("  - build in mode dp, which bounds what anybody learns")
     lines.append('  - or accept it and say why, in [privacy]: accept_risk = "..."')
     return lines

@@ -20,7 +20,7 @@ from engine.progress import Progress, silent
 from engine.release.exposing import exposure_of, past_of, refusal
 from engine.release.fitter import needed_tables
 from engine.schema import ColumnSet, Measurement
-from engine.source import open_rows
+from engine.source import open_rows, pinned_vintages
 from engine.spec import ReleaseSpec
 
 SECONDS_A_TABLE, SECONDS_A_BUCKET = 0.02, 2.5e-5
@@ -145,7 +145,16 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         rows=total,
         warnings=(*_warnings(tables), *_exposed(exposure)),
         exposure=exposure,
-        refused=tuple(refusal(exposure, tally, spec.tables)) if exposure.is_refused else (),
+        refused=tuple(
+            refusal(
+                exposure,
+                tally,
+                spec.tables,
+                is_pinned=spec.vintage in pinned_vintages(spec.key_path),
+            )
+        )
+        if exposure.is_refused
+        else (),
     )
 
 
@@ -185,6 +194,6 @@ def _exposed(exposure: Exposure) -> list[str]:
     if most <= exposure.bounds.warn_at or exposure.is_refused:
         return []
     return [
-        f"the tables tell {most:.2f} noisy figures a person of the most exposed group (warning from "
-        f"{exposure.bounds.warn_at:g}, refused from {exposure.bounds.refuse_at:g}): fewer or coarser tables tell less"
+        f"the tables tell {most:.2f} noisy figures a person of the most exposed group (warning above "
+        f"{exposure.bounds.warn_at:g}, refused above {exposure.bounds.refuse_at:g}): fewer or coarser tables tell less"
     ]

@@ -64,7 +64,9 @@ def build(
         # Before anything is staged: too few entities end the build here.
         draws = StickyDraws(opened.key, opened.draws, spec.privacy)
         measured = measure_one_way(opened.ingested, opened.entities, opened.columns, draws)
-        pin_vintage(spec.key_path, spec.vintage, opened.state)  # before anything crosses the wall
+        is_new = pin_vintage(
+            spec.key_path, spec.vintage, opened.state
+        )  # before the wall is crossed
         tally, needed = Tally(spec.privacy.threshold_mean), needed_tables(spec.tables)
         with removed_if_refused(out), FitProcess(order) as fit:
             unfinished = needed_tables(tuple(t for t in spec.tables if t not in fit.finished))
@@ -76,7 +78,7 @@ def build(
                 if len(measurement.columns) < 2 or measurement.columns in unfinished:
                     done += len(fit.send(measurement, ahead=ahead))
                 report("tables", done, len(unfinished) + len(opened.columns) + 1)
-            exposure = charged(spec, opened, tally, measured.one_way[""])  # or refused
+            exposure = charged(spec, opened, tally, measured.one_way[""], is_new=is_new)
             fit.finish(exposure.as_dict() | {"sentences": exposure.sentences()})
     report("done", 1, 1)
     return out

@@ -23,7 +23,7 @@ from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn
 from engine.source.files import locked, read_json, replace_file, sync_folder
 from engine.source.frames import register_frame
 from engine.source.ingest import Ingested
-from engine.source.journal import pin_vintage, pinned_vintages
+from engine.source.journal import note_charges, pin_vintage, pinned_vintages, unpin_vintage
 from engine.source.opening import Opened, open_rows
 from engine.source.relation import check_names, csv_rows, fetch, open_source
 from engine.source.scratch import memory_connection, scratch_directory
@@ -52,6 +52,7 @@ __all__ = [
     "history",
     "locked",
     "memory_connection",
+    "note_charges",
     "open_rows",
     "open_source",
     "pin_vintage",
@@ -61,4 +62,5 @@ __all__ = [
     "replace_file",
     "scratch_directory",
     "sync_folder",
+    "unpin_vintage",
 ]

@@ -9,6 +9,7 @@ source or vintage is called, unless the sketches of two vintages show that hardl
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -22,7 +23,9 @@ from engine.source.files import read_json, replace_file
 FORMAT = 1
 """Version of the ledger's form."""
 FEW_SHARED = 0.05
-"""Two vintages that share at most this share of their entities are of other people; half of a sketch's error."""
+"""Two vintages are of other people if at most this share of the smaller one is in the larger."""
+ENOUGH = 20
+"""Hashes of the smaller vintage that it takes to say so."""
 NEARLY_SAME = 0.9
 """From here on two vintages are nearly the same data."""
 
@@ -57,6 +60,19 @@ class Sketch:
         both = set(self.hashes) & set(other.hashes)
         return sum(one in both for one in smallest) / max(len(smallest), 1)
 
+    def held_by(self, other: Sketch) -> float | None:
+        """Share of the smaller one's entities that are in the larger too; None: too few hashes can be compared."""
+        if (self.of, self.named) != (other.of, other.named):
+            return None
+        most = min(self._reach(), other._reach())
+        sides = [{one for one in sketch.hashes if one <= most} for sketch in (self, other)]
+        fewer = min(map(len, sides))
+        return len(sides[0] & sides[1]) / fewer if fewer >= ENOUGH else None
+
+    def _reach(self) -> float:
+        """Up to which hash all entities are known."""
+        return max(self.hashes) if self.hashes and len(self.hashes) >= self.size else math.inf
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Charge:
@@ -72,6 +88,8 @@ class Charge:
         What they tell at most of a group.
     accepted : str
         Why its owner accepted more than the bound; empty: within it.
+    contents : dict
+        Keyed digests of the columns' contents under its draws, as the journal has them: equal where nothing changed.
     sketch : Sketch
     """
 
@@ -81,12 +99,18 @@ class Charge:
     tables: tuple[ColumnSet, ...]
     pairs: tuple[tuple[ColumnSet, str, float], ...]
     accepted: str = ""
+    contents: dict[str, str] = field(default_factory=dict, repr=False)
     sketch: Sketch = field(repr=False)
 
     @property
     def worst(self) -> float:
         """Most figures a person that it added."""
         return max((figures for _, _, figures in self.pairs), default=0.0)
+
+    def is_of(self, contents: dict[str, str]) -> bool:
+        """Whether its tables are of the same people with the same values."""
+        named = {"", *(name for columns in self.tables for name in columns)}
+        return all(self.contents.get(name) == contents.get(name) for name in named)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,6 +129,8 @@ class History:
         The same of all earlier builds.
     is_known : bool
         Whether the vintage was ever charged.
+    is_whole : bool
+        Whether the ledger was there from the key's first day.
     looks : int
         States of nearly the same data with draws of their own, this one included. One more where the ledger was not
         there from the first day: nobody knows what the key was used for before.
@@ -115,6 +141,7 @@ class History:
     held: frozenset[ColumnSet]
     charged: frozenset[ColumnSet]
     is_known: bool
+    is_whole: bool
     looks: int
 
 
@@ -164,7 +191,13 @@ def _read(key_path: Path) -> tuple[tuple[Charge, ...], bool]:
 
 
 def history(
-    key_path: Path, *, vintage: str, draws: str, sketch: Sketch, tables: frozenset[ColumnSet]
+    key_path: Path,
+    *,
+    vintage: str,
+    draws: str,
+    contents: dict[str, str],
+    sketch: Sketch,
+    tables: frozenset[ColumnSet],
 ) -> History:
     """What counts against a build.
 
@@ -172,7 +205,7 @@ def history(
     ----------
     vintage, draws : str
         As in `Charge`.
-    sketch : Sketch
+    contents, sketch
         Of its source.
     tables : frozenset of ColumnSet
         That it measures.
@@ -187,7 +220,7 @@ def history(
     same = [
         one
         for one in mine
-        if one.vintage == vintage or (one.draws == draws and one.sketch == sketch)
+        if one.vintage == vintage or (one.draws == draws and one.is_of(contents))
     ]
     within = [one for one in same if tables.issuperset(one.tables)]
     others = [one for one in mine if one not in within]
@@ -202,6 +235,7 @@ def history(
         held=frozenset(table for one in others if one in same for table in one.tables),
         charged=frozenset(table for one in same for table in one.tables),
         is_known=any(one.vintage == vintage for one in mine),
+        is_whole=is_whole,
         looks=len(fresh) + (not is_whole),
     )
 
@@ -210,18 +244,23 @@ def _are_others(charge: Charge, vintage: str, sketch: Sketch) -> bool:
     """Whether a charge was for other people. Rows that nobody names change with what is in them: no proof."""
     if charge.vintage == vintage or not sketch.named:
         return False
-    shared = sketch.shared_with(charge.sketch)
+    shared = sketch.held_by(charge.sketch)
     return shared is not None and shared <= FEW_SHARED
 
 
 def _is_nearly(charge: Charge, sketch: Sketch) -> bool:
-    """Whether a charge was for nearly the same data, as far as can be told."""
+    """Whether a charge was for nearly the same data, as far as can be told: of rows without a name nothing can."""
     shared = sketch.shared_with(charge.sketch)
-    return shared is None or shared >= NEARLY_SAME
+    return shared is None or not sketch.named or shared >= NEARLY_SAME
 
 
-def add_charge(key_path: Path, charge: Charge) -> None:
+def add_charge(key_path: Path, charge: Charge) -> int:
     """Write down what a build tells, synced to disk; called, with the ledger locked, before its release is placed.
+
+    Returns
+    -------
+    int
+        Charges in the ledger now.
 
     Raises
     ------
@@ -230,6 +269,7 @@ def add_charge(key_path: Path, charge: Charge) -> None:
     """
     known, is_whole = _read(key_path)
     _write(key_path, (*known, charge), is_whole=is_whole)
+    return len(known) + 1
 
 
 def _write(key_path: Path, known: Sequence[Charge], *, is_whole: bool) -> None:
@@ -256,6 +296,7 @@ def _charge(raw: dict[str, Any]) -> Charge:
         tables=tuple(tuple(columns) for columns in raw["tables"]),
         pairs=tuple((tuple(columns), told, figures) for columns, told, figures in raw["pairs"]),
         accepted=raw["accepted"],
+        contents=raw["contents"],
         sketch=Sketch(
             of=tuple(sketch["of"]),
             named=sketch["named"],

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import PrivacyError, StoreError
-from engine.source.charges import charges
+from engine.source.charges import charges, charges_path
 from engine.source.files import locked, read_json, replace_file
 
 FORMAT = 1
@@ -102,8 +102,14 @@ def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
     StoreError
         If the journal cannot be read.
     """
-    entries = _read(journal_path(key_path))
-    if vintage not in entries and any(one.vintage == vintage for one in charges(key_path)):
+    entries, n_charges = _read_all(journal_path(key_path))
+    told = charges(key_path)
+    if len(told) < n_charges:
+        raise StoreError(
+            f"the ledger {charges_path(key_path)} lacks builds that the journal knows: it is gone, or not the newest "
+            "one; restore the newest"
+        )
+    if vintage not in entries and any(one.vintage == vintage for one in told):
         raise StoreError(
             f"the journal {journal_path(key_path)} lacks vintage {vintage!r}, which was built with this key: it is "
             "gone, or not the newest one; restore the newest"
@@ -137,8 +143,30 @@ def _refuse_differences(known: dict[str, Any] | None, vintage: str, state: Vinta
         )
 
 
-def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
+def unpin_vintage(key_path: Path, vintage: str) -> None:
+    """Forget a vintage of which nothing was released."""
+    path = journal_path(key_path)
+    with locked(path):
+        entries, n_charges = _read_all(path)
+        if entries.pop(vintage, None) is not None:
+            _write(path, entries, n_charges)
+
+
+def note_charges(key_path: Path, n_charges: int) -> None:
+    """Note how many charges the ledger of exposure has: one that has fewer is not the newest."""
+    path = journal_path(key_path)
+    with locked(path):
+        entries, known = _read_all(path)
+        _write(path, entries, max(known, n_charges))
+
+
+def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> bool:
     """Pin a vintage at its first build, or check that this build is of the same state.
+
+    Returns
+    -------
+    bool
+        Whether it was not known before.
 
     Raises
     ------
@@ -149,7 +177,7 @@ def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
     """
     path = journal_path(key_path)
     with locked(path):
-        entries = _read(path)
+        entries, n_charges = _read_all(path)
         known = entries.get(vintage)
         _refuse_differences(known, vintage, state)
         seen = (known or {}).get("order", [])
@@ -164,7 +192,8 @@ def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
         }
         if merged != known:
             entries[vintage] = merged
-            _write(path, entries)
+            _write(path, entries, n_charges)
+    return known is None
 
 
 def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
@@ -198,10 +227,15 @@ def _changed(pinned: dict[str, str], now: dict[str, str]) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     """All entries; none if there is no journal yet."""
+    return _read_all(path)[0]
+
+
+def _read_all(path: Path) -> tuple[dict[str, Any], int]:
+    """All entries, and how many charges the ledger of exposure had."""
     try:
         raw = read_json(path)
     except FileNotFoundError:
-        return {}
+        return {}, 0
     vintages = (
         raw.get("vintages") if isinstance(raw, dict) and raw.get("format") == FORMAT else None
     )
@@ -209,7 +243,8 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(vintages, dict) or not all(map(_is_entry, vintages.values())):
         raise StoreError(f"the journal {path} cannot be read; restore it, or use a new key")
     # Before there was `previous`, every vintage had draws of its own.
-    return {name: {"draws": name, **entry} for name, entry in vintages.items()}
+    entries = {name: {"draws": name, **entry} for name, entry in vintages.items()}
+    return entries, int(raw.get("charges", 0))
 
 
 def _is_entry(entry: Any) -> bool:
@@ -218,7 +253,8 @@ def _is_entry(entry: Any) -> bool:
     return isinstance(entry, dict) and entry.keys() >= wanted
 
 
-def _write(path: Path, entries: dict[str, Any]) -> None:
+def _write(path: Path, entries: dict[str, Any], n_charges: int) -> None:
     """Replace the journal, synced to disk before the first draw."""
-    text = json.dumps({"format": FORMAT, "vintages": entries}, indent=1, sort_keys=True)
+    raw = {"format": FORMAT, "vintages": entries, "charges": n_charges}
+    text = json.dumps(raw, indent=1, sort_keys=True)
     replace_file(path, text.encode(), "the journal")

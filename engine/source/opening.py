@@ -193,6 +193,7 @@ def _fingerprint(
         repr(source_order),
         repr(spec.tables),
         repr(spec.notes),
+        repr(spec.bounds),
         repr((spec.dp, spec.zeros)) if spec.mode == "dp" else "",
     ]
     secret = key.derive("fingerprint", spec.vintage)

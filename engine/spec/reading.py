@@ -348,7 +348,7 @@ def _protection(raw: Any, problems: list[str]) -> tuple[PrivacyParams, ExposureB
     usual = BOUNDS[section.profile]
     problems.extend(
         f"privacy.{name}: {of_bounds[name]:g} is more than {getattr(usual, name):g}, the bound of profile "
-        f'{section.profile}; to go beyond it, say why: accept_risk = "..."'
+        f'{section.profile}; it can be made smaller only. What goes beyond it is accepted by accept_risk = "why"'
         for name in ("warn_at", "refuse_at", "max_looks")
         if of_bounds.get(name, 0) > getattr(usual, name)
     )

@@ -156,7 +156,7 @@ def exposure_sentences(exposure: dict[str, Any]) -> list[str]:
         f"All tables of this release together tell at most {exposure['figures_a_person']:.2f} noisy figures a person "
         "in any group that one or two columns single out"
         + (f", {most:.2f} with earlier builds" if exposure["earlier_builds"] else "")
-        + f"; refused from {exposure['refuse_at']:g}."
+        + f"; refused above {exposure['refuse_at']:g}, unless accepted."
     ]
     if exposure["accept_risk"]:
         lines.append(f"The owner accepted this risk: {exposure['accept_risk']}")

@@ -73,7 +73,7 @@ def test_it_says_what_it_knows():
     )
     assert "guesses an even bit 66% right" in text
     assert "Together with earlier builds of these people (2): at most 0.50." in text
-    assert "look 2 at nearly the same data (at most 4)" in text
+    assert "look 2 at nearly the same data, as far as can be told (at most 4)" in text
     assert "AUC of 0.92 and finds 37% of them" in text
     assert "accepted" not in text
     accepted = replace(one, bounds=replace(one.bounds, accept_risk="agreed with the board"))

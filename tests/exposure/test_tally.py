@@ -171,11 +171,15 @@ def test_figures_are_those_of_a_slow_count(seed, rows, widths, negative):
 
 
 def is_news(cell, cells, table, apart) -> bool:
-    """Whether, for every column but those set apart, another cell differs from a cell in that column alone."""
+    """Whether, for each column not set apart, another cell lies where a cell does in all columns but that one."""
     return all(
         any(
-            [x == y for x, y in zip(cell, other, strict=True)].count(False) == 1
-            and cell[j] != other[j]
+            other != cell
+            and all(
+                inside((a,), (b,)) or inside((b,), (a,))
+                for i, (a, b) in enumerate(zip(cell, other, strict=True))
+                if i != j
+            )
             for other in cells
         )
         for j, name in enumerate(table)

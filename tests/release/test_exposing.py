@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -159,7 +161,7 @@ def test_a_vintage_that_goes_on_keeps_what_did_not_change(tmp_path, source, made
     import engine.release.sticky as sticky
 
     tallies, real = [], sticky.charged
-    monkeypatch.setattr(sticky, "charged", lambda *a: tallies.append(a[2]) or real(*a))
+    monkeypatch.setattr(sticky, "charged", lambda *a, **k: tallies.append(a[2]) or real(*a, **k))
     tables = [("c00",), ("bit", "c00", "flag")]
     first = counts(made(tables, vintage="2020"), "c00")
     for year in (2021, 2022):
@@ -196,7 +198,45 @@ def test_a_key_without_its_ledger_counts_as_one_more_look(tmp_path, made):
         (tmp_path / name).unlink()
     con = duckdb.connect(made([("c00",)]), read_only=True)
     notes = con.execute("SELECT note FROM catalog.notes WHERE topic = 'exposure'").fetchall()
-    assert ("This is look 2 at nearly the same data (at most 4).",) in notes
+    assert ("The key has no ledger from its first day: that counts as one look.",) in notes
+
+
+@pytest.mark.parametrize("damage", ["gone", "older"])
+def test_a_ledger_that_is_gone_or_older_is_missed(tmp_path, made, damage):
+    made([("c00",)])
+    ledger = tmp_path / "my.key.exposure.json"
+    older = ledger.read_bytes()
+    made([("c00", "c01")])
+    if damage == "gone":
+        ledger.unlink()
+    else:
+        ledger.write_bytes(older)
+    with pytest.raises(StoreError, match="lacks builds that the journal knows"):
+        made([("c00",)])
+
+
+def test_the_ways_out_can_be_gone(made):
+    """A refused build leaves its vintage free: thresholds and encodings may still be changed."""
+    with pytest.raises(PrivacyError, match="threshold_mean = ") as refused:
+        made(WIDE)
+    mean = int(re.search(r"threshold_mean = (\d+)", str(refused.value))[1])
+    made(WIDE, privacy={"threshold_mean": mean})
+    with pytest.raises(PrivacyError) as later:
+        made(WIDE, privacy={"threshold_mean": mean, "refuse_at": 0.05})
+    assert "leave out" in str(later.value)
+    assert "threshold_mean = " not in str(later.value)  # pinned by the build before
+
+
+def test_going_on_with_other_values_of_the_same_people_is_charged(tmp_path, source, made):
+    """The sketch knows who is in the data, not what they say: their new values are told anew."""
+    made(WIDE[:2], vintage="2020")
+    changed = pd.read_parquet(source)
+    changed["c00"], changed["c01"] = changed.c01, changed.c00
+    other = tmp_path / "other.parquet"
+    changed.to_parquet(other)
+    spec = spec_of(tmp_path, other, WIDE[:2], vintage="2021", release={"previous": "2020"})
+    with pytest.raises(PrivacyError, match="earlier builds of these people counted"):
+        build(spec, tmp_path / "2021.duckdb", jobs=1)
 
 
 def test_going_on_from_what_was_never_built_or_codes_otherwise_is_refused(tmp_path, source, made):
@@ -230,7 +270,7 @@ def test_a_resumed_build_counts_what_was_built_before(tmp_path, source, monkeypa
     spec = spec_of(tmp_path, source, WIDE[:3])
     real = sticky.charged
 
-    def cut(*_):
+    def cut(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sticky, "charged", cut)
@@ -239,7 +279,7 @@ def test_a_resumed_build_counts_what_was_built_before(tmp_path, source, monkeypa
     assert (tmp_path / "r.duckdb.tmp").exists()
     assert not charges(spec.key_path)
     seen = []
-    monkeypatch.setattr(sticky, "charged", lambda *a: seen.append(real(*a)) or seen[0])
+    monkeypatch.setattr(sticky, "charged", lambda *a, **k: seen.append(real(*a, **k)) or seen[0])
     build(spec, tmp_path / "r.duckdb", jobs=1)
     assert seen[0].worst == plan(spec).exposure.worst > 0.25
 

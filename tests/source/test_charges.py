@@ -19,15 +19,16 @@ from engine.source import (
 )
 
 TABLES = frozenset({("a", "b"), ("a", "c")})
+CONTENTS = {"": "c0", "a": "c1", "b": "c2", "c": "c3"}
 
 
 def sketch(first=0, n=200, of=("id",), named=True) -> Sketch:
-    """Of n consecutive ids."""
-    return Sketch(of=of, named=named, hashes=tuple(range(first, first + n)), size=n)
+    """Of n consecutive ids; whole, so of all of them."""
+    return Sketch(of=of, named=named, hashes=tuple(range(first, first + n)), size=max(n, 201))
 
 
 def charge(vintage="2024", *, tables=(("a", "b"),), figures=0.2, **more) -> Charge:
-    fields = {"draws": vintage, "title": "t", "sketch": sketch(), **more}
+    fields = {"draws": vintage, "title": "t", "sketch": sketch(), "contents": CONTENTS, **more}
     return Charge(vintage=vintage, tables=tables, pairs=((("a",), "b", figures),), **fields)
 
 
@@ -38,9 +39,14 @@ def key(tmp_path):
     return path
 
 
-def past(key, vintage="2024", *, draws=None, of=None, tables=TABLES):
+def past(key, vintage="2024", *, draws=None, of=None, tables=TABLES, contents=None):
     return history(
-        key, vintage=vintage, draws=draws or vintage, sketch=of or sketch(), tables=tables
+        key,
+        vintage=vintage,
+        draws=draws or vintage,
+        contents=contents or CONTENTS,
+        sketch=of or sketch(),
+        tables=tables,
     )
 
 
@@ -100,8 +106,11 @@ def test_a_vintage_that_goes_on_from_another_unchanged_tells_nothing_new(key):
     found = past(key, "2024", draws="2023")
     assert (found.looks, found.builds, found.pairs) == (1, 0, {})
     assert found.charged == {("a", "b")}
-    changed = past(key, "2024", draws="2023", of=sketch(first=5))
-    assert (changed.looks, changed.builds) == (1, 1)
+    for changed in ({"": "c9"}, {"b": "c9"}):
+        found = past(key, "2024", draws="2023", contents=CONTENTS | changed)
+        assert (found.looks, found.builds, found.charged) == (1, 1, frozenset())
+    unused = past(key, "2024", draws="2023", contents=CONTENTS | {"c": "c9"})
+    assert unused.builds == 0
 
 
 @pytest.mark.parametrize(
@@ -112,6 +121,9 @@ def test_a_vintage_that_goes_on_from_another_unchanged_tells_nothing_new(key):
         (sketch(first=5), 1, 2),  # nearly all
         (sketch(of=("name",)), 1, 2),  # cannot be compared: taken for the same
         (sketch(first=1_000, named=False), 1, 2),
+        (sketch(first=0, n=30), 1, 1),  # a city of the same country
+        (sketch(first=1_000, n=30), 0, 1),  # of another one
+        (sketch(first=1_000, n=5), 1, 1),  # too few to tell
     ],
 )
 def test_vintages_are_told_apart_by_who_is_in_them(key, other, builds, looks):
@@ -124,7 +136,7 @@ def test_rows_without_names_are_taken_for_the_same_people(key):
     """Rows change with what is in them: that they differ proves nothing."""
     add_charge(key, charge("2023", sketch=sketch(first=1_000, named=False)))
     found = past(key, "2024", of=sketch(named=False))
-    assert (found.builds, found.looks) == (1, 1)
+    assert (found.builds, found.looks) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +162,21 @@ def test_it_holds_names_and_numbers_only(key):
     raw = json.loads(charges_path(key).read_text())
     assert set(raw) == {"format", "is_whole", "charges", "digest"}
     assert set(raw["charges"][0]) == {
-        *("vintage", "draws", "title", "tables", "pairs", "accepted", "sketch"),
+        *("vintage", "draws", "title", "tables", "pairs", "accepted", "contents", "sketch"),
     }
+
+
+def test_a_small_one_is_held_by_a_large_one():
+    few, many = sketch(n=30), sketch()
+    assert few.held_by(many) == many.held_by(few) == 1
+    assert sketch(first=180, n=40).held_by(many) == 20 / 40
+    assert sketch(n=19).held_by(many) is None
+    assert few.held_by(sketch(of=("x",))) is None
 
 
 def test_the_share_of_two_sketches_is_that_of_their_people():
     assert sketch().shared_with(sketch()) == 1
     assert sketch(n=0).shared_with(sketch(n=0)) == 0
-    # 150 of 250 are in both; the 200 smallest of them all hold 150.
-    assert sketch().shared_with(sketch(first=50)) == 0.75
+    # 150 of 250 are in both: of the 201 smallest, those from 50 to 199.
+    assert sketch().shared_with(sketch(first=50)) == 150 / 201
     assert sketch().shared_with(sketch(of=("x",))) is None
