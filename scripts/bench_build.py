@@ -10,10 +10,11 @@ import json
 import resource
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.params import PROFILES
+from engine.params import BOUNDS, PROFILES
 from engine.release import build
 from engine.schema import SourceSpec, column_set
 from engine.simulation.columns import CENSUS_COLUMNS
@@ -35,6 +36,7 @@ def census_spec(job: dict[str, Any]) -> ReleaseSpec:
         source=SourceSpec(path=job["source"], format="parquet", entities=(ENTITY,)),
         columns=tuple(column for column in CENSUS_COLUMNS if column.name in chosen),
         privacy=PROFILES["standard"],
+        bounds=replace(BOUNDS["standard"], accept_risk="simulated people"),
         tables=tuple(sorted(tables, key=lambda columns: (len(columns), columns))),
     )
 

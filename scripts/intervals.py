@@ -157,6 +157,7 @@ def _spec(name: str, folder: Path, tables: Tables) -> Path:
     else:
         kept = kept.replace("census/people.parquet", str(folder / "census" / "people.parquet"))
         kept = kept.replace("census.key", str(folder / "fresh.key"))
+        kept = kept.replace("[privacy]", '[privacy]\naccept_risk = "simulated people"')
     listed = [f"[[tables]]\ncolumns = [{', '.join(repr(c) for c in t)}]" for t in tables]
     path = folder / f"{name}.toml"
     path.write_text(
