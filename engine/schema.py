@@ -12,7 +12,7 @@ in its columns' supports.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -225,6 +225,26 @@ class Measurement:
     def n_nodes(self) -> int:
         """Number of released buckets."""
         return len(self.n)
+
+    def kept(self, where: BoolArray) -> Measurement:
+        """The measurement of some of its buckets only.
+
+        Parameters
+        ----------
+        where : ndarray of bool, shape (n_nodes,)
+            A bucket is kept only with the one that holds it.
+        """
+        place = np.cumsum(where) - 1
+        parent = self.parent[where]
+        return replace(
+            self,
+            depth=self.depth[where],
+            kind=self.kind[where],
+            level=self.level[where],
+            index=self.index[where],
+            parent=np.where(parent >= 0, place[parent], -1),
+            n=self.n[where],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

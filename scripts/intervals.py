@@ -303,7 +303,7 @@ def failures(found: dict[tuple[int, str, str], Found], *, slack: float = 0.0) ->
     out = []
     for key in sorted(found):
         got = found[key].all()
-        # A key gives all its intervals at once, so they are fewer than they look: hence the slack.
+        # A key gives all its intervals at once, so they are fewer than they look: that is what the slack is for.
         if coverage(got) < WANTED - slack:
             out.append(f"{key}: {coverage(got):.1%} hold the truth")
         if excess(got) > 1.0 + 10 * slack:

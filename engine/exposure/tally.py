@@ -9,7 +9,7 @@ reckoned from measurements, so from noisy counts of passing buckets alone: a tal
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -172,17 +172,7 @@ def pruned(tree: Measurement, threshold: int) -> Measurement:
     passes = tree.n >= threshold
     for start, stop in _depths(tree):
         passes[start:stop] &= passes[tree.parent[start:stop]]
-    place = np.cumsum(passes) - 1
-    parent = tree.parent[passes]
-    return replace(
-        tree,
-        depth=tree.depth[passes],
-        kind=tree.kind[passes],
-        level=tree.level[passes],
-        index=tree.index[passes],
-        parent=np.where(parent >= 0, place[parent], -1),
-        n=tree.n[passes],
-    )
+    return tree.kept(passes)
 
 
 def alike(tree: Measurement) -> Int64Array:

@@ -226,14 +226,4 @@ def within_one_way(wide: Measurement, released: Sequence[ReleasedRanges]) -> Mea
     if allowed.all():
         return wide
     # A parent's range holds its child's: it is released wherever the child's is.
-    place = np.cumsum(allowed) - 1
-    parent = wide.parent[allowed]
-    return replace(
-        wide,
-        depth=wide.depth[allowed],
-        kind=wide.kind[allowed],
-        level=wide.level[allowed],
-        index=wide.index[allowed],
-        parent=np.where(parent >= 0, place[parent], -1),
-        n=wide.n[allowed],
-    )
+    return wide.kept(allowed)

@@ -1,4 +1,4 @@
-"""How many rows of one entity shall count: what `init` proposes, and what a build does without it."""
+"""How many rows of one entity are to count: what `init` proposes, and what a build does without it."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
 def _with_bounds(
     con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
 ) -> Detection:
-    """Add how many rows of one entity shall count, where columns name entities."""
+    """Add how many rows of one entity are to count, where columns name entities."""
     named = detection.source.entities or detection.entity_candidates
     if not named:
         return detection

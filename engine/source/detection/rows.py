@@ -1,4 +1,4 @@
-"""Proposes how many rows of one entity shall count: the bounds from which the noise follows.
+"""Proposes how many rows of one entity are to count: the bounds from which the noise follows.
 
 Takes the relation `source` and its entity columns; gives powers of two. The right bound cuts the rows of a few
 entities only: with a lower one what is cut away outweighs the noise, with a higher one the noise outweighs it.

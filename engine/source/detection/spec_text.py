@@ -51,7 +51,7 @@ class Detection:
         Values of categories by column name, where a short list holds all that enough entities
         share. Confidential until someone has confirmed them.
     max_rows : int or None
-        Where columns name entities: how many rows of one of them shall count.
+        Where columns name entities: how many rows of one of them are to count.
     """
 
     source: SourceSpec
