@@ -17,17 +17,15 @@ import pytest
 from fixtures.pipeline import (
     CENSUS,
     counts,
-    left_over,
     table_hashes,
     tablepack,
     write_spec,
 )
+from fixtures.refused import CANARY, NUMBER_CANARY, check_refused
 
 import engine
 from engine.cli.app import main
 
-CANARY = "Zr7qCanaryValue0x51c3"
-NUMBER_CANARY = 987123654321
 INTEGER = {"kind": "integer"}
 CATEGORY = {"kind": "category"}
 TEXT = {"kind": "text"}
@@ -43,18 +41,6 @@ def build(folder, scratch, source, columns, tables=None, *, entities=(), out="r.
 def csv_file(folder, text, name="d.csv"):
     (folder / name).write_text(text, encoding="utf-8")
     return name
-
-
-def check_refused(done, folder, scratch, *, code=2, said):
-    """The command ended as it must, said what is wrong and nothing else, and left nothing."""
-    assert done.returncode == code, done.stderr
-    assert said in " ".join(done.stderr.split())
-    assert done.stdout == ""
-    for shown in (CANARY, str(NUMBER_CANARY), "Traceback", "duckdb.", "Error:"):
-        assert shown not in done.stderr
-    left = {p.name for p in folder.iterdir()} - {"scratch"}
-    assert not [name for name in left if name.startswith("r.duckdb")]
-    assert left_over(scratch) == []
 
 
 def many(n=60, **columns):
@@ -382,16 +368,6 @@ def test_more_columns_than_rows(tmp_path, scratch):
     )
     assert done.returncode == 0, done.stderr
     assert set(counts(tmp_path / "r.duckdb", "k3")) == {(1,)}
-
-
-def write_census_spec(folder, census):
-    tables = [(a, b) for a in CENSUS for b in ("age", "income") if a < b and a != "person_id"]
-    return write_spec(folder, census / "people.parquet", CENSUS, tables)
-
-
-@pytest.fixture
-def census_spec(tmp_path, census):
-    return write_census_spec(tmp_path, census)
 
 
 # Keys.

@@ -12,35 +12,16 @@ import time
 
 import pytest
 from fixtures.pipeline import (
-    CENSUS,
     COMMAND,
     environment,
     left_over,
     process,
     table_hashes,
     tablepack,
-    write_spec,
 )
+from fixtures.refused import check_refused, write_census_spec
 
 import engine
-
-CANARY = "Zr7qCanaryValue0x51c3"
-
-
-NUMBER_CANARY = 987123654321
-
-
-def check_refused(done, folder, scratch, *, code=2, said):
-    """The command ended as it must, said what is wrong and nothing else, and left nothing."""
-    assert done.returncode == code, done.stderr
-    assert said in " ".join(done.stderr.split())
-    assert done.stdout == ""
-    for shown in (CANARY, str(NUMBER_CANARY), "Traceback", "duckdb.", "Error:"):
-        assert shown not in done.stderr
-    left = {p.name for p in folder.iterdir()} - {"scratch"}
-    assert not [name for name in left if name.startswith("r.duckdb")]
-    assert left_over(scratch) == []
-
 
 # The disk.
 
@@ -61,16 +42,6 @@ def small_disk(folder, size, options=""):
         yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
-
-
-def write_census_spec(folder, census):
-    tables = [(a, b) for a in CENSUS for b in ("age", "income") if a < b and a != "person_id"]
-    return write_spec(folder, census / "people.parquet", CENSUS, tables)
-
-
-@pytest.fixture
-def census_spec(tmp_path, census):
-    return write_census_spec(tmp_path, census)
 
 
 @pytest.fixture(scope="module")
