@@ -7,7 +7,7 @@ The main path, each step a module:
     measure    snapped ranges, sticky noise (sees real rows)     engine.measure.sticky
     -------    the wall: a process boundary                      engine.release.fit_process
     fit        lock every table to the narrower ones             engine.fit.locking
-    sample     whole numbers, values of released leaves          engine.fit.support, engine.fit.rounding
+    sample     whole numbers, values of released leaves          engine.fit.support, engine.fit.whole.rounding
     store      one DuckDB file that explains itself              engine.store.staging
     query      SQL over the released tables                      queries.sql.session
 
@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.api.build import build, new_key, open, plan
-    from engine.api.compare import compare
+    from engine.api.compare import compare, compare_levers
     from engine.api.evaluate import attack, evaluate
     from engine.api.publish import publish_pack
+    from engine.api.synthesize import synthesize
     from engine.errors import (
         BudgetError,
         DamagedRelease,
@@ -39,17 +40,21 @@ if TYPE_CHECKING:
         StoreError,
         TablepackError,
     )
+    from engine.schema import Column
     from engine.version import __version__
     from queries.intervals.tabulation import tabulate
+    from queries.release import Release
 
 __all__ = [
     "BudgetError",
+    "Column",
     "DamagedRelease",
     "DataError",
     "InternalError",
     "NotAnswerable",
     "PrivacyError",
     "QueryRefused",
+    "Release",
     "SpecError",
     "StoreError",
     "TablepackError",
@@ -57,19 +62,26 @@ __all__ = [
     "attack",
     "build",
     "compare",
+    "compare_levers",
+    "estimate",
     "evaluate",
     "new_key",
     "open",
     "plan",
     "publish_pack",
+    "synthesize",
     "tabulate",
 ]
-_HOMES = {name: "engine.api.build" for name in ("build", "new_key", "open", "plan")} | {
+_HOMES = {name: "engine.api.build" for name in ("build", "estimate", "new_key", "open", "plan")} | {
+    "Column": "engine.schema",
+    "Release": "queries.release",
     "__version__": "engine.version",
     "attack": "engine.api.evaluate",
     "compare": "engine.api.compare",
+    "compare_levers": "engine.api.compare",
     "evaluate": "engine.api.evaluate",
     "publish_pack": "engine.api.publish",
+    "synthesize": "engine.api.synthesize",
     "tabulate": "queries.intervals.tabulation",
 }
 

@@ -58,6 +58,10 @@ class DamagedRelease(StoreError):
     exit_code = 6
 
 
+class UntrustedRelease(DamagedRelease):
+    """A release is not signed by the key that the reader trusts."""
+
+
 class ReplacedRelease(StoreError):
     """The release was replaced by another since it was opened: open it again."""
 
@@ -78,6 +82,10 @@ class TimedOut(QueryRefused):
 
 class TooLarge(QueryRefused):
     """A statement needs more memory, or its answer more rows or bytes, than it may."""
+
+
+class DuckDBFailed(QueryRefused):
+    """A statement on which DuckDB itself failed; what it ran on is of no further use."""
 
 
 class AnotherAnswer(QueryRefused):

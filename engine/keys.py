@@ -35,6 +35,8 @@ Purpose = Literal[
     "fingerprint",
     "detection",
     "sketch",
+    "swapping",
+    "rows",
 ]
 EntityId = int | str | float | bool | bytes | datetime.date
 
@@ -106,7 +108,8 @@ def check_key_file(path: Path) -> list[str]:
     try:
         info = path.lstat()
     except FileNotFoundError:
-        return [f"key file {path} does not exist; make one with: tablepack key new {path}"]
+        how = f"tablepack key new {path} (in Python: new_key({str(path)!r}))"
+        return [f"key file {path} does not exist; make one with: {how}"]
     except OSError:
         return [f"key file {path} cannot be looked at"]
     if stat.S_ISLNK(info.st_mode) or not stat.S_ISREG(info.st_mode):

@@ -20,6 +20,67 @@ FLOORS = {"low_threshold": 3, "threshold_mean": 5, "layer_sd": 1}
 """The weakest value each parameter may take."""
 MOST_ROWS = 1 << 20
 """Largest bound on the rows of one entity."""
+MOST_SWAPPED = 0.5
+"""Largest share of records that may be exchanged: beyond, tables tell little of how columns go together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SwapParams:
+    """How records are exchanged before anything is counted.
+
+    Parameters
+    ----------
+    columns : ColumnSet
+        Whose values two records exchange, all of them together.
+    within : ColumnSet
+        In these the two records agree; none: anybody is a partner.
+    similar : tuple of str
+        In these they agree too where such a partner is found; the last one gives way first.
+    rare : ColumnSet
+        Records that share a value of one of these, and one of the columns exchanged, with few others go first.
+    rate : float
+        Share of the records that are exchanged, some of them for equal values.
+    publish_rate : bool
+        Whether the release tells the share. Statistical offices keep theirs to themselves.
+    """
+
+    columns: ColumnSet
+    within: ColumnSet = ()
+    similar: tuple[str, ...] = ()
+    rare: ColumnSet
+    rate: float
+    publish_rate: bool = False
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not self.columns:
+            problems.append("privacy.swap.columns: names no column to exchange")
+        if not self.rare:
+            problems.append("privacy.swap.rare: names no column that makes a record rare")
+        if not 0 < self.rate <= MOST_SWAPPED:
+            problems.append(
+                f"privacy.swap.rate: wants a share of the records above 0 and at most {MOST_SWAPPED:g}"
+            )
+        for one, other in (
+            ("within", "columns"),
+            ("similar", "columns"),
+            ("rare", "columns"),
+            ("similar", "within"),
+        ):
+            both = sorted({*getattr(self, one)} & {*getattr(self, other)})
+            problems += [f"privacy.swap.{one}: {name} is in {other} too" for name in both]
+        if problems:
+            raise SpecError(problems)
+
+    @property
+    def named(self) -> ColumnSet:
+        """All columns that it reads."""
+        return column_set(tuple({*self.columns, *self.within, *self.similar, *self.rare}))
+
+    def public(self) -> dict[str, Any]:
+        """What a release says of it, in plain values: the share only where that is wanted."""
+        told: dict[str, Any] = {"columns": list(self.columns), "within": list(self.within)}
+        return told | ({"rate": self.rate} if self.publish_rate else {})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +100,13 @@ class PrivacyParams:
     max_rows : int or None
         Most rows that one entity contributes to any bucket, a power of two, by which the noise is multiplied. None:
         not declared, and each entity has one row.
+    max_rows_by : str
+        "entity": which rows of an entity count is decided once, for all tables, so that groups add up. "bucket": in
+        every bucket by itself, which keeps more of them; what heavy entities lose is then shared by others.
     detected : tuple of str
         Names of the settings that were detected in the data and nobody has confirmed.
+    swap : SwapParams or None
+        How records are exchanged before anything is counted; None: they are not.
     """
 
     profile: str = "standard"
@@ -48,7 +114,9 @@ class PrivacyParams:
     threshold_mean: int = 5
     layer_sd: int = 1
     max_rows: int | None = None
+    max_rows_by: str = "bucket"
     detected: tuple[str, ...] = ()
+    swap: SwapParams | None = None
 
     def __post_init__(self) -> None:
         problems = [
@@ -66,13 +134,25 @@ class PrivacyParams:
 
     def fingerprint(self) -> str:
         """Hex digest of the values: equal exactly where every parameter is; a bound of one row is as good as none."""
-        values = {k: v for k, v in asdict(self).items() if k not in ("max_rows", "detected")}
+        left_out = ("max_rows", "max_rows_by", "detected", "swap")
+        values = {k: v for k, v in asdict(self).items() if k not in left_out}
+        if self.swap is not None:
+            # Whether the share is told changes nothing that is drawn.
+            values["swap"] = asdict(self.swap) | {"publish_rate": None}
         if self.max_rows not in (None, 1):
             values["max_rows"] = self.max_rows
+            values |= {"max_rows_by": self.max_rows_by} if self.max_rows_by == "entity" else {}
         # What engines before 0.3.0 flattened by. A known vintage must stay known: a new name is a fresh look.
         former = [3, 6] if self.profile == "strict" else [2, 5]
         text = json.dumps(values | {"outliers": former, "top_group": former}, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def public(self) -> dict[str, Any]:
+        """What a release says of the parameters, in plain values."""
+        values = {k: v for k, v in asdict(self).items() if k != "swap"}
+        if self.max_rows_by == "bucket":  # as releases before 0.5 have it
+            del values["max_rows_by"]
+        return values | ({"swap": self.swap.public()} if self.swap else {})
 
 
 def bad_bound(place: str, max_rows: int | None) -> list[str]:
@@ -84,9 +164,10 @@ def bad_bound(place: str, max_rows: int | None) -> list[str]:
 
 PROFILES = {
     "standard": PrivacyParams(),
-    "strict": PrivacyParams(profile="strict", threshold_mean=6, layer_sd=2),
+    "strict": PrivacyParams(profile="strict", threshold_mean=20, layer_sd=2),
 }
-"""Named starting points: `strict` raises the threshold by one and doubles the noise."""
+"""Named starting points: `strict` doubles the noise and shows no group of fewer than about 20: small cells tell most of
+a person (engine/PRIVACY.md, "Levers")."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

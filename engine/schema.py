@@ -18,6 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.units import ENTITIES, ROWS, Unit
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Universe:
@@ -91,6 +93,7 @@ ColumnKind = Literal[
     "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp"
 ]
 ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp"]
+SourceFormat = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql", "frame"]
 RANKED_KINDS = frozenset({"category", "text"})
 MAX_WIDTH = 4
 """Widest table that mode sticky can build so far."""
@@ -116,6 +119,25 @@ class Resolution:
     def step(self) -> float:
         """The step as a float (for showing it; never for encoding)."""
         return float(self.base) ** self.exponent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writing:
+    """How numbers and dates are written in a source of text.
+
+    Attributes
+    ----------
+    decimal : str
+        Sign before the decimals.
+    thousands : str
+        Sign between groups of three digits; empty: none.
+    date_format : str
+        As `strftime` has it, such as "%d.%m.%Y"; empty: ISO, 2021-12-31.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    date_format: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,6 +182,12 @@ class Column:
     max_rows : int or None
         Mode sticky: most rows that one entity contributes to a bucket of a single value, a power of two. None: as
         many as to any bucket.
+    determines : tuple of str
+        Other columns that it tells: rows that agree in this column agree in them.
+    release : str
+        Why it is published although it looks like an identifier. Empty: nobody said so.
+    writing : Writing
+        How its numbers or dates are written, where the source is text.
     """
 
     name: str
@@ -179,6 +207,9 @@ class Column:
     breaks: tuple[Any, ...] | None = None
     nullable: bool = True
     max_rows: int | None = None
+    determines: tuple[str, ...] = ()
+    release: str = ""
+    writing: Writing = Writing()
 
     @property
     def is_ranked(self) -> bool:
@@ -378,22 +409,46 @@ class SourceSpec:
     Attributes
     ----------
     path : str or None
-        CSV, Parquet (file or glob) or DuckDB file; None where a frame was handed over in Python.
+        File or glob, or how to reach a database; None where a frame was handed over in Python.
     format : str
-        "csv", "parquet", "duckdb" or "frame".
+        "csv" (any text with a delimiter), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres", "mysql" or
+        "frame".
     table : str or None
-        Table (or schema.table) of a DuckDB file.
+        Table (or schema.table) of a database.
     entities : tuple of str
         Columns that name the protected entities; empty: each row is one.
     identity : tuple of str
         Columns that identify a row where there are no entity columns; empty: all columns of the spec.
+    more : tuple of str
+        Files or globs besides `path`.
+    encoding : str or None
+        Of text; None: UTF-8.
+    delimiter : str or None
+        Of text; None: the one that fits the first records.
+    skip : int
+        Lines of text, or rows of a sheet, above the column names.
+    sheet : str or None
+        Of a workbook; None: its only one.
+    sql : str or None
+        A SELECT over the files, each a table named as the file is.
     """
 
     path: str | None
-    format: Literal["csv", "parquet", "duckdb", "frame"]
+    format: SourceFormat
     table: str | None = None
     entities: tuple[str, ...] = ()
     identity: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    encoding: str | None = None
+    delimiter: str | None = None
+    skip: int = 0
+    sheet: str | None = None
+    sql: str | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All files and globs."""
+        return (self.path, *self.more) if self.path is not None else ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -416,6 +471,10 @@ class ReleaseHeader:
         The tables to be published, by width, then name.
     notes : tuple of str
         Sentences for readers of the release.
+    unit, entity : Unit
+        What a row is called, and whom the release protects.
+    is_reviewed : bool
+        A person says that what is marked as detected was looked at.
     """
 
     title: str
@@ -428,3 +487,6 @@ class ReleaseHeader:
     columns: tuple[Column, ...] = ()
     tables: tuple[ColumnSet, ...] = ()
     notes: tuple[str, ...] = ()
+    unit: Unit = ROWS
+    entity: Unit = ENTITIES
+    is_reviewed: bool = False

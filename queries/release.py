@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from engine.errors import QueryRefused
-from queries.intervals import Measure, Tabulation, annotated, tabulate
-from queries.sql import TIMEOUT_S, Result, Session
+from queries.intervals import Measure, Tabulation, annotated, marks_of, tabulate, with_statuses
+from queries.sql import TIMEOUT_S, Marks, Oversight, Result, Session
 
 __all__ = ["TIMEOUT_S", "Release", "open_release"]
+_JOINED = Marks(unknown=("it reads tables of one's own.",))
 
 
 class Release(Session):
@@ -35,21 +36,40 @@ class Release(Session):
         Their labels, for people; the name where there is none.
     notes : tuple of str
         How to read the release.
+    unit, entity : Unit
+        What a row is called, and whom the release protects: `.one`, `.many`, and other languages in `.words`.
+    is_reviewed : bool
+        A person says that what was detected in the data was looked at.
+    unreviewed : dict of str to tuple of str
+        Settings by column that were detected and that nobody reviewed.
+    signature : Signature or None
+        Of whoever signed it, and whether that was checked; see `engine.store.signature`.
     """
 
     def sql(
-        self, text: str, *, tables: Mapping[str, Any] | None = None, intervals: bool = False
+        self,
+        text: str,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        intervals: bool = False,
+        status: bool = False,
     ) -> Result:
         """Answer one SELECT-like statement; tables and errors as `Session.sql`.
+
+        What is not released stands as [c] where the answer is shown; `.marks` has the status of every figure.
 
         Parameters
         ----------
         intervals : bool
             Add noise intervals and statuses: see `queries.intervals.statement.aggregates.annotated`. Refused beside
             tables of one's own.
+        status : bool
+            Add a column `<name>_status` after each figure whose status is known.
         """
         if not intervals:
-            return super().sql(text, tables=tables)
+            result = super().sql(text, tables=tables)
+            result.marked_by(lambda rows: _JOINED if tables else marks_of(self, text, result, rows))
+            return with_statuses(result) if status else result
         if tables:
             raise QueryRefused(
                 "intervals are not known for tables of one's own: "
@@ -80,6 +100,16 @@ def open_release(
     threads: int = 2,
     memory: str = "2GB",
     timeout_s: float = TIMEOUT_S,
+    oversight: Oversight | None = None,
+    trust: str | os.PathLike[str] | None = None,
 ) -> Release:
     """Open a release for questions; parameters and errors as `Session.open`."""
-    return Release.open(path, verify=verify, threads=threads, memory=memory, timeout_s=timeout_s)
+    return Release.open(
+        path,
+        verify=verify,
+        threads=threads,
+        memory=memory,
+        timeout_s=timeout_s,
+        oversight=oversight,
+        trust=trust,
+    )

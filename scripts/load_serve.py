@@ -1,6 +1,6 @@
 """Load on `tablepack serve` from this machine: steady rates, latencies from the planned start, memory, and a huge join.
 
-    scripts/load_serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50]
+    scripts/load_serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50] [--record]
 
 Starts the server as people do, in a process of its own, and sends requests at set moments, whether or not earlier ones
 are answered: a stall counts for every request that it holds up. Prints Markdown; exit code 1 where a limit is missed.
@@ -23,7 +23,7 @@ import numpy as np
 from measured import add_option, command_line, markdown, record
 
 ROOT = Path(__file__).resolve().parent.parent
-START = "from engine.cli.app import main; main()"
+START = "from engine.cli import main; main()"
 CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
 P99_MS = 100.0
 GROWTH_MB = 30.0

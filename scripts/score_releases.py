@@ -38,7 +38,7 @@ COMMAND = Path(sys.executable).with_name("tablepack")
 CLI = (
     [str(COMMAND)]
     if COMMAND.exists()
-    else [sys.executable, "-c", "from engine.cli.app import main; main()"]
+    else [sys.executable, "-c", "from engine.cli import main; main()"]
 )
 
 

@@ -1,9 +1,10 @@
-"""Ten things a new user wants, done on the page of `tablepack serve` in headless Chromium, with the clicks counted.
+"""Twenty things a new user wants, done on the page of `tablepack serve` in headless Chromium, with the clicks counted.
 
     scripts/serve_tasks.py RELEASE [--picture FILE.png]
 
 RELEASE is the demo's (releases/demo.toml) with a table of activity, age, region and sex besides: too fine a table for
-everyone's example, as `tablepack plan` says, but what the first task asks. A choice from a list counts two clicks.
+everyone's example, as `tablepack plan` says, but what the first task asks. It is served from a folder in which it
+stands twice, as two releases would, with a made-up map of its regions. A choice from a list counts two clicks.
 Prints a table in Markdown; a task that fails ends the run.
 """
 
@@ -15,6 +16,7 @@ import io
 import json
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +26,11 @@ from measured import add_option, command_line, markdown, record
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-EXTRA_TABLE = '\n[[tables]]\ncolumns = ["activity", "age", "region", "sex"]\n'
-"""What the demo's spec lacks for the first task."""
+EXTRA_TABLE = "".join(
+    f"\n[[tables]]\ncolumns = {columns}\n"
+    for columns in ('["activity", "age", "region", "sex"]', '["arrival_date", "sex"]')
+)
+"""What the demo's spec lacks for the first task and for months."""
 EMPLOYED = ("Employed full-time", "Employed part-time", "Self-employed")
 
 
@@ -50,6 +55,15 @@ class User:
         self.clicks += 1
         self.sheet.get_by_role(role, name=name, exact=True).check()
         self.wait()
+
+    def follow(self, name: str) -> None:
+        self.clicks += 1
+        self.sheet.get_by_role("link", name=name, exact=True).click()
+        self.wait()
+
+    def open(self, name: str) -> None:
+        self.clicks += 1
+        self.sheet.get_by_text(name, exact=True).click()
 
     def pick(self, label: str, option: str) -> None:
         self.clicks += 2
@@ -201,10 +215,115 @@ def by_keyboard(user: User) -> str:
     user.sheet.get_by_label("Find a variable").focus()
     for letter in "health":
         user.key(letter)
-    user.key("Tab")
+    user.key("Tab", 2)
     user.key("Enter")
     check(user.title() == "Number of people by General health", user.title())
     return "Without a mouse: people by general health"
+
+
+def map_of_regions(user: User) -> str:
+    user.press("Rows: Region")
+    user.sheet.wait_for_selector("#chart path.area")
+    check(user.sheet.locator("#chart path.k0").count() == 9, "nine areas")
+    picture = user.download("PNG")
+    check(picture[:4] == b"\x89PNG", "a picture")
+    return "A map of people by region, as a picture for a paper"
+
+
+def pyramid_from_the_start(user: User) -> str:
+    user.follow("How many, by Age in years and Sex")
+    check(user.sheet.locator("#chart-kind").input_value() == "pyramid", "a pyramid")
+    check(user.download("SVG").startswith(b"<svg"), "a picture")
+    return "A population pyramid, from the start page, as SVG"
+
+
+def two_releases(user: User) -> str:
+    user.press("Rows: Economic activity")
+    user.open("Saved tables, and comparing")
+    user.clicks += 1
+    user.sheet.locator("#saved button", has_text="Compare with").first.click()
+    user.sheet.wait_for_selector("#compare tbody tr")
+    words = set(user.sheet.locator("#compare tbody .s").all_inner_texts())
+    check(words == {"may be noise"}, f"the same release twice differs: {words}")
+    return "Economic activity in two releases, and where they differ by more than noise"
+
+
+def cross_table_in_excel(user: User) -> str:
+    user.press("Rows: Highest qualification")
+    user.press("Columns: Sex")
+    book = user.download("Excel")
+    import openpyxl
+
+    sheet = openpyxl.load_workbook(io.BytesIO(book))["Table"]
+    check([c.value for c in sheet[3]][1:7] == ["Female", None, None, "Male", None, None], "heads")
+    check(sheet["B4"].value == "figure", "figures with their intervals")
+    return "Qualification by sex in Excel, as shown, with intervals and notes"
+
+
+def months(user: User) -> str:
+    user.press("Rows: Date of arrival")
+    user.pick("Detail of Date of arrival", "months")
+    check(user.table()[0][0].endswith("-01"), "months")
+    check(user.sheet.locator("#chart polyline").count() > 0, "a line")
+    return "Arrivals month by month, the last five years, as a line"
+
+
+def two_tables(user: User) -> str:
+    user.press("Rows: General health")
+    user.press("Filter: Sex")
+    user.tick("Female")
+    user.open("Saved tables, and comparing")
+    user.press("Save this table")
+    user.sheet.get_by_label("Female", exact=True).uncheck()
+    user.clicks += 1
+    user.wait()
+    user.tick("Male")
+    user.clicks += 1
+    user.sheet.locator("#saved li button", has_text="Compare").click()
+    user.sheet.wait_for_selector("#compare tbody tr")
+    check(user.sheet.locator("#compare tbody tr").count() == 5, "five kinds of health")
+    return "Health of women beside that of men, and where they differ by more than noise"
+
+
+def meaning(user: User) -> str:
+    user.press("About Region")
+    user.sheet.get_by_text("Where a person usually lives").wait_for()
+    return "What region means, where it is from, and whom to ask"
+
+
+def shares_as_picture(user: User) -> str:
+    user.press("Rows: Region")
+    user.press("Columns: Tenure")
+    user.tick("of each row", role="radio")
+    user.pick("Chart", "Stacked shares")
+    check(user.sheet.locator("#chart .part").count() > 40, "parts")
+    check(user.download("PNG")[:4] == b"\x89PNG", "a picture")
+    return "Tenure of each region as stacked shares, as a picture"
+
+
+def average_at_once(user: User) -> str:
+    user.press("Rows: Age in years")
+    user.pick("Figure", "Average")
+    check(
+        " by Age in years" in user.title() and not user.title().startswith("Average of Age"),
+        user.title(),
+    )
+    return "An average by age: of something else than age, without a refusal"
+
+
+def ask_in_sql(user: User) -> str:
+    user.open("Ask in SQL")
+    text = user.sheet.get_by_label("One statement that reads")
+    user.clicks += 1
+    text.fill("SELECT ")
+    text.press_sequentially("ten")
+    text.press("Enter")
+    text.press_sequentially(", count(*) AS people FROM data GROUP BY ALL")
+    text.press("Control+Enter")
+    user.keys += 56
+    user.sheet.wait_for_selector("#answer tbody tr")
+    check("people_low" in user.sheet.locator("#answer th").all_inner_texts(), "intervals")
+    return "A statement by hand, a name completed, with noise intervals"
 
 
 TASKS: tuple[Callable[[User], str], ...] = (
@@ -218,6 +337,16 @@ TASKS: tuple[Callable[[User], str], ...] = (
     why_not,
     sql_of_a_table,
     by_keyboard,
+    map_of_regions,
+    pyramid_from_the_start,
+    two_releases,
+    cross_table_in_excel,
+    months,
+    two_tables,
+    meaning,
+    shares_as_picture,
+    average_at_once,
+    ask_in_sql,
 )
 
 
@@ -230,16 +359,47 @@ def check(is_so: bool, what: str) -> None:
 def run(browser: Any, address: str, picture: Path | None = None) -> list[tuple[str, int, int]]:
     """Do all tasks, each on a fresh page; return what was done, clicks and keys."""
     out = []
+    if picture is not None:
+        sheet = browser.new_page(viewport={"width": 1180, "height": 1000})
+        sheet.goto(address)
+        sheet.wait_for_selector("#pictures svg")
+        sheet.locator(".card:not(:has(svg))").first.wait_for(state="detached")
+        sheet.screenshot(path=picture)
+        sheet.close()
     for task in TASKS:
         sheet = browser.new_page(viewport={"width": 1180, "height": 860})
         sheet.goto(address)
         sheet.wait_for_selector("#table table")
         user = User(sheet)
         out.append((task(user), user.clicks, user.keys))
-        if picture is not None and task is employed_women:
-            sheet.screenshot(path=picture)
         sheet.close()
     return out
+
+
+ABOUT = """
+contact = "statistics@example.org"
+[variables.region]
+definition = "Where a person usually lives."
+source = "Simulated form"
+[maps.region]
+file = "regions.json"
+key = "code"
+"""
+
+
+def twice(release: Path, folder: Path) -> None:
+    """Put a release into a folder under two names, and a made-up map of its nine regions beside it."""
+    for name in ("census", "later"):
+        for file in release.parent.glob(f"{release.name}*"):
+            shutil.copy(file, folder / file.name.replace(release.name, f"{name}.duckdb"))
+    (folder / "census.about.toml").write_text(ABOUT)
+    features = []
+    for i in range(9):
+        x, y = i % 3, i // 3
+        ring = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
+        shape = {"type": "Polygon", "coordinates": [ring]}
+        features.append({"properties": {"code": f"R{i + 1}"}, "geometry": shape})
+    (folder / "regions.json").write_text(json.dumps({"features": features}))
 
 
 @contextmanager
@@ -263,10 +423,12 @@ def main() -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     from fixtures.serve import served
 
-    from queries.serve import app_of
+    from queries.serve import front_of
 
-    with served(app_of(given.release)) as client, chromium() as browser:
-        done = run(browser, client.address, given.picture)
+    with tempfile.TemporaryDirectory() as folder:
+        twice(given.release, Path(folder))
+        with served(front_of(Path(folder))) as client, chromium() as browser:
+            done = run(browser, f"{client.address}census/", given.picture)
     text = markdown(["task", "clicks", "keys"], [[what, n, keys or ""] for what, n, keys in done])
     print(text)
     if given.record:

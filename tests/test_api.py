@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pydoc
+import re
 import subprocess
 import sys
+import tempfile
 import textwrap
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -13,6 +17,7 @@ from fixtures.pipeline import (
     CENSUS,
     ROOT,
     TWELVE,
+    counts,
     environment,
     make_frame,
     table_hashes,
@@ -93,6 +98,7 @@ def test_everything_shows_itself_in_a_notebook(release, folder):
         "answer": release.sql("SELECT '<script>' AS x, SEX FROM data LIMIT 3")._repr_html_(),
         "table": release.table("SEX")._repr_html_(),
         "plan": planned._repr_html_(),
+        "tabulation": release.tabulate(["SEX"], measure="mean", of="AGE")._repr_html_(),
     }
     for what, text in shown.items():
         assert "<table" in text, what
@@ -100,6 +106,95 @@ def test_everything_shows_itself_in_a_notebook(release, folder):
     assert "AGE, SEX" in shown["plan"]
     assert "From a frame" in shown["release"]
     assert {t.columns for t in planned.tables if t.is_published} == set(release.tables)
+    assert "Locked to AGE, SEX" in release.card("AGE", "SEX")._repr_html_()
+
+
+def test_everything_shows_itself_at_a_prompt(release, folder):
+    planned = repr(engine.plan(make_frame(), tables=TABLES, key=folder / "my.key", entities=["ID"]))
+    shares = [float(share) for share in re.findall(r"  (\d+\.\d)%", planned)]
+    assert len(shares) == len(TABLES)
+    assert shares == sorted(shares, reverse=True)
+    assert "3 tables (" in planned
+    assert "Exposure: at most" in planned
+    mean = release.tabulate(["SEX"], measure="mean", of="AGE")
+    assert mean.shape == mean.df().shape
+    assert "reliable" in repr(mean)
+    assert "array(" not in repr(mean)
+    assert re.match(r"[\d,]+ synthetic", repr(release.card("SEX")))
+    assert "Buckets of fewer than 3 entities" in repr(release.card("SEX"))
+
+
+def test_answers_are_rounded_for_people_and_exact_in_frames(release):
+    answer = release.sql("SELECT SEX, avg(AGE) AS a, sum(AGE) * 1000.5 AS s FROM data GROUP BY SEX")
+    exact = float(answer.df()["a"][0])
+    assert len(str(exact)) > 8
+    assert f"{exact:g}" in repr(answer)
+    assert f"<td>{exact:g}</td>" in answer._repr_html_()
+    assert str(exact) not in repr(answer) + answer._repr_html_()
+    assert "e+" not in repr(answer)
+
+
+def test_help_shows_the_public_face():
+    import engine.tablepack as tp
+
+    told = pydoc.render_doc(tp, renderer=pydoc.plaintext)
+    face = told[: told.index("CLASSES")]
+    assert all(re.search(rf"\b{name}\b", face) for name in tp.__all__ if name != "__version__")
+
+
+def test_a_second_build_of_fewer_columns_and_no_silent_overwrite(folder, release):
+    fewer = make_frame()[["ID", "SEX", "AGE"]]
+    out = folder / "fewer.duckdb"
+    with engine.build(
+        fewer, tables=[["SEX"]], key=folder / "my.key", entities=["ID"], out=out
+    ) as second:
+        assert counts(out, "SEX") == counts(release.path, "SEX")  # the same noise
+        assert second.tables == (("SEX",),)
+    with pytest.raises(engine.StoreError, match=r"force=True"):
+        engine.build(fewer, tables=[["AGE"]], key=folder / "my.key", entities=["ID"], out=out)
+    assert counts(out, "SEX") == counts(release.path, "SEX")
+
+
+def test_what_is_missing_is_told_in_python_too(release, tmp_path):
+    with pytest.raises(engine.NotAnswerable, match=r"tables=\[\.\.\., \['INCOME', 'SEX'\]\]"):
+        release.sql("SELECT SEX, INCOME FROM data")
+    with pytest.raises(engine.SpecError, match=r"in Python: new_key\('.*no\.key'\)"):
+        engine.build(make_frame(), tables=1, key=tmp_path / "no.key", entities=["ID"])
+
+
+def test_a_table_by_its_names(release):
+    assert release["SEX"].rows == release.table("SEX").rows
+    table = release["SEX", "AGE"]
+    assert table.df().shape == table.shape == (len(table.rows), 2)
+    with pytest.raises(engine.NotAnswerable):
+        release["INCOME", "SEX"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        ("SEX", r"\[\['SEX'\]\]"),
+        (["SEX", "AGE"], r"tables=\[\['SEX'\], \['AGE'\]\] for one table each"),
+    ],
+)
+def test_names_in_the_place_of_tables_are_refused(folder, tables, told):
+    with pytest.raises(engine.SpecError, match=told):
+        engine.plan(make_frame(), tables=tables, key=folder / "my.key", entities=["ID"])
+
+
+def test_a_first_release_with_a_key_that_nobody_keeps(tmp_path):
+    before = set(Path(tempfile.gettempdir()).glob("tablepack-key-*"))
+    with pytest.warns(UserWarning, match="threw it away(.|\n)*to publish, make a key"):
+        release = engine.synthesize(make_frame(), entity="ID", tables=1)
+    assert set(release.columns) == set(make_frame()) - {"ID"}
+    assert release.path.parent.stat().st_mode & 0o077 == 0
+    assert set(Path(tempfile.gettempdir()).glob("tablepack-key-*")) == before
+    with pytest.raises(engine.SpecError, match="ID looks like an identifier"):
+        engine.synthesize(make_frame())
+    out = tmp_path / "own.duckdb"
+    with pytest.warns(UserWarning, match="threw it away"):
+        kept = engine.synthesize(make_frame(), entity=["ID"], tables=[["SEX"]], out=out)
+    assert kept.path == out
 
 
 def test_open_gives_the_same(release, folder):

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from attacks.claims import cells_of_pair, claims, complements
-from attacks.cloning import Rate, clone_accuracy, clone_theory, likelihood_ratio
+from attacks.cloning import CloneScore, Rate, clone_accuracy, clone_theory, likelihood_ratio
 from attacks.tables import measured_figures, published_figures
 from attacks.trials import trial_of_rows, trial_of_spec
 from fixtures.measure import EXACT
@@ -141,8 +141,14 @@ def test_wilson_interval_by_hand():
 
 
 @cache
-def clone_score(clones: int, **more):
-    return clone_accuracy(clones, **more)
+def clone_score(clones: int, seeds: tuple[int, ...] = (0,), **more) -> CloneScore:
+    """The attack on several sets of people, its trials added up."""
+    found = [clone_accuracy(clones, seed=seed, **more) for seed in seeds]
+    locked, unlocked = (
+        Rate(hits=sum(r.hits for r in rates), trials=sum(r.trials for r in rates))
+        for rates in ([f.locked for f in found], [f.unlocked for f in found])
+    )
+    return replace(found[0], locked=locked, unlocked=unlocked)
 
 
 def check_cloning(clones: int, **more) -> None:
@@ -151,7 +157,7 @@ def check_cloning(clones: int, **more) -> None:
     # The control: theory's attacker looks at one difference only, so that ours may do better.
     assert found.unlocked.interval[1] >= found.theory, told
     assert found.unlocked.share <= 0.89 + 3 * sampling_error(0.89, found.unlocked.trials), told
-    assert found.locked.share <= 0.65, told  # the figure asked for; its interval is about +-.02
+    assert found.locked.share <= 0.65, told  # the figure asked for
 
 
 @pytest.mark.parametrize("clones", [0, 8])
@@ -163,7 +169,7 @@ def test_cloning_gains_nothing(clones):
 @pytest.mark.parametrize("crowd", [False, True], ids=["alone", "crowd"])
 @pytest.mark.parametrize("clones", [1, 4, 16, 64])
 def test_cloning_gains_nothing_whatever_the_number(clones, crowd):
-    check_cloning(clones, releases=16, buckets=256, seed=1, crowd=crowd)
+    check_cloning(clones, seeds=(1, 2), releases=16, buckets=256, crowd=crowd)  # +- .015
 
 
 def test_cloning_wins_where_tables_are_not_locked():
@@ -178,7 +184,7 @@ def test_cloning_wins_where_tables_are_not_locked():
 
 def check_claims(trial) -> None:
     """The release's claims are hardly better than the one-way tables' in the same places; a fill that looks is."""
-    pairs = [t for t in trial.tables if len(t) == 2]
+    pairs = [t for t in trial.tables if len(t) == 2 and t in trial.measurements]
     small = [p for p in pairs if math.prod(len(trial.supports[c]) for c in p) <= 600_000]
     assert len(small) >= 10
     cells = [cells_of_pair(trial, pair) for pair in small]
@@ -221,7 +227,9 @@ def test_claims_about_the_nist_excerpt(tmp_path):
     path.write_text(f"{head}{columns}[[tables]]{rest}", encoding="utf-8")
     trial = trial_of_spec(read_spec(path))
     check_claims(trial)
-    check_subtraction([complements(trial, pair) for pair in pairs])
+    measured = [pair for pair in pairs if pair in trial.measurements]
+    assert len(measured) < len(pairs)  # tables of DENSITY are those of PUMA
+    check_subtraction([complements(trial, pair) for pair in measured])
 
 
 def test_places_are_those_of_the_engine(census_trial):

@@ -222,7 +222,7 @@ def test_changed_data_under_the_same_vintage_is_refused(pinned):
     change(folder / "people.parquet")
     before = (folder / "r.duckdb").read_bytes()
     for words in (
-        ("build", spec, "-o", "r.duckdb"),
+        ("build", spec, "-o", "r.duckdb", "--force"),
         ("build", spec, "-o", "new.duckdb"),
         ("plan", spec),
     ):
@@ -240,7 +240,7 @@ def test_changed_data_under_a_new_vintage_is_built(pinned):
     before = table_hashes(folder / "r.duckdb")
     change(folder / "people.parquet")
     spec.write_text(spec.read_text().replace('"2021"', '"2022"'))
-    done = tablepack("build", spec, "-o", "r.duckdb", "--json", cwd=folder)
+    done = tablepack("build", spec, "-o", "r.duckdb", "--json", "--force", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["vintage"] == "2022"
     assert table_hashes(folder / "r.duckdb") != before

@@ -347,7 +347,7 @@ def test_the_working_file_of_a_large_source_shows_no_secret(planted, scratch, mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr("engine.source.opening.ON_DISK_BYTES", 0)
-    monkeypatch.setattr("engine.release.sticky.measure_one_way", look)
+    monkeypatch.setattr("engine.release.relating.measure_one_way", look)
     done = tablepack(
         "build", planted.spec, "-o", planted.out / "x.duckdb", cwd=planted.folder, tmp=scratch
     )

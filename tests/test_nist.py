@@ -154,4 +154,7 @@ def test_the_whole_workload(tmp_path, source):
         cards = [opened.card(*columns) for columns in opened.tables]
     assert len({card.rows for card in cards}) == 1
     assert abs(cards[0].rows - len(source)) <= 7 * NOISE_SD
-    assert all(card.rounding_gap == 0 for card in cards if len(card.columns) <= 2)
+    narrow = [card for card in cards if len(card.columns) <= 2]
+    # Tables of an industry are locked to those of its category too, where a filled count may be off by one.
+    assert all(card.rounding_gap == 0 for card in narrow if "INDP" not in card.columns)
+    assert all(card.rounding_gap <= 1 for card in narrow)

@@ -50,7 +50,7 @@ def test_the_list_of_packages_is_that_of_the_folders():
     folders = {name.rpartition("/")[0] for name in product_files() if name.endswith(".py")}
     listed = project["tool"]["setuptools"]["packages"]
     assert sorted(listed) == sorted(folder.replace("/", ".") for folder in folders)
-    assert project["project"]["scripts"] == {"tablepack": "engine.cli.app:main"}
+    assert project["project"]["scripts"] == {"tablepack": "engine.cli:main"}
 
 
 @pytest.fixture(scope="module")

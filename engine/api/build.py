@@ -8,12 +8,13 @@ release.sql("SELECT SEX, count(*) FROM data GROUP BY SEX")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine import keys, release
 from engine.errors import SpecError
+from engine.outputs import check_new_key
 from engine.progress import Progress
 from engine.schema import Column
 from engine.source import begin_charges
@@ -30,17 +31,20 @@ def build(
     what: SpecOrFrame,
     *,
     out: str | Path | None = None,
-    tables: Iterable[Iterable[str]] | None = None,
+    tables: Iterable[Iterable[str]] | int | None = None,
     key: str | Path | None = None,
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
     entities: Iterable[str] | None = None,
     vintage: str = "1",
     previous: str | None = None,
     title: str = "",
+    unit: str | Mapping[str, Any] | None = None,
+    reviewed: bool = False,
     privacy: str | Mapping[str, Any] = "standard",
     max_rows: int | None = None,
     dp: Mapping[str, Any] | None = None,
     jobs: int = 2,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> Release:
     """Build a release and open it.
@@ -51,8 +55,8 @@ def build(
         A spec or the path of one (.toml); or a source: then `tables` and `key` are needed.
     out : str or Path, optional
         File to write; by default named after the spec, or release.duckdb.
-    tables : iterable of iterable of str, optional
-        Column sets, for a source.
+    tables : iterable of iterable of str, or int, optional
+        Column sets, for a source; or a width: every set of so many columns.
     key : str or Path, optional
         Key file, for a source; make one with `new_key`.
     columns : iterable or mapping of Column, optional
@@ -62,6 +66,10 @@ def build(
         identifier.
     vintage, previous, title : str
         As in a spec.
+    unit : str or mapping, optional
+        What a row is, as in `[release]`: "stays", or {"one": "stay", "many": "stays", "de": {...}}.
+    reviewed : bool
+        Whoever builds has looked at what was detected; without, `publish` wants to be told.
     privacy : str or mapping
         Name of a profile, or the section `[privacy]` of a spec, such as `{"accept_risk": "agreed with ..."}`.
     max_rows : int, optional
@@ -70,6 +78,8 @@ def build(
         As the section `[dp]` of a spec: the release is built in mode dp.
     jobs : int
         1: measure and fit take turns; more: they work at the same time.
+    force : bool
+        Replace a release that is there; the old one serves until the new one is whole. Its signature is removed.
 
     Raises
     ------
@@ -84,12 +94,14 @@ def build(
         vintage=vintage,
         previous=previous,
         title=title,
+        unit=unit,
+        reviewed=reviewed,
         privacy=privacy,
         max_rows=max_rows,
         dp=dp,
     )
     path = default_output(what) if out is None else Path(out)
-    release.build(spec, path, frame=frame, jobs=jobs, progress=progress)
+    release.build(spec, path, frame=frame, jobs=jobs, force=force, progress=progress)
     return open(path)
 
 
@@ -111,6 +123,16 @@ def plan(
     return release.plan(spec, frame=frame, progress=progress)
 
 
+def estimate(
+    what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any
+) -> release.Estimate:
+    """Say what a build would cost, from one table in ten; parameters as in `build`. Mode sticky only."""
+    spec, frame = _resolve(what, **of_source)
+    if spec.mode == "dp":
+        raise SpecError("mode dp is planned without reading the data: plan says what it costs")
+    return release.estimate(spec, frame=frame, progress=progress)
+
+
 def open(path: str | Path) -> Release:
     """Open a release file.
 
@@ -124,14 +146,15 @@ def open(path: str | Path) -> Release:
 
 def new_key(path: str | Path) -> str:
     """Make a key file of mode 0600, begin the ledger of what it gives away, and return the key's public id."""
+    check_new_key(path)
     key_id = keys.new_key(Path(path))
     begin_charges(Path(path))
     return key_id
 
 
-def read(path: Path) -> ReleaseSpec:
-    """Read a spec, with SQL table entries understood."""
-    return read_spec(path, sql_columns=columns_read)
+def read(path: Path, *, tables: Sequence[Mapping[str, Any]] = ()) -> ReleaseSpec:
+    """Read a spec, with SQL table entries understood; `tables` as `engine.spec.read_spec`."""
+    return read_spec(path, sql_columns=columns_read, tables=tables)
 
 
 def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
@@ -140,7 +163,7 @@ def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
     if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
         doubled = [
             n
-            for n in ("tables", "key", "columns", "entities", "max_rows", "dp")
+            for n in ("tables", "key", "columns", "entities", "max_rows", "dp", "unit")
             if of_source.get(n) is not None
         ]
         if doubled:

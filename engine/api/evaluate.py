@@ -31,6 +31,7 @@ from engine.evaluation.result import Evaluation
 from engine.evaluation.runner import Settings, attack_subjects, evaluate_all, names_of
 from engine.evaluation.study import (
     Study,
+    check_plain,
     default_study,
     labels_of,
     named_study,
@@ -41,7 +42,7 @@ from engine.evaluation.study import (
 from engine.keys import MasterKey
 from engine.progress import Progress, silent
 from engine.source.detection import detect_source
-from engine.spec import ReleaseSpec, format_of, read_spec
+from engine.spec import ReleaseSpec, format_of, of_rows, read_spec
 from queries.sql import columns_read
 
 Source = Any
@@ -58,7 +59,9 @@ def evaluate(
     sample: float = 40,
     seed: int = 2021,
     together: bool = False,
+    attacks: bool = False,
     table: str | None = None,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Say how good and how safe releases or synthetic tables are. The result is CONFIDENTIAL.
@@ -84,8 +87,12 @@ def evaluate(
         Fixes all that is drawn.
     together : bool
         The synthetic tables are sets of one synthesis: figures are means, estimates are combined.
+    attacks : bool
+        Run the strong attacks of `attack`, too: one report then holds all three attackers.
     table : str, optional
         Table of `data` where that is a DuckDB file.
+    force : bool
+        Replace files that are there.
     progress : callable, optional
         Called with what is done, how much of it, and how much there is.
 
@@ -94,14 +101,21 @@ def evaluate(
     SpecError, DataError, StoreError, DamagedRelease
     """
     tell = progress or silent
-    given = _given(synthetic, data, spec, control, out, table, tell)
+    if out is not None:
+        check_target(Path(out), force=force, inputs=(*synthetic, data, control))
+    given = _given(synthetic, data, spec, control, table, tell)
     study, chosen = given.study()
     labels, value_labels = given.labels(study)
     evaluation = evaluate_all(
         given.subjects,
         given.original,
         study,
-        Settings(share=sample / 100, seed=seed, baselines=read_baselines(study, given.folders)),
+        Settings(
+            share=sample / 100,
+            seed=seed,
+            baselines=read_baselines(study, given.folders),
+            attacks=attacks,
+        ),
         data=given.name,
         control=given.control,
         together=together,
@@ -112,7 +126,7 @@ def evaluate(
     )
     if out is not None:
         tell("writing the report", 0, 0)
-        write_report(evaluation, Path(out), publishable=publishable)
+        write_report(evaluation, Path(out), publishable=publishable, force=force)
     return evaluation
 
 
@@ -125,6 +139,7 @@ def attack(
     seed: int = 2021,
     together: bool = False,
     table: str | None = None,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Run strong attacks on finished releases or synthetic tables, each with a control. The result is CONFIDENTIAL.
@@ -147,6 +162,8 @@ def attack(
         One attacker holds all releases; else each is attacked alone.
     table : str, optional
         Table of `data` where that is a DuckDB file.
+    force : bool
+        Replace files that are there.
     progress : callable, optional
         Called with what is done, how much of it, and how much there is.
 
@@ -160,7 +177,9 @@ def attack(
     SpecError, DataError, StoreError, DamagedRelease
     """
     tell = progress or silent
-    given = _given(synthetic, data, spec, control, out, table, tell)
+    if out is not None:
+        check_target(Path(out), force=force, inputs=(*synthetic, data, control))
+    given = _given(synthetic, data, spec, control, table, tell)
     labels, value_labels = given.labels(given.reading)
     evaluation = attack_subjects(
         given.subjects,
@@ -177,7 +196,7 @@ def attack(
     )
     if out is not None:
         tell("writing the report", 0, 0)
-        write_report(evaluation, Path(out))
+        write_report(evaluation, Path(out), force=force)
     return evaluation
 
 
@@ -222,13 +241,10 @@ def _given(
     data: Source,
     spec: str | Path | Study | None,
     control: Source | None,
-    out: str | Path | None,
     table: str | None,
     tell: Progress,
 ) -> _Given:
-    """Read all that was handed over, once the place of the report is known to be fit."""
-    if out is not None:
-        check_target(Path(out))
+    """Read all that was handed over."""
     if not synthetic:
         raise SpecError("at least one release or synthetic table is needed")
     tell("reading", 0, 0)
@@ -271,6 +287,8 @@ def _reading(
         return with_files(study, folders), True
     if release is None:
         raise SpecError(f"{spec}: is neither a study nor the spec of a release")
+    of_rows(release, "--data a file of one row an entity, without a spec")
+    check_plain(release, data)
     return of_spec(release, Study(title=release.title)), False
 
 

@@ -23,8 +23,10 @@ def publish_pack(
     *,
     spec: str | Path | None = None,
     unprotected: bool = False,
+    accept_detected: bool = False,
     progress: Progress | None = None,
     warn: Callable[[str], None] | None = None,
+    trust: str | os.PathLike[str] | None = None,
 ) -> list[Path]:
     """Write the pack of a release; return all files, sorted.
 
@@ -33,13 +35,16 @@ def publish_pack(
     spec : str or Path, optional
         A pack.toml; documents that it includes are relative to its folder. By default every table of at most three
         columns becomes a long table of counts.
-    directory, unprotected, progress, warn
+    directory, unprotected, accept_detected, progress, warn
         As for `queries.packs.publish`.
+    trust : path-like, optional
+        As for `queries.open_release`.
 
     Raises
     ------
     PrivacyError
-        The release was built for a comparison or guarantees nothing, or a document is a confidential report.
+        The release was built for a comparison, guarantees nothing, or has lines that nobody reviewed; or a
+        document is a confidential report.
     SpecError, StoreError, DamagedRelease
         As `queries.packs.publish` and `queries.open_release`.
     """
@@ -50,13 +55,14 @@ def publish_pack(
     refuse_confidential([p for p in (path, *documents) if p.is_file()])
     if path.is_file():
         refuse_scratch(path)
-    with open_release(path, verify="hash") as opened:
+    with open_release(path, verify="hash", trust=trust) as opened:
         return publish(
             opened,
             directory,
             pack_spec,
             base=base,
             unprotected=unprotected,
+            accept_detected=accept_detected,
             progress=progress or silent,
             warn=warn,
         )
@@ -67,11 +73,19 @@ def preview_pack(
     *,
     spec: str | Path | None = None,
     unprotected: bool = False,
+    accept_detected: bool = False,
     progress: Progress | None = None,
+    trust: str | os.PathLike[str] | None = None,
 ) -> Pack:
     """Return what a pack would hold, and write nothing; parameters and errors as for `publish_pack`."""
     pack_spec = read_pack_spec(spec) if spec is not None else PackSpec()
     if Path(release).is_file():
         refuse_scratch(Path(release))
-    with open_release(release, verify="hash") as opened:
-        return preview(opened, pack_spec, unprotected=unprotected, progress=progress or silent)
+    with open_release(release, verify="hash", trust=trust) as opened:
+        return preview(
+            opened,
+            pack_spec,
+            unprotected=unprotected,
+            accept_detected=accept_detected,
+            progress=progress or silent,
+        )

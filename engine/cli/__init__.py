@@ -1,6 +1,231 @@
-"""The command line: `tablepack COMMAND`, a module a command; each is imported when it is called.
+"""The command line, and its door: every command ends with one message and an exit code, whatever ends it.
 
-Takes words of a shell.
-Gives results on standard output, all else on standard error, an exit code.
-May import everything: it is the top, beside `engine.api`.
+Takes arguments.
+Gives text, JSON and exit codes.
+May import everything.
+
+`main` catches Ctrl-C and SIGTERM before it
+imports anything that takes time, so that a command ends cleanly at any moment: exit code 130 or 143, one sentence.
 """
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, NoReturn
+
+from engine.errors import InternalError, SpecError, TablepackError, place_of
+
+STOPPED = "stopped; run the same command again (a build goes on where it was)"
+PATIENCE = 2.0
+"""Seconds in which a second signal does not disturb what the first one ended."""
+_AGAIN = 0.02
+
+
+class Ending:
+    """Handler of Ctrl-C and SIGTERM: raises in the main thread, and remembers which it was.
+
+    What comes out at the top may be another exception (libraries turn it into theirs); `received` says why.
+
+    Attributes
+    ----------
+    received : int
+        Number of the signal; 0: none.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._since = 0.0
+        self._is_over = False
+        self._is_loading = False
+
+    @property
+    def code(self) -> int:
+        """Exit code, as shells have it."""
+        return 128 + self.received
+
+    def __call__(self, number: int, _frame: object = None) -> None:
+        """Raise, unless all is over or what the signal before began is under way."""
+        now = time.monotonic()
+        if self._is_over or (self.received and now - self._since < PATIENCE):
+            return
+        self.received, self._since = self.received or number, now
+        if self._is_loading:
+            # Libraries of C abort where something is raised while they load; nothing is open yet that has to be closed.
+            _say(STOPPED)
+            os._exit(self.code)
+        self.again()
+
+    def again(self, *_: object) -> None:
+        """Raise what was received, where something swallowed it."""
+        if self.received and not self._is_over:
+            # SIGTERM is no KeyboardInterrupt: a prompt goes on after that.
+            raise KeyboardInterrupt if self.received == signal.SIGINT else SystemExit(self.code)
+
+    def forget(self) -> bool:
+        """Take a Ctrl-C as answered, as a prompt does; whether there was one and nothing else."""
+        was_asked = self.received == signal.SIGINT
+        if was_asked:
+            self.received = 0
+        return was_asked
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """End at once at a signal, while modules are loaded and nothing is open."""
+        self._is_loading = True
+        try:
+            yield
+        finally:
+            self._is_loading = False
+
+    def close(self) -> None:
+        """Ignore what comes from now on, also while Python ends: the command is over."""
+        self._is_over = True
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+            signal.signal(number, signal.SIG_IGN)
+
+    def ignored(self, what: Any) -> None:
+        """Hook for exceptions that Python cannot raise where they happen: ours is raised a moment later."""
+        if self.received and issubclass(what.exc_type, KeyboardInterrupt | SystemExit):
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+        else:
+            sys.__unraisablehook__(what)
+
+    def in_thread(self, what: Any) -> None:
+        """Hook for exceptions of other threads: silent once all is being ended."""
+        if not self.received:
+            threading.__excepthook__(what)
+
+
+def ending() -> Ending | None:
+    """Return what handles Ctrl-C in this process; None where that is not the command line."""
+    handler = signal.getsignal(signal.SIGINT)
+    return handler if isinstance(handler, Ending) else None
+
+
+def loading() -> AbstractContextManager[None]:
+    """Load modules in this context: see `Ending.loading`."""
+    handler = ending()
+    return nullcontext() if handler is None else handler.loading()
+
+
+def main() -> NoReturn:
+    """Run the command line; every error becomes one message and an exit code."""
+
+    def application() -> None:
+        _check_words(sys.argv)
+        with loading():
+            from engine.cli.app import app
+        app()
+
+    run_and_exit(application)
+
+
+def _check_words(words: list[str]) -> None:
+    """Refuse arguments that are no text: nothing behind could name them, or find them."""
+    for place, word in enumerate(words[1:], 1):
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise SpecError(
+                f"argument {place}: is not UTF-8 (its character {error.start + 1}); statements, names and paths are"
+            ) from None
+
+
+def run_and_exit(application: Callable[[], object]) -> NoReturn:
+    """Run an application and end the process with its exit code.
+
+    Parameters
+    ----------
+    application : callable
+        Raises what went wrong, or SystemExit.
+    """
+    handler = Ending()
+    code = 0
+    try:
+        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGTERM, handler)
+        signal.signal(signal.SIGALRM, handler.again)
+        sys.unraisablehook = handler.ignored
+        threading.excepthook = handler.in_thread
+        code = _exit_code(application, handler)
+        _flush()
+        handler.close()
+    except BaseException:
+        handler.close()
+        if not handler.received:
+            raise
+    if handler.received:
+        code = handler.code
+        _say(STOPPED)
+        _silence()
+    sys.exit(code)
+
+
+def _silence() -> None:
+    """Print nothing more: libraries of C report leaks while Python ends, of what the signal left open."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _exit_code(application: Callable[[], object], handler: Ending) -> int:
+    """Run an application; its exit code."""
+    try:
+        application()
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return 0
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        handler.received = handler.received or signal.SIGINT
+    except TablepackError as error:
+        if not handler.received:
+            _note(f"error: {_message(error)}")
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  # whatever it is, its text may hold a value of the data
+        bug = InternalError(f"{type(error).__name__} in {place_of(error)}")
+        if not handler.received:
+            _note(f"error: {_message(bug)}")
+        return bug.exit_code
+    return 0
+
+
+def _message(error: TablepackError) -> str:
+    """The message of an error of ours."""
+    if isinstance(error, InternalError):
+        return f"InternalError: {error}; this is our bug, please report it"
+    return str(error)
+
+
+def _note(message: str) -> None:
+    """Print an error on standard error."""
+    from engine.cli.console import notes
+
+    notes().print(message, soft_wrap=True, markup=False, style="red")
+
+
+def _say(message: str) -> None:
+    """Print a sentence with nothing that would have to be imported."""
+    try:
+        sys.stderr.write(message + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+def _flush() -> None:
+    """Write what is left of the output."""
+    if not sys.stdout:  # closed by the shell (`>&-`)
+        return
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read us (`| head`) has enough; the interpreter flushes once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

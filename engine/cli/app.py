@@ -9,22 +9,18 @@ and its place in our code are.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from engine.errors import InternalError, TablepackError, place_of
+from engine.cli import loading, main, run_and_exit
 from engine.version import ENGINE_VERSION
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+__all__ = ["COMMANDS", "app", "loaded", "main", "run_and_exit"]
 
 
 class Command(NamedTuple):
@@ -66,9 +62,14 @@ COMMANDS = (
     Command(
         "serve",
         "engine.cli.serve",
-        "Serve a release: tables in the browser, and the same as JSON. Read only.",
+        "Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only.",
     ),
-    Command("export", "engine.cli.show", "Write one file a table, a row a synthetic person."),
+    Command(
+        "open",
+        "engine.cli.serve",
+        "Open a release in the browser: serve it on this machine, for you alone, until Ctrl-C.",
+    ),
+    Command("export", "engine.cli.show", "Write one file a table, a row a synthetic record."),
     Command(
         "publish",
         "engine.cli.publish",
@@ -87,12 +88,22 @@ COMMANDS = (
     Command(
         "compare",
         "engine.cli.evaluate",
-        "Compare sticky and dp releases of the same tables. Builds in scratch and keeps nothing; CONFIDENTIAL.",
+        "Compare sticky and dp releases of the same tables, or --levers. Keeps nothing that it builds; CONFIDENTIAL.",
     ),
     Command(
         "doctor",
         "engine.cli.doctor",
-        "Check the installation, and a release: every byte against its manifest.",
+        "Check the installation, and a release: every byte against its manifest, every row against its content hash.",
+    ),
+    Command(
+        "sign",
+        "engine.cli.doctor",
+        "Sign a release with an office's key; the signature lies beside it. Or make the key pair.",
+    ),
+    Command(
+        "verify",
+        "engine.cli.doctor",
+        "Check every byte of a release, and that an office's key signed it.",
     ),
     Command(
         "simulate",
@@ -118,7 +129,9 @@ class LazyGroup(TyperGroup):
 def loaded(name: str) -> Any:
     """Return a command of the table, its module imported."""
     (module,) = {c.module for c in COMMANDS if c.name == name}
-    return get_group(import_module(module).commands).commands[name]
+    with loading():
+        found = import_module(module)
+    return get_group(found.commands).commands[name]
 
 
 app = typer.Typer(
@@ -147,73 +160,3 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-def main() -> None:
-    """Run the command line; every error becomes one message and an exit code."""
-    run_and_exit(app)
-
-
-def run_and_exit(application: Callable[[], object]) -> NoReturn:
-    """Run an application and end the process with its exit code.
-
-    Parameters
-    ----------
-    application : callable
-        Raises what went wrong, or SystemExit.
-    """
-    signal.signal(signal.SIGTERM, _interrupt)
-    code = _exit_code(application)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read us (`| head`) has enough; the interpreter flushes once more as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
-
-
-def _exit_code(application: Callable[[], object]) -> int:
-    """Run an application; its exit code."""
-    try:
-        application()
-    except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):
-            return 0
-        if leaving.code == INTERRUPTED:
-            _note(STOPPED)
-        return leaving.code if isinstance(leaving.code, int) else 0
-    except TablepackError as error:
-        _note(f"error: {_message(error)}", style="red")
-        return error.exit_code
-    except KeyboardInterrupt:
-        _note(STOPPED)
-        return INTERRUPTED
-    except BrokenPipeError:
-        return 0
-    except Exception as error:  # noqa: BLE001  # whatever it is, its text may hold a value of the data
-        bug = InternalError(f"{type(error).__name__} in {place_of(error)}")
-        _note(f"error: {_message(bug)}", style="red")
-        return bug.exit_code
-    return 0
-
-
-STOPPED = "stopped; run the same command again (a build goes on where it was)"
-
-
-def _interrupt(*_: object) -> None:
-    """End at a request to terminate as at Ctrl-C, so that nothing confidential is left behind."""
-    raise KeyboardInterrupt
-
-
-def _message(error: TablepackError) -> str:
-    """The message of an error of ours."""
-    if isinstance(error, InternalError):
-        return f"InternalError: {error}; this is our bug, please report it"
-    return str(error)
-
-
-def _note(message: str, style: str | None = None) -> None:
-    """Print a message on standard error."""
-    from engine.cli.console import notes
-
-    notes().print(message, soft_wrap=True, markup=False, style=style)

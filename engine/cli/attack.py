@@ -5,14 +5,13 @@ Writes the report and JSON, prints for each attack what it comes to in words. Bo
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from engine.api.evaluate import attack
-from engine.cli.console import notes, out, print_table, progress_bar
+from engine.cli.console import Force, notes, out, print_table, progress_bar, write
 from engine.evaluation.figures import TITLES
 from engine.evaluation.report import KEY, as_json, blocks, lines, reasons, sentence
 from engine.evaluation.result import Evaluation, Result
@@ -51,10 +50,11 @@ def attack_command(
     ] = False,
     seed: Annotated[int, typer.Option(help="Fixes all that is drawn.")] = 2021,
     table: Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")] = None,
+    force: Force = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
 ) -> None:
     """Attack finished releases as strong attackers would, each beside a control. Needs the data; CONFIDENTIAL."""
-    with progress_bar(quiet=as_json_ or not sys.stderr.isatty()) as report:
+    with progress_bar(quiet=as_json_) as report:
         evaluation = attack(
             *synthetic,
             data=data,
@@ -64,10 +64,11 @@ def attack_command(
             seed=seed,
             together=together,
             table=table,
+            force=force,
             progress=report,
         )
     if as_json_:
-        sys.stdout.write(as_json(evaluation))
+        write(as_json(evaluation))
     else:
         _print_summary(evaluation)
     notes().print(

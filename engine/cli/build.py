@@ -5,7 +5,6 @@ In sticky mode a plan measures what a build would release and keeps sizes only; 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +14,9 @@ from engine.api import build as api
 from engine.cli.console import (
     AsJson,
     SpecPath,
+    Tables,
+    Width,
+    entries_of,
     notes,
     number,
     out,
@@ -23,25 +25,52 @@ from engine.cli.console import (
     progress_bar,
 )
 from engine.cli.show import summary_of
-from engine.release import Plan, PlanDP, build, noise_words
-from engine.store import GeneratorCard, exposure_sentences, promises
+from engine.errors import SpecError
+from engine.release import Plan, PlanDP, build
+from engine.release.planner import N_SHOWN
+from engine.spec import ReleaseSpec, warning_of_many
+from engine.store import GeneratorCard, exposure_sentences, promises, signature_path
 from queries.release import open_release
 
 commands = typer.Typer(rich_markup_mode="markdown")
 
 
-@commands.command("plan", epilog="Example: `tablepack plan release.toml`")
-def plan_command(spec: SpecPath, as_json: AsJson = False) -> None:
-    """Say what a release would hold: tables, cells, noise, time, and what it would cost. Builds nothing."""
-    with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
-        plan = api.plan(spec, progress=report)
+@commands.command("plan", epilog="Example: `tablepack plan release.toml --top 10`")
+def plan_command(
+    spec: SpecPath,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, help="Show so many tables, worst first.", show_default=str(N_SHOWN)),
+    ] = None,
+    is_all: Annotated[bool, typer.Option("--all", help="Show every table, worst first.")] = False,
+    tables: Tables = None,
+    width: Annotated[
+        int | None, typer.Option("--width", min=1, help="Every table of so many columns.")
+    ] = None,
+    is_quick: Annotated[
+        bool, typer.Option("--quick", help="Time and memory only, from one table in ten.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a release would hold: tables, cells, noise, time, and what it would cost. Builds nothing.
+
+    Tables named here stand in the place of the spec's.
+    """
+    if is_all and top is not None:
+        raise SpecError("--all and --top: give one of them")
+    if is_quick and (is_all or top is not None):
+        raise SpecError("--quick shows no tables: give it without --all and --top")
+    wanted = api.read(spec, tables=entries_of(tables, width))
+    _warn_of_many(wanted)
+    if is_quick:
+        _print_estimate(wanted, as_json=as_json)
+        return
+    with progress_bar(quiet=as_json) as report:
+        plan = api.plan(wanted, progress=report)
     if as_json:
         print_json(plan.as_dict())
         return
-    if isinstance(plan, PlanDP):
-        _print_dp(plan)
-    else:
-        _print_sticky(plan)
+    _print_plan(plan, None if is_all else top or N_SHOWN)
     for warning in plan.warnings:
         notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
     if isinstance(plan, Plan) and plan.refused:
@@ -49,43 +78,38 @@ def plan_command(spec: SpecPath, as_json: AsJson = False) -> None:
         notes().print(f"build would refuse: {joined}", soft_wrap=True, markup=False)
 
 
-def _print_sticky(plan: Plan) -> None:
-    """The plan of a build in sticky mode."""
-    published = [t for t in plan.tables if t.is_published]
-    print_table(
-        "",
-        ("table", "cells shown", "suppressed share", "noise sd", "seconds"),
-        [
-            (
-                ", ".join(t.columns),
-                f"{t.cells:,}",
-                f"{t.suppressed_share:.1%}",
-                f"{t.noise_sd:.2f}",
-                f"{t.seconds:.2f}",
-            )
-            for t in published
-        ],
-    )
-    helpers = len(plan.tables) - len(published)
-    out().print(
-        f"{number(len(published), 'table')} ({helpers} more are needed to lock them), about {plan.rows:,} rows, "
-        f"about {max(plan.seconds, 1):.0f} s to build"
-    )
-    for line in plan.exposure.sentences():
+def _print_estimate(wanted: ReleaseSpec, *, as_json: bool) -> None:
+    """What a build would cost."""
+    with progress_bar(quiet=as_json) as report:
+        found = api.estimate(wanted, progress=report)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    for line in found.sentences():
         out().print(line, soft_wrap=True, markup=False)
 
 
-def _print_dp(plan: PlanDP) -> None:
-    """The plan of a build in mode dp."""
-    rows = [(", ".join(t.columns), f"{t.cells:,}", noise_words(t)) for t in plan.tables]
-    print_table("", ("table", "cells", "noise sd"), rows)
-    price = "nothing is guaranteed"
-    if plan.is_protected:
-        price = f"costs epsilon {plan.cost.epsilon:g}; {plan.left:g} of {plan.budget:g} is left"
-    out().print(
-        f"{number(plan.margins, 'margin')} with {plan.counts:,} counts; {price}; fit: {plan.fit}",
-        soft_wrap=True,
-    )
+def _warn_of_many(spec: ReleaseSpec) -> None:
+    """Say beforehand what thousands of tables cost."""
+    warning = warning_of_many(len(spec.tables)) if spec.mode == "sticky" else None
+    if warning:
+        notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+
+
+def _print_plan(plan: Plan | PlanDP, top: int | None) -> None:
+    """The worst tables of a plan; where not all are shown, what there is of each width; what all are together."""
+    rows = plan.rows_of()
+    print_table("", plan.heads, rows[:top])
+    hidden = 0 if top is None else len(rows) - top
+    if hidden > 0:
+        out().print(
+            f"... and {number(hidden, 'more table')}, better than these (--all shows them)\n",
+            soft_wrap=True,
+        )
+        if isinstance(plan, Plan):
+            print_table("", plan.width_heads, plan.by_width())
+    for line in plan.sentences():
+        out().print(line, soft_wrap=True, markup=False)
 
 
 @commands.command("build", epilog="Example: `tablepack build release.toml -o census.duckdb`")
@@ -98,12 +122,33 @@ def build_command(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Replace a release that is there, once the new one is whole; its signature goes, so sign it again.",
+        ),
+    ] = False,
+    tables: Tables = None,
+    width: Width = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build a release. Run again after an interruption, it goes on where it stopped."""
+    """Build a release. Run again after an interruption, it goes on where it stopped.
+
+    Tables named here stand in the place of the spec's.
+    """
     output = output or api.default_output(spec)
-    with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
-        build(api.read(spec), output, jobs=jobs, progress=report)
+    wanted = api.read(spec, tables=entries_of(tables, width))
+    _warn_of_many(wanted)
+    was_signed = signature_path(output).exists()
+    with progress_bar(quiet=as_json) as report:
+        build(wanted, output, jobs=jobs, force=force, progress=report)
+    if was_signed and not signature_path(output).exists():
+        notes().print(
+            f"{output} is another file now: its signature was removed; sign it again",
+            soft_wrap=True,
+            markup=False,
+        )
     with open_release(output) as release:
         summary = summary_of(release)
         card = release.card(*release.tables[0]) if release.tables else None

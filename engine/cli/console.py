@@ -7,29 +7,64 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from engine.errors import SpecError
+from engine.progress import Progress, silent
+from engine.texts import shown
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON; no progress bar.")]
 ReleasePath = Annotated[Path, typer.Argument(help="Release file.", metavar="RELEASE")]
+Trust = Annotated[
+    Path | None,
+    typer.Option(
+        "--trust",
+        help="Public key: refuse a release that it did not sign.",
+        envvar="TABLEPACK_TRUST",
+        show_envvar=True,
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace a file that is there; never a key and what belongs to it, a release or a spec, nor a source that "
+        "a spec beside it or in this folder names.",
+    ),
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--tables", help="Columns of one table, with commas between; may be repeated."),
+]
+Width = Annotated[
+    int | None,
+    typer.Option("--all", "--width", min=1, help="Every table of so many columns."),
+]
 SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
 
-Report = Callable[[str, int, int], None]
-"""Called with a stage, the number done, the number in all."""
+FIRST_LINE, NEXT_LINE = 2.0, 10.0
+"""Seconds after which a long run reports in a log for the first time, and again."""
 _UNBOUNDED = 1_000_000
 STAGES = {
     "reading": "reading the source",
     "tokens": "naming the entities",
     "tables": "measuring and fitting tables",
+    "columns": "looking at columns",
+    "pairs": "comparing columns",
+    "exposure": "reckoning what the tables tell",
     "margins": "counting margins",
     "noise": "drawing noise",
     "fit": "fitting the joint distribution",
@@ -45,23 +80,47 @@ STAGES = {
 }
 
 
+class PlainConsole(Console):
+    r"""A console in which no text does anything to the terminal: control characters are shown as `\x1b`."""
+
+    def render(self, *given: Any, **how: Any) -> Iterator[Segment]:
+        """Yield the segments of what is printed; those that Rich itself controls the terminal with stay."""
+        for segment in super().render(*given, **how):
+            text, style, control = segment
+            yield segment if control else Segment(shown(text), style)
+
+
+def write(text: str) -> None:
+    """Write text to standard output as it is; on a terminal, so that it does nothing to it."""
+    sys.stdout.write(shown(text) if sys.stdout.isatty() else text)
+
+
 def out() -> Console:
     """Console for results (standard output)."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return PlainConsole(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def notes() -> Console:
     """Console for everything that is not a result (standard error)."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 @contextmanager
-def progress_bar(*, quiet: bool) -> Iterator[Report]:
-    """Show a progress bar with the time left while a long run reports; nothing if `quiet`."""
+def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
+    """Show a progress bar with the time left while a long run reports, a line now and then where there is no terminal.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+    """
     if quiet:
-        yield lambda _stage, _done, _total: None
+        yield silent
         return
-    bar = Progress(
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -78,6 +137,32 @@ def progress_bar(*, quiet: bool) -> Iterator[Report]:
             )
 
         yield report
+
+
+def _lines() -> Progress:
+    """Report by lines, for logs: one after some seconds, then one now and then."""
+    due = time.monotonic() + FIRST_LINE
+
+    def report(stage: str, done: int, total: int) -> None:
+        nonlocal due
+        if time.monotonic() < due:
+            return
+        due = time.monotonic() + NEXT_LINE
+        of = f": {done:,} of {total:,}" if total else ""
+        notes().print(f"{STAGES.get(stage, stage)}{of} ...", soft_wrap=True, markup=False)
+
+    return report
+
+
+def entries_of(tables: Sequence[str] | None, width: int | None) -> list[dict[str, Any]]:
+    """The entries [[tables]] that options mean; none: the options were not given."""
+    entries: list[dict[str, Any]] = []
+    for listed in tables or ():
+        columns = [name.strip() for name in listed.split(",") if name.strip()]
+        if not columns:
+            raise SpecError(f"--tables {listed!r}: names no column; write --tables age,sex")
+        entries.append({"columns": columns})
+    return entries + ([] if width is None else [{"all": width}])
 
 
 def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -118,8 +203,10 @@ def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) ->
     for position, header in enumerate(headers):
         numeric = all(row[position][:1].isdigit() or row[position][:1] in "-<" for row in rows)
         table.add_column(
-            Text(header), justify="right" if numeric and rows else "left", overflow="fold"
+            Text(shown(header)), justify="right" if numeric and rows else "left", overflow="fold"
         )
     for row in rows:
-        table.add_row(*map(Text, row))  # as they are: "[bold]" in a name is no markup
+        table.add_row(
+            *(Text(shown(cell)) for cell in row)
+        )  # as they are: "[bold]" in a name is no markup
     return table

@@ -1,4 +1,4 @@
-"""The command `tablepack doctor`: is the installation whole, is a release what its manifest says?
+"""The commands `tablepack doctor`, `sign` and `verify`: is all whole, and whose release is it?
 
 Each check gives one finding; the worst one decides the exit code.
 """
@@ -15,12 +15,19 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from engine.cli.console import AsJson, out, print_json
-from engine.errors import TablepackError
+from engine.cli.console import AsJson, ReleasePath, notes, out, print_json
+from engine.errors import SpecError, TablepackError
 from engine.schema import UInt64Array
 from engine.source import scratch_directory
 from engine.sticky_prf import siphash
-from engine.store import verify_release
+from engine.store import (
+    check_release,
+    new_signing_key,
+    said_of,
+    sign_release,
+    signature_path,
+    verify_signature,
+)
 
 _KNOWN_ANSWER = 0x3F2ACC7F57C29BDB
 """SipHash-2-4 of the bytes 0..15 under the key 0..15, from the authors' reference vectors."""
@@ -34,7 +41,7 @@ def doctor_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the installation, and a release: every byte against its manifest."""
+    """Check the installation, and a release: every byte against its manifest, every row against its content hash."""
     findings = examine(release)
     if as_json:
         print_json([{"check": f.check, "ok": f.ok, "detail": f.detail} for f in findings])
@@ -44,6 +51,61 @@ def doctor_command(
     worst = max((f.exit_code for f in findings), default=0)
     if worst:
         raise typer.Exit(worst)
+
+
+@commands.command(
+    "sign",
+    epilog="Examples: `tablepack sign --new office.pem`; `tablepack sign census.duckdb --key office.pem`",
+)
+def sign_command(
+    release: Annotated[
+        Path | None, typer.Argument(help="Release to sign.", metavar="RELEASE")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="Private key (PEM).")] = None,
+    new: Annotated[
+        Path | None,
+        typer.Option(
+            "--new", help="Make a key pair: this file, and one beside it that ends in .pub."
+        ),
+    ] = None,
+) -> None:
+    """Sign a release with an office's key; the signature lies beside it. Or make the key pair."""
+    if (new is None) == (release is None) or (release is None) != (key is None):
+        raise SpecError("give --new FILE to make a key pair, or RELEASE and --key FILE to sign")
+    if new is not None:
+        public, fingerprint = new_signing_key(new)
+        notes().print(
+            f"wrote {new} (mode 0600; keep it secret) and {public}, fingerprint {fingerprint}. Publish both the public "
+            "key and the fingerprint where readers trust it is yours.",
+            soft_wrap=True,
+            markup=False,
+        )
+    elif release is not None and key is not None:
+        signature = sign_release(release, key)
+        notes().print(
+            f"wrote {signature_path(release)}, signed by {signature.fingerprint}",
+            soft_wrap=True,
+            markup=False,
+        )
+
+
+@commands.command("verify", epilog="Example: `tablepack verify census.duckdb --with office.pub`")
+def verify_command(
+    release: ReleasePath,
+    trust: Annotated[
+        Path,
+        typer.Option(
+            "--with", help="Public key (PEM).", envvar="TABLEPACK_TRUST", show_envvar=True
+        ),
+    ],
+) -> None:
+    """Check every byte of a release, and that an office's key signed it."""
+    record, signature = verify_signature(release, trust)
+    out().print(
+        f"{release}: {said_of(signature)}; content hash {record.content_hash}, vintage {record.vintage}",
+        soft_wrap=True,
+        markup=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,14 +166,24 @@ def _scratch() -> Finding:
         return Finding(check="scratch", ok=False, detail=str(error), exit_code=error.exit_code)
 
 
+def _left_out(columns: tuple[str, ...]) -> str:
+    """What of the content hash could not be made anew."""
+    if not columns:
+        return ", and so is every row"
+    return (
+        f"; rows of tables with {', '.join(columns)} are checked by the file's hash only, for these have values "
+        "that no row shows"
+    )
+
+
 def _release(path: Path) -> Finding:
-    """Check every byte of a release against its manifest."""
+    """Check every byte of a release against its manifest, and every row against its content hash."""
     try:
-        record = verify_release(path, verify="hash")
+        record, unknown = check_release(path)
     except TablepackError as error:
         return Finding(check="release", ok=False, detail=str(error), exit_code=error.exit_code)
     return Finding(
         check="release",
         ok=True,
-        detail=f"{path} is what its manifest says, content hash {record.content_hash}",
+        detail=f"{path} is what its manifest says, content hash {record.content_hash}{_left_out(unknown)}",
     )

@@ -1,4 +1,4 @@
-"""The commands `tablepack evaluate`, how good and how safe a release is, and `compare`, sticky against dp releases.
+"""The commands `tablepack evaluate`, how good and how safe a release is, and `compare`: sticky against dp, or levers.
 
 Both write a page and JSON and print a summary. `evaluate --strict` ends with exit code 3 where an attack is beyond its
 threshold, 4 where a measure of utility is. Reports are CONFIDENTIAL unless --publishable is given; `compare` keeps
@@ -7,15 +7,16 @@ nothing that it builds.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from engine.api.compare import compare
+from engine.api.compare import compare, compare_levers
 from engine.api.evaluate import evaluate
-from engine.cli.console import SpecPath, notes, out, print_table, progress_bar
+from engine.cli.console import Force, SpecPath, notes, out, print_table, progress_bar, write
+from engine.errors import SpecError
+from engine.evaluation.compare import LeverMap, ModeComparison
 from engine.evaluation.report import (
     KEY,
     Line,
@@ -23,6 +24,8 @@ from engine.evaluation.report import (
     blocks,
     comparison_json,
     lines,
+    map_json,
+    map_table,
     reasons,
     sentence,
     table_of,
@@ -35,6 +38,7 @@ POOR_UTILITY, POOR_RISK = 4, 3
 EXAMPLE_OF_COMPARE = (
     "Example: `tablepack compare release.toml --epsilon 0.1,0.5,1,2,10 -o compare.html`"
 )
+_EPSILONS = "0.1,0.5,1,2,10"
 NAMES, FIGURE = 22, 26
 """Characters that names of ways, and one figure, take on a screen."""
 
@@ -44,6 +48,15 @@ Strict = Annotated[
         "--strict", help="Exit 3 (risk) or 4 (utility) if a figure of the summary is poor."
     ),
 ]
+Attacks = Annotated[
+    bool,
+    typer.Option("--attacks", help="Run the strong attacks of `attack`, too; takes longer."),
+]
+Strangers = Annotated[
+    str | None,
+    typer.Option(help="People of the same population whom the release is not made from."),
+]
+OfData = Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")]
 
 
 @commands.command("evaluate", epilog=EXAMPLE)
@@ -65,26 +78,25 @@ def evaluate_command(
             help="What is measured: a study (TOML), a preset such as nist-acs, or a release's spec."
         ),
     ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(help="People of the same population whom the release is not made from."),
-    ] = None,
+    control: Strangers = None,
     publishable: Annotated[
         bool, typer.Option("--publishable", help="Rounded scores only; nothing of the original.")
     ] = False,
     together: Annotated[
         bool, typer.Option("--together", help="The tables are sets of one synthesis: take means.")
     ] = False,
+    attacks: Attacks = False,
     sample: Annotated[
         float, typer.Option(help="Percentage of the original sampled as a scale for the scores.")
     ] = 40,
     seed: Annotated[int, typer.Option(help="Fixes all that is drawn.")] = 2021,
-    table: Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")] = None,
+    table: OfData = None,
     strict: Strict = False,
+    force: Force = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
 ) -> None:
     """Say how good and how safe a release, or any synthetic table, is. Needs the original; CONFIDENTIAL."""
-    with progress_bar(quiet=as_json_ or not sys.stderr.isatty()) as report:
+    with progress_bar(quiet=as_json_) as report:
         evaluation = evaluate(
             *synthetic,
             data=data,
@@ -95,12 +107,14 @@ def evaluate_command(
             sample=sample,
             seed=seed,
             together=together,
+            attacks=attacks,
             table=table,
+            force=force,
             progress=report,
         )
     verdicts = lines(evaluation)
     if as_json_:
-        sys.stdout.write(as_json(evaluation, publishable=publishable))
+        write(as_json(evaluation, publishable=publishable))
     else:
         _print_summary(evaluation, verdicts, publishable=publishable)
     kind = "publishable: rounded scores only" if publishable else "CONFIDENTIAL, mode 0600"
@@ -145,33 +159,90 @@ def _end(verdicts: list[Line], *, strict: bool) -> None:
 def compare_command(
     spec: SpecPath,
     epsilon: Annotated[
-        str, typer.Option(help="Epsilons of the dp releases, with commas between.")
-    ] = "0.1,0.5,1,2,10",
-    seeds: Annotated[int, typer.Option(help="How many releases of each way are built.")] = 3,
+        str | None,
+        typer.Option(help=f"Epsilons of the dp releases, with commas between; {_EPSILONS}."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="How many releases of each way are built; 3, or 1 with --levers."),
+    ] = None,
+    levers: Annotated[
+        bool,
+        typer.Option(
+            "--levers",
+            help="Compare settings of the sticky release instead: noise, threshold, fewer tables, swapping.",
+        ),
+    ] = False,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            help="People of the same population whom the data lack: what attacks are held against."
+        ),
+    ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="HTML page to write; JSON goes beside it.")
     ] = Path("compare.html"),
     jobs: Annotated[int, typer.Option(help="As in build.")] = 2,
+    force: Force = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no table.")] = False,
 ) -> None:
-    """Compare sticky and dp releases of the same tables. Builds in scratch and keeps nothing; CONFIDENTIAL."""
-    with progress_bar(quiet=as_json_ or not sys.stderr.isatty()) as report:
-        comparison = compare(
-            spec, epsilon=epsilon, seeds=seeds, out=output, jobs=jobs, progress=report
-        )
-    if as_json_:
-        sys.stdout.write(comparison_json(comparison))
+    """Compare sticky and dp releases of the same tables, or --levers. Keeps nothing that it builds; CONFIDENTIAL."""
+    if levers and epsilon is not None:
+        raise SpecError("--epsilon: is for dp releases; --levers compares sticky ones")
+    with progress_bar(quiet=as_json_) as report:
+        shared: Any = {
+            "control": control,
+            "out": output,
+            "jobs": jobs,
+            "force": force,
+            "progress": report,
+        }
+        if levers:
+            n = 1 if seeds is None else seeds
+            found = compare_levers(spec, seeds=n, **shared)
+        else:
+            n = 3 if seeds is None else seeds
+            comparison = compare(spec, epsilon=epsilon or _EPSILONS, seeds=n, **shared)
+    if levers:
+        _print_map(found, as_json_=as_json_)
     else:
-        heads, rows = table_of(comparison)
-        at_once = max(1, (out().width - NAMES) // FIGURE)
-        for start in range(0, len(rows), at_once):
-            part = rows[start : start + at_once]
-            # Ways below each other: a screen is not as wide as the page.
-            ways = [[head, *(row[i] for row in part)] for i, head in enumerate(heads) if i]
-            print_table("", ("", *(row[0] for row in part)), ways)
-        for note in comparison.notes:
-            notes().print(f"note: {note}", soft_wrap=True, markup=False)
+        _print_comparison(comparison, as_json_=as_json_)
     notes().print(
         f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)",
         soft_wrap=True,
     )
+
+
+def _print_comparison(comparison: ModeComparison, *, as_json_: bool) -> None:
+    """The table of a comparison of modes, or its JSON."""
+    if as_json_:
+        write(comparison_json(comparison))
+        return
+    heads, rows = table_of(comparison)
+    at_once = max(1, (out().width - NAMES) // FIGURE)
+    for start in range(0, len(rows), at_once):
+        part = rows[start : start + at_once]
+        # Ways below each other: a screen is not as wide as the page.
+        ways = [[head, *(row[i] for row in part)] for i, head in enumerate(heads) if i]
+        print_table("", ("", *(row[0] for row in part)), ways)
+    own, beside = comparison.beside()
+    if beside:
+        out().print(f"Beside {own}:", markup=False, soft_wrap=True)
+    for name, told in beside:
+        out().print(f"{name}: {told}", markup=False, soft_wrap=True)
+    for note in comparison.notes:
+        notes().print(f"note: {note}", soft_wrap=True, markup=False)
+
+
+def _print_map(found: LeverMap, *, as_json_: bool) -> None:
+    """The table of a comparison of levers, and what each setting comes to; or its JSON."""
+    if as_json_:
+        write(map_json(found))
+        return
+    heads, rows = map_table(found)
+    print_table("", heads, [list(row) for row in rows])
+    for setting in found.settings():
+        if told := found.verdict(setting):
+            out().print(f"{setting.name}: {told}", markup=False, soft_wrap=True)
+    for note in found.notes:
+        notes().print(f"note: {note}", soft_wrap=True, markup=False)

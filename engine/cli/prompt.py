@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import duckdb
 
+from engine.cli import ending
 from engine.cli.console import notes, out
 from engine.errors import QueryRefused
 from queries.release import Release
@@ -42,6 +43,7 @@ def prompt(
         try:
             lines.append(read(NEXT if lines else FIRST))
         except KeyboardInterrupt:
+            _forget()
             lines = []
             notes().print()
             continue
@@ -75,7 +77,16 @@ def _run(release: Release, text: str, answer: Callable[[str], None]) -> None:
     elif text:
         try:
             answer(text)
-        except KeyboardInterrupt:
-            notes().print("stopped", markup=False)
         except QueryRefused as error:
             notes().print(f"error: {error}", soft_wrap=True, markup=False, style="red")
+        except (Exception, KeyboardInterrupt) as error:
+            # What waits for DuckDB turns Ctrl-C into an error of its own.
+            if not _forget() and not isinstance(error, KeyboardInterrupt):
+                raise
+            notes().print("stopped", markup=False)
+
+
+def _forget() -> bool:
+    """Take a Ctrl-C as answered: a prompt goes on; whether there was one."""
+    handler = ending()
+    return handler is not None and handler.forget()

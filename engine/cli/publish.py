@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.api.publish import preview_pack, publish_pack
-from engine.cli.console import AsJson, ReleasePath, notes, print_table, progress_bar
+from engine.cli.console import AsJson, ReleasePath, Trust, notes, print_table, progress_bar, write
 from queries.packs import Pack, example_spec, files_by_format
 
 EXAMPLE = (
@@ -38,7 +38,7 @@ _Directory = Annotated[
 _Spec = Annotated[
     Path | None,
     typer.Option(
-        help="Titles, labels, languages, tables (pack.toml); without it, all tables of at most 3 columns."
+        help="Titles, labels, languages, tables (pack.toml); without it, 200 tables of at most 3 columns."
     ),
 ]
 _DryRun = Annotated[
@@ -46,6 +46,13 @@ _DryRun = Annotated[
 ]
 _Unprotected = Annotated[
     bool, typer.Option("--unprotected", help="Publish a dp release that guarantees nothing.")
+]
+_AcceptDetected = Annotated[
+    bool,
+    typer.Option(
+        "--accept-detected",
+        help="Publish what was detected in the data and reviewed by nobody; the pack says so.",
+    ),
 ]
 _Example = Annotated[
     bool,
@@ -66,13 +73,21 @@ def publish_command(
     dry_run: _DryRun = False,
     as_json: AsJson = False,
     unprotected: _Unprotected = False,
+    accept_detected: _AcceptDetected = False,
+    trust: Trust = None,
     _example: _Example = False,
 ) -> None:
     """Write a pack: CSV, Parquet, workbook, web pages, SDMX, JSON-stat, PC-Axis, metadata, checksums."""
     if directory is None and not dry_run:
         raise typer.BadParameter("name the folder to make, or --dry-run", param_hint="DIRECTORY")
-    with progress_bar(quiet=as_json or not sys.stderr.isatty()) as report:
-        shared: Any = {"spec": spec, "unprotected": unprotected, "progress": report}
+    with progress_bar(quiet=as_json) as report:
+        shared: Any = {
+            "spec": spec,
+            "unprotected": unprotected,
+            "accept_detected": accept_detected,
+            "progress": report,
+            "trust": trust,
+        }
         if directory is None or dry_run:
             pack = preview_pack(release, **shared)
             warnings, handed_out = list(pack.warnings), pack.release["file"]
@@ -155,4 +170,4 @@ def _print_preview(pack: Pack, common: dict[str, Any], *, as_json: bool) -> None
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")

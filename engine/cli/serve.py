@@ -6,18 +6,25 @@ Takes a release file; prints where to open it. On any host but this one a token 
 from __future__ import annotations
 
 import errno
+import ipaddress
 import logging
 import os
 import re
 import secrets
 import socket
 import sys
+import threading
+import time
+import webbrowser
+from contextlib import closing, suppress
+from dataclasses import replace
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from engine.cli.console import ReleasePath, notes, out
+from engine.cli.console import ReleasePath, Trust, notes, out
 from engine.errors import MissingPackage, SpecError, StoreError
 
 if TYPE_CHECKING:
@@ -29,7 +36,36 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 _RATE = re.compile(r"(\d+)/(s|min|h)")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
 _SHORTEST_TOKEN = 16
+_STARTS_WITHIN_S = 60.0
 _GIVE_WAY_S = 0.0005  # a thread that computes soon gives way to the one that answers
+
+MaxRows = Annotated[int, typer.Option(min=1, max=10_000_000, help="Rows of one answer.")]
+Proxy = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of a proxy before this server: who asks is then told by its X-Forwarded-For."
+    ),
+]
+Places = Annotated[
+    int,
+    typer.Option(
+        min=1, max=64, help="Statements answered at once, and as many tables; see --memory."
+    ),
+]
+Share = Annotated[int, typer.Option(min=1, max=64, help="How many of these may be one client's.")]
+Waiting = Annotated[
+    int, typer.Option(min=0, max=200, help="Questions of each kind that may wait for a place.")
+]
+WaitingEach = Annotated[
+    int, typer.Option(min=0, max=100, help="How many of these may be one client's.")
+]
+Wait = Annotated[float, typer.Option(min=0.1, max=600, help="Seconds a question may wait.")]
+Formulas = Annotated[
+    Literal["quote", "keep"],
+    typer.Option(
+        help="Text in CSV files that a spreadsheet would run (it begins with =, +, - or @): quote puts ' before it."
+    ),
+]
 
 
 @commands.command("serve", epilog=EXAMPLE)
@@ -49,46 +85,87 @@ def serve_command(
         str | None,
         typer.Option(help="Requests a client may make, as 600/min; off on this machine."),
     ] = None,
+    proxy: Proxy = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a statement may run.")] = 10.0,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of one answer.")] = 10_000,
+    max_rows: MaxRows = 10_000,
     memory: Annotated[str, typer.Option(help="Memory of all statements together.")] = "1GB",
+    places: Places = 2,
+    share: Share = 1,
+    waiting: Waiting = 200,
+    waiting_each: WaitingEach = 50,
+    wait: Wait = 10.0,
+    formulas: Formulas = "quote",
+    trust: Trust = None,
 ) -> None:
-    """Serve a release: tables in the browser, and the same as JSON. Read only."""
-    is_local = host in LOCAL
-    token = _token(token_file) if token_file is not None else None
-    is_new = token is None and not is_local
-    if is_new:
-        token = secrets.token_urlsafe(24)
-    limits = _limits(rate or (None if is_local else "600/min"), max_rows)
+    """Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only."""
     try:
         import uvicorn
 
-        from queries.serve import CONNECTIONS, LOCAL_HOSTS, app_of
+        from queries.serve import StoppingServer, app_of, front_of
     except ImportError:
         raise MissingPackage(
             "`tablepack serve` needs fastapi: pip install 'tablepack[serve]'"
         ) from None
-    listening = _listening(host, port)
-    try:
-        app = app_of(
-            release, token=token, limits=limits, hosts=LOCAL_HOSTS, timeout_s=timeout, memory=memory
-        )
-        _print_address(host, listening.getsockname()[1], token if is_new else None)
+    is_local = host in LOCAL
+    token = _token(token_file) if token_file is not None else None
+    new_token = None if token is not None or is_local else secrets.token_urlsafe(24)
+    limits = replace(
+        _limits(rate or (None if is_local else "600/min"), max_rows),
+        workers=places,
+        share=share,
+        waiting=waiting,
+        waiting_each=waiting_each,
+        wait_s=wait,
+    )
+    settings = _settings(None if proxy is None else _network(proxy))
+    asked: dict[str, Any] = {"limits": limits, "memory": memory, "trust": trust}
+    asked |= {"formulas": formulas, "timeout_s": timeout}
+    with closing(_listening(host, port)) as listening:
+        make = front_of if release.is_dir() else app_of
+        app = make(release, token=token or new_token, **asked)
+        _print_address(host, listening.getsockname()[1], new_token)
         _log_to_stderr()
         sys.setswitchinterval(_GIVE_WAY_S)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # what a client says of its address is not believed
-            ws="none",
-            timeout_graceful_shutdown=5,
-            **CONNECTIONS,
-        )
-        uvicorn.Server(config).run(sockets=[listening])
-    finally:
-        listening.close()
+        StoppingServer(app, uvicorn.Config(app, **settings)).run(sockets=[listening])
+
+
+@commands.command("open", epilog="Example: `tablepack open census.duckdb`")
+def open_command(
+    release: ReleasePath,
+    has_browser: Annotated[
+        bool,
+        typer.Option("--browser/--no-browser", help="Open the browser, or only print the address."),
+    ] = True,
+    trust: Trust = None,
+) -> None:
+    """Open a release in the browser: serve it on this machine, for you alone, until Ctrl-C."""
+    port = _free_port(8765)
+    if has_browser:
+        threading.Thread(target=_browse, args=(port,), daemon=True).start()
+    serve_command(release, port=port, trust=trust)
+
+
+def _free_port(wanted: int) -> int:
+    """A port of this machine that is free: the one that is wanted, or any other."""
+    for port in (wanted, 0):
+        with suppress(StoreError), closing(_listening("127.0.0.1", port)) as listening:
+            return int(listening.getsockname()[1])
+    raise StoreError("no port of this machine is free")
+
+
+def _browse(port: int) -> None:
+    """Open the browser as soon as the server answers."""
+    until = time.monotonic() + _STARTS_WITHIN_S
+    while time.monotonic() < until:
+        try:
+            with closing(HTTPConnection("127.0.0.1", port, timeout=_STARTS_WITHIN_S)) as asked:
+                asked.request("GET", "/")
+                asked.getresponse().read()
+            break
+        except (OSError, HTTPException):  # not there yet, or not ours: a port may change hands
+            time.sleep(0.1)
+    if not webbrowser.open(f"http://127.0.0.1:{port}/"):
+        notes().print("no browser was found here: open the address yourself", soft_wrap=True)
 
 
 def _token(path: Path) -> str:
@@ -104,6 +181,31 @@ def _token(path: Path) -> str:
             "openssl rand -hex 24"
         )
     return token
+
+
+def _settings(proxy: str | None) -> dict[str, Any]:
+    """Settings of uvicorn that are ours."""
+    from queries.serve import CONNECTIONS
+
+    return CONNECTIONS | {
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": proxy is not None,  # what anyone else says of an address is not believed
+        "forwarded_allow_ips": proxy,
+        "ws": "none",
+        "timeout_graceful_shutdown": 5,
+    }
+
+
+def _network(text: str) -> str:
+    """An address, or a network of them, as it is written; refused where it is none."""
+    try:
+        return str(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        raise SpecError(
+            f"--proxy {text}: give the address from which the proxy asks, as 127.0.0.1 or 10.0.0.0/24"
+        ) from None
 
 
 def _limits(rate: str | None, max_rows: int) -> Limits:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,6 +12,7 @@ import typer
 from engine.cli.console import (
     AsJson,
     ReleasePath,
+    Trust,
     notes,
     number,
     out,
@@ -22,7 +22,7 @@ from engine.cli.console import (
 )
 from engine.errors import TablepackError
 from engine.schema import column_set
-from engine.store import exposure_sentences
+from engine.store import exposure_sentences, said_of
 from queries.release import Release, open_release
 from queries.sql import export
 
@@ -50,9 +50,14 @@ TableName = Annotated[
 
 
 @commands.command("show", epilog="Example: `tablepack show census.duckdb --table age,sex`")
-def show_command(release: ReleasePath, table: TableName = None, as_json: AsJson = False) -> None:
+def show_command(
+    release: ReleasePath,
+    table: TableName = None,
+    as_json: AsJson = False,
+    trust: Trust = None,
+) -> None:
     """Show what is in a release; with --table the card of one table."""
-    with open_release(release) as opened:
+    with open_release(release, trust=trust) as opened:
         if table is not None:
             card = opened.card(*_columns(table))
             if as_json:
@@ -76,8 +81,12 @@ def summary_of(release: Release) -> dict[str, Any]:
         "title": release.title,
         "vintage": release.vintage,
         "key_id": release.key_id,
+        "unit": release.unit.as_dict(),
+        "entity": release.entity.as_dict(),
         "tables": len(release.tables),
         "content_hash": release.content_hash,
+        "signed_by": None if release.signature is None else release.signature.fingerprint,
+        "signature_checked": release.signature is not None and release.signature.is_checked,
     }
 
 
@@ -89,6 +98,7 @@ def _print_release(release: Release) -> None:
         f"{number(summary['tables'], 'table')}, {summary['bytes'] / 1e6:.1f} MB",
         markup=False,
     )
+    out().print(said_of(release.signature), soft_wrap=True, markup=False)
     rows = []
     for columns in release.tables:
         card = release.card(*columns)
@@ -102,7 +112,9 @@ def _print_release(release: Release) -> None:
                 f"{card.rounding_gap}",
             )
         )
-    print_table("", ("table", "rows", "distinct", "suppressed share", "noise sd", "gap"), rows)
+    print_table(
+        "", ("table", release.unit.many, "distinct", "suppressed share", "noise sd", "gap"), rows
+    )
     for columns in release.tables[:1]:  # every card says the same of the whole release
         for sentence in exposure_sentences(release.card(*columns).exposure):
             out().print(sentence, soft_wrap=True, markup=False)
@@ -116,17 +128,25 @@ def export_command(
         Literal["csv", "parquet"], typer.Option("--format", help="csv or parquet.")
     ] = "csv",
     table: TableName = None,
+    status: Annotated[
+        bool,
+        typer.Option(
+            "--status", help="Add a column: is a row's combination released, or filled in?"
+        ),
+    ] = False,
+    trust: Trust = None,
 ) -> None:
-    """Write one file a table, a row a synthetic person."""
+    """Write one file a table, a row a synthetic record."""
     with (
-        open_release(release) as opened,
-        progress_bar(quiet=not sys.stderr.isatty()) as report,
+        open_release(release, trust=trust) as opened,
+        progress_bar() as report,
     ):
         files = export(
             opened,
             directory,
             format=form,
             tables=None if table is None else (column_set(_columns(table)),),
+            status=status,
             progress=lambda done, total: report("exporting", done, total),
         )
     notes().print(f"wrote {number(len(files), 'file')} to {directory}", soft_wrap=True)

@@ -9,24 +9,38 @@ from typing import Annotated
 import typer
 
 from engine.api.build import new_key
-from engine.cli.console import notes, progress_bar
-from engine.errors import StoreError
+from engine.cli.console import Tables, Width, entries_of, notes, progress_bar
 from engine.keys import read_key
+from engine.outputs import SPEC, check_output, write_output
+from engine.spec import example_spec
 
 commands = typer.Typer(rich_markup_mode="markdown")
 key_commands = typer.Typer(help="Make keys.", no_args_is_help=True)
 commands.add_typer(key_commands, name="key")
 
 
+def _show_example(is_wanted: bool) -> None:
+    """Print the commented spec, and nothing else."""
+    if is_wanted:
+        sys.stdout.write(example_spec())
+        raise typer.Exit
+
+
 @commands.command(
-    "init", epilog="Example: `tablepack init people.csv -o release.toml --entity person_id`"
+    "init",
+    epilog="Example: `tablepack init people.csv -o release.toml --entity person_id --tables age,sex`; "
+    "all keys of a spec, with comments: `tablepack init --example`",
 )
 def init_command(
-    data: Annotated[str, typer.Argument(help="CSV, Parquet (file or glob) or DuckDB file.")],
+    data: Annotated[
+        str, typer.Argument(help="Text, workbook, Parquet (file or glob), DuckDB or SQLite file.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Spec to write.")] = Path(
         "release.toml"
     ),
-    table: Annotated[str | None, typer.Option(help="Table of a DuckDB file.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Table of a database, or sheet of a workbook.")
+    ] = None,
     entity: Annotated[
         list[str] | None, typer.Option(help="Column that names whom to protect; may be repeated.")
     ] = None,
@@ -36,27 +50,41 @@ def init_command(
             help="Key file that decides what is in doubt: the same data gives the same spec. Without it, chance does."
         ),
     ] = None,
+    tables: Tables = None,
+    width: Width = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the spec.")] = False,
+    _example: Annotated[
+        bool,
+        typer.Option(
+            "--example",
+            help="Print a spec with every key, commented, and stop.",
+            is_eager=True,
+            callback=_show_example,
+        ),
+    ] = False,
 ) -> None:
     """Look at the data and write a commented spec to review."""
     from engine.source import detection
 
-    if output.exists() and not force:
-        raise StoreError(f"{output} exists; give another -o, or --force")
-    source = detection.detect_source(
-        data,
-        table=table,
-        entities=tuple(entity or ()),
-        key=None if key is None else read_key(key),
+    inputs = [Path(data), *([] if key is None else [key])]
+    check_output(output, force=force, own=SPEC, inputs=inputs)
+    with progress_bar() as report:
+        source = detection.detect_source(
+            data,
+            table=table,
+            entities=tuple(entity or ()),
+            key=None if key is None else read_key(key),
+            progress=report,
+        )
+    text = detection.spec_text(
+        source, spec_path=output, tables=entries_of(tables, width), key_path=key
     )
-    text = detection.spec_text(source, spec_path=output)
-    try:
-        output.write_text(text)
-    except OSError as error:
-        raise StoreError(f"cannot write {output}: {error.strerror}") from None
+    write_output(output, text, force=force, own=SPEC, inputs=inputs)
+    then = f"tablepack key new {output.with_name(detection.key_name(output))}"
+    if key is not None:
+        then = f"tablepack plan {output}"
     notes().print(
-        f"wrote {output}: review every column, then: "
-        f"tablepack key new {output.with_name(detection.key_name(output))}",
+        f"wrote {output}: review every column, then: {then}",
         soft_wrap=True,
         markup=False,
     )
@@ -87,7 +115,7 @@ def simulate_command(
     """Simulate a census to try things on: people.parquet and events.parquet. No real person is in it."""
     from engine.simulation import simulate_census
 
-    with progress_bar(quiet=not sys.stderr.isatty()) as report:
+    with progress_bar() as report:
         census = simulate_census(
             directory,
             people=people,

@@ -13,6 +13,10 @@ from engine.evaluation.data.paired import Paired
 from engine.evaluation.data.reading import Subject
 from engine.evaluation.score import Risk, Score
 from engine.evaluation.study.model import Study
+from engine.texts import html_table, text_table
+
+N_SHOWN = 20
+"""Figures that a notebook shows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -85,6 +89,26 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     seed: int = 0
     version: str = ""
+
+    def __repr__(self) -> str:
+        heads, rows, below = self._first()
+        return text_table(heads, rows, below)
+
+    def _repr_html_(self) -> str:
+        heads, rows, below = self._first()
+        return html_table(heads, rows, below=below)
+
+    def _first(self) -> tuple[list[str], list[list[object]], list[str]]:
+        """The heads, the first figures of all subjects, and what is said below: never anything of the original."""
+        figures = [result.figures() for result in self.results]
+        names = list(dict.fromkeys(name for one in figures for name in one))
+        heads = ["figure", *(result.subject.name for result in self.results)]
+        rows: list[list[object]] = [
+            [name, *(one.get(name) for one in figures)] for name in names[:N_SHOWN]
+        ]
+        more = len(names) - N_SHOWN
+        below = [f"... and {more:,} more: .results[0].figures()"] if more > 0 else []
+        return heads, rows, [*below, "CONFIDENTIAL: these figures are about the data."]
 
 
 def named(measures: Mapping[str, Score] | Mapping[str, Risk]) -> dict[str, float]:

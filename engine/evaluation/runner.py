@@ -43,11 +43,14 @@ class Settings:
         Fixes all that is drawn.
     baselines : dict of str to float, optional
         Column -> precision of a model on people outside the data.
+    attacks : bool
+        Strong attackers attack, too.
     """
 
     share: float = 0.4
     seed: int = 2021
     baselines: Mapping[str, float] | None = None
+    attacks: bool = False
 
 
 def evaluate_all(
@@ -135,6 +138,10 @@ def _result(
             baselines=settings.baselines,
             progress=_stage(progress, subject, "attacking"),
         )
+    if settings.attacks:
+        target = held([subject], original, study, control=control)
+        stage = _stage(progress, subject, "attacking strongly")
+        risks |= attack_strongly(target, study.attacks, seed=seed, progress=stage)
     return Result(
         subject=subject,
         comparison=paired,

@@ -7,7 +7,7 @@ May import the engine's root.
 
 from __future__ import annotations
 
-from engine.exposure.attackers import auc_of, caught, guessed_right, table_mu2, total_mu2
+from engine.exposure.attackers import auc_of, caught, guessed_right, tables_mu2, total_mu2
 from engine.exposure.reckoning import Figures, Worst, all_worst, pairs_of
 from engine.exposure.remedies import Remedies, remedies
 from engine.exposure.statement import Exposure, Group, Pairs
@@ -27,6 +27,6 @@ __all__ = [
     "guessed_right",
     "pairs_of",
     "remedies",
-    "table_mu2",
+    "tables_mu2",
     "total_mu2",
 ]

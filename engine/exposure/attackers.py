@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from engine.exposure.tally import alike, finest
+from engine.exposure.tally import Tally
 from engine.schema import FloatArray, Measurement
 
 _NORMAL = NormalDist()
@@ -54,26 +54,23 @@ def guessed_right(people: float, figures: FloatArray, cells: FloatArray, layer_s
     return _NORMAL.cdf(math.sqrt((1 - left) / left))
 
 
-def table_mu2(tree: Measurement, layer_sd: float) -> float:
-    """What one locked table adds to the squared mu of a typical person, for who knows everybody else.
+def tables_mu2(tally: Tally, layer_sd: float) -> float:
+    """What locked tables add to the squared mu of a typical person, for who knows everybody else.
 
     Parameters
     ----------
     layer_sd : float
-        Standard deviation of each of the two noise layers, in rows, before the table's own scale.
+        Standard deviation of each of the two noise layers, in rows, before a table's own scale.
 
     Notes
     -----
-    One person more shifts one released count by 1 under noise of variance 2 * layer_sd**2. The margins of the table are
-    locked to narrower ones, which tell the rest: of the shift only its interaction is news, a share of
-    1 - 1/k for each column, where k released buckets differ in that column alone.
+    One person more shifts one released count of a table by 1 under noise of variance 2 * layer_sd**2; of the shift the
+    table's share is news.
     """
-    at = np.flatnonzero(finest(tree))
-    rows = np.maximum(tree.n[at], 0).astype(np.float64)
-    total = max(float(tree.n[tree.depth == 0].clip(min=0).sum()), rows.sum(), 1.0)
-    news = (1 - 1 / alike(tree)).prod(axis=1)
-    sd = layer_sd * float(tree.scale[-1])
-    return float((news * rows).sum() / total / (2 * sd**2))
+    return sum(
+        news / (2 * (layer_sd * float(tree.scale[-1])) ** 2)
+        for tree, news in zip(tally.tables, tally.news, strict=True)
+    )
 
 
 def total_mu2(total: Measurement, layer_sd: float) -> float:

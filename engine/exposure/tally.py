@@ -55,6 +55,13 @@ class Tally:
     floor : int
         Mean threshold of a released bucket, in entities: a group that a table splits into k buckets has about k
         times as many people, whatever its own noisy count says.
+
+    Attributes
+    ----------
+    tables : list of Measurement
+        All but the total.
+    news : list of float
+        Of each table: the share of a typical person that it tells and narrower ones do not.
     """
 
     def __init__(self, floor: int) -> None:
@@ -64,6 +71,7 @@ class Tally:
         self._boxes: dict[ColumnSet, _Boxes] = {}
         self.splits: dict[ColumnSet, list[Split]] = {}
         self.tables: list[Measurement] = []
+        self.news: list[float] = []
 
     def add(self, measurement: Measurement) -> None:
         """Count what a further table splits.
@@ -87,7 +95,9 @@ class Tally:
             self.splits[columns] = []
         self.tables.append(measurement)
         cells = finest(measurement)
-        is_alone = alike(measurement) == 1
+        counts = alike(measurement)
+        is_alone = counts == 1
+        self.news.append(_news(measurement, cells, counts))
         for width in range(1, min(len(columns), WIDEST_GROUP + 1)):
             for at in combinations(range(len(columns)), width):
                 narrower = tuple(columns[j] for j in at)
@@ -186,26 +196,40 @@ def alike(tree: Measurement) -> Int64Array:
     ndarray of int64, shape (n_cells, n_columns)
     """
     is_finest, k = finest(tree), len(tree.columns)
-    codes = [_numbered_ranges(tree, j) for j in range(k)]
+    codes = [tree.depth.astype(np.int64), *(_numbered_ranges(tree, j) for j in range(k))]
+    sizes = [int(code.max(initial=0)) + 1 for code in codes]
+    ends = np.searchsorted(tree.depth, np.arange(sizes[0] + 1)).tolist()
     out = np.zeros((tree.n_nodes, k), dtype=np.int64)
     for j in range(k):
-        others = [codes[i] for i in range(k) if i != j]
-        larger = np.zeros(
-            tree.n_nodes, dtype=np.int64
-        )  # finest ones of lesser depth that reach there
-        ends = np.searchsorted(tree.depth, np.arange(int(tree.depth.max(initial=0)) + 2))
-        for start, stop in pairwise(ends.tolist()):
-            parts = [code[start:stop] for code in others]
-            keys, _ = cell_keys(
-                parts, [int(code.max(initial=0)) + 1 for code in others], n=stop - start
-            )
-            _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
-            stopped = np.bincount(which, weights=is_finest[start:stop], minlength=len(counts))
+        others = [place for place in range(k + 1) if place != j + 1]  # of the same depth, too
+        keys, _ = cell_keys([codes[i] for i in others], [sizes[i] for i in others])
+        _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        stopped = np.bincount(which, weights=is_finest, minlength=len(counts)).astype(np.int64)
+        # Finest ones of lesser depth that reach there.
+        larger = stopped[which]
+        for start, stop in pairwise(ends):
             parent = tree.parent[start:stop]
             above = np.where(parent >= 0, larger[parent], 0)
-            out[start:stop, j] = counts[which] + above
-            larger[start:stop] = above + stopped[which].astype(np.int64)
+            out[start:stop, j] = above
+            larger[start:stop] += above
+        out[:, j] += counts[which]
     return out[is_finest]
+
+
+def _news(tree: Measurement, is_finest: BoolArray, counts: Int64Array) -> float:
+    """The share of a typical person that a locked table tells and narrower ones do not.
+
+    Its margins are locked to them: of one person more only the interaction is news, a share of 1 - 1/k for each column,
+    where k released buckets differ in that column alone.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_cells, n_columns)
+        From `alike`.
+    """
+    rows = np.maximum(tree.n[is_finest], 0).astype(np.float64)
+    total = max(float(tree.n[tree.depth == 0].clip(min=0).sum()), rows.sum(), 1.0)
+    return float(((1 - 1 / counts).prod(axis=1) * rows).sum() / total)
 
 
 def _numbered_ranges(tree: Measurement, j: int) -> Int64Array:

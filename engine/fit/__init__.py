@@ -8,17 +8,44 @@ May import the engine's root.
 from __future__ import annotations
 
 from engine.fit.borders import Marks, Universes, marks_of, with_rows_outside
-from engine.fit.locking import lock_table, one_way_table, sub_tables
+from engine.fit.coarse import Coarse, coarse_of
+from engine.fit.compiled.loops import WITH_PARENT, are_compiled, can_compile, load_compiled
+from engine.fit.costs import Cost, cost_of, table_seconds
+from engine.fit.derived import copied, derived_table, in_line, steps_of, told_codes
+from engine.fit.locking import lock_table, one_way_table, stated_sd, sub_tables
+from engine.fit.order import FitOrder
+from engine.fit.placement import place_candidates
+from engine.fit.relating import Unused, related, relation_of
 from engine.fit.support import fit_support, is_leaf
 
 __all__ = [
+    "WITH_PARENT",
+    "Coarse",
+    "Cost",
+    "FitOrder",
     "Marks",
     "Universes",
+    "Unused",
+    "are_compiled",
+    "can_compile",
+    "coarse_of",
+    "copied",
+    "cost_of",
+    "derived_table",
     "fit_support",
+    "in_line",
     "is_leaf",
+    "load_compiled",
     "lock_table",
     "marks_of",
     "one_way_table",
+    "place_candidates",
+    "related",
+    "relation_of",
+    "stated_sd",
+    "steps_of",
     "sub_tables",
+    "table_seconds",
+    "told_codes",
     "with_rows_outside",
 ]

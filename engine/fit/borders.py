@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.errors import SpecError
 from engine.fit.candidates import Codes
-from engine.fit.support import largest_remainder
+from engine.fit.support import largest_remainder, with_counts
 from engine.schema import KIND_NULL, KIND_OTHER, BoolArray, CodedUniverse, FloatArray, Support
 
 Marks = dict[tuple[Any, ...], NDArray[np.int8]]
@@ -122,15 +122,7 @@ def with_rows_outside(
     n[~says] = _shared(support.n[~says].astype(np.float64), total - wanted, variance)
     # The rows outside are a sum over the deciding column: its codes' errors add up.
     squares = support.noise_sd**2 * (len(n) - 1) + parts * decider.noise_sd**2
-    occupied = n > 0
-    return replace(
-        support,
-        kind=support.kind[occupied],
-        grid=support.grid[occupied],
-        n=n[occupied],
-        measured=support.measured[occupied],
-        noise_sd=max(support.noise_sd, (squares / len(n)) ** 0.5),
-    )
+    return with_counts(support, n, max(support.noise_sd, (squares / len(n)) ** 0.5))
 
 
 def _with_code_for_outside(support: Support, universe: CodedUniverse) -> Support:

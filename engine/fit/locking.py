@@ -9,6 +9,7 @@ released. Then all is raked to the narrower tables and rounded. Sees measurement
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 
 import numpy as np
@@ -26,6 +27,7 @@ from engine.fit.candidates import (
     sampled_pairs,
     sums_in,
 )
+from engine.fit.coarse import Coarse, loose_bounds, sharpened, within
 from engine.fit.placement import (
     UNRELEASED_CAP,
     Placement,
@@ -34,9 +36,10 @@ from engine.fit.placement import (
     place_candidates,
 )
 from engine.fit.rake import rake
-from engine.fit.repair import place_missing_rows, remove_surplus
-from engine.fit.rounding import controlled_rounding
 from engine.fit.tree import FittedTree, fit_tree
+from engine.fit.whole.repair import place_missing_rows, remove_surplus
+from engine.fit.whole.rounding import controlled_rounding
+from engine.fit.whole.settling import FAR, settle
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.schema import (
@@ -97,6 +100,7 @@ def lock_table(
     layer_sd: int,
     key: bytes,
     marks: tuple[Marks, ...] = (),
+    coarse: tuple[Coarse, ...] = (),
 ) -> SyntheticTable:
     """Fit one table of two or more columns.
 
@@ -114,9 +118,12 @@ def lock_table(
         Sampling key of this column set.
     marks : tuple of dict
         Of each column's codes in the declared universes.
+    coarse : tuple of Coarse
+        The published tables of a coarser column in the place of one that tells it.
     """
     without = tuple(Narrower(codes=t.codes, n=t.n, measured=t.measured) for t in reversed(narrower))
     candidates = find_candidates(tree, supports, without, key, marks)
+    candidates, at_coarse = within(candidates, coarse) if coarse else (candidates, ())
     placement = place_candidates(tree, supports, candidates.codes)
     has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
     has_room[placement.node[~placement.released]] = True
@@ -130,10 +137,13 @@ def lock_table(
         most=most_unreleased(tree),
     )
     cap = UNRELEASED_CAP * float(tree.scale[-1])
-    start = spread(fitted, placement, prior_weights(candidates, without, supports), cap)
+    weight = prior_weights(candidates, without, supports)
+    if len(supports) == 2:
+        weight = sharpened(weight, candidates.codes, supports, coarse, at_coarse)
+    start = spread(fitted, placement, weight, cap)
     noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
-    noise_sd = max(noise**0.5, *(table.noise_sd for table in narrower))
     fibres, others, one_ways = lock_margins(candidates, without, supports)
+    others += tuple(loose_bounds(at, c.table) for at, c in zip(at_coarse, coarse, strict=True))
     raked = rake(
         start,
         [*one_ways, *others, fibres] if others else [*one_ways],
@@ -141,7 +151,12 @@ def lock_table(
     )
     n = controlled_rounding(raked.x, fibres, others, one_ways[candidates.last], placement.node, key)
     codes, n = _repaired(candidates, n, without, supports, marks)
+    gap = table_gap(codes, n, without, coarse)
+    if gap >= FAR and len(supports) > 2:
+        codes, n = settle(codes, n, candidates, without, key, coarse)
+        gap = table_gap(codes, n, without, coarse)
     placement = place_candidates(tree, supports, codes)
+    noise_sd = stated_sd(tree, layer_sd, [table.noise_sd for table in narrower])
     return SyntheticTable(
         columns=tree.columns,
         codes=codes,
@@ -149,10 +164,22 @@ def lock_table(
         measured=placement.released,
         groups=cell_groups(tree, placement, n, layer_sd, noise_sd),
         noise_sd=noise_sd,
-        gap=max((margin_gap(codes, n, table, j) for j, table in enumerate(without)), default=0),
+        gap=gap,
         rake_cycles=raked.cycles,
         rake_error=raked.error,
     )
+
+
+def stated_sd(tree: Measurement, layer_sd: int, narrower: Iterable[float]) -> float:
+    """Return the noise that is stated for a table's finest counts, in plans, on cards and with answers.
+
+    Parameters
+    ----------
+    narrower : iterable of float
+        What is stated for the tables that it is locked to: their error is its own, too.
+    """
+    own: float = NOISE_LAYERS**0.5 * layer_sd * float(tree.scale[-1])
+    return max(own, *narrower)
 
 
 def lock_margins(
@@ -161,8 +188,8 @@ def lock_margins(
     """What a table is locked to: its fibres, the other narrower tables of two and more columns, the columns.
 
     In the fibres and the columns every count is met. In the other narrower tables a measured count is met and one
-    that was filled in blindly may be off by one: whether it came out 0 or 1 was by lot, and to carry the lots of three
-    tables on into a fourth would contradict what was measured.
+    that was filled in blindly may be off by one: whether it came out 0 or 1 was by lot, and raking to the lots of
+    three tables would bend what was measured. Rounding meets them where all can be met.
     """
     fibres = exact_bounds(candidates.at[candidates.last], without[candidates.last].n)
     one_ways = tuple(
@@ -172,12 +199,7 @@ def lock_margins(
     others = []
     for j, table in enumerate(without):
         if j != candidates.last and len(supports) > 2:
-            slack = np.where(table.measured, 0, 1)
-            others.append(
-                MarginBounds(
-                    of=candidates.at[j], low=np.maximum(table.n - slack, 0), high=table.n + slack
-                )
-            )
+            others.append(loose_bounds(candidates.at[j], table))
     return fibres, tuple(others), one_ways
 
 
@@ -319,6 +341,16 @@ def _shares(node: Int64Array, weight: FloatArray, mass: FloatArray) -> FloatArra
     sums = np.bincount(node, weights=weight, minlength=len(mass))
     rate = np.divide(mass, sums, out=np.zeros_like(mass), where=sums > 0)
     return weight * rate[node]
+
+
+def table_gap(
+    codes: Codes, n: Int64Array, without: tuple[Narrower, ...], coarse: tuple[Coarse, ...]
+) -> int:
+    """Largest difference between a margin of a table and what it is locked to."""
+    return max(
+        *(margin_gap(codes, n, table, j) for j, table in enumerate(without)),
+        *(one.gap(codes, n) for one in coarse),
+    )
 
 
 def margin_gap(codes: Codes, n: Int64Array, table: Narrower, dropped: int) -> int:

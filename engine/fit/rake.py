@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.fit.candidates import MarginBounds
+from engine.fit.compiled.loops import RAKING, compiled
 from engine.schema import FloatArray
 
 PATIENCE = 6
@@ -65,6 +66,26 @@ def rake(
         Stop once no sum is out of its bounds by more than this share of max(bound, 1); or when PATIENCE cycles
         have not halved what the sums are out of bounds together.
     """
+    kernels = compiled(RAKING)
+    if kernels and variance is not None:
+        base = np.cumsum([0, *(len(m.low) for m in margins)])
+        low, high = (
+            np.concatenate([getattr(m, name) for m in margins]).astype(np.float64)
+            for name in ("low", "high")
+        )
+        x = x.astype(np.float64)
+        cycles, error = kernels.rake_by_variance(
+            x,
+            variance,
+            np.stack([m.of for m in margins]),
+            base,
+            low,
+            high,
+            max_cycles,
+            PATIENCE,
+            tolerance,
+        )
+        return RakeResult(x=x, cycles=cycles, error=error)
     error, cycles, mark = 0.0, 0, np.inf
     bounds = [(m.low.astype(np.float64), m.high.astype(np.float64)) for m in margins]
     while cycles < max_cycles:

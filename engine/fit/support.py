@@ -233,6 +233,24 @@ def _drawn(
     return kind[node], low[node] + offset * stride
 
 
+def with_counts(support: Support, n: Int64Array, noise_sd: float) -> Support:
+    """A support with other counts of its values; those without rows are dropped.
+
+    Parameters
+    ----------
+    n : ndarray of int64, shape (n_values,)
+    """
+    occupied = n > 0
+    return replace(
+        support,
+        kind=support.kind[occupied],
+        grid=support.grid[occupied],
+        n=n[occupied],
+        measured=support.measured[occupied],
+        noise_sd=noise_sd,
+    )
+
+
 def _merged(
     column: Column,
     kind: UInt8Array,

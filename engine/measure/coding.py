@@ -24,7 +24,7 @@ def coded_cells(
     values: dict[str, tuple[object, ...]],
     entities: tuple[EntityColumn, ...],
 ) -> CellSource:
-    """Make `coded_rows`, drop `rows_with_tokens`, and count from it.
+    """Code the rows, drop `rows_with_tokens`, and count from what was made: `coded_rows`, or arrays of few rows.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ def coded_cells(
     values : dict
         Released values of each ranked column, in the order of their ranks; all others have one code.
     """
-    spans = _code_rows(ingested, columns, values, entities)
     if ingested.n_rows < FEW_ROWS:
-        return _in_arrays(ingested, columns, entities, spans)
+        return _in_arrays(ingested, columns, values, entities)
+    spans = _code_rows(ingested, columns, values, entities)
     return DuckDBCells(ingested.con, CODED_ROWS, ingested.sql_names, entities, spans)
 
 
@@ -91,16 +91,20 @@ def _spans(
 def _in_arrays(
     ingested: Ingested,
     columns: tuple[Column, ...],
+    values: dict[str, tuple[object, ...]],
     entities: tuple[EntityColumn, ...],
-    spans: dict[str, CodeSpan],
 ) -> ArrayCells:
-    """The coded rows as arrays."""
-    arrays = ingested.con.execute(f"SELECT * FROM {CODED_ROWS}").fetchnumpy()
+    """The coded rows as arrays; joins would cost more than this for each column."""
+    arrays = ingested.con.execute(f"SELECT * FROM {ROWS_WITH_TOKENS}").fetchnumpy()
     codes: dict[str, Int64Array] = {}
     for column in columns:
         stored = np.asarray(arrays[ingested.sql_names[column.name]], dtype=np.int64)
-        span = spans.get(column.name)
-        codes[column.name] = stored if span is None else span.codes(stored)
+        if column.name in values:
+            ranks = np.array(
+                [*_ranks(ingested, column.name, values[column.name]), NULL_CODE], dtype=np.int64
+            )
+            stored = ranks[np.where(stored >= 0, stored, -1)]
+        codes[column.name] = stored
     held: list[tuple[EntityColumn, Int64Array | UInt64Array]] = []
     for entity in entities:
         if entity.tokens is None:
@@ -108,14 +112,20 @@ def _in_arrays(
             held.append((entity, np.array(lanes, dtype=np.uint64).T))  # each lane in one piece
         else:
             held.append((entity, np.asarray(arrays[f"e{entity.number}"], dtype=np.int64)))
+    ingested.con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
     return ArrayCells(codes, ingested.n_rows, tuple(held))
 
 
-def _store_ranks(ingested: Ingested, name: str, released: tuple[object, ...]) -> None:
-    """Make `ranks_<column>`: the rank of each position in a dictionary; unreleased values have one code."""
-    con, sql = ingested.con, ingested.sql_names[name]
+def _ranks(ingested: Ingested, name: str, released: tuple[object, ...]) -> list[int]:
+    """The rank of each position in a dictionary; unreleased values have one code."""
     rank = {value: position for position, value in enumerate(released)}
-    codes = [rank.get(value, OTHER_CODE) for value in ingested.dictionaries[name]]
+    return [rank.get(value, OTHER_CODE) for value in ingested.dictionaries[name]]
+
+
+def _store_ranks(ingested: Ingested, name: str, released: tuple[object, ...]) -> None:
+    """Make `ranks_<column>`: a row a position in a dictionary."""
+    con, sql = ingested.con, ingested.sql_names[name]
+    codes = _ranks(ingested, name, released)
     con.execute(f"CREATE TABLE ranks_{sql} (id BIGINT, code BIGINT)")
     if codes:
         con.execute(

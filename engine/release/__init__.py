@@ -14,29 +14,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.release.fit_process import FitProcess
-    from engine.release.fitter import FitOrder, Fitter, needed_tables
-    from engine.release.planner import Plan, plan
+    from engine.release.fitter import Fitter
+    from engine.release.planner import Estimate, Plan, estimate, plan
     from engine.release.planner_dp import PlanDP, noise_words, plan_dp
+    from engine.release.relating import measure_columns
     from engine.release.sticky import build, fit_order
 
 __all__ = [
-    "FitOrder",
+    "Estimate",
     "FitProcess",
     "Fitter",
     "Plan",
     "PlanDP",
     "build",
+    "estimate",
     "fit_order",
-    "needed_tables",
+    "measure_columns",
     "noise_words",
     "plan",
     "plan_dp",
 ]
 _HOMES = {
     "FitProcess": "fit_process",
-    **dict.fromkeys(("FitOrder", "Fitter", "needed_tables"), "fitter"),
-    **dict.fromkeys(("Plan", "plan"), "planner"),
+    "Fitter": "fitter",
+    **dict.fromkeys(("Estimate", "Plan", "estimate", "plan"), "planner"),
     **dict.fromkeys(("PlanDP", "noise_words", "plan_dp"), "planner_dp"),
+    "measure_columns": "relating",
     **dict.fromkeys(("build", "fit_order"), "sticky"),
 }
 

@@ -28,7 +28,12 @@ from engine.store import check_target, promises, writing
 
 
 def build_joint(
-    spec: ReleaseSpec, out: Path, *, frame: Any = None, progress: Progress | None = None
+    spec: ReleaseSpec,
+    out: Path,
+    *,
+    frame: Any = None,
+    force: bool = False,
+    progress: Progress | None = None,
 ) -> Path:
     """Build a release in mode dp.
 
@@ -38,6 +43,8 @@ def build_joint(
         The release file to be made, an absolute path; an older release there serves until the new one is whole.
     frame : object, optional
         The pandas or Arrow table where the spec's source is a frame.
+    force : bool
+        Replace a release that is there.
 
     Raises
     ------
@@ -48,7 +55,7 @@ def build_joint(
     if params is None:
         raise SpecError("dp: is missing; mode dp needs a section [dp] with epsilon")
     with writing(out):
-        check_target(out)
+        check_target(out, force=force, inputs=inputs_of(spec))
     with open_rows(spec, frame, report) as opened:
         columns = tuple(c for c in opened.ingested.columns if c.name in params.columns)
         levels = {column.name: levels_of(column) for column in columns}
@@ -62,7 +69,7 @@ def build_joint(
             title=spec.title,
             report=report,
         )
-        order = joint_order(spec, opened, params, levels, measured, out)
+        order = joint_order(spec, opened, params, levels, measured, out, force=force)
     # The rows are gone before the fit begins.
     with FitProcess(order, report) as fit:
         for margin in (measured.total, *measured.margins):
@@ -79,6 +86,8 @@ def joint_order(
     levels: Mapping[str, Levels],
     measured: MeasuredMargins,
     out: Path,
+    *,
+    force: bool = False,
 ) -> JointOrder:
     """How the fit process is to fit."""
     spent = {
@@ -104,7 +113,13 @@ def joint_order(
         sampling_key=opened.key.derive("sampling", spec.vintage),
         cost=spent,
         ledger=measured.entries,
+        force=force,
     )
+
+
+def inputs_of(spec: ReleaseSpec) -> list[str | Path]:
+    """Files that a release is made from: never replaced by it."""
+    return [spec.key_path, *spec.source.paths]
 
 
 def build_id(fingerprint: str, measured: MeasuredMargins) -> str:

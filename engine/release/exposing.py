@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from engine.errors import PrivacyError
 from engine.exposure import (
@@ -19,10 +20,11 @@ from engine.exposure import (
     all_worst,
     pairs_of,
     remedies,
-    table_mu2,
+    tables_mu2,
     total_mu2,
 )
 from engine.ranges import code_bounds
+from engine.release.relating import Columns
 from engine.schema import KIND_NULL, KIND_OTHER, Column, ColumnSet, Measurement
 from engine.source import (
     Charge,
@@ -37,6 +39,7 @@ from engine.source import (
 )
 from engine.spec import ReleaseSpec
 from engine.store import as_text, grid_value
+from engine.units import Unit
 
 SHOWN_GROUPS = 20
 """Most exposed groups that a statement lists."""
@@ -58,7 +61,7 @@ def exposure_of(
     worst = all_worst(Figures(tally))
     added = all_worst(Figures(tally, left_out=past.held)) if past.held else worst
     sd = spec.privacy.layer_sd
-    mu2 = total_mu2(total, sd) + sum(table_mu2(tree, sd) for tree in tally.tables)
+    mu2 = total_mu2(total, sd) + tables_mu2(tally, sd)
     by_name = {column.name: column for column in columns}
     return Exposure(
         groups=tuple(_group(one, tally, by_name, sd) for one in worst[:SHOWN_GROUPS]),
@@ -73,16 +76,37 @@ def exposure_of(
     )
 
 
-def past_of(spec: ReleaseSpec, opened: Opened, tally: Tally) -> History:
+def past_of(spec: ReleaseSpec, opened: Opened, columns: Columns, tally: Tally) -> History:
     """What was built of the same people before."""
-    return history(
+    unit = _unit(spec)
+    told = history(
         spec.key_path,
         vintage=spec.vintage,
         draws=opened.draws,
         contents=opened.state.contents,
         sketch=opened.sketch,
-        tables=wider_tables(tally),
+        shapes=opened.shapes,
+        copies={name: one.finer for name, one in columns.relations.copies.items()},
+        tables=frozenset(table + unit for table in wider_tables(tally)),
     )
+    return replace(told, held=_of_unit(told.held, unit), charged=_of_unit(told.charged, unit))
+
+
+def _unit(spec: ReleaseSpec) -> ColumnSet:
+    """What the ledger adds to names of tables: counts of entities are news where those of rows are known."""
+    if spec.count == "rows":
+        return ()
+    if spec.each is None:
+        return ("(entities)",)
+    # Another bound counts other values of the same people: a look of its own.
+    return (f"(entities in {spec.each}, at most {spec.most})",)
+
+
+def _of_unit(tables: frozenset[ColumnSet], unit: ColumnSet) -> frozenset[ColumnSet]:
+    """Names of the ledger's tables that count the same, without what says so."""
+    if not unit:
+        return tables
+    return frozenset(table[:-1] for table in tables if table[-1:] == unit)
 
 
 def wider_tables(tally: Tally) -> frozenset[ColumnSet]:
@@ -91,7 +115,7 @@ def wider_tables(tally: Tally) -> frozenset[ColumnSet]:
 
 
 def charged(
-    spec: ReleaseSpec, opened: Opened, tally: Tally, total: Measurement, *, is_new: bool
+    spec: ReleaseSpec, opened: Opened, columns: Columns, tally: Tally, *, is_new: bool
 ) -> Exposure:
     """Reckon what a build tells, and write it into the ledger beside the key; or refuse it.
 
@@ -108,8 +132,9 @@ def charged(
         If the ledger cannot be read or written.
     """
     with locked(charges_path(spec.key_path)):
-        past = past_of(spec, opened, tally)
-        exposure = exposure_of(spec, opened.columns, tally, total, past)
+        past = past_of(spec, opened, columns, tally)
+        total = columns.measured.one_way[""]
+        exposure = exposure_of(spec, columns.columns, tally, total, past)
         charge = _charge(spec, opened, tally, past)
         if charge and not exposure.is_refused:
             note_charges(spec.key_path, add_charge(spec.key_path, charge))
@@ -118,7 +143,8 @@ def charged(
             unpin_vintage(
                 spec.key_path, spec.vintage
             )  # so that it can still be changed as proposed
-        raise PrivacyError("\n".join(refusal(exposure, tally, spec.tables, is_pinned=not is_new)))
+        lines = refusal(exposure, tally, spec.tables, is_pinned=not is_new, entity=spec.entity)
+        raise PrivacyError("\n".join(lines))
     return exposure
 
 
@@ -132,18 +158,24 @@ def _charge(spec: ReleaseSpec, opened: Opened, tally: Tally, past: History) -> C
         vintage=spec.vintage,
         draws=opened.draws,
         title=spec.title,
-        tables=tuple(sorted(tables)),
+        tables=tuple(sorted(table + _unit(spec) for table in tables)),
         pairs=tuple(
             (*pair, round(most, 4)) for pair, most in sorted(pairs_of(all_worst(added)).items())
         ),
         accepted=spec.bounds.accept_risk,
         contents=opened.state.contents,
         sketch=opened.sketch,
+        shapes=opened.shapes,
     )
 
 
 def refusal(
-    exposure: Exposure, tally: Tally, published: tuple[ColumnSet, ...], *, is_pinned: bool
+    exposure: Exposure,
+    tally: Tally,
+    published: tuple[ColumnSet, ...],
+    *,
+    is_pinned: bool,
+    entity: Unit,
 ) -> list[str]:
     """Why a build is refused, and the ways out, a sentence a line.
 
@@ -151,13 +183,15 @@ def refusal(
     ----------
     is_pinned : bool
         Something of the vintage was built: its thresholds and encodings are fixed.
+    entity : Unit
+        Whom the release protects.
     """
     bounds = exposure.bounds
     lines = ["this release would tell more than its owner accepted"]
     if exposure.looks > bounds.max_looks:
         lines.append(
             f"it is look {exposure.looks} at nearly the same data, under a new name of vintage; at most "
-            f"{bounds.max_looks} are allowed, for fresh noise on the same people averages away"
+            f"{bounds.max_looks} are allowed, for fresh noise on the same {entity.many} averages away"
         )
         lines.append('  - go on from an earlier vintage, in [release]: previous = "..."')
     if exposure.over:
@@ -165,7 +199,7 @@ def refusal(
         lines.append(
             f"{most:.2f} noisy figures a person (at most {bounds.refuse_at:g}) on {told}, in a group singled out by "
             f"{' and '.join(columns)}"
-            + (", earlier builds of these people counted" if exposure.builds else "")
+            + (f", earlier builds of these {entity.many} counted" if exposure.builds else "")
         )
         lines += [f"most exposed: {group}" for group in exposure.groups[:1]]
         ways = remedies(tally, bounds.refuse_at, _charged_before(exposure), published)

@@ -16,10 +16,11 @@ from typing import Any, BinaryIO
 
 from engine import errors
 from engine.errors import InternalError, TablepackError, place_of
+from engine.fit import FitOrder
 from engine.levels import Margin
 from engine.progress import Progress
 from engine.release.fit_workers import OUT_OF_MEMORY, FitWorkers
-from engine.release.fitter import Finish, FitOrder, Fitter
+from engine.release.fitter import Finish, Fitter
 from engine.release.joint_fitter import JointFitter, JointOrder
 from engine.release.pipes import (
     end_interpreter,
@@ -144,7 +145,9 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
         if not isinstance(order, FitOrder | JointOrder):
             return
         with (
-            Staging.open(order.release_path, order.header, build_id=order.build_id) as staging,
+            Staging.open(
+                order.release_path, order.header, build_id=order.build_id, force=order.force
+            ) as staging,
             FitWorkers(order.workers) as workers,
         ):
             answer(finished=sorted(staging.finished()))

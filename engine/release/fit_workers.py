@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from engine import errors
 from engine.errors import InternalError, StoreError, TablepackError, place_of
-from engine.fit import lock_table
+from engine.fit import WITH_PARENT, are_compiled, can_compile, load_compiled, lock_table
 from engine.release.pipes import (
     end_interpreter,
     leave_quietly,
@@ -32,7 +32,7 @@ OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
 
 
 HERE_FIRST = 0.5
-"""Seconds of locking done here before it is worth to start workers."""
+"""Seconds of locking done here before it is worth to start workers, and to bring in what is compiled."""
 
 
 class FitWorkers:
@@ -50,6 +50,7 @@ class FitWorkers:
         self._children: list[subprocess.Popen[bytes]] = []
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._threads: ThreadPoolExecutor | None = None
+        self._compiling: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> FitWorkers:
         return self
@@ -62,6 +63,9 @@ class FitWorkers:
             self._threads.shutdown(wait=True, cancel_futures=True)
         for child in self._children:
             end_interpreter(child)
+        if self._compiling is not None:
+            self._compiling.kill()  # what it has compiled is kept
+            end_interpreter(self._compiling)
 
     @property
     def pids(self) -> list[int]:
@@ -72,6 +76,8 @@ class FitWorkers:
         """Lock one table; takes what `lock_table` takes."""
         if self._count and self._spent >= HERE_FIRST:
             return self._started().submit(self._ask, job)
+        if self._spent >= HERE_FIRST:
+            load_compiled()
         began = time.perf_counter()
         done: Future[SyntheticTable] = Future()
         done.set_result(lock_table(**job))
@@ -86,6 +92,8 @@ class FitWorkers:
                 child = start_interpreter("engine.release.fit_workers", Path.cwd())
                 self._children.append(child)
                 self._idle.put(child)
+            if can_compile() and not are_compiled():
+                self._compiling = start_interpreter("engine.fit.compiled", Path.cwd(), WITH_PARENT)
         return self._threads
 
     def _ask(self, job: dict[str, Any]) -> SyntheticTable:
@@ -112,6 +120,7 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
     """A worker's side: one table, or the name and message of an error, for each job, until the pipe closes."""
     while (job := read_message(source)) is not None:
         answer: object
+        load_compiled()  # they may have been compiled since the last job
         try:
             answer = lock_table(**job)
         except TablepackError as error:

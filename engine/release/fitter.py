@@ -8,72 +8,30 @@ wider. Gives synthetic tables to the staging store. Knows no row, no true count 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import InternalError
 from engine.fit import (
-    Marks,
-    Universes,
-    fit_support,
+    FitOrder,
+    coarse_of,
+    derived_table,
     is_leaf,
-    marks_of,
-    one_way_table,
+    place_candidates,
     sub_tables,
-    with_rows_outside,
 )
-from engine.keys import pack_strings
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress
+from engine.relations import Relation
 from engine.release.fit_workers import FitWorkers
-from engine.schema import (
-    ColumnSet,
-    Measurement,
-    ReleaseHeader,
-    Support,
-    SyntheticTable,
-)
-from engine.store import GeneratorCard, Staging
+from engine.release.one_ways import FittedColumns, fit_columns
+from engine.schema import ColumnSet, Measurement, SyntheticTable
+from engine.store import GeneratorCard, Staging, detected_of, swap_of_table, words_of
 
 CONVERGED = 0.01
 """Largest share of rows that margins are off by in a raking called converged."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FitOrder:
-    """How to fit, sent before any measurement. All of it is public but the sampling key.
-
-    Attributes
-    ----------
-    release_path : Path
-        File to be made.
-    build_id : str
-        Keyed digest of all that decides the release; tells whether a staging area can be resumed.
-    limits : dict
-        Smallest and largest possible code of the columns that declare bounds.
-    sampling_key : bytes
-    low_threshold, threshold_mean, layer_sd : int
-        Public privacy parameters; see `PrivacyParams`.
-    workers : int
-        Processes that lock tables for the one that stores them; 0: it does so itself.
-    universes : dict
-        Declared universes, by the column that has one.
-    """
-
-    header: ReleaseHeader
-    release_path: Path
-    build_id: str
-    limits: dict[str, tuple[int, int]]
-    sampling_key: bytes
-    low_threshold: int
-    threshold_mean: int
-    layer_sd: int
-    profile: str
-    workers: int = 0
-    universes: Universes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,18 +56,6 @@ class Finish:
     exposure: dict[str, Any] | None = None
 
 
-def needed_tables(published: tuple[ColumnSet, ...]) -> tuple[ColumnSet, ...]:
-    """Published tables of two and more columns with all narrower ones they are locked to, narrower first."""
-    needed: set[ColumnSet] = set()
-    frontier = {columns for columns in published if len(columns) > 1}
-    while frontier:
-        needed |= frontier
-        frontier = {
-            sub for columns in frontier if len(columns) > 2 for sub in sub_tables(columns)
-        } - needed
-    return tuple(sorted(needed, key=lambda columns: (len(columns), columns)))
-
-
 class Fitter:
     """Fits measurements as they come and stores the published tables; keeps what wider tables need.
 
@@ -125,20 +71,22 @@ class Fitter:
         self._order = order
         self._staging = staging
         self._workers = workers or FitWorkers(0)
-        self._columns = {column.name: column for column in order.header.columns}
-        self._published = frozenset(order.header.tables)
-        self._finished = staging.finished()
-        self._supports: dict[str, Support] = {}
-        self._marks: dict[str, Marks] = {}
+        finished = staging.finished()
+        self._unfinished: dict[ColumnSet, list[ColumnSet]] = {}
+        for columns in order.header.tables:
+            if columns not in finished:
+                self._unfinished.setdefault(order.relations.base(columns), []).append(columns)
+        self._one_ways: dict[str, Measurement] = {}
+        self._fitted: FittedColumns | None = None
         self._tables: dict[ColumnSet, SyntheticTable] = {}
         self._under_way: deque[tuple[Measurement, Future[SyntheticTable] | None]] = deque()
         self._settled: list[FitAnswer] = []
         self._noisy_total: int | None = None
         self._total_scale = 1
         self._still_needed = Counter(
-            sub
-            for columns in needed_tables(tuple(self._published - self._finished))
-            for sub in sub_tables(columns)
+            narrower
+            for columns in order.relations.needed(self._unfinished)
+            for narrower in self._locked_to(columns)
         )
 
     def take(self, measurement: Measurement) -> SyntheticTable | None:
@@ -171,11 +119,14 @@ class Fitter:
         if self._noisy_total is None:
             raise InternalError("the total must be measured first")
         if len(columns) == 1:
-            fitted: Future[SyntheticTable] = Future()
-            fitted.set_result(self._fit_column(measurement, self._noisy_total))
-        else:
-            fitted = self._lock(measurement, self._noisy_total)
-        self._under_way.append((measurement, fitted))
+            if self._fitted is not None:
+                raise InternalError("a column came after tables that it could be told by")
+            self._one_ways[columns[0]] = measurement
+            self._under_way.append((measurement, None))
+            if len(self._one_ways) == len(self._order.header.columns):
+                self._columns()
+            return
+        self._under_way.append((measurement, self._lock(measurement, self._noisy_total)))
 
     def settle(self, most: int) -> list[FitAnswer]:
         """Store finished tables in the order in which they came, until at most so many are under way."""
@@ -186,6 +137,8 @@ class Fitter:
 
     def finish(self, _progress: Progress, last: Finish) -> None:
         """Write the release, once all is settled; nothing is left to report."""
+        if self._one_ways:
+            self._columns()
         self._staging.finish(exposure=last.exposure)
 
     def _is_done(self) -> bool:
@@ -197,7 +150,7 @@ class Fitter:
         """Wait for the first table under way; store it, and keep it as long as wider tables need it."""
         measurement, future = self._under_way.popleft()
         if future is None:
-            self._settled.append(FitAnswer(columns=()))
+            self._settled.append(FitAnswer(columns=measurement.columns))
             return
         table = future.result()
         self._publish(table, measurement)
@@ -205,72 +158,75 @@ class Fitter:
         self._drop_narrower(table.columns)
         self._settled.append(FitAnswer(columns=table.columns, cells=len(table.n), gap=table.gap))
 
-    def _fit_column(self, measurement: Measurement, total: int) -> SyntheticTable:
-        """The one-way table of a column, and its support."""
-        name, order = measurement.columns[0], self._order
-        unit = order.layer_sd * NOISE_LAYERS**0.5
-        support = fit_support(
-            measurement,
-            self._columns[name],
-            noisy_total=total,
-            total=total,
-            floor=order.low_threshold,
-            layer_sd=order.layer_sd,
-            total_sd=self._total_scale * unit,
-            code_limits=self._limits(measurement),
-            key=self._key(measurement.columns),
-        )
-        universe = order.universes.get(name)
-        if universe is not None:
-            decider = self._supports.get(universe.declared.column)
-            if decider is None:
-                raise InternalError("a column came before the one that decides its universe")
-            variance = (unit * float(measurement.scale[-1])) ** 2
-            support = with_rows_outside(support, universe, decider, variance)
-        self._supports[name] = support
-        self._marks[name] = marks_of(support, order.universes)
-        return one_way_table(support, measurement, order.layer_sd)
+    def _columns(self) -> FittedColumns:
+        """All columns, fitted and their tables stored once the last one has come."""
+        if self._fitted is None:
+            total = self._noisy_total or 0
+            self._fitted = fit_columns(self._order, self._one_ways, total, self._total_scale)
+            self._tables |= self._fitted.tables
+            for columns, table in self._fitted.tables.items():
+                self._publish(table, self._one_ways[columns[0]])
+        return self._fitted
 
     def _lock(self, measurement: Measurement, total: int) -> Future[SyntheticTable]:
         """The synthetic table of a measurement of two and more columns."""
-        columns, order = measurement.columns, self._order
-        needed = sub_tables(columns)
-        while self._under_way and any(sub not in self._tables for sub in needed):
+        columns, order, fitted = measurement.columns, self._order, self._columns()
+        while self._under_way and any(one not in self._tables for one in self._locked_to(columns)):
             self._store_first()
         try:
-            narrower = tuple(self._tables[sub] for sub in needed)
+            narrower = tuple(self._tables[sub] for sub in sub_tables(columns))
+            coarser = [
+                (relation, self._tables[one])
+                for relation, one in order.relations.coarsened(columns)
+            ]
         except KeyError:
             raise InternalError("a table came before the narrower ones it is locked to") from None
         return self._workers.lock(
             tree=measurement,
-            supports=tuple(self._supports[name] for name in columns),
+            supports=tuple(fitted.supports[name] for name in columns),
             narrower=narrower,
             noisy_total=total,
             floor=order.low_threshold,
             layer_sd=order.layer_sd,
-            key=self._key(columns),
-            marks=tuple(self._marks[name] for name in columns) if len(columns) == 2 else (),
+            key=order.sampling_key_of(columns),
+            marks=tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
+            coarse=tuple(
+                coarse_of(one, columns, fitted.told[one.finer, one.coarser], table)
+                for one, table in coarser
+            ),
         )
 
-    def _limits(self, measurement: Measurement) -> tuple[int, int] | None:
-        """Smallest and largest possible code of a column."""
-        if measurement.values is not None:
-            return 0, len(measurement.values) - 1
-        return self._order.limits.get(measurement.columns[0])
-
-    def _key(self, columns: ColumnSet) -> bytes:
-        """Sampling key of one column set."""
-        return blake2b(
-            pack_strings(columns), key=self._order.sampling_key, person=b"sampling", digest_size=16
-        ).digest()
+    def _locked_to(self, columns: ColumnSet) -> tuple[ColumnSet, ...]:
+        """The published tables that a base table is locked to."""
+        coarser = self._order.relations.coarsened(columns) if len(columns) > 1 else ()
+        return (*sub_tables(columns), *(one for _, one in coarser))
 
     def _publish(self, table: SyntheticTable, measurement: Measurement) -> None:
-        """Store a table, with its supports, unless an earlier run has."""
-        if table.columns not in self._published or table.columns in self._finished:
-            return
-        for name in table.columns:
-            self._staging.put_support(self._supports[name])
-        self._staging.put_table(table, self._card(table, measurement))
+        """Store all that a base table shows, unless an earlier run has."""
+        fitted, relations = self._columns(), self._order.relations
+        for columns in self._unfinished.get(table.columns, ()):
+            for name in columns:
+                self._staging.put_support(fitted.supports[name])
+            card = self._card(table, measurement)
+            if columns == table.columns:
+                self._staging.put_table(table, card)
+                continue
+            sources = {name: relations.source(name, table.columns) for name in columns}
+            told = {
+                name: (table.columns.index(one.finer), fitted.told[one.finer, one.coarser])
+                for name, one in sources.items()
+                if one is not None
+            }
+            derived = derived_table(
+                columns,
+                table,
+                told,
+                tuple(fitted.supports[name] for name in columns),
+                place_candidates(
+                    measurement, tuple(fitted.supports[name] for name in table.columns), table.codes
+                ),
+            )
+            self._staging.put_table(derived, _derived_card(card, derived, table, sources))
 
     def _card(self, table: SyntheticTable, measurement: Measurement) -> GeneratorCard:
         """What went into a table."""
@@ -301,15 +257,33 @@ class Fitter:
             rake_converged=table.rake_error <= CONVERGED,
             cells_per_entity=round(released / max(table.n_rows, 1), 6),
             scale=max(int(measurement.scale.max()), self._total_scale),
+            swap=swap_of_table(header.privacy.get("swap"), table.columns),
+            words=words_of(header.unit, header.entity),
+            detected=detected_of(header, table.columns),
         )
 
     def _drop_narrower(self, columns: ColumnSet) -> None:
         """Drop narrower tables that no later table is locked to, so that memory follows the widest."""
-        if len(columns) < 2:
-            return
-        for sub in sub_tables(columns):
+        for sub in self._locked_to(columns):
             self._still_needed[sub] -= 1
             if len(sub) > 1 and self._still_needed[sub] <= 0:
                 self._tables.pop(sub, None)
-        if len(columns) > 1 and self._still_needed[columns] <= 0:
+        if self._still_needed[columns] <= 0:
             self._tables.pop(columns, None)
+
+
+def _derived_card(
+    card: GeneratorCard,
+    derived: SyntheticTable,
+    base: SyntheticTable,
+    sources: Mapping[str, Relation | None],
+) -> GeneratorCard:
+    """The card of a table that shows what its base shows."""
+    return replace(
+        card,
+        columns=derived.columns,
+        sub_tables=(base.columns,),
+        noise_sd=derived.noise_sd,
+        cells=len(derived.n),
+        told={name: one.finer for name, one in sources.items() if one is not None},
+    )

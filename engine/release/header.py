@@ -11,7 +11,16 @@ from typing import Any
 from engine.schema import Column, ReleaseHeader
 from engine.source import Opened
 from engine.spec import ReleaseSpec
+from engine.store import UNREVIEWED, swap_sentences
+from engine.units import ENTITIES
 from engine.version import ENGINE_VERSION
+
+_MOST_NAMED = 100
+"""Columns that a note names, of many."""
+CHOSEN_ONCE = (
+    "Of an entity with more rows than count, those that count were chosen once, for all tables: groups add up, and all "
+    "are too low by what was left out of them."
+)
 
 
 def header_of(
@@ -43,30 +52,86 @@ def header_of(
         engine_version=ENGINE_VERSION,
         columns=tuple(sorted(columns, key=lambda c: opened.source_order.index(c.name))),
         tables=spec.tables,
+        unit=spec.unit,
+        entity=spec.entity,
+        is_reviewed=spec.is_reviewed,
         notes=(
             *spec.notes,
             *notes,
+            *count_notes(spec),
+            *swap_notes(privacy.get("swap"), tuple(columns)),
             *universe_notes(tuple(columns)),
-            *detected_notes(tuple(columns), spec.privacy.detected),
+            *detected_notes(tuple(columns), spec.counted.detected, is_reviewed=spec.is_reviewed),
         ),
     )
 
 
-def detected_notes(columns: tuple[Column, ...], of_privacy: tuple[str, ...]) -> tuple[str, ...]:
-    """A note for readers on what was found in the data and reviewed by nobody; none where all was.
+def counted_of(spec: ReleaseSpec) -> dict[str, Any]:
+    """What a release adds to its parameters where its rows are not those of the source: the column of its entities.
+
+    So that whoever compares it with data knows which rows of these it stands for.
+    """
+    if spec.count == "rows":
+        return {}
+    return {"counted": {"by": spec.source.entities[0], "each": spec.each}}
+
+
+def count_notes(spec: ReleaseSpec) -> tuple[str, ...]:
+    """A note for readers on what a row of the tables is, where it is not a row of the source."""
+    if spec.count == "rows":
+        return (CHOSEN_ONCE,) if spec.privacy.max_rows_by == "entity" else ()
+    named = spec.entity.many if spec.entity != ENTITIES else spec.source.entities[0]
+    if spec.each is None:
+        return (f"Each of the {named} counts once, however many rows the source has of it.",)
+    return (
+        f"Each of the {named} counts once for each {spec.each} it is in (at most {spec.most} of them), so sums over "
+        f"{spec.each} count some of them several times.",
+    )
+
+
+def swap_notes(told: dict[str, Any] | None, columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """A note for readers on records that were exchanged; none where none were, or not in these columns.
+
+    Parameters
+    ----------
+    told : dict or None
+        What the release says of it, from `SwapParams.public`.
+    """
+    if told is None or not {*told["columns"]} & {column.name for column in columns}:
+        return ()
+    return (
+        f"{' '.join(swap_sentences(told))} It touches tables that show the exchanged columns beside others than those "
+        "named here.",
+    )
+
+
+def detected_notes(
+    columns: tuple[Column, ...], of_privacy: tuple[str, ...], *, is_reviewed: bool = False
+) -> tuple[str, ...]:
+    """A note for readers on what was found in the data, and whether anybody reviewed it; none where all is declared.
 
     Parameters
     ----------
     of_privacy : tuple of str
         Detected settings of the section [privacy].
+    is_reviewed : bool
+        A person says that all of it was looked at.
     """
     found = [f"{name} (privacy)" for name in of_privacy]
     settings = dict.fromkeys(setting for column in columns for setting in column.detected)
     found += [
-        f"{setting} of {', '.join(c.name for c in columns if setting in c.detected)}"
+        f"{setting} of {_some(tuple(c.name for c in columns if setting in c.detected))}"
         for setting in settings
     ]
-    return (f"Detected in the data, not reviewed: {'; '.join(found)}.",) if found else ()
+    words = "Detected in the data, reviewed by the custodian" if is_reviewed else UNREVIEWED
+    return (f"{words}: {'; '.join(found)}.",) if found else ()
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """Names of columns; of very many, which `catalog.columns` lists too, the first ones."""
+    more = len(names) - _MOST_NAMED
+    told = ", ".join(names[:_MOST_NAMED])
+    return f"{told} and {more:,} more (catalog.columns)" if more > 0 else told
 
 
 def universe_notes(columns: tuple[Column, ...]) -> tuple[str, ...]:

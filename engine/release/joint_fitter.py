@@ -31,7 +31,7 @@ from engine.params import DPParams
 from engine.progress import Progress
 from engine.release.fitter import Finish, FitAnswer
 from engine.schema import ColumnSet, ReleaseHeader, SyntheticTable
-from engine.store import GeneratorCard, Staging
+from engine.store import GeneratorCard, Staging, detected_of, words_of
 
 NEARLY = 0.01
 """Share of rows that an exact margin may be off by."""
@@ -55,8 +55,8 @@ class JointOrder:
         `epsilon`, `delta` and `rho` of this build, as accounted; `epsilon` None: nothing is guaranteed.
     ledger : tuple of dict
         Entries of the ledger in plain values.
-    workers : int
-        As in `FitOrder`; a joint fit has no use for them.
+    workers, force
+        As in `FitOrder`; a joint fit has no use for workers.
     """
 
     header: ReleaseHeader
@@ -69,6 +69,7 @@ class JointOrder:
     cost: dict[str, float | None]
     ledger: tuple[dict[str, Any], ...] = field(default=())
     workers: int = 0
+    force: bool = False
 
 
 class JointFitter:
@@ -197,6 +198,8 @@ def joint_card(
         cells_per_entity=round(released / max(rows, 1), 6),
         scale=order.params.max_rows,
         dp=dp,
+        words=words_of(header.unit, header.entity),
+        detected=detected_of(header, table.columns),
     )
 
 

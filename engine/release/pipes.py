@@ -18,7 +18,7 @@ from engine.errors import InternalError, StoreError
 PASSED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "NPY_DISABLE_CPU_FEATURES")
 
 
-def start_interpreter(module: str, folder: Path) -> subprocess.Popen[bytes]:
+def start_interpreter(module: str, folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Run a module of ours in a fresh interpreter that works in `folder`.
 
     Raises
@@ -33,7 +33,7 @@ def start_interpreter(module: str, folder: Path) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             # -P: no module is taken from the folder of the release.
-            [sys.executable, "-P", "-m", module],
+            [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,

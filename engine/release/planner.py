@@ -6,27 +6,33 @@ estimates from the number of released buckets.
 
 from __future__ import annotations
 
-import html
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from engine.exposure import Exposure, Tally
-from engine.measure import StickyDraws, measure_one_way, measure_wider
-from engine.params import NOISE_LAYERS
+from engine.fit import Cost, FitOrder, cost_of, stated_sd, sub_tables, table_seconds
+from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
 from engine.release.exposing import exposure_of, past_of, refusal
-from engine.release.fitter import needed_tables
+from engine.release.one_ways import fit_columns
+from engine.release.relating import measure_columns
+from engine.release.sticky import fit_order
 from engine.schema import ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
 from engine.spec import ReleaseSpec
+from engine.texts import html_table, text_table
+from engine.units import ROWS, Unit
 
-SECONDS_A_TABLE, SECONDS_A_BUCKET = 0.02, 2.5e-5
-"""Rough cost of fitting and storing a table on one core."""
 MOSTLY_FILLED = 0.8
 """A table with a larger suppressed share gets a warning."""
+SAMPLED = 10
+"""An estimate measures one in so many tables."""
+N_SHOWN = 20
+"""Tables that people see of a plan unless they ask for more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +73,10 @@ class Plan:
         What the release would give away, with all that was built of the same people before.
     refused : tuple of str
         Why a build would be refused, and the ways out, a sentence each; empty: it would not.
+    cost : Cost
+        Of the whole build, with one job.
+    unit : Unit
+        What rows are called.
     """
 
     tables: tuple[PlannedTable, ...]
@@ -74,17 +84,36 @@ class Plan:
     warnings: tuple[str, ...]
     exposure: Exposure
     refused: tuple[str, ...] = ()
+    unit: Unit = ROWS
+    cost: Cost
+    heads: ClassVar[tuple[str, ...]] = (
+        "table",
+        "cells shown",
+        "suppressed share",
+        "noise sd",
+        "seconds",
+    )
+    width_heads: ClassVar[tuple[str, ...]] = (
+        "columns",
+        "tables",
+        "cells shown",
+        "suppressed: median",
+        "worst",
+        "seconds",
+    )
 
     @property
     def seconds(self) -> float:
-        """Estimated time to fit and store all tables, on one core."""
-        return sum(table.seconds for table in self.tables)
+        """Estimated time of one core to measure, fit and store all tables."""
+        return self.cost.seconds
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
             "rows": self.rows,
+            "unit": self.unit.as_dict(),
             "seconds": round(self.seconds, 1),
+            "megabytes": round(self.cost.megabytes),
             "warnings": list(self.warnings),
             "exposure": self.exposure.as_dict(),
             "refused": list(self.refused),
@@ -101,18 +130,66 @@ class Plan:
             ],
         }
 
+    @property
+    def published(self) -> tuple[PlannedTable, ...]:
+        """Tables that would be published, worst first: largest suppressed share, then most cells."""
+        wanted = (t for t in self.tables if t.is_published)
+        return tuple(sorted(wanted, key=lambda t: (-t.suppressed_share, -t.cells, t.columns)))
+
+    def rows_of(self, top: int | None = None) -> list[tuple[str, ...]]:
+        """Published tables as texts under `heads`, worst first; the first ones, or all."""
+        return [
+            (
+                ", ".join(t.columns),
+                f"{t.cells:,}",
+                f"{t.suppressed_share:.1%}",
+                f"{t.noise_sd:.2f}",
+                f"{t.seconds:.2f}",
+            )
+            for t in self.published[:top]
+        ]
+
+    def by_width(self) -> list[tuple[str, ...]]:
+        """What tables of each width would hold, as texts under `width_heads`."""
+        of_width: dict[int, list[PlannedTable]] = {}
+        for table in self.published:
+            of_width.setdefault(len(table.columns), []).append(table)
+        return [
+            (
+                str(width),
+                f"{len(held):,}",
+                f"{sum(t.cells for t in held):,}",
+                f"{held[len(held) // 2].suppressed_share:.1%}",
+                f"{held[0].suppressed_share:.1%}",
+                f"{sum(t.seconds for t in held):.1f}",
+            )
+            for width, held in sorted(of_width.items())
+        ]
+
+    def sentences(self) -> list[str]:
+        """What all tables together are, and what they give away."""
+        n, helpers = len(self.published), len(self.tables) - len(self.published)
+        return [
+            f"{n:,} table{'' if n == 1 else 's'} ({helpers} more are needed to lock them), about "
+            f"{self.unit.counted(self.rows)}, {self.cost}",
+            *self.exposure.sentences(),
+        ]
+
+    def __repr__(self) -> str:
+        return text_table(self.heads, self.rows_of(N_SHOWN), self._below())
+
     def _repr_html_(self) -> str:
-        """The plan as an HTML table, for notebooks."""
-        rows = "".join(
-            f"<tr><td>{html.escape(', '.join(t.columns))}</td><td>{t.cells:,}</td>"
-            f"<td>{t.suppressed_share:.1%}</td><td>{t.noise_sd:.2f}</td></tr>"
-            for t in self.tables
-            if t.is_published
-        )
-        return (
-            "<table><thead><tr><th>table</th><th>cells</th><th>suppressed share</th><th>noise sd</th></tr>"
-            f"</thead><tbody>{rows}</tbody></table>"
-        )
+        return html_table(self.heads, self.rows_of(N_SHOWN), below=self._below())
+
+    def _below(self) -> list[str]:
+        """What people read below the first tables."""
+        more = len(self.published) - N_SHOWN
+        return [
+            *([f"... and {more:,} more tables, with less suppressed"] if more > 0 else []),
+            *self.sentences(),
+            *(f"warning: {warning}" for warning in self.warnings),
+            *(f"build would refuse: {sentence}" for sentence in self.refused),
+        ]
 
 
 def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Plan:
@@ -124,33 +201,43 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         The pandas or Arrow table where the spec's source is a frame.
     """
     report = progress or silent
-    wider = needed_tables(spec.tables)
-    published = frozenset(spec.tables)
-    unit = spec.privacy.layer_sd * NOISE_LAYERS**0.5
-    tally, tables = Tally(spec.privacy.threshold_mean), []
+    tally, tables, sizes = Tally(spec.privacy.threshold_mean), [], []
     with open_rows(spec, frame, report) as opened:
-        draws = StickyDraws(opened.key, opened.draws, spec.privacy)
-        measured = measure_one_way(opened.ingested, opened.entities, opened.columns, draws)
+        draws = StickyDraws(opened.key, opened.draws, spec.counted)
+        columns = measure_columns(spec, opened, draws, report)
+        measured, relations = columns.measured, columns.relations
+        wider = relations.needed(spec.tables)
+        shown: dict[ColumnSet, list[ColumnSet]] = {}
+        for table in spec.tables:
+            shown.setdefault(relations.base(table), []).append(table)
         of_all = measured.one_way[""]
         total = max(int(of_all.n[0]), 1)
         narrow = [tree for name, tree in measured.one_way.items() if name]
+        noise = _Noise(spec, fit_order(spec, opened, spec.key_path, columns), measured.one_way)
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
             tally.add(tree)
-            tables.append(_planned(tree, total, unit, published))
+            sizes.append(tree.n_nodes)
+            if relations.base(tree.columns) == tree.columns:  # of a copy only its values are used
+                noise.add(tree)
+                tables += _planned(tree, total, noise, shown.get(tree.columns, []))
             report("planning", done + 1, len(narrow) + len(wider))
-        past = past_of(spec, opened, tally)
-    exposure = exposure_of(spec, opened.columns, tally, of_all, past)
+        report("exposure", 0, 0)
+        past = past_of(spec, opened, columns, tally)
+    exposure = exposure_of(spec, columns.columns, tally, of_all, past)
     return Plan(
         tables=tuple(tables),
         rows=total,
-        warnings=(*_warnings(tables), *_exposed(exposure)),
+        warnings=(*_warnings(tables, spec.unit), *_exposed(exposure)),
         exposure=exposure,
+        unit=spec.unit,
+        cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None),
         refused=tuple(
             refusal(
                 exposure,
                 tally,
                 spec.tables,
                 is_pinned=spec.vintage in pinned_vintages(spec.key_path),
+                entity=spec.entity,
             )
         )
         if exposure.is_refused
@@ -158,28 +245,164 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
     )
 
 
-def _planned(
-    tree: Measurement, total: int, unit: float, published: frozenset[ColumnSet]
-) -> PlannedTable:
-    """Sizes of one table from its measurement."""
-    single = (tree.level == 0).all(axis=1)
-    single[tree.parent[tree.parent >= 0]] = False
-    released = int(np.maximum(tree.n[single], 0).sum())
-    return PlannedTable(
-        columns=tree.columns,
-        cells=int(single.sum()),
-        suppressed_share=min(max(1 - released / total, 0.0), 1.0),
-        noise_sd=unit * int(tree.scale[-1]),
-        seconds=SECONDS_A_TABLE + SECONDS_A_BUCKET * tree.n_nodes,
-        is_published=tree.columns in published,
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """What a build would cost, from few of its tables; what it would give away is not looked at.
+
+    Attributes
+    ----------
+    tables, measured : int
+        How many are needed, and how many of them were measured for this.
+    rows : int
+        Noisy total.
+    """
+
+    tables: int
+    measured: int
+    rows: int
+    cost: Cost
+    unit: Unit = ROWS
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "tables": self.tables,
+            "measured": self.measured,
+            "rows": self.rows,
+            "seconds": round(self.cost.seconds, 1),
+            "megabytes": round(self.cost.megabytes),
+        }
+
+    def sentences(self) -> list[str]:
+        """What people read."""
+        return [
+            f"{self.tables:,} tables are measured (with those needed to lock others), about "
+            f"{self.unit.counted(self.rows)}, {self.cost}",
+            f"from {self.measured:,} of the tables; what the release would give away is not looked at: plan without "
+            "--quick does that",
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.sentences())
+
+
+def estimate(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Estimate:
+    """Measure one wider table in ten, and tell from these what all would cost.
+
+    Parameters
+    ----------
+    frame : object, optional
+        The pandas or Arrow table where the spec's source is a frame.
+    """
+    report = progress or silent
+    with open_rows(spec, frame, report) as opened:
+        draws = StickyDraws(opened.key, opened.draws, spec.counted)
+        columns = measure_columns(spec, opened, draws, report)
+        one_way = columns.measured.one_way
+        wider = columns.relations.needed(spec.tables)
+        guess = {table: _guessed_buckets(one_way, table, draws.smallest) for table in wider}
+        held = {}
+        for tree in measure_wider(columns.measured, _tenth(wider, guess), draws):
+            held[tree.columns] = tree.n_nodes
+            report("planning", len(held), len(wider))
+    sizes: list[float] = [tree.n_nodes for tree in one_way.values()]
+    for width in {len(table) for table in wider}:
+        alike = [table for table in wider if len(table) == width]
+        seen = [table for table in alike if table in held]
+        rate = sum(held[t] for t in seen) / max(sum(guess[t] for t in seen), 1e-9)
+        sizes += [held.get(table, rate * guess[table]) for table in alike]
+    total = max(int(one_way[""].n[0]), 1)
+    return Estimate(
+        tables=len(sizes) - 1,
+        measured=len(one_way) - 1 + len(held),
+        rows=total,
+        cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None),
+        unit=spec.unit,
     )
 
 
-def _warnings(tables: list[PlannedTable]) -> list[str]:
+def _tenth(wider: tuple[ColumnSet, ...], guess: Mapping[ColumnSet, float]) -> tuple[ColumnSet, ...]:
+    """Of the tables of each width one in ten, of all sizes, three at least."""
+    chosen: list[ColumnSet] = []
+    for width in sorted({len(table) for table in wider}):
+        alike = sorted((t for t in wider if len(t) == width), key=lambda t: (guess[t], t))
+        n = min(len(alike), max(3, len(alike) // SAMPLED))
+        chosen += [alike[(2 * i + 1) * len(alike) // (2 * n)] for i in range(n)]
+    return tuple(chosen)
+
+
+def _guessed_buckets(one_way: Mapping[str, Measurement], columns: ColumnSet, least: int) -> float:
+    """Combinations that would hold enough rows if columns did not hang together, by powers of two of their shares."""
+    total = max(int(one_way[""].n[0]), 1)
+    found = np.ones(1)
+    for name in columns:
+        tree = one_way[name]
+        leaf = np.ones(tree.n_nodes, dtype=bool)
+        leaf[tree.parent[tree.parent >= 0]] = False
+        share = np.clip(tree.n[leaf] / total, 2.0**-40, 1.0)
+        found = np.convolve(found, np.bincount(np.round(-np.log2(share)).astype(np.int64)))
+    enough = int(np.floor(np.log2(max(total / least, 1.0)))) + 1
+    return float(found[:enough].sum()) + 1.0
+
+
+class _Noise:
+    """The noise that cards will state: columns are fitted as a build fits them, wider tables follow from these."""
+
+    def __init__(
+        self, spec: ReleaseSpec, order: FitOrder, one_way: Mapping[str, Measurement]
+    ) -> None:
+        of_all = one_way[""]
+        trees = {name: tree for name, tree in one_way.items() if name}
+        total, scale = max(int(of_all.n[0]), 0), int(of_all.scale[0])
+        supports = fit_columns(order, trees, total, scale).supports
+        self._layer_sd = spec.privacy.layer_sd
+        self._columns = {name: support.noise_sd for name, support in supports.items()}
+        self._tables: dict[ColumnSet, float] = {}
+
+    def add(self, tree: Measurement) -> None:
+        """Reckon a table, after those that it is locked to."""
+        columns = tree.columns
+        self._tables[columns] = (
+            self._columns[columns[0]]
+            if len(columns) == 1
+            else stated_sd(tree, self._layer_sd, [self._tables[s] for s in sub_tables(columns)])
+        )
+
+    def of(self, columns: ColumnSet, base: ColumnSet) -> float:
+        """What is stated for a table that shows what its base does."""
+        if columns == base:
+            return self._tables[base]
+        return max(self._tables[base], *(self._columns[name] for name in columns))
+
+
+def _planned(
+    tree: Measurement, total: int, noise: _Noise, published: list[ColumnSet]
+) -> list[PlannedTable]:
+    """Sizes of the tables that one measurement gives: its own, and those whose other columns it tells."""
+    single = (tree.level == 0).all(axis=1)
+    single[tree.parent[tree.parent >= 0]] = False
+    released = int(np.maximum(tree.n[single], 0).sum())
+    own = PlannedTable(
+        columns=tree.columns,
+        cells=int(single.sum()),
+        suppressed_share=min(max(1 - released / total, 0.0), 1.0),
+        noise_sd=noise.of(tree.columns, tree.columns),
+        seconds=table_seconds(tree.n_nodes),
+        is_published=tree.columns in published,
+    )
+    told = [
+        replace(own, columns=columns, is_published=True, noise_sd=noise.of(columns, tree.columns))
+        for columns in published
+        if columns != own.columns
+    ]
+    return [own, *told]
+
+
+def _warnings(tables: list[PlannedTable], unit: Unit) -> list[str]:
     """What a custodian should look at before building."""
     filled = [t for t in tables if t.is_published and t.suppressed_share > MOSTLY_FILLED]
     out = [
-        f"{', '.join(t.columns)}: about {t.suppressed_share:.0%} of the rows lie in groups too small to show; "
+        f"{', '.join(t.columns)}: about {t.suppressed_share:.0%} of the {unit.many} lie in groups too small to show; "
         "coarser columns or fewer of them would show more"
         for t in filled[:5]
     ]

@@ -6,10 +6,9 @@ a plan can be shown to anyone who may see the ledger.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.errors import SpecError
 from engine.levels import Levels, n_cells, sizes_of, tree_sizes
@@ -28,6 +27,7 @@ from engine.measure.dp import (
 from engine.params import DPParams
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec
+from engine.texts import html_table, text_table
 
 MANY_LEVELS = 1_000
 """A column with more levels gets a warning."""
@@ -35,6 +35,8 @@ MANY_CELLS = 1_000_000
 """A margin with more cells gets a warning."""
 MOST_WARNINGS = 5
 """Warnings of one kind."""
+N_SHOWN = 20
+"""Tables that people see of a plan unless they ask for more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +100,7 @@ class PlanDP:
     cells: int
     fit: str
     warnings: tuple[str, ...]
+    heads: ClassVar[tuple[str, ...]] = ("table", "cells", "noise sd")
 
     @property
     def is_protected(self) -> bool:
@@ -134,17 +137,37 @@ class PlanDP:
             ],
         }
 
+    def rows_of(self, top: int | None = None) -> list[tuple[str, ...]]:
+        """Tables as texts under `heads`, worst first: modelled ones, then by noise; the first ones, or all."""
+        ranked = sorted(
+            self.tables, key=lambda t: (t.noise_sd is not None, -(t.noise_sd or 0), t.columns)
+        )
+        return [(", ".join(t.columns), f"{t.cells:,}", noise_words(t)) for t in ranked[:top]]
+
+    def sentences(self) -> list[str]:
+        """What is measured, and what it costs."""
+        price = "nothing is guaranteed"
+        if self.is_protected:
+            price = f"costs epsilon {self.cost.epsilon:g}; {self.left:g} of {self.budget:g} is left"
+        return [
+            f"{self.margins:,} margin{'' if self.margins == 1 else 's'} with {self.counts:,} counts; {price}; "
+            f"fit: {self.fit}"
+        ]
+
+    def __repr__(self) -> str:
+        return text_table(self.heads, self.rows_of(N_SHOWN), self._below())
+
     def _repr_html_(self) -> str:
-        """The plan as an HTML table, for notebooks."""
-        rows = "".join(
-            f"<tr><td>{html.escape(', '.join(t.columns))}</td><td>{t.cells:,}</td>"
-            f"<td>{noise_words(t)}</td></tr>"
-            for t in self.tables
-        )
-        return (
-            "<table><thead><tr><th>table</th><th>cells</th><th>noise sd</th></tr>"
-            f"</thead><tbody>{rows}</tbody></table>"
-        )
+        return html_table(self.heads, self.rows_of(N_SHOWN), below=self._below())
+
+    def _below(self) -> list[str]:
+        """What people read below the first tables."""
+        more = len(self.tables) - N_SHOWN
+        return [
+            *([f"... and {more:,} more tables"] if more > 0 else []),
+            *self.sentences(),
+            *(f"warning: {warning}" for warning in self.warnings),
+        ]
 
 
 def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
@@ -194,6 +217,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
             *_size_warnings(margins, levels),
             *_noise_warnings(tables, rows),
             *_rule_warnings(spec, levels),
+            *_relation_warnings(spec),
         ),
     )
 
@@ -314,6 +338,16 @@ def _rule_warnings(spec: ReleaseSpec, levels: Mapping[str, Levels]) -> list[str]
         f"dp.zeros[{number}] ({rule}) rules nothing out: no group of values lies wholly in it; move the breaks"
         for number, rule in enumerate(spec.zeros, start=1)
         if not zeros_of((), (rule,), levels)
+    ]
+
+
+def _relation_warnings(spec: ReleaseSpec) -> list[str]:
+    """Declared relations between columns, which noisy margins do not keep."""
+    return [
+        f"columns.{column.name}.determines ({', '.join(column.determines)}) is not used in mode dp: both get noise of "
+        "their own; dp.zeros can rule out what cannot be"
+        for column in spec.columns
+        if column.determines
     ]
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.exposure import Tally
-from engine.measure import Measured, StickyDraws, measure_one_way, measure_wider
+from engine.fit import FitOrder
+from engine.measure import Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
-from engine.release.dp import build_joint
+from engine.release.dp import build_joint, inputs_of
 from engine.release.exposing import charged
 from engine.release.fit_process import FitProcess
-from engine.release.fitter import FitOrder, needed_tables
-from engine.release.header import header_of
+from engine.release.header import counted_of, header_of
+from engine.release.relating import Columns, measure_columns
 from engine.schema import ColumnSet, Measurement
 from engine.source import Opened, code_limits, coded_universes, open_rows, pin_vintage
 from engine.spec import ReleaseSpec
@@ -36,6 +36,7 @@ def build(
     *,
     frame: Any = None,
     jobs: int = 2,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Build a release.
@@ -48,6 +49,8 @@ def build(
         The pandas or Arrow table where the spec's source is a frame.
     jobs : int
         1: measure and fit take turns. 2 and more: they work at the same time, and so many tables are fitted at once.
+    force : bool
+        Replace a release that is there.
 
     Raises
     ------
@@ -56,29 +59,31 @@ def build(
     report = progress or silent
     out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
     if spec.mode == "dp":
-        return build_joint(spec, out, frame=frame, progress=progress)
+        return build_joint(spec, out, frame=frame, force=force, progress=progress)
     with writing(out):
-        check_target(out)
+        check_target(out, force=force, inputs=inputs_of(spec))
     with open_rows(spec, frame, report) as opened:
-        order = fit_order(spec, opened, out, workers=jobs if jobs > 1 else 0)
         # Before anything is staged: too few entities end the build here.
-        draws = StickyDraws(opened.key, opened.draws, spec.privacy)
-        measured = measure_one_way(opened.ingested, opened.entities, opened.columns, draws)
-        is_new = pin_vintage(
-            spec.key_path, spec.vintage, opened.state
-        )  # before the wall is crossed
-        tally, needed = Tally(spec.privacy.threshold_mean), needed_tables(spec.tables)
+        draws = StickyDraws(opened.key, opened.draws, spec.counted)
+        columns = measure_columns(spec, opened, draws, report)
+        with writing(out):
+            check_target(out, force=force, build_id=opened.fingerprint)
+        order = fit_order(spec, opened, out, columns, workers=jobs if jobs > 1 else 0, force=force)
+        stands = {copy.finer for copy in columns.relations.copies.values()}
+        # Before the wall is crossed.
+        is_new = pin_vintage(spec.key_path, spec.vintage, opened.state, stands)
+        tally, needed = Tally(spec.privacy.threshold_mean), columns.relations.needed(spec.tables)
         with removed_if_refused(out), FitProcess(order) as fit:
-            unfinished = needed_tables(tuple(t for t in spec.tables if t not in fit.finished))
+            unfinished = columns.relations.needed(t for t in spec.tables if t not in fit.finished)
             done = 0
             # At least what the fit process may hold back, or both would wait for each other.
             ahead = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)
-            for measurement in measurements(measured, needed, draws):
+            for measurement in measurements(columns.measured, needed, draws):
                 tally.add(measurement)
                 if len(measurement.columns) < 2 or measurement.columns in unfinished:
                     done += len(fit.send(measurement, ahead=ahead))
-                report("tables", done, len(unfinished) + len(opened.columns) + 1)
-            exposure = charged(spec, opened, tally, measured.one_way[""], is_new=is_new)
+                report("tables", done, len(unfinished) + len(columns.columns) + 1)
+            exposure = charged(spec, opened, columns, tally, is_new=is_new)
             fit.finish(exposure.as_dict() | {"sentences": exposure.sentences()})
     report("done", 1, 1)
     return out
@@ -92,21 +97,35 @@ def measurements(
     yield from measure_wider(measured, column_sets, draws)
 
 
-def fit_order(spec: ReleaseSpec, opened: Opened, out: Path, *, workers: int = 0) -> FitOrder:
-    """How the fit process is to fit."""
-    privacy = spec.privacy
+def fit_order(
+    spec: ReleaseSpec,
+    opened: Opened,
+    out: Path,
+    columns: Columns,
+    *,
+    workers: int = 0,
+    force: bool = False,
+) -> FitOrder:
+    """How the fit process is to fit these columns."""
+    privacy = spec.counted
     return FitOrder(
         header=header_of(
-            spec, opened, opened.columns, privacy=asdict(privacy) | {"noise_layers": NOISE_LAYERS}
+            spec,
+            opened,
+            columns.columns,
+            privacy=privacy.public() | {"noise_layers": NOISE_LAYERS} | counted_of(spec),
+            notes=columns.notes,
         ),
         release_path=out.absolute(),
         build_id=opened.fingerprint,
-        universes=coded_universes(opened.columns),
-        limits={c.name: limits for c in opened.columns if (limits := code_limits(c)) is not None},
+        universes=coded_universes(columns.columns),
+        limits={c.name: limits for c in columns.columns if (limits := code_limits(c)) is not None},
         sampling_key=opened.key.derive("sampling", opened.draws),
         low_threshold=privacy.low_threshold,
         threshold_mean=privacy.threshold_mean,
         layer_sd=privacy.layer_sd,
         profile=privacy.profile,
         workers=workers,
+        relations=columns.relations,
+        force=force,
     )

@@ -24,6 +24,7 @@ import duckdb
 import numpy as np
 
 from engine.errors import SpecError, StoreError
+from engine.outputs import check_folder
 from engine.simulation.columns import CENSUS_COLUMNS, EVENT_COLUMNS
 from engine.simulation.draw import permuted
 from engine.simulation.events import draw_events
@@ -95,7 +96,7 @@ def simulate_census(
     """
     directory = Path(directory)
     _check_numbers(people, seed)
-    _check_folder(directory)
+    check_folder(directory)
     is_new = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -167,17 +168,6 @@ def _check_numbers(people: int, seed: int) -> None:
 
 def _is_whole(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
-
-
-def _check_folder(directory: Path) -> None:
-    if directory.exists() and not directory.is_dir():
-        raise StoreError(f"census: {directory} is a file; a folder is needed, empty or new")
-    try:
-        is_empty = not directory.exists() or not any(directory.iterdir())
-    except OSError as error:
-        raise StoreError(f"census: cannot read {directory}: {error.strerror}") from error
-    if not is_empty:
-        raise StoreError(f"census: the folder {directory} is not empty; name an empty or new one")
 
 
 def _write_tables(

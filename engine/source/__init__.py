@@ -21,11 +21,12 @@ from engine.source.csv_header import CsvShape, csv_shape
 from engine.source.encoding import code_limits, coded_universes, grid_code
 from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn
 from engine.source.files import locked, read_json, replace_file, sync_folder
+from engine.source.forms.opened import open_source
 from engine.source.frames import register_frame
 from engine.source.ingest import Ingested
 from engine.source.journal import note_charges, pin_vintage, pinned_vintages, unpin_vintage
 from engine.source.opening import Opened, open_rows
-from engine.source.relation import check_names, csv_rows, fetch, open_source
+from engine.source.relation import check_names, csv_rows, fetch
 from engine.source.scratch import memory_connection, scratch_directory
 
 __all__ = [

@@ -91,6 +91,8 @@ class Charge:
     contents : dict
         Keyed digests of the columns' contents under its draws, as the journal has them: equal where nothing changed.
     sketch : Sketch
+    shapes : dict
+        Keyed digests of how columns group the rows, under its draws: equal for a column and its relabelled copies.
     """
 
     vintage: str
@@ -101,11 +103,27 @@ class Charge:
     accepted: str = ""
     contents: dict[str, str] = field(default_factory=dict, repr=False)
     sketch: Sketch = field(repr=False)
+    shapes: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def worst(self) -> float:
         """Most figures a person that it added."""
         return max((figures for _, _, figures in self.pairs), default=0.0)
+
+    def renamed(self, draws: str, shapes: dict[str, str], copies: dict[str, str]) -> dict[str, str]:
+        """Its columns that a build under the same draws counts under another name: that name by this one.
+
+        Parameters
+        ----------
+        copies : dict
+            By copy: the column that stands for it in that build.
+        """
+        if self.draws != draws:
+            return {}
+        named = {shape: name for name, shape in sorted(shapes.items(), reverse=True)}
+        now = {name: named[shape] for name, shape in self.shapes.items() if shape in named}
+        now |= {name: name for name in self.shapes if name in shapes}
+        return {name: copies.get(other, other) for name, other in now.items()}
 
     def is_of(self, contents: dict[str, str]) -> bool:
         """Whether its tables are of the same people with the same values."""
@@ -197,6 +215,8 @@ def history(
     draws: str,
     contents: dict[str, str],
     sketch: Sketch,
+    shapes: dict[str, str],
+    copies: dict[str, str],
     tables: frozenset[ColumnSet],
 ) -> History:
     """What counts against a build.
@@ -205,8 +225,10 @@ def history(
     ----------
     vintage, draws : str
         As in `Charge`.
-    contents, sketch
+    contents, sketch, shapes
         Of its source.
+    copies : dict
+        As in `Charge.renamed`.
     tables : frozenset of ColumnSet
         That it measures.
 
@@ -226,8 +248,12 @@ def history(
     others = [one for one in mine if one not in within]
     pairs: dict[tuple[ColumnSet, str], float] = {}
     for one in others:
+        now = one.renamed(
+            draws, shapes, copies
+        )  # the same groups are singled out under another name
         for columns, told, figures in one.pairs:
-            pairs[columns, told] = pairs.get((columns, told), 0.0) + figures
+            pair = tuple(sorted(now.get(c, c) for c in columns)), now.get(told, told)
+            pairs[pair] = pairs.get(pair, 0.0) + figures
     fresh = {one.draws for one in mine if _is_nearly(one, sketch)} | {draws}
     return History(
         builds=len(others),
@@ -303,6 +329,7 @@ def _charge(raw: dict[str, Any]) -> Charge:
             hashes=tuple(sketch["hashes"]),
             size=sketch["size"],
         ),
+        shapes=raw.get("shapes", {}),
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from engine.errors import DataError
+from engine.source.relation import SAY_ENCODING
 
 DELIMITERS = (",", "\t", ";", "|")
 LONGEST_NAME = 131_072
@@ -35,13 +36,17 @@ class CsvShape:
     names: tuple[str, ...]
 
 
-def csv_shape(path: Path) -> CsvShape:
+def csv_shape(path: Path, *, delimiter: str | None = None, place: str = "") -> CsvShape:
     """Find the delimiter and the header of a CSV file.
 
     Parameters
     ----------
     path : Path
         UTF-8 text, may be gzipped (suffix .gz).
+    delimiter : str, optional
+        The one that was declared.
+    place : str
+        What it is, for messages; by default its path.
 
     Returns
     -------
@@ -54,21 +59,22 @@ def csv_shape(path: Path) -> CsvShape:
     DataError
         If the file is empty, has a header only, is not UTF-8 or cannot be opened.
     """
+    place = place or f"source {path}"
     heads: list[tuple[bool, int, CsvShape]] = []
-    for delimiter in DELIMITERS:
-        records = _first_records(path, delimiter)
+    for sign in (delimiter,) if delimiter else DELIMITERS:
+        records = first_records(path, sign, place)
         if not records:
-            raise DataError(f"source {path}: the file is empty")
+            raise DataError(f"{place}: the file is empty")
         names = tuple(records[0])
         is_even = all(len(record) == len(names) for record in records)
         heads.append(
-            (is_even and len(names) > 1, len(names), CsvShape(delimiter=delimiter, names=names))
+            (is_even and len(names) > 1, len(names), CsvShape(delimiter=sign, names=names))
         )
     # max() keeps the first of equals: a file of one column is read with commas.
     return max(heads, key=lambda head: head[:2])[2]
 
 
-def _first_records(path: Path, delimiter: str) -> list[list[str]]:
+def first_records(path: Path, delimiter: str, place: str) -> list[list[str]]:
     """First records that are not blank; what cannot be parsed ends the list (DuckDB will say so later)."""
     problem = ""
     records: list[list[str]] = []
@@ -81,14 +87,14 @@ def _first_records(path: Path, delimiter: str) -> list[list[str]]:
     except csv.Error:
         problem = "" if records else "its first line is not CSV"
     except UnicodeDecodeError:
-        problem = "is not UTF-8 text; convert it first"
+        problem = f"is not UTF-8 text; {SAY_ENCODING}"
     except (OSError, EOFError):
         problem = "cannot be read"
     # The limit of Python's csv is one for the whole process, and other packages raise it.
     if records and any(len(name) > LONGEST_NAME for name in records[0]):
         problem = "its first line is not CSV"
     if problem:
-        raise DataError(f"source {path}: {problem}")
+        raise DataError(f"{place}: {problem}")
     return records
 
 

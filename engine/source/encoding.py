@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from engine.schema import CodedUniverse, Column, Resolution, literal, quoted
+from engine.source.forms.writing import plain_sql
 
 CellClass = Literal[
     "text",
@@ -93,6 +94,8 @@ def value_sql(column: Column, sql_type: str, cell: str) -> str:
         SQL of type BIGINT, DOUBLE, BOOLEAN, VARCHAR, DATE or TIMESTAMP.
     """
     cell_type = cell_class(sql_type)
+    if cell_type == "text":
+        cell = plain_sql(column.writing, column.value_type, cell)
     match column.value_type:
         case "integer":
             return _within(_integer(cell_type, cell))
@@ -128,6 +131,8 @@ def code_sql(column: Column, sql_type: str, cell: str) -> str:
         SQL of type BIGINT.
     """
     cell_type = cell_class(sql_type)
+    if cell_type == "text":
+        cell = plain_sql(column.writing, column.kind, cell)
     match column.kind:
         case "integer":
             code = _integer(cell_type, cell)

@@ -155,7 +155,7 @@ def row_words(
             "build identified its rows by must stay in the spec, though no table need show them"
         )
     dictionary_words = {
-        name: _dictionary_words(key, values)
+        name: words_of_values(key, values)
         for name, values in ingested.dictionaries.items()
         if name in identity
     }
@@ -176,7 +176,7 @@ def row_words(
         yield first, words
 
 
-def _dictionary_words(key: bytes, values: tuple[Any, ...]) -> UInt64Array:
+def words_of_values(key: bytes, values: tuple[Any, ...]) -> UInt64Array:
     """128 keyed bits for each value of a ranked column; the last entry (position -1) stands for null."""
     digests = [
         blake2b(typed_id(value), key=key, digest_size=16, person=b"value").digest()
@@ -273,7 +273,7 @@ def source_fingerprints(
     )
     out = {"": _fingerprint(print_key, pack_strings(["", *of_entities]))}
     for column, value in zip(ingested.columns, of_columns, strict=True):
-        value_words = _dictionary_words(print_key, ingested.dictionaries.get(column.name, ()))
+        value_words = words_of_values(print_key, ingested.dictionaries.get(column.name, ()))
         message = pack_strings([column.name, value, totals[0]]) + value_words.tobytes()
         out[column.name] = _fingerprint(print_key, message)
     names = ", ".join(column.name for column in ingested.columns)
@@ -281,6 +281,34 @@ def source_fingerprints(
         f"rows of {names}": _fingerprint(print_key, pack_strings([names, *of_rows]))
         for _ in of_rows
     }
+
+
+def column_shapes(
+    ingested: Ingested, entities: tuple[EntityColumn, ...], key: MasterKey, vintage: str
+) -> dict[str, str]:
+    """Keyed fingerprint of how each column groups the rows, whatever it calls the groups: equal for relabelled copies.
+
+    Returns
+    -------
+    dict
+        Hex digest by column name.
+
+    Notes
+    -----
+    Sum over groups of the square, modulo a prime of 31 bits, of the sum of their rows' secret weights.
+    """
+    con = ingested.con
+    weights, joined = _weights(con, entities)
+    print_key, out = key.derive("fingerprint", vintage), {}
+    for column in ingested.columns:
+        row = con.execute(
+            f"SELECT count(*), sum(w * w) FROM (SELECT sum({' + '.join(weights)}) % {PRIME} AS w "
+            f"FROM {ROWS_WITH_TOKENS}{joined} GROUP BY {quoted(ingested.sql_names[column.name])})"
+        ).fetchone()
+        out[column.name] = _fingerprint(print_key, pack_strings(["shape", *map(str, row or ())]))
+    for entity in entities:
+        con.execute(f"DROP TABLE IF EXISTS weights_{entity.number}")
+    return out
 
 
 def _sum_of_rows(ingested: Ingested, weights: list[str], print_key: bytes) -> str:

@@ -45,7 +45,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError:
         raise
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

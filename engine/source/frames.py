@@ -8,7 +8,7 @@ spec that uses them is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -26,6 +26,9 @@ _AS_TEXT = frozenset(
         "date",
         "datetime",
         "datetime64",
+        "time",
+        "interval",
+        "period",
     }
 )
 _AS_IS = frozenset({"string", "bytes"})
@@ -41,11 +44,14 @@ class Frame:
         Columns set aside (all null in the relation), with the reason.
     mixed_numbers : frozenset of str
         Columns of Python objects that hold both int and float.
+    orders : dict
+        The values of ordered categoricals, in their order, by column.
     """
 
     columns: tuple[str, ...]
     unreadable: dict[str, str]
     mixed_numbers: frozenset[str]
+    orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, frame: Any) -> Frame:
@@ -61,10 +67,12 @@ def register_frame(con: duckdb.DuckDBPyConnection, frame: Any) -> Frame:
     if isinstance(frame, pd.DataFrame):
         prepared, unreadable, mixed = _prepared(frame)
         names = tuple(frame.columns)
+        orders = {str(name): _order(frame[name]) for name in names if _is_ordered(frame[name])}
         relation: Any = prepared
     elif hasattr(frame, "__arrow_c_stream__"):
         relation = _arrow_table(frame)
         names, unreadable, mixed = tuple(relation.column_names), {}, frozenset()
+        relation, orders = _in_local_time(relation), _arrow_orders(relation)
     else:
         raise SpecError("source: wants a path, a pandas DataFrame or an Arrow table")
     try:
@@ -75,7 +83,7 @@ def register_frame(con: duckdb.DuckDBPyConnection, frame: Any) -> Frame:
         is_open = False
     if not is_open:
         raise DataError("the data frame: has no columns, or a column of a type that cannot be read")
-    return Frame(columns=names, unreadable=unreadable, mixed_numbers=mixed)
+    return Frame(columns=names, unreadable=unreadable, mixed_numbers=mixed, orders=orders)
 
 
 def _arrow_table(frame: Any) -> Any:
@@ -89,6 +97,82 @@ def _arrow_table(frame: Any) -> Any:
     return frame if isinstance(frame, pa.Table) else pa.table(frame)
 
 
+def _in_local_time(table: Any) -> Any:
+    """Show moments with a zone as the clocks of that zone did."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for position, about in enumerate(table.schema):
+        if pa.types.is_timestamp(about.type) and about.type.tz not in (None, "UTC"):
+            shown = compute.local_timestamp(table.column(position))
+            table = table.set_column(position, about.name, shown)
+    return table
+
+
+def _arrow_orders(table: Any) -> dict[str, tuple[str, ...]]:
+    """The values of ordered dictionaries of texts, in their order."""
+    import pyarrow as pa
+
+    orders = {}
+    for position, about in enumerate(table.schema):  # of one name there may be several
+        held = about.type
+        is_ordered = pa.types.is_dictionary(held) and held.ordered
+        if is_ordered and str(held.value_type) in ("string", "large_string"):
+            chunks = table.column(position).unify_dictionaries().chunks
+            orders[str(about.name)] = tuple(chunks[0].dictionary.to_pylist()) if chunks else ()
+    return orders
+
+
+def _is_ordered(series: Any) -> bool:
+    """Whether a column is a categorical whose values have an order of their own."""
+    held = getattr(series, "dtype", None)  # columns of one name are a frame, refused later
+    return isinstance(held, pd.CategoricalDtype) and bool(held.ordered) and not _is_number(held)
+
+
+def _is_number(held: pd.CategoricalDtype) -> bool:
+    """Whether the values of a categorical have an order anyway."""
+    return held.categories.dtype.kind in "iufbMm"
+
+
+def _order(series: pd.Series) -> tuple[str, ...]:
+    """The values of a categorical as texts, in their order."""
+    return tuple(str(value) for value in series.cat.categories)
+
+
+def _as_taken(series: Any) -> Any:
+    """A column in a type that can be read, where its own has a plain counterpart.
+
+    Moments with a zone become what the clocks of that zone showed, periods the day on which they begin, spans of
+    time seconds, intervals texts.
+    """
+    held = series.dtype
+    if isinstance(held, pd.CategoricalDtype) and isinstance(
+        held.categories.dtype, pd.IntervalDtype
+    ):
+        return series.cat.rename_categories([str(one) for one in held.categories])
+    if isinstance(held, pd.DatetimeTZDtype) or _is_moment_of_arrow(held):
+        return series.dt.tz_localize(None)
+    if isinstance(held, pd.PeriodDtype):
+        return series.dt.to_timestamp()
+    if isinstance(held, pd.IntervalDtype):
+        return series.astype(object)
+    if isinstance(held, pd.SparseDtype):
+        return series.sparse.to_dense()
+    if pd.api.types.is_timedelta64_dtype(held):
+        return series.dt.total_seconds()
+    return series
+
+
+def _is_moment_of_arrow(held: Any) -> bool:
+    """Whether a type of pandas is Arrow's of moments with a zone."""
+    if not isinstance(held, pd.ArrowDtype):
+        return False
+    import pyarrow as pa
+
+    of_arrow = held.pyarrow_dtype
+    return pa.types.is_timestamp(of_arrow) and of_arrow.tz not in (None, "UTC")
+
+
 def _prepared(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], frozenset[str]]:
     """Copy of the frame (sharing what it can) that DuckDB reads without guessing."""
     if not all(isinstance(name, str) for name in frame.columns):
@@ -97,7 +181,7 @@ def _prepared(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], frozen
     mixed: set[str] = set()
     columns: dict[str, Any] = {}
     for position, name in enumerate(frame.columns):
-        series = frame.iloc[:, position].reset_index(drop=True)
+        series = _as_taken(frame.iloc[:, position].reset_index(drop=True))
         if isinstance(series.dtype, pd.CategoricalDtype) and not _is_text(series.cat.categories):
             series = series.astype(object)
         if series.dtype == object:

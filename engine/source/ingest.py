@@ -9,20 +9,23 @@ rule, never a value or a number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 
-from engine.errors import DataError, SpecError
-from engine.schema import NULL_CODE, Column
+from engine.errors import DataError, InternalError, SpecError
+from engine.schema import NULL_CODE, Column, quoted
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.source.misfits import why_unfit
 from engine.source.relation import Source, fetch
 
 _PLACE = "the source"
 _NULL = f"CAST({NULL_CODE} AS BIGINT)"
+_MOST_CODED = 64
+"""Columns that one statement codes: what it takes grows by the square of their number."""
+_CODED_AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +117,8 @@ def ingest(
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
     lists = {sql_names[c.name]: c for c in data if c.is_ranked}
     lists |= {f"e{number}": by_name[name] for number, name in enumerate(entities)}
+    if _is_wide(columns):
+        _keep_source(con, source, columns)
     for short, column in lists.items():
         _list_values(con, source, short, column)
     _make_rows(con, source, {**{sql_names[c.name]: c for c in data}, **lists}, lists)
@@ -196,7 +201,32 @@ def _make_rows(
     lists: dict[str, Column],
 ) -> None:
     """Make `rows`; a code is NULL where a cell does not fit, and where an entity id is null."""
-    inner, outer, joins = [], [], ""
+    if not _is_wide(chosen):
+        fetch(
+            con,
+            f"CREATE OR REPLACE TABLE rows AS {_coded(source, chosen, lists, '')}",
+            source.place,
+        )
+        return
+    shorts = list(chosen)
+    parts = [shorts[i : i + _CODED_AT_ONCE] for i in range(0, len(shorts), _CODED_AT_ONCE)]
+    for number, part in enumerate(parts):
+        rows = _coded(source, {s: chosen[s] for s in part}, lists, "rowid AS r")
+        fetch(con, f"CREATE TABLE part_{number} AS {rows} ORDER BY r", source.place)
+        check_order(con, f"part_{number}")
+    side_by_side = " POSITIONAL JOIN ".join(f"part_{number}" for number in range(len(parts)))
+    fetch(
+        con,
+        f"CREATE OR REPLACE TABLE rows AS SELECT {', '.join(shorts)} FROM {side_by_side}",
+        source.place,
+    )
+    for number in range(len(parts)):
+        fetch(con, f"DROP TABLE part_{number}", _PLACE)
+
+
+def _coded(source: Source, chosen: dict[str, Column], lists: Collection[str], first: str) -> str:
+    """The SELECT that gives the codes of some columns, behind a column `first` of the source as it is."""
+    inner, outer, joins = [first] * bool(first), ["r"] * bool(first), ""
     for short, column in chosen.items():
         sql_type = source.types[column.name]
         cell = cell_sql(column, sql_type)
@@ -211,12 +241,22 @@ def _make_rows(
         if short.startswith("c"):
             code = f"CASE WHEN {short}_null THEN {_NULL} ELSE {code} END"
         outer.append(f"CAST({code} AS BIGINT) AS {short}")
-    fetch(
-        con,
-        f"CREATE OR REPLACE TABLE rows AS SELECT {', '.join(outer)} "
-        f"FROM (SELECT {', '.join(inner)} FROM source){joins}",
-        source.place,
+    return f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} FROM source){joins}"
+
+
+def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Make sure that row r of a table is the one which its column r names, so that tables fit side by side.
+
+    Raises
+    ------
+    InternalError
+        It is not.
+    """
+    ((is_ordered,),) = fetch(
+        con, f"SELECT coalesce(bool_and(r = rowid), true) FROM {table}", _PLACE
     )
+    if not is_ordered:
+        raise InternalError("the rows of a part of the source changed places")
 
 
 def _check_rows(
@@ -296,5 +336,22 @@ def _forbidden_nulls(
 
 def _drop_source(con: duckdb.DuckDBPyConnection) -> None:
     """Let go of the relation `source`: a table of ours, or a temporary view."""
+    fetch(con, f"DROP {'VIEW' if _is_view(con) else 'TABLE'} source", _PLACE)
+
+
+def _is_view(con: duckdb.DuckDBPyConnection) -> bool:
     views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
-    fetch(con, f"DROP {'VIEW' if fetch(con, views, _PLACE) else 'TABLE'} source", _PLACE)
+    return bool(fetch(con, views, _PLACE))
+
+
+def _is_wide(columns: Collection[object]) -> bool:
+    return len(columns) > _MOST_CODED
+
+
+def _keep_source(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence[Column]) -> None:
+    """Make the relation `source` a table, whose rows have numbers, where it is not one."""
+    if _is_view(con):
+        listed = ", ".join(quoted(column.name) for column in columns)
+        fetch(con, f"CREATE TABLE kept AS SELECT {listed} FROM source", source.place)
+        _drop_source(con)
+        fetch(con, "ALTER TABLE kept RENAME TO source", _PLACE)

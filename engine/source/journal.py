@@ -9,6 +9,7 @@ value of the data.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from engine.source.files import locked, read_json, replace_file
 
 FORMAT = 1
 """Version of the journal's form."""
+MOST_OF = "release.most with each = "
+"""With a column's name: how many of its values count of an entity is pinned under this, as an encoding is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +38,8 @@ class VintageState:
         Fingerprint of the privacy parameters.
     encodings, contents : dict
         Per column a digest of its encoding, and a keyed digest of its content; under the empty name that of
-        the entities and the number of rows, which every build pins, whatever its columns.
+        the entities and the number of rows, which every build pins, whatever its columns. Where entities are counted
+        in each value of a column, how many of these count is among the encodings.
     """
 
     draws: str
@@ -61,6 +65,14 @@ def pinned_order(key_path: Path, vintage: str) -> tuple[str, ...]:
     """Columns that a vintage has seen, in the order in which they came."""
     entry = _read(journal_path(key_path)).get(vintage)
     return () if entry is None else tuple(entry["order"])
+
+
+def pinned_stands(key_path: Path, draws: str) -> frozenset[str]:
+    """Columns that stood for copies of theirs in any build with these draws."""
+    entries = _read(journal_path(key_path)).values()
+    return frozenset(
+        name for entry in entries if entry["draws"] == draws for name in entry.get("stands", ())
+    )
 
 
 def pinned_vintages(key_path: Path) -> tuple[str, ...]:
@@ -160,8 +172,15 @@ def note_charges(key_path: Path, n_charges: int) -> None:
         _write(path, entries, max(known, n_charges))
 
 
-def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> bool:
+def pin_vintage(
+    key_path: Path, vintage: str, state: VintageState, stands: Iterable[str] = ()
+) -> bool:
     """Pin a vintage at its first build, or check that this build is of the same state.
+
+    Parameters
+    ----------
+    stands : iterable of str
+        Columns that stand for copies of theirs.
 
     Returns
     -------
@@ -183,17 +202,24 @@ def pin_vintage(key_path: Path, vintage: str, state: VintageState) -> bool:
         seen = (known or {}).get("order", [])
         merged = {
             "draws": state.draws,
-            "order": seen + sorted(name for name in state.encodings if name not in seen),
+            "order": seen + sorted(_columns(state) - {*seen}),
             "entities": list(state.entities),
             "identity": list(state.identity),
             "privacy": state.privacy,
             "encodings": {**(known or {}).get("encodings", {}), **state.encodings},
             "contents": {**(known or {}).get("contents", {}), **state.contents},
         }
+        if named := sorted({*(known or {}).get("stands", []), *stands}):
+            merged["stands"] = named
         if merged != known:
             entries[vintage] = merged
             _write(path, entries, n_charges)
     return known is None
+
+
+def _columns(state: VintageState) -> set[str]:
+    """Columns that a build has."""
+    return {name for name in state.encodings if not name.startswith(MOST_OF)}
 
 
 def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
@@ -207,7 +233,9 @@ def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
         out.append("the identity columns")
     if known["privacy"] != state.privacy:
         out.append("the privacy parameters")
-    coded = _changed(known["encodings"], state.encodings)
+    changed = _changed(known["encodings"], state.encodings)
+    out += [name for name in changed if name.startswith(MOST_OF)]
+    coded = [name for name in changed if not name.startswith(MOST_OF)]
     filled = [name for name in _changed(known["contents"], state.contents) if name not in coded]
     if coded and not state.entities:
         filled = []  # rows that are coded otherwise are other rows: nothing is known of their content

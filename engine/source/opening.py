@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,27 @@ from engine.keys import MasterKey, pack_strings, read_key
 from engine.progress import Progress
 from engine.schema import Column
 from engine.source.charges import Sketch
+from engine.source.detection.identifiers import check_identifiers
+from engine.source.detection.thresholds import keyed_thresholds
 from engine.source.encoding import encoding_digest
-from engine.source.entities import EntityColumn, add_tokens, source_fingerprints
+from engine.source.entities import EntityColumn, add_tokens, column_shapes, source_fingerprints
+from engine.source.forms.opened import open_source
 from engine.source.ingest import Ingested, ingest
 from engine.source.journal import (
+    MOST_OF,
     VintageState,
     check_vintage,
     draws_of,
     pinned_identity,
     pinned_order,
+    pinned_stands,
 )
-from engine.source.relation import matching_files, open_source
+from engine.source.relation import matching_files
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.source.sketch import sketch_of
-from engine.spec import ReleaseSpec, with_deciders
+from engine.source.swapping import exchange
+from engine.source.units import choose_rows, one_row_each, with_few_values
+from engine.spec import ReleaseSpec, with_deciders, with_determined
 from engine.version import ENGINE_VERSION
 
 ON_DISK_BYTES = 256 << 20
@@ -68,6 +75,10 @@ class Opened:
         The vintage whose draws are used: its own name, or that of the first one before it (`previous`).
     sketch : Sketch
         Of its entities, comparable over vintages.
+    stands, seen : frozenset of str
+        Columns that stood for copies of theirs in earlier builds with these draws, and all that these had.
+    shapes : dict
+        Mode sticky: how each column groups the rows, as a keyed digest; see `column_shapes`.
     fingerprint : str
         Keyed digest of all that decides a release.
     """
@@ -80,6 +91,9 @@ class Opened:
     state: VintageState
     draws: str
     sketch: Sketch
+    stands: frozenset[str]
+    seen: frozenset[str]
+    shapes: dict[str, str]
     fingerprint: str
 
 
@@ -99,10 +113,22 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             order = pinned_order(spec.key_path, draws)
             sketch = sketch_of(ingested, key, identity)
             entities = add_tokens(ingested, key, draws, identity, order)
+            if spec.privacy.swap and spec.mode == "sticky":
+                # Before the contents are digested: a vintage is pinned to what is counted.
+                exchange(ingested, entities, spec.privacy.swap, key, draws)
             state = _state(spec, ingested, entities, identity, draws, key)
             check_vintage(spec.key_path, spec.vintage, state)
             _check_bound(spec, entities)
-            used = with_deciders(spec.columns, {n for columns in spec.tables for n in columns})
+            used = {name for columns in spec.tables for name in columns}
+            if spec.mode == "sticky":  # mode dp publishes values of declared lists only
+                check_identifiers(ingested, entities, used, keyed_thresholds(key, draws))
+            if spec.mode == "sticky" and spec.count == "rows":
+                # Of entities, what tells a column of a table need not be the same in all their rows.
+                used = with_determined(spec.columns, used)
+            used = with_deciders(spec.columns, used)
+            shapes = column_shapes(ingested, entities, key, draws) if spec.mode == "sticky" else {}
+            # Last, so that a vintage is pinned to its source, whatever is counted of it.
+            ingested, entities = _counted(spec, ingested, entities, used, key, draws)
             if ingested.n_rows < MANY_ROWS:
                 con.execute("SET threads = 1")
             yield Opened(
@@ -114,12 +140,48 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
                 state=state,
                 draws=draws,
                 sketch=sketch,
+                stands=pinned_stands(spec.key_path, draws),
+                seen=frozenset(order),
+                shapes=shapes,
                 fingerprint=_fingerprint(spec, state, source.columns, key),
             )
         except duckdb.Error as error:
             raise _in_our_words(error) from None
         finally:
             con.close()
+
+
+def _counted(
+    spec: ReleaseSpec,
+    ingested: Ingested,
+    entities: tuple[EntityColumn, ...],
+    used: set[str],
+    key: MasterKey,
+    draws: str,
+) -> tuple[Ingested, tuple[EntityColumn, ...]]:
+    """What is counted of the source: all rows, those of each entity that count, or the entities."""
+    if spec.mode == "dp":
+        return ingested, entities
+    secret = key.derive("rows", draws)
+    if spec.count == "rows":
+        if spec.privacy.max_rows is None or spec.privacy.max_rows_by == "bucket":
+            return ingested, entities
+        bounds = {c.name: c.max_rows for c in ingested.columns if c.max_rows is not None}
+        return choose_rows(ingested, entities, spec.privacy.max_rows, bounds, secret), entities
+    ingested, entity = one_row_each(
+        ingested, entities[0], used, spec.each, keyed_thresholds(key, draws)
+    )
+    if spec.each is not None and spec.most is not None:
+        ingested = with_few_values(ingested, entity, spec.each, spec.most, secret)
+    columns = tuple(
+        replace(
+            c,
+            max_rows=1 if c.name == spec.each else None,
+            detected=tuple(d for d in c.detected if d != "max_rows"),
+        )
+        for c in ingested.columns
+    )
+    return replace(ingested, columns=columns), (entity,)
 
 
 def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
@@ -129,7 +191,7 @@ def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
     ------
     DataError
     """
-    if spec.mode == "dp" or spec.privacy.max_rows is not None:
+    if spec.mode == "dp" or spec.privacy.max_rows is not None or spec.count == "entities":
         return
     several = [spec.source.entities[e.number] for e in entities if e.tokens is not None]
     if several:
@@ -173,10 +235,24 @@ def _state(
         draws=draws,
         entities=spec.source.entities,
         identity=identity,
-        privacy=spec.privacy.fingerprint(),
-        encodings={c.name: encoding_digest(c) for c in ingested.columns},
+        privacy=_privacy_print(spec, ingested),
+        encodings={c.name: encoding_digest(c) for c in ingested.columns} | _most_of(spec),
         contents=source_fingerprints(ingested, entities, key, draws),
     )
+
+
+def _most_of(spec: ReleaseSpec) -> dict[str, str]:
+    """How many values of a column count of an entity: under another number other people would be in its buckets."""
+    return {} if spec.each is None else {f"{MOST_OF}{spec.each}": str(spec.most)}
+
+
+def _privacy_print(spec: ReleaseSpec, ingested: Ingested) -> str:
+    """Digest of the privacy parameters; where rows are chosen once, also of all that the choice hangs on."""
+    if spec.privacy.max_rows is None or spec.privacy.max_rows_by == "bucket":
+        return spec.privacy.fingerprint()
+    columns = [f"{c.name} {c.max_rows}" for c in ingested.columns]
+    parts = pack_strings([spec.privacy.fingerprint(), *columns])
+    return blake2b(parts, digest_size=16).hexdigest()
 
 
 def _fingerprint(
@@ -194,7 +270,10 @@ def _fingerprint(
         repr(spec.tables),
         repr(spec.notes),
         repr(spec.bounds),
+        # Said in catalogue and cards, though nothing that is drawn hangs on it.
+        repr((spec.unit, spec.entity, spec.is_reviewed, spec.privacy)),
         repr((spec.dp, spec.zeros)) if spec.mode == "dp" else "",
+        *([repr((spec.count, spec.each, spec.most))] if spec.count != "rows" else []),
     ]
     secret = key.derive("fingerprint", spec.vintage)
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
@@ -202,8 +281,8 @@ def _fingerprint(
 
 def _is_large(spec: ReleaseSpec) -> bool:
     """Whether the source is too large to be worked on in memory."""
-    if spec.source.path is None:
+    if spec.source.format in ("frame", "postgres", "mysql"):
         return False
-    files = [Path(file) for file in matching_files(spec.source.path)]
+    files = [Path(file) for path in spec.source.paths for file in matching_files(path)]
     size = sum(file.stat().st_size for file in files if file.is_file())
     return size * (1 if spec.source.format == "csv" else PACKED) > ON_DISK_BYTES

@@ -173,6 +173,12 @@ def confidential_connection(
     return con
 
 
+def scratch_of(con: duckdb.DuckDBPyConnection) -> str | None:
+    """Return the scratch folder of a confidential connection; None, the system's, for one in memory alone."""
+    spill = con.execute("SELECT current_setting('temp_directory')").fetchall()[0][0]
+    return str(Path(spill).parent) if spill and Path(spill).parent.is_dir() else None
+
+
 def _encrypt_spills(con: duckdb.DuckDBPyConnection) -> bool:
     """Switch on the encryption of temporary files, where this DuckDB can do it without an extension."""
     try:

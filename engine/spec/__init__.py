@@ -10,19 +10,25 @@ from __future__ import annotations
 
 from engine.spec.dp import DPContext, dp_from
 from engine.spec.levels import missing_domain
-from engine.spec.reading import ReleaseSpec, read_spec, spec_of
+from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
 from engine.spec.source import format_of, named_format
-from engine.spec.universes import in_universe_order, with_deciders
+from engine.spec.tables import SECONDS_A_TABLE, warning_of_many
+from engine.spec.universes import in_universe_order, with_deciders, with_determined
 
 __all__ = [
+    "SECONDS_A_TABLE",
     "DPContext",
     "ReleaseSpec",
     "dp_from",
+    "example_spec",
     "format_of",
     "in_universe_order",
     "missing_domain",
     "named_format",
+    "of_rows",
     "read_spec",
     "spec_of",
+    "warning_of_many",
     "with_deciders",
+    "with_determined",
 ]

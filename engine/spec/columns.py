@@ -12,19 +12,21 @@ from fractions import Fraction
 from typing import Any
 
 from engine.params import bad_bound
-from engine.schema import DEFAULT_PLACEHOLDER, RANKED_KINDS, Column, Resolution, ValueType
+from engine.schema import DEFAULT_PLACEHOLDER, RANKED_KINDS, Column, Resolution, ValueType, Writing
 from engine.spec.levels import misplaced_breaks
 from engine.spec.model import ColumnSection, checked
 from engine.spec.universes import with_universes
 from engine.spec.values import typed
+from engine.spec.writing import own_writing
 
 _MAX_DIGITS, _MAX_BITS = 18, 60
+PLAIN = Writing()
 MOST_STEP = 10**15
 
 
 def columns_from(
-    raw: Any, nulls: tuple[str, ...], problems: list[str]
-) -> tuple[tuple[str, ...], tuple[Column, ...]]:
+    raw: Any, nulls: tuple[str, ...], problems: list[str], writing: Writing = PLAIN
+) -> tuple[tuple[str, ...], tuple[Column, ...], frozenset[str]]:
     """Make all columns of a spec.
 
     Parameters
@@ -35,6 +37,8 @@ def columns_from(
         Default spellings of null.
     problems : list of str
         Sentences are added here.
+    writing : Writing
+        How numbers and dates are written, where a column does not say it.
 
     Returns
     -------
@@ -42,11 +46,14 @@ def columns_from(
         Names of all declared columns.
     tuple of Column
         Those of them that are right.
+    frozenset of str
+        Names of those that are dropped: neither of the above.
     """
     if not isinstance(raw, dict) or not raw:
         problems.append("columns: declare each column in a section [columns.NAME]")
-        return (), ()
+        return (), (), frozenset()
     columns, universes = [], {}
+    dropped = {name for name, v in raw.items() if isinstance(v, dict) and v.get("drop") is True}
     folded: dict[str, str] = {}
     for name, values in raw.items():
         twin = folded.setdefault(name.casefold(), name)
@@ -56,16 +63,24 @@ def columns_from(
             )
         if not name.strip():
             problems.append("columns: a column has no name")
+        if name in dropped:
+            checked(ColumnSection, {"kind": "text"} | values, f"columns.{name}", problems)
+            continue
         section = checked(ColumnSection, values, f"columns.{name}", problems)
-        column = column_from(name, section, nulls, problems) if section else None
+        column = column_from(name, section, nulls, problems, writing) if section else None
         columns += [column] if column else []
         if section is not None and section.universe is not None:
             universes[name] = section.universe
-    return tuple(raw), with_universes(universes, tuple(columns), problems)
+    names = tuple(name for name in raw if name not in dropped)
+    return names, with_universes(universes, tuple(columns), problems), frozenset(dropped)
 
 
 def column_from(
-    name: str, section: ColumnSection, nulls: tuple[str, ...], problems: list[str]
+    name: str,
+    section: ColumnSection,
+    nulls: tuple[str, ...],
+    problems: list[str],
+    writing: Writing = PLAIN,
 ) -> Column | None:
     """Make one column; None, and sentences added to `problems`, if anything does not fit together.
 
@@ -73,6 +88,8 @@ def column_from(
     ----------
     nulls : tuple of str
         Default spellings of null.
+    writing : Writing
+        How numbers and dates are written, where the column does not say it.
     """
     place, n_before = f"columns.{name}", len(problems)
     own_nulls = tuple(nulls if section.nulls is None else section.nulls)
@@ -96,6 +113,7 @@ def column_from(
     if domain is not None:
         unknown = [value for value in section.labels if value not in {as_text(v) for v in domain}]
         problems.extend(f"{place}.labels: {value!r} is not in the domain" for value in unknown)
+    written = own_writing(section, writing, place, problems)
     if len(problems) > n_before:
         return None
     return Column(
@@ -115,6 +133,9 @@ def column_from(
         breaks=breaks,
         nullable=section.nullable,
         max_rows=section.max_rows,
+        determines=tuple(dict.fromkeys(section.determines)),
+        release=section.release.strip(),
+        writing=PLAIN if value_type in ("text", "boolean") else written,
     )
 
 

@@ -19,12 +19,14 @@ from pydantic_core import ErrorDetails
 from engine.params import Allocation, Method, Noise, Post, Sample
 from engine.schema import ColumnKind, ValueType
 
-Format = Literal["csv", "parquet", "duckdb"]
+Format = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql"]
 Scalar = bool | int | float | datetime.datetime | datetime.date | str
 """What TOML can hold as a single value of a column."""
 SUFFIXES: dict[str, Format] = {
-    **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"), "csv"),
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "xlsx"),
+    **dict.fromkeys((".sqlite", ".sqlite3"), "sqlite"),
     **dict.fromkeys((".duckdb", ".ddb", ".db"), "duckdb"),
 }
 
@@ -42,18 +44,32 @@ class ReleaseSection(_Section):
     title: str = ""
     name: str = "data"
     mode: str = "sticky"
+    count: Literal["rows", "entities"] = "rows"
+    each: str | None = None
+    most: int | None = None
     notes: list[str] = []
+    unit: Any = None
+    entity: Any = None
+    reviewed: bool = False
 
 
 class SourceSection(_Section):
     """`[source]`: where the rows are and whom they are about."""
 
-    path: str
+    path: str | list[str]
     format: Format | None = None
     table: str | None = None
     entities: list[str] = []
     identity: list[str] = []
     nulls: list[str] = [""]
+    encoding: str | None = None
+    delimiter: str | None = None
+    skip: int = 0
+    sheet: str | None = None
+    decimal: str = "."
+    thousands: str = ""
+    date_format: str = ""
+    sql: str | None = None
 
 
 class UniverseSection(_Section):
@@ -76,7 +92,9 @@ class ColumnSection(_Section):
     step: int = 1
     domain: list[Scalar] | dict[str, Scalar] | None = None
     public: bool = False
-    detected: list[Literal["kind", "type", "resolution", "domain", "nulls", "max_rows"]] = []
+    detected: list[
+        Literal["kind", "type", "resolution", "domain", "nulls", "max_rows", "determines", "drop"]
+    ] = []
     nulls: list[str] | None = None
     placeholder: str | None = None
     label: str = ""
@@ -85,6 +103,23 @@ class ColumnSection(_Section):
     breaks: list[Scalar] | None = None
     nullable: bool = True
     max_rows: int | None = None
+    determines: list[str] = []
+    drop: bool = False
+    release: str = ""
+    decimal: str | None = None
+    thousands: str | None = None
+    date_format: str | None = None
+
+
+class SwapSection(_Section):
+    """`swap` in `[privacy]`: which records are exchanged before anything is counted."""
+
+    columns: list[str]
+    within: list[str] = []
+    similar: list[str] = []
+    rare: list[str] = []
+    rate: float
+    publish_rate: bool = False
 
 
 class PrivacySection(_Section):
@@ -95,11 +130,13 @@ class PrivacySection(_Section):
     threshold_mean: int | None = None
     layer_sd: int | None = None
     max_rows: int | None = None
+    max_rows_by: Literal["bucket", "entity"] = "bucket"
     detected: list[Literal["max_rows"]] = []
     warn_at: float | None = None
     refuse_at: float | None = None
     max_looks: int | None = None
     accept_risk: str = ""
+    swap: SwapSection | None = None
 
 
 class DPSection(_Section):
@@ -141,6 +178,8 @@ class TableEntry(_Section):
 
 SECTIONS = ("release", "source", "columns", "privacy", "dp", "tables")
 _Model = TypeVar("_Model", bound=_Section)
+_BELOW: dict[str, type[_Section]] = {"universe": UniverseSection, "swap": SwapSection}
+"""Keys that hold a section of their own."""
 _WANTED = {
     "string_type": "wants a text",
     "int_type": "wants a whole number",
@@ -151,6 +190,7 @@ _WANTED = {
     "dict_type": "wants a table, such as {...}",
 }
 _SHAPES = {
+    "path": "wants a file or a glob, or a list of them",
     "domain": "wants a list of values, or { min = ..., max = ... }",
     "resolution": "wants a number",
     "breaks": "wants a list of values: where each group but the first begins",
@@ -201,9 +241,10 @@ def checked(
 
 def _sentence(detail: ErrorDetails, place: str, keys: tuple[str, ...]) -> str:
     """One mistake in our words."""
-    if detail["loc"][:1] == ("universe",) and len(detail["loc"]) > 1:
+    below = _BELOW.get(str(detail["loc"][0])) if len(detail["loc"]) > 1 else None
+    if below is not None:
         inner: ErrorDetails = {**detail, "loc": detail["loc"][1:]}
-        return _sentence(inner, f"{place}.universe", tuple(UniverseSection.model_fields))
+        return _sentence(inner, f"{place}.{detail['loc'][0]}", tuple(below.model_fields))
     # Only names and positions make up a place: pydantic adds its own words for the arms of a union.
     path = detail["loc"][:1] if detail["loc"] and detail["loc"][0] in keys else detail["loc"]
     where = ".".join([place, *map(str, path)])

@@ -3,12 +3,15 @@
 Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that
 tells every mistake with its place. It reads the spec, workload files beside it and the state of the
 key file; never the data.
-    [release]    title, name, vintage, previous, key, mode, notes
-    [source]     path, format, table, entities, identity, nulls
+    [release]    title, name, vintage, previous, key, mode, notes, unit, entity, reviewed, count, each, most
+    [source]     path, format, table, entities, identity, nulls, encoding, delimiter, skip, sheet,
+                 decimal, thousands, date_format, sql
     [columns.X]  kind, type, resolution, step, domain, public, detected, nulls, placeholder, label, labels,
-                 breaks, nullable, max_rows, universe = {column, min, max | values, complete, outside}
-    [privacy]    profile, low_threshold, threshold_mean, layer_sd, max_rows, detected,
-                 warn_at, refuse_at, max_looks, accept_risk          (mode sticky)
+                 breaks, nullable, decimal, thousands, date_format, max_rows,
+                 universe = {column, min, max | values, complete, outside}
+    [privacy]    profile, low_threshold, threshold_mean, layer_sd, max_rows, max_rows_by, detected,
+                 warn_at, refuse_at, max_looks, accept_risk,
+                 swap = {columns, within, similar, rare, rate, publish_rate}          (mode sticky)
     [dp]         epsilon | guarantee = false, delta, noise, budget, allocation, total_share, public_n, max_rows,
                  method, margins, extra, strata, ranges, zeros, post, sample, prior,
                  max_cells, max_cycles, tolerance                    (mode dp, and what `compare` builds)
@@ -27,7 +30,7 @@ from typing import Any
 from engine.errors import SpecError
 from engine.keys import check_key_file
 from engine.params import BOUNDS, PROFILES, DPParams, ExposureBounds, PrivacyParams, ZeroRule
-from engine.schema import MAX_WIDTH, Column, ColumnSet, SourceSpec
+from engine.schema import MAX_WIDTH, Column, ColumnSet, SourceSpec, Writing
 from engine.spec.columns import columns_from
 from engine.spec.dp import DPContext, dp_from
 from engine.spec.model import (
@@ -40,7 +43,12 @@ from engine.spec.model import (
     did_you_mean,
 )
 from engine.spec.source import check_names, source_from
+from engine.spec.swapping import swap_of, swap_problems
 from engine.spec.tables import SqlColumns, TableContext, expanded
+from engine.spec.units import count_of, count_problems, with_each
+from engine.spec.writing import writing_of
+from engine.texts import parsed_toml
+from engine.units import ENTITIES, ROWS, Unit, declared_unit, units_for
 
 MODES = ("sticky", "dp")
 _BOUNDS = ("warn_at", "refuse_at", "max_looks", "accept_risk")
@@ -72,6 +80,16 @@ class ReleaseSpec:
         The vintage that this one goes on from: what did not change keeps its noise. Mode sticky only.
     bounds : ExposureBounds
         How much of small groups may be told.
+    unit, entity : Unit
+        What a row is called, and whom the release protects.
+    is_reviewed : bool
+        A person says that all lines marked as detected were looked at.
+    count : str
+        "rows", or "entities": each entity once.
+    each : str or None
+        With "entities": once for each value of this column, which is in every table.
+    most : int or None
+        With `each`: so many of its values count of one entity; a power of two.
     """
 
     title: str
@@ -88,10 +106,46 @@ class ReleaseSpec:
     zeros: tuple[ZeroRule, ...] = ()
     previous: str | None = None
     bounds: ExposureBounds = BOUNDS["standard"]
+    unit: Unit = ROWS
+    entity: Unit = ENTITIES
+    is_reviewed: bool = False
+    count: str = "rows"
+    each: str | None = None
+    most: int | None = None
+
+    @property
+    def counted(self) -> PrivacyParams:
+        """The privacy parameters of what is counted: an entity has one row there, or `most`."""
+        if self.count == "rows":
+            return self.privacy
+        return replace(self.privacy, max_rows=self.most, max_rows_by="bucket", detected=())
+
+
+def of_rows(spec: ReleaseSpec, instead: str) -> ReleaseSpec:
+    """The same spec, if it counts rows: what is compared with its source must count the same.
+
+    Parameters
+    ----------
+    instead : str
+        What to give in its place.
+
+    Raises
+    ------
+    SpecError
+    """
+    if spec.count != "rows":
+        raise SpecError(
+            f"release.count: tables of entities are not compared with the rows of their source; give {instead}"
+        )
+    return spec
 
 
 def read_spec(
-    path: str | Path, *, check_key: bool = True, sql_columns: SqlColumns | None = None
+    path: str | Path,
+    *,
+    check_key: bool = True,
+    sql_columns: SqlColumns | None = None,
+    tables: Sequence[Mapping[str, Any]] = (),
 ) -> ReleaseSpec:
     """Read and check a spec file.
 
@@ -101,6 +155,8 @@ def read_spec(
         Check the key file too.
     sql_columns : callable, optional
         Gives the columns that a `[[tables]]` entry with `sql` reads.
+    tables : sequence of mapping
+        Entries in the place of the file's; none: those of the file.
 
     Returns
     -------
@@ -114,16 +170,25 @@ def read_spec(
     """
     path = Path(path)
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        raw = parsed_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SpecError(
             f"no spec file {path}; make one with: tablepack init DATA -o {path}"
         ) from None
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError as error:
+        raise SpecError(f"spec file {path}: is not UTF-8 (at byte {error.start + 1})") from None
+    except OSError:
         raise SpecError(f"spec file {path}: cannot be read") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"spec file {path}: is not TOML: {error}") from None
+    if tables:
+        raw["tables"] = list(tables)
     return spec_from(raw, folder=path.parent, check_key=check_key, sql_columns=sql_columns)
+
+
+def example_spec() -> str:
+    """Return a commented spec that names every key."""
+    return (Path(__file__).parent / "example.toml").read_text(encoding="utf-8")
 
 
 def spec_from(
@@ -152,7 +217,8 @@ def spec_from(
     ]
     section = checked(SourceSection, raw.get("source", {}), "source", problems, keep_rest=True)
     nulls = tuple(section.nulls) if section else ("",)
-    names, columns = columns_from(raw.get("columns", {}), nulls, problems)
+    writing = writing_of(section, problems) if section else Writing()
+    names, columns, dropped = columns_from(raw.get("columns", {}), nulls, problems, writing)
     source = source_from(section, folder, problems) if section else None
     return _assembled(
         {key: raw[key] for key in ("release", "privacy", "dp", "tables") if key in raw},
@@ -163,6 +229,7 @@ def spec_from(
         folder=folder,
         check_key=check_key,
         sql_columns=sql_columns,
+        dropped=dropped,
     )
 
 
@@ -177,7 +244,7 @@ def spec_of(
     check_key: bool = True,
     problems: Sequence[str] = (),
 ) -> ReleaseSpec:
-    """Check a spec whose source and columns are there already, as `detect.make_spec` has them.
+    """Check a spec whose source and columns are there already, as `made_spec.make_spec` has them.
 
     Parameters
     ----------
@@ -218,6 +285,7 @@ def _assembled(
     folder: Path,
     check_key: bool,
     sql_columns: SqlColumns | None,
+    dropped: frozenset[str] = frozenset(),
 ) -> ReleaseSpec:
     """Check the sections that stand on source and columns, and put all together or tell every mistake."""
     section = raw.get("release", {})
@@ -225,56 +293,100 @@ def _assembled(
     texts = section if isinstance(section, dict) else {}
     key_path = _check_release(texts, folder, problems, check_key=check_key)
     protection = _protection(raw.get("privacy", {}), problems)
+    units = [declared_unit(texts.get(k), f"release.{k}", problems) for k in ("unit", "entity")]
     if source is not None:
         check_names(source, names, problems)
     entities = source.entities if source else ()
     bound = protection[0].max_rows if protection else None
     problems += _column_problems(
-        columns, entities, is_bound=protection is None or bound is not None
+        columns, names, entities, is_bound=protection is None or bound is not None
     )
     is_dp = texts.get("mode") == "dp"
+    if protection and protection[0].swap:
+        problems += swap_problems(protection[0].swap, columns, names, entities, is_dp=is_dp)
+    data = tuple(column for column in columns if column.name not in entities)
     context = TableContext(
         folder=folder,
         names=tuple(name for name in names if name not in entities),
         entities=entities,
-        columns=tuple(c for c in columns if c.name not in entities)
-        if len(columns) == len(names)
-        else None,
+        columns=data if len(columns) == len(names) else None,
+        dropped=dropped,
         logical_name=release.name if release else "data",
         sql_columns=sql_columns,
         max_width=None if is_dp else MAX_WIDTH,
     )
-    tables = expanded(_entries(raw.get("tables", []), problems), context, problems)
+    tables = _tables(raw, release, context, problems, is_dp=is_dp)
     dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
     if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
     privacy, bounds = protection
+    bound = dp.max_rows if is_dp and dp is not None else privacy.max_rows
+    unit, entity = units_for(
+        units[0], units[1], release.count, release.each, entities=entities, is_row_each=bound in (None, 1)
+    )  # fmt: skip
     return ReleaseSpec(
-        title=release.title,
-        logical_name=release.name,
-        vintage=release.vintage,
+        **_said(release),
         key_path=key_path,
-        mode=release.mode,
         source=source,
         columns=tuple(sorted(columns, key=lambda column: column.name)),
         privacy=privacy,
         tables=tables,
-        notes=tuple(release.notes),
         dp=dp,
         zeros=zeros,
-        previous=release.previous,
         bounds=bounds,
+        **(count_of(release) | {"unit": unit, "entity": entity}),
     )
 
 
+def _said(release: ReleaseSection) -> dict[str, Any]:
+    """What `[release]` says as it is."""
+    return {
+        "title": release.title,
+        "logical_name": release.name,
+        "vintage": release.vintage,
+        "mode": release.mode,
+        "notes": tuple(release.notes),
+        "previous": release.previous,
+        "is_reviewed": release.reviewed,
+    }
+
+
+def _tables(
+    raw: dict[str, Any],
+    release: ReleaseSection | None,
+    context: TableContext,
+    problems: list[str],
+    *,
+    is_dp: bool,
+) -> tuple[ColumnSet, ...]:
+    """The tables of the spec, of what it counts."""
+    tables = expanded(_entries(raw.get("tables", []), problems), context, problems)
+    if release is None:
+        return tables
+    problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
+    return with_each(tables, release.each, problems)
+
+
 def _column_problems(
-    columns: tuple[Column, ...], entities: tuple[str, ...], *, is_bound: bool
+    columns: tuple[Column, ...],
+    names: tuple[str, ...],
+    entities: tuple[str, ...],
+    *,
+    is_bound: bool,
 ) -> list[str]:
-    """What columns say that does not go with the entities, or with how many rows of one count."""
+    """What columns say that does not go with each other, the entities, or how many rows of one count."""
     problems = [
         f"columns.{c.name}.universe: {c.universe.column} names entities and is never fitted"
         for c in columns
         if c.universe is not None and c.universe.column in entities
+    ]
+    problems += [
+        f"columns.{c.name}.determines: {told!r} is not another column of the spec"
+        if told == c.name or told not in names
+        else f"columns.{c.name}.determines: {told if told in entities else c.name} names entities"
+        for c in columns
+        for told in c.determines
+        if told == c.name or told not in names or {told, c.name}.intersection(entities)
     ]
     if not is_bound:
         problems += [
@@ -342,7 +454,7 @@ def _protection(raw: Any, problems: list[str]) -> tuple[PrivacyParams, ExposureB
     section = checked(PrivacySection, raw, "privacy", problems)
     if section is None:
         return None
-    stated = section.model_dump(exclude={"profile"}, exclude_none=True)
+    stated = section.model_dump(exclude={"profile", "swap"}, exclude_none=True)
     stated["detected"] = tuple(section.detected)
     of_bounds = {name: stated.pop(name) for name in _BOUNDS if name in stated}
     usual = BOUNDS[section.profile]
@@ -354,8 +466,10 @@ def _protection(raw: Any, problems: list[str]) -> tuple[PrivacyParams, ExposureB
     )
     if "refuse_at" in of_bounds:
         of_bounds.setdefault("warn_at", min(usual.warn_at, of_bounds["refuse_at"]))
+    swap = swap_of(section.swap, problems) if section.swap else None
     try:
-        return replace(PROFILES[section.profile], **stated), replace(usual, **of_bounds)
+        privacy = replace(PROFILES[section.profile], **stated, swap=swap)
+        return privacy, replace(usual, **of_bounds)
     except SpecError as error:
         problems.extend(error.problems)
         return None

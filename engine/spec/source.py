@@ -6,6 +6,7 @@ names only: whether the rows can be read is the business of `sources`.
 
 from __future__ import annotations
 
+import codecs
 import glob
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ from engine.schema import SourceSpec
 from engine.spec.model import SUFFIXES, Format, SourceSection, did_you_mean
 
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+DATABASES: tuple[Format, ...] = ("postgres", "mysql")
+"""Reached by an address, not by a file."""
+WITH_TABLES = {"duckdb", "sqlite", *DATABASES}
 
 
 def source_from(section: SourceSection, folder: Path, problems: list[str]) -> SourceSpec:
@@ -27,19 +31,69 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
     problems : list of str
         Sentences are added here.
     """
-    form = section.format or format_of(section.path)
-    if form is None:
-        known = " or ".join(f'"{one}"' for one in FORMATS)
+    paths = [section.path] if isinstance(section.path, str) else section.path
+    if not paths:
+        problems.append("source.path: names no file")
+    forms = [section.format or format_of(path) for path in paths]
+    form = next(iter(forms), None)
+    if None in forms:
+        known = " or ".join(f'"{one}"' for one in (*FORMATS, *DATABASES))
         problems.append(f"source.format: the name does not tell it; say {known}")
-    elif section.table is not None and form != "duckdb":
-        problems.append("source.table: only a DuckDB file has tables")
+    else:
+        problems += _misplaced(section, {str(one) for one in forms})
+    located = [
+        path if form in DATABASES else _located(path, folder)
+        for path, form in zip(paths, forms, strict=True)
+    ]
     return SourceSpec(
-        path=_located(section.path, folder),
+        path=next(iter(located), None),
         format=form or "csv",
         table=section.table,
         entities=tuple(section.entities),
         identity=tuple(section.identity),
+        more=tuple(located[1:]),
+        encoding=section.encoding,
+        delimiter=section.delimiter,
+        skip=section.skip,
+        sheet=section.sheet,
+        sql=section.sql,
     )
+
+
+def _misplaced(section: SourceSection, forms: set[str]) -> list[str]:
+    """Say which keys do not go with the format, or cannot be meant."""
+    problems = []
+    if section.table is not None and (not forms & WITH_TABLES or section.sql is not None):
+        problems.append("source.table: only a database has tables, and sql names its own")
+    if len(forms) > 1 and section.sql is None:
+        problems.append('source.path: files of several formats want sql = "SELECT ..." over them')
+    if section.sheet is not None and "xlsx" not in forms:
+        problems.append("source.sheet: only a workbook has sheets")
+    for key in ("encoding", "delimiter"):
+        if getattr(section, key) is not None and "csv" not in forms:
+            problems.append(f"source.{key}: only text has one")
+    if section.skip < 0 or (section.skip and not forms & {"csv", "xlsx"}):
+        problems.append("source.skip: wants a whole number from 0; only text and workbooks have it")
+    if section.delimiter is not None and not _is_delimiter(section.delimiter):
+        problems.append('source.delimiter: wants one sign, such as ";" or "\\t"')
+    if section.encoding is not None and not is_encoding(section.encoding):
+        problems.append(
+            f"source.encoding: {section.encoding!r} is not known; say utf-8, utf-16, cp1252, latin-1 or another"
+        )
+    return problems
+
+
+def _is_delimiter(text: str) -> bool:
+    """Whether a sign can part the fields of a line."""
+    return len(text) == 1 and text not in '\r\n"' and text.isascii()
+
+
+def is_encoding(name: str) -> bool:
+    """Whether an encoding of text is known by a name."""
+    try:
+        return bool(codecs.lookup(name)._is_text_encoding)
+    except (LookupError, ValueError):  # a zero byte in it is a ValueError
+        return False
 
 
 def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -> None:

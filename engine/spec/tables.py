@@ -6,7 +6,6 @@ Invariant: a table named twice on purpose is a mistake; families (`all`, `sql`, 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,14 @@ from typing import Any
 from engine.errors import TablepackError
 from engine.schema import MAX_WIDTH, Column, ColumnSet, column_set
 from engine.spec.model import TableEntry, did_you_mean
+from engine.texts import parsed_json
 
 MOST_TABLES = 100_000
 """Most tables that one family may have."""
+MANY_TABLES = 2_000
+"""From so many on, a person is told what they cost before they are measured."""
+SECONDS_A_TABLE = 0.02
+"""Least cost of a table: to fit and to store it, on one core."""
 SqlColumns = Callable[[str, Mapping[str, str], str], ColumnSet]
 """Gives the columns a statement reads: from its text, the SQL type of each data column, the logical table's name."""
 _SQL_TYPES = {
@@ -48,6 +52,8 @@ class TableContext:
         Data columns in full; None while some of them are mistaken.
     max_width : int or None
         Widest table that can be built. None: of any width.
+    dropped : frozenset of str
+        Columns that are left out of every table.
     """
 
     folder: Path
@@ -57,6 +63,7 @@ class TableContext:
     logical_name: str
     sql_columns: SqlColumns | None
     max_width: int | None = MAX_WIDTH
+    dropped: frozenset[str] = frozenset()
 
 
 def expanded(
@@ -98,6 +105,18 @@ def expanded(
     return tuple(sorted(tables, key=lambda table: (len(table), table)))
 
 
+def warning_of_many(n: int) -> str | None:
+    """What so many tables cost, and what to do instead; None if they are not many."""
+    if n < MANY_TABLES:
+        return None
+    minutes = n * SECONDS_A_TABLE / 60
+    long = f"{minutes:,.0f} minutes" if minutes < 100 else f"{minutes / 60:,.0f} hours"
+    return (
+        f"{n:,} tables: building them takes {long if minutes >= 1.5 else 'a minute'} or more; instead name the tables "
+        'that people ask for (columns = ["...", "..."]), or the columns to combine (all = 2, of = ["...", "..."])'
+    )
+
+
 def _family(
     entry: TableEntry, place: str, context: TableContext, problems: list[str]
 ) -> list[ColumnSet]:
@@ -117,6 +136,8 @@ def _table(
     for name in dict.fromkeys(names):
         if name in context.entities:
             problems.append(f"{place}: {name} names the entities; it cannot be published")
+        elif name in context.dropped:
+            problems.append(f"{place}: {name} is left out of the release (columns.{name}.drop)")
         elif name not in context.names:
             problems.append(f"{place}: no column {name}{did_you_mean(name, context.names)}")
     if len(set(names)) < len(names):
@@ -182,7 +203,7 @@ def _listed(
     path = context.folder / (entry.file or "")
     lists: Any = None
     try:
-        lists = json.loads(path.read_text(encoding="utf-8"))
+        lists = parsed_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         problems.append(f"{place}: no file {path}")
         return []

@@ -55,6 +55,22 @@ def with_deciders(columns: tuple[Column, ...], used: set[str]) -> set[str]:
     return out
 
 
+def with_determined(columns: tuple[Column, ...], used: set[str]) -> set[str]:
+    """The names used, those of all columns that determine them, and of all that these determine."""
+    out = set(used)
+    while (
+        more := {
+            name
+            for column in columns
+            for name in (column.name, *column.determines)
+            if column.name in out or out.intersection(column.determines)
+        }
+        - out
+    ):
+        out |= more
+    return out
+
+
 def in_universe_order(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Columns such that the one that decides a universe comes before those it decides for."""
     rank: dict[str, int] = {}

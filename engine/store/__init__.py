@@ -7,31 +7,68 @@ May import the engine's root.
 
 from __future__ import annotations
 
-from engine.store.card import GeneratorCard, exposure_sentences
+from engine.store.card import (
+    UNREVIEWED,
+    GeneratorCard,
+    detected_of,
+    exposure_sentences,
+    swap_of_table,
+    swap_sentences,
+    words_of,
+)
 from engine.store.card_dp import promises
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import as_text, grid_value
-from engine.store.manifest import ATTACHED, manifest_path, open_release, verify_release
+from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
+from engine.store.opening import (
+    check_release,
+    locked_connection,
+    open_release,
+    sign_release,
+    verify_signature,
+)
+from engine.store.signature import (
+    Signature,
+    new_signing_key,
+    read_signature,
+    said_of,
+    signature_path,
+)
 from engine.store.staging import Staging
 from engine.store.target import check_target, removed_if_refused, writing
 
 __all__ = [
     "ATTACHED",
     "KIND_WORDS",
+    "UNREVIEWED",
     "GeneratorCard",
+    "ReleaseRecord",
+    "Signature",
     "Staging",
     "as_text",
+    "check_release",
     "check_target",
     "count_names",
+    "detected_of",
     "exposure_sentences",
     "grid_value",
+    "locked_connection",
     "manifest_path",
+    "new_signing_key",
     "open_release",
     "physical_name",
     "promises",
+    "read_signature",
     "removed_if_refused",
+    "said_of",
+    "sign_release",
+    "signature_path",
+    "swap_of_table",
+    "swap_sentences",
     "table_name",
     "unused_name",
     "verify_release",
+    "verify_signature",
+    "words_of",
     "writing",
 ]

@@ -66,6 +66,7 @@ def dp_sentences(
     rows: int,
     cells: int,
     noise_sd: float,
+    many: str = "rows",
 ) -> list[str]:
     """The card of one table in plain words, a sentence a line.
 
@@ -77,13 +78,15 @@ def dp_sentences(
         Synthetic rows, and distinct ones.
     noise_sd : float
         See `GeneratorCard.noise_sd`.
+    many : str
+        What rows are called.
     """
     named = ", ".join(columns)
     return [
-        f"{rows:,} synthetic rows in {cells:,} distinct combinations of {named}.",
+        f"{rows:,} synthetic {many} in {cells:,} distinct combinations of {named}.",
         *promises(dp),
-        _measured(dp),
-        _precision(dp, noise_sd),
+        _measured(dp, many),
+        _precision(dp, noise_sd, many),
         *_uniform(dp["uniform"], columns),
         _fit(dp),
         f"Rows: {_SAMPLES[dp['sample']]}. All tables are projections of the same rows: their margins agree exactly. "
@@ -106,7 +109,7 @@ def _weakened(dp: Mapping[str, Any]) -> list[str]:
     return sentences
 
 
-def _measured(dp: Mapping[str, Any]) -> str:
+def _measured(dp: Mapping[str, Any], many: str) -> str:
     """Which counts were taken."""
     within = f" within each of {', '.join(dp['strata'])}" if dp["strata"] else ""
     number = f"{dp['margins']:,} {'margin was' if dp['margins'] == 1 else 'margins were'} counted{within}"
@@ -116,21 +119,19 @@ def _measured(dp: Mapping[str, Any]) -> str:
     if dp["sd"][1] > dp["sd"][0]:
         sds += f" to {dp['sd'][1]:.4g}"
     total = "public" if dp["total"] == "public" else f"noisy, sd {dp['total_sd']:.4g}"
-    return (
-        f"{number}, each count with fresh {dp['noise'].title()} noise of {sds} rows; total {total}."
-    )
+    return f"{number}, each count with fresh {dp['noise'].title()} noise of {sds} {many}; total {total}."
 
 
-def _precision(dp: Mapping[str, Any], noise_sd: float) -> str:
+def _precision(dp: Mapping[str, Any], noise_sd: float, many: str) -> str:
     """How noisy this table is."""
     if dp["covered"]:
         return (
             "This table lies inside a measured margin: its counts carry noise of sd "
-            f"{noise_sd:.4g} rows at most, before they were fitted together."
+            f"{noise_sd:.4g} {many} at most, before they were fitted together."
         )
     return (
         "MODELLED: no measured margin holds all columns of this table. It follows from narrower margins, whose "
-        f"counts carry noise of sd {noise_sd:.4g} rows at most; how far the model is off is not known."
+        f"counts carry noise of sd {noise_sd:.4g} {many} at most; how far the model is off is not known."
     )
 
 

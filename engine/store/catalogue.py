@@ -26,10 +26,11 @@ from engine.schema import (
     literal,
     quoted,
 )
-from engine.store.card import GeneratorCard
+from engine.store.card import GeneratorCard, words_of
 from engine.store.decode import Carrier, as_text, sql_type
 from engine.store.macros import column_comments, create_macros
 from engine.store.schema import DP_NOTES, NOTES, create_ledger, explain_dp, insert_exposure
+from engine.units import Unit
 
 
 def table_arrays(
@@ -205,14 +206,22 @@ def write_release(
         Mode sticky: what the release tells of small groups.
     """
     con.execute("BEGIN")
-    values = [header.title, header.logical_name, header.vintage, header.mode, header.key_id]
+    values: list[Any] = [
+        header.title,
+        header.logical_name,
+        header.vintage,
+        header.mode,
+        header.key_id,
+    ]
     values += [json.dumps(header.privacy, sort_keys=True), header.engine_version]
-    marks = ", ".join("?" * 9)
-    con.execute(
-        f"INSERT INTO catalog.release VALUES ({marks})", [*values, format_version, content_hash]
-    )
+    values += [format_version, content_hash]
+    values += [header.unit.to_json(), header.entity.to_json(), header.is_reviewed]
+    marks = ", ".join("?" * len(values))
+    con.execute(f"INSERT INTO catalog.release VALUES ({marks})", values)
     is_dp = header.mode == "dp"
-    notes = [*(DP_NOTES if is_dp else NOTES), *(("release", text) for text in header.notes)]
+    words = words_of(header.unit, header.entity)
+    notes = [(topic, text.format(**words)) for topic, text in (DP_NOTES if is_dp else NOTES)]
+    notes += [("release", text) for text in header.notes]
     notes += [("exposure", text) for text in (exposure or {}).get("sentences", ())]
     con.executemany(
         "INSERT INTO catalog.notes VALUES (?, ?, ?)",
@@ -231,7 +240,9 @@ def write_release(
             _insert_column(con, column, position, type_, n_values=0, content_hash=None)
     order = {c.name: i for i, c in enumerate(header.columns)}
     statements = [
-        s for columns, i in done.items() for s in _view_statements(columns, i, order, is_dp=is_dp)
+        s
+        for columns, i in done.items()
+        for s in _view_statements(columns, i, order, header.unit, is_dp=is_dp)
     ]
     statements += _column_comments(done, header.columns, is_dp=is_dp)
     con.execute("; ".join(statements))
@@ -269,25 +280,32 @@ def _column_comments(
 
 
 def _view_statements(
-    columns: ColumnSet, table_id: int, order: Mapping[str, int], *, is_dp: bool
+    columns: ColumnSet, table_id: int, order: Mapping[str, int], unit: Unit, *, is_dp: bool
 ) -> list[str]:
-    """Return the view of one table, one row a synthetic person, and the comments on both."""
+    """Return the view of one table, one row one synthetic unit, and the comments on both."""
     listed = ", ".join(quoted(c) for c in sorted(columns, key=lambda c: order[c]))
     view, physical = quoted(table_name(columns)), physical_name(table_id)
     count, measured = count_names(columns)
     repeat = quoted(unused_name("i", (*columns, count, measured)))
     named = ", ".join(columns)
-    one = f"Synthetic rows over {named}: one row a synthetic person. Noise: catalog.cards, table {table_id}."
+    one = f"Synthetic rows over {named}: one row a synthetic {unit.one}. Noise: catalog.cards, table {table_id}."
     many = (
         f"Distinct synthetic rows over {named}: {count} of each. {measured}: whether that number was measured; "
         f"else {'it follows from other counts' if is_dp else 'it was filled in without looking'}."
     )
     return [
-        f"CREATE VIEW main.{view} AS SELECT {listed} FROM "
-        f"(SELECT *, unnest(range({quoted(count)})) AS {repeat} FROM tables.{physical})",
+        view_sql(view, listed, physical, quoted(count), repeat),
         f"COMMENT ON VIEW main.{view} IS {literal(one)}",
         f"COMMENT ON TABLE tables.{physical} IS {literal(many)}",
     ]
+
+
+def view_sql(view: str, listed: str, physical: str, count: str, repeat: str) -> str:
+    """Return the statement of a table's view; all names are quoted already where they must be."""
+    return (
+        f"CREATE VIEW main.{view} AS SELECT {listed} FROM "
+        f"(SELECT *, unnest(range({count})) AS {repeat} FROM tables.{physical})"
+    )
 
 
 def count_names(columns: Iterable[str]) -> tuple[str, str]:

@@ -49,8 +49,23 @@ _CARD_COLUMNS = (
 def create_macros(con: duckdb.DuckDBPyConnection, *, mode: str) -> None:
     """Create the macros of a release whose tables are all there, in the running transaction."""
     largest = con.execute(f"SELECT max({_MEASURED}) FROM catalog.tables").fetchall()[0][0]
+    comments = [
+        f"COMMENT ON MACRO {'' if name in _SCALAR else 'TABLE '}main.{name} IS {literal(text)}"
+        for name, text in COMMENTS.items()
+    ]
+    con.execute("; ".join([*macro_statements(largest, mode=mode), *comments]))
+
+
+def macro_statements(largest: float | None, *, mode: str) -> list[str]:
+    """Return the statements that create the macros.
+
+    Parameters
+    ----------
+    largest : float or None
+        Largest noise of a table that has a measured count.
+    """
     factor = LAPLACE_95 if mode == "dp" else NORMAL_95
-    statements = [
+    return [
         "CREATE MACRO main.noise_interval(n) AS "
         f"{_around(f'{factor} * {_number(largest)}')}, "
         f"(n, of_table) AS {_around(f'{factor} * {_OF_TABLE}')}, "
@@ -64,12 +79,7 @@ def create_macros(con: duckdb.DuckDBPyConnection, *, mode: str) -> None:
         "CREATE MACRO main.values_of(of_column) AS TABLE SELECT c.value, c.label, c.kind, c.measured, c.n "
         "FROM catalog.codes AS c WHERE c.column_name = of_column ORDER BY c.position",
         "CREATE MACRO main.card_of(of_table) AS TABLE SELECT c.* FROM catalog.cards AS c WHERE c.name = of_table",
-        *(
-            f"COMMENT ON MACRO {'' if name in _SCALAR else 'TABLE '}main.{name} IS {literal(text)}"
-            for name, text in COMMENTS.items()
-        ),
     ]  # fmt: skip
-    con.execute("; ".join(statements))
 
 
 def _around(width: str) -> str:

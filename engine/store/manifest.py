@@ -10,27 +10,36 @@ platform, DuckDB version, date, timing or raking diagnostic. The SHA-256 protect
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-import duckdb
 import numpy as np
 import xxhash
 
 from engine.errors import DamagedRelease, StoreError
-from engine.schema import Support, SyntheticTable, literal
+from engine.schema import ColumnSet, Support, SyntheticTable
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Version of the release format: catalogue, manifest and content hash together."""
 SMALL_RELEASE = 64 * 2**20
 """Releases below this many bytes are hashed at every opening."""
 ATTACHED = "release"
 """Name under which a release is attached."""
+HASH, _SHA256 = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
+"""A content hash, and that of a file."""
+MOST_NAME = 10_000
+"""Bytes of a name: of a column, a vintage, a key."""
+MOST_BYTES = 64 * 2**20
+"""Size of a manifest."""
+_MOST_ACCEPTED = 4
 _MAGIC = b"DUCK"  # bytes 8 to 11 of every DuckDB file
 
 
@@ -77,15 +86,66 @@ class Manifest:
         Raises
         ------
         ValueError
-            The text is not a manifest; KeyError and TypeError are turned into it.
+            The text is not a manifest, or a field of it is of no use.
         """
         try:
             raw = json.loads(text)
-            names = [f.name for f in fields(ReleaseRecord)]
-            records = tuple(ReleaseRecord(**{k: r[k] for k in names}) for r in raw["accepts"])
-            return cls(format_version=int(raw["format_version"]), accepts=records)
-        except (KeyError, TypeError) as error:
-            raise ValueError("not a manifest") from error
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+        if not isinstance(raw, dict) or not _is_whole(raw.get("format_version")):
+            raise ValueError("not a manifest")
+        version = raw["format_version"]
+        if version != FORMAT_VERSION:  # what else it says is for another version to read
+            return cls(format_version=version, accepts=())
+        accepts = raw.get("accepts")
+        if not isinstance(accepts, list) or not 1 <= len(accepts) <= _MOST_ACCEPTED:
+            raise ValueError("accepts no file, or too many")
+        return cls(format_version=version, accepts=tuple(map(_record_of, accepts)))
+
+
+def _record_of(raw: Any) -> ReleaseRecord:
+    """Return a record of a manifest, every field of it checked."""
+    names = [f.name for f in fields(ReleaseRecord)]
+    if not isinstance(raw, dict) or set(raw) != set(names):
+        raise ValueError("a file that it accepts is described by other fields")
+    checks = {
+        "size": _is_whole(raw["size"]) and 0 <= raw["size"] < 2**63,
+        "sha256": _is_hash(raw["sha256"], _SHA256),
+        "content_hash": _is_hash(raw["content_hash"], HASH),
+        "tables": isinstance(raw["tables"], dict)
+        and all(_is_hash(h, HASH) for h in raw["tables"].values()),
+        **{
+            k: isinstance(raw[k], str) and len(raw[k]) <= MOST_NAME
+            for k in ("key_id", "vintage", "engine_version")
+        },
+    }
+    wrong = [name for name, fits in checks.items() if not fits]
+    if wrong:
+        raise ValueError(f"{wrong[0]} of a file it accepts is of no use")
+    return ReleaseRecord(**raw)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_hash(value: Any, form: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and form.fullmatch(value) is not None
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """Return the first bytes of an ordinary file; a pipe or a device in its place is not waited for.
+
+    Raises
+    ------
+    OSError
+        It cannot be read, or is no ordinary file.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file")
+        return file.read(most)
 
 
 def manifest_path(release: Path) -> Path:
@@ -109,13 +169,20 @@ def read_manifest(release: Path) -> Manifest:
     if release.is_dir():
         raise StoreError(f"{release}: is a folder, not a release")
     try:
-        manifest = Manifest.from_json(path.read_text(encoding="utf-8"))
+        text = read_plain(path, MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise DamagedRelease(f"{release}: its manifest {path.name} is too large to be one")
+        manifest = Manifest.from_json(text.decode("utf-8"))
     except FileNotFoundError:
         raise DamagedRelease(
             f"{release}: its manifest {path.name} is missing: this is no release, or the two were parted"
         ) from None
-    except (ValueError, OSError):
+    except (UnicodeError, OSError):
         raise DamagedRelease(f"{release}: its manifest {path.name} cannot be read") from None
+    except ValueError as error:
+        raise DamagedRelease(
+            f"{release}: its manifest {path.name} cannot be read: {error}"
+        ) from None
     if manifest.format_version != FORMAT_VERSION:
         remedy = (
             "build it again from its spec and key: tablepack build SPEC"
@@ -181,11 +248,10 @@ def verify_release(
     manifest = read_manifest(release)
     try:
         size = release.stat().st_size
-        with release.open("rb") as file:
-            head = file.read(12)
+        head = read_plain(release, 12)
     except OSError as error:
         raise DamagedRelease(f"{release}: cannot be read ({error.strerror})") from None
-    if release.with_name(release.name + ".wal").exists():
+    if any(Path(f"{p}.wal").exists() for p in (release, os.path.realpath(release))):
         raise DamagedRelease(f"{release}: a write-ahead log lies beside it; a release has none")
     if head[8:12] != _MAGIC:
         raise DamagedRelease(f"{release}: is not a DuckDB file")
@@ -198,36 +264,6 @@ def verify_release(
     if not fitting:
         raise DamagedRelease(f"{release}: its bytes are not the ones its manifest states")
     return fitting[0]
-
-
-def open_release(
-    path: str | os.PathLike[str], *, verify: Literal["size", "hash"] = "size"
-) -> tuple[duckdb.DuckDBPyConnection, ReleaseRecord]:
-    """Open a release read-only, by its manifest; it is attached, and in use, as `release`.
-
-    Returns
-    -------
-    (duckdb.DuckDBPyConnection, ReleaseRecord)
-        The connection is not locked down: see `queries.sql.session` for statements of others.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        As `verify_release`.
-    """
-    record = verify_release(path, verify=verify)
-    con = duckdb.connect()
-    try:
-        con.execute(f"ATTACH {literal(str(path))} AS {ATTACHED} (READ_ONLY)")
-        con.execute(f"USE {ATTACHED}")
-        row = con.execute("SELECT format_version, content_hash FROM catalog.release").fetchone()
-    except duckdb.Error:
-        con.close()
-        raise DamagedRelease(f"{path}: DuckDB cannot read it as a release") from None
-    if row != (FORMAT_VERSION, record.content_hash):
-        con.close()
-        raise DamagedRelease(f"{path}: is not the release that its manifest describes")
-    return con, record
 
 
 def content_hash(
@@ -250,15 +286,27 @@ def content_hash(
     str
         32 hex digits; equal exactly where columns, values and counts are (but for collisions).
     """
+    return rows_hash(table.columns, table.codes, table.n, supports, lists=lists)
+
+
+def rows_hash(
+    columns: ColumnSet,
+    codes: np.ndarray[Any, Any],
+    n: np.ndarray[Any, Any],
+    supports: Mapping[str, Support],
+    *,
+    lists: Mapping[str, bytes] | None = None,
+) -> str:
+    """Return the content hash of a table's bare rows; see `content_hash`."""
     digest = xxhash.xxh3_128(b"tablepack table 1")
-    for j, name in enumerate(table.columns):
+    for j, name in enumerate(columns):
         support = supports[name]
-        codes = table.codes[:, j]
+        of_column = codes[:, j]
         _feed(digest, name.encode())
         digest.update(values_hash(support) if lists is None else lists[name])
-        _feed(digest, _int64_bytes(support.kind[codes]))
-        _feed(digest, _int64_bytes(support.grid[codes]))
-    _feed(digest, _int64_bytes(table.n))
+        _feed(digest, _int64_bytes(support.kind[of_column]))
+        _feed(digest, _int64_bytes(support.grid[of_column]))
+    _feed(digest, _int64_bytes(n))
     return digest.hexdigest()
 
 

@@ -28,7 +28,7 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             (
                 "mode",
                 "VARCHAR",
-                "How it was measured; sticky: the same people draw the same noise; dp: under a budget.",
+                "How it was measured; sticky: the same entities draw the same noise; dp: under a budget.",
             ),
             ("key_id", "VARCHAR", "Public name of the key; tells keys apart, reveals nothing."),
             ("privacy", "VARCHAR", "Privacy parameters, as JSON."),
@@ -38,6 +38,21 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
                 "content_hash",
                 "VARCHAR",
                 "Hash of all tables and released values; not of dates or timings.",
+            ),
+            (
+                "unit",
+                "VARCHAR",
+                "What a row is called, one and many, by language, as JSON. Counts count these.",
+            ),
+            (
+                "entity",
+                "VARCHAR",
+                "Whom the release protects, called so, as JSON: groups of too few of these are not released.",
+            ),
+            (
+                "reviewed",
+                "BOOLEAN",
+                "Whether a person says that what catalog.columns lists as detected was looked at.",
             ),
         ),
     ),
@@ -166,25 +181,27 @@ _EXPOSURE = (
 )
 _CELLS = "What is known of the noise: one row a measured bucket or filled remainder of a table."
 NOTES = (
-    ("noise", "Every count carries noise that is fixed for the same people; asked again, it is the same."),
-    ("noise", "No row is a person: rows are synthetic, drawn from noisy counts."),
-    ("not released", "Combinations of too few people are not released; about them nothing is told, not even "
+    ("unit", "Counts are of {many}. What is protected are {entities}."),
+    ("noise", "Every count carries noise that is fixed for the same {entities}; asked again, it is the same."),
+    ("noise", "No row is a real {one}: rows are synthetic, drawn from noisy counts."),
+    ("not released", "Combinations of too few {entities} are not released; about them nothing is told, not even "
      "whether they exist. What is shown in their place was filled in without looking."),
     ("blank", "NULL is a blank of the source, for example a question that does not apply. It never stands for "
      "a suppressed value."),
     ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to show."),
     ("locked margins", "A margin has one value however many tables show it; above two columns whole numbers "
      "may differ by the rounding gap of the card."),
-    ("joins", "Rows of two tables must not be joined: they are not about the same people. Use one table that "
+    ("joins", "Rows of two tables must not be joined: they are not about the same {entities}. Use one table that "
      "has all the columns."),
     ("macros", "At a SQL prompt these help: noise_interval, tables_with, values_of, label_of, card_of. What each does: "
      "SELECT DISTINCT function_name, comment FROM duckdb_functions() WHERE NOT internal."),
 )  # fmt: skip
-"""Topic and sentence."""
+"""Topic and sentence, with places for the words of the unit and the entity."""
 DP_NOTES = (
+    ("unit", "Counts are of {many}. What is protected are {entities}."),
     ("noise", "Counts were measured once, and all that is here follows from them without another look at the data. "
      "The cards say with how much noise, if any; counts that were 0 are noisy like all others."),
-    ("noise", "No row is a person: rows are synthetic, drawn from a distribution that was fitted to those counts."),
+    ("noise", "No row is a real {one}: rows are synthetic, drawn from a distribution that was fitted to those counts."),
     ("measured or modelled", "A table whose columns lie inside a measured margin has counts of its own; any other is "
      "modelled from narrower margins, as its card says, and catalog.cells has no entry for it."),
     ("domain", "Values come from public lists and limits, not from the data: that a value occurs here does not say "
@@ -284,6 +301,29 @@ def create_catalog(con: duckdb.DuckDBPyConnection, *, width: int) -> None:
         statements += _table_statements(name, comment, columns)
     statements += _cell_statements(width)
     con.execute("BEGIN; " + "; ".join(statements) + "; COMMIT")
+
+
+REQUIRED = (*_TABLES, "cell_ranges")
+"""Tables that the catalogue of every release has."""
+OPTIONAL = frozenset({"ledger", "exposure"})
+"""Tables that it may have."""
+
+
+def columns_of(name: str) -> tuple[tuple[str, str, str], ...]:
+    """Return name, type and comment of the columns of a table of the catalogue; none for `cell_ranges`."""
+    return _TABLES[name][1] if name in _TABLES else ()
+
+
+def catalog_statements(width: int) -> list[str]:
+    """Return the statements of an empty catalogue without its comments, with all that it may have."""
+    statements = ["CREATE SCHEMA tables", "CREATE SCHEMA catalog", *_cell_statements(width)]
+    optional = {"ledger": ("", _LEDGER), "exposure": ("", _EXPOSURE)}
+    tables = [
+        _table_statements(name, comment, columns)[0]
+        for name, (comment, columns) in {**_TABLES, **optional}.items()
+    ]
+    made = [s for s in statements if s.startswith("CREATE ")]
+    return [*made[:2], *tables, *made[2:]]
 
 
 def _table_statements(

@@ -42,7 +42,9 @@ from engine.store.manifest import (
     values_hash,
     write_manifest,
 )
+from engine.store.room import check_card, check_header, check_room, check_support
 from engine.store.schema import create_catalog
+from engine.store.signature import signature_path
 from engine.store.target import (
     DATABASE,
     accepted_now,
@@ -74,8 +76,9 @@ class Staging:
         Where the release will be.
     """
 
-    def __init__(self, path: Path, header: ReleaseHeader, lock: int) -> None:
+    def __init__(self, path: Path, header: ReleaseHeader, lock: int, *, may_replace: bool) -> None:
         self.path = path
+        self._may_replace = may_replace
         self._folder = staging_folder(path)
         self._header = header
         self._lock = lock
@@ -88,7 +91,9 @@ class Staging:
         self._con: duckdb.DuckDBPyConnection | None = None
 
     @classmethod
-    def open(cls, release_path: Path, header: ReleaseHeader, *, build_id: str) -> Staging:
+    def open(
+        cls, release_path: Path, header: ReleaseHeader, *, build_id: str, force: bool = False
+    ) -> Staging:
         """Begin a build, or resume the one that was interrupted.
 
         Parameters
@@ -97,19 +102,24 @@ class Staging:
             Where the release will be.
         build_id : str
             Keyed fingerprint of all that decides the release; staging of another build is thrown away.
+        force : bool
+            A release that is there may be replaced.
 
         Raises
         ------
         StoreError
             Another build is at work, the folder cannot be written, the name is taken by something that is not
             a release, or two columns differ by case only.
+        SpecError
+            The spec says more than a release can hold.
         """
         path = Path(release_path)
         check_names(header)
-        check_target(path)
+        check_header(header)
         with writing(path):
+            may_replace = check_target(path, force=force, build_id=build_id)
             lock = lock_folder(staging_folder(path))
-        staging = cls(path, header, lock)
+        staging = cls(path, header, lock, may_replace=may_replace)
         try:
             with writing(path):
                 staging._begin(build_id)
@@ -174,6 +184,8 @@ class Staging:
             The column is not in the header, or was stored with other values.
         StoreError
             It cannot be written.
+        DataError
+            A value is longer than a release can hold.
         """
         name = support.column.name
         if name not in self._positions:
@@ -181,6 +193,7 @@ class Staging:
         con = self._connection
         if self._supports.get(name) is support:
             return
+        check_support(support)
         carried, digest = carrier(support), support_hash(support)
         stored = dict(self._execute("SELECT name, content_hash FROM catalog.columns"))
         if name not in stored:
@@ -201,9 +214,10 @@ class Staging:
         InternalError
             The table is not in the header, is stored already, or lacks an support.
         StoreError
-            It cannot be written: what was stored before stays.
+            It cannot be written, or its card is too long: what was stored before stays.
         """
         columns = table.columns
+        check_card(card)
         if columns not in self._ids:
             raise InternalError(f"table {columns} is not in the header of the release")
         missing = [c for c in columns if c not in self._supports]
@@ -265,7 +279,7 @@ class Staging:
         InternalError
             A table of the header is missing.
         StoreError
-            It cannot be written: the old release stays, and staging for a resume.
+            It cannot be written, or would be too large to be opened: the old release stays, and staging for a resume.
         """
         missing = set(self._header.tables) - self.finished()
         if missing:
@@ -284,6 +298,7 @@ class Staging:
                     ledger=ledger,
                     exposure=exposure,
                 )
+            check_room(self._connection, self.path)
             self._pack()
             self._disconnect()
             record = self._record(digest, tables)
@@ -318,6 +333,7 @@ class Staging:
 
     def _publish(self, record: ReleaseRecord) -> None:
         """Put the staged file in place; at every instant the pair on disk is accepted."""
+        check_target(self.path, force=self._may_replace, build_id="")
         old = accepted_now(self.path)
         both = Manifest(format_version=FORMAT_VERSION, accepts=(record, *old))
         only = Manifest(format_version=FORMAT_VERSION, accepts=(record,))
@@ -325,6 +341,8 @@ class Staging:
         (self._folder / DATABASE).replace(self.path)
         sync_directory(self.path.parent)
         write_manifest(self.path, only, scratch=self._folder)
+        if record not in old:  # what another file was signed with says nothing of this one
+            signature_path(self.path).unlink(missing_ok=True)
         remove_folder(self._folder)
 
     def _disconnect(self) -> None:

@@ -13,12 +13,13 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
 
 from engine.errors import DamagedRelease, InternalError, PrivacyError, StoreError
+from engine.outputs import RELEASE, check_output, kind_of
 from engine.schema import ReleaseHeader
 from engine.store.manifest import ReleaseRecord, file_hash, manifest_path, read_manifest
 
@@ -47,22 +48,63 @@ def check_names(header: ReleaseHeader) -> None:
         raise StoreError(f"columns that differ by case only cannot be stored: {sorted(twice)}")
 
 
-def check_target(path: Path) -> None:
-    """Refuse to replace anything but a release."""
-    if path.is_dir():
-        raise StoreError(f"{path}: is a directory; name the release file")
-    if not path.parent.is_dir():
-        raise StoreError(f"{path}: its folder does not exist")
+def check_target(
+    path: Path,
+    *,
+    force: bool = False,
+    build_id: str | None = None,
+    inputs: Iterable[str | Path] = (),
+) -> bool:
+    """Refuse to replace anything but a release, and a release without being told to.
+
+    Parameters
+    ----------
+    force : bool
+        A release there may be replaced.
+    build_id : str, optional
+        Whose build this is, where that is known: one that was interrupted may end what it was allowed to begin.
+    inputs : iterable of path
+        Files, or globs, that the release is made from.
+
+    Returns
+    -------
+    bool
+        Whether what is there may be replaced.
+
+    Raises
+    ------
+    StoreError
+    """
+    claimed = read_build_id(staging_folder(path))
+    may = force or (claimed is not None and build_id in (None, claimed))
+    check_output(path, force=True, own=RELEASE, inputs=inputs)
+    if path.is_symlink():
+        raise StoreError(f"{path}: is a link; name the release file itself")
+    _check_manifest(path)
     if not path.exists():
+        return may
+    if kind_of(path) != RELEASE:
+        raise StoreError(f"{path}: exists and is not a release; move it away, or give another -o")
+    if not may:
+        raise StoreError(
+            f"{path}: is a release already. To build a new one in its place, say --force (in Python force=True): the "
+            "old one serves until the new one is whole. Or give another -o (out)"
+        )
+    return may
+
+
+def _check_manifest(path: Path) -> None:
+    """Refuse a place whose manifest is not one, or is of another file."""
+    beside = manifest_path(path)
+    if not beside.exists():
         return
     try:
         known = read_manifest(path).accepts
     except DamagedRelease:
-        # Of another format or damaged, a manifest still says that the file is one of ours.
-        known = ()
-        if not manifest_path(path).exists():
-            raise StoreError(f"{path}: exists and is not a release; move it away") from None
-    if known and path.stat().st_size not in {r.size for r in known}:
+        known = ()  # of another format or damaged: still a manifest, if it has its fields
+        if kind_of(beside) == "":
+            raise StoreError(f"{beside}: exists and is no manifest; move it away") from None
+    if known and path.exists() and path.stat().st_size not in {r.size for r in known}:
         raise StoreError(f"{path}: exists and is not what its manifest states; move it away")
 
 

@@ -1,6 +1,26 @@
-"""`import tablepack as tp`: the public names of `engine` under the distribution's name, each loaded when first used.
+"""tablepack: small synthetic tables from confidential microdata.
 
-Takes names of `engine`; pyproject.toml installs this folder as the package `tablepack`.
+import tablepack as tp
+
+release = tp.synthesize(frame, entity="person_id")    # to begin with: a temporary key, nothing to publish
+release["age", "sex"].df()                            # a released table, a row a synthetic person
+release.sql("SELECT sex, avg(age) FROM data GROUP BY sex", intervals=True).df()
+
+tp.new_key("my.key")                                  # to publish: a key that you keep
+tp.plan(frame, tables=2, key="my.key", entities=["person_id"])
+release = tp.build(frame, tables=2, key="my.key", entities=["person_id"], out="census.duckdb")
+
+begin       synthesize
+release     new_key, plan, estimate, build (of a frame, a file or a spec), Column, open
+ask         Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
+check       evaluate, attack, compare, compare_levers
+hand out    publish_pack
+errors      TablepackError, and below it SpecError, DataError, PrivacyError, BudgetError, StoreError, DamagedRelease,
+            QueryRefused, NotAnswerable, InternalError
+
+The same on the command line: tablepack --help.
+
+Takes names of `engine`, each loaded when first used; pyproject.toml installs this folder as the package `tablepack`.
 Gives what `engine` gives.
 May import `engine`.
 """
@@ -14,12 +34,14 @@ import engine
 if TYPE_CHECKING:
     from engine import (  # noqa: F401  # re-exported: they are in engine.__all__
         BudgetError,
+        Column,
         DamagedRelease,
         DataError,
         InternalError,
         NotAnswerable,
         PrivacyError,
         QueryRefused,
+        Release,
         SpecError,
         StoreError,
         TablepackError,
@@ -27,11 +49,14 @@ if TYPE_CHECKING:
         attack,
         build,
         compare,
+        compare_levers,
+        estimate,
         evaluate,
         new_key,
         open,
         plan,
         publish_pack,
+        synthesize,
         tabulate,
     )
 

@@ -7,11 +7,11 @@ May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`.
 
 from __future__ import annotations
 
-from queries.intervals.crosstable import EACH, TOTAL, CrossTable, Slice
+from queries.intervals.crosstable import EACH, TOTAL, CrossTable, Slice, adding_up
 from queries.intervals.estimates import Measure, Status, counts, statuses
 from queries.intervals.model import noise_model
 from queries.intervals.regions import Region
-from queries.intervals.statement.aggregates import annotated
+from queries.intervals.statement.aggregates import annotated, marks_of, with_statuses
 from queries.intervals.tabulation import Tabulation, tabulate
 from queries.intervals.universes import ruled_out
 
@@ -24,10 +24,13 @@ __all__ = [
     "Slice",
     "Status",
     "Tabulation",
+    "adding_up",
     "annotated",
     "counts",
+    "marks_of",
     "noise_model",
     "ruled_out",
     "statuses",
     "tabulate",
+    "with_statuses",
 ]

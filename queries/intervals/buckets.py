@@ -28,7 +28,7 @@ from engine.schema import (
     literal,
     quoted,
 )
-from engine.store import KIND_WORDS, count_names, table_name
+from engine.store import KIND_WORDS, GeneratorCard, count_names, table_name
 from queries.sql import Session
 
 _KINDS = {word: kind for kind, word in enumerate(KIND_WORDS)}
@@ -106,6 +106,8 @@ class TableBuckets:
         Variance of a bucket's own noise, per depth of the measured tree; empty in mode dp.
     card : dict
         Plain values of the generator card.
+    of_columns : ndarray of float64, shape (n_columns,)
+        Variance of the own noise of each column's single values, in its table; infinite where that is not released.
     """
 
     columns: ColumnSet
@@ -123,6 +125,7 @@ class TableBuckets:
     tops: tuple[int, ...]
     own_variance: FloatArray
     card: dict[str, Any]
+    of_columns: FloatArray
 
     @property
     def total(self) -> int:
@@ -172,6 +175,12 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
             [table_name(columns)],
         ).fetchall()
         (privacy,) = con.execute("SELECT privacy FROM catalog.release").fetchall()[0]
+        scales = dict(
+            con.execute(
+                "SELECT name, scale FROM catalog.tables WHERE list_contains(?, name)",
+                [[table_name((name,)) for name in columns]],
+            ).fetchall()
+        )
         rows, n, row_measured = _rows(con, physical, released)
         boxes = con.execute(
             f"SELECT * FROM catalog.cell_ranges WHERE table_id = {int(table_id)}"
@@ -192,8 +201,18 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
         depth=np.ma.filled(np.ma.asarray(boxes["depth"]).astype(np.int64), -1),
         tops=tuple(tops),
         own_variance=_own_variance(json.loads(privacy), scale),
-        card=json.loads(card),
+        card=_plain_card(card),
+        of_columns=_of_columns(
+            json.loads(privacy), [scales.get(table_name((c,))) for c in columns]
+        ),
     )
+
+
+def _plain_card(text: str) -> dict[str, Any]:
+    """Return a card as plain values; refused where it is not one that the writer makes."""
+    GeneratorCard.from_json(text)
+    plain: dict[str, Any] = json.loads(text)
+    return plain
 
 
 def _own_variance(privacy: dict[str, Any], scale: list[int]) -> FloatArray:
@@ -203,6 +222,14 @@ def _own_variance(privacy: dict[str, Any], scale: list[int]) -> FloatArray:
     sd = privacy["layer_sd"] * np.array(scale, dtype=np.float64)
     variance: FloatArray = privacy["noise_layers"] * sd**2
     return variance
+
+
+def _of_columns(privacy: dict[str, Any], scales: list[list[int] | None]) -> FloatArray:
+    """Variance of the noise of single values of each column; infinite where its scales are not known."""
+    return np.array(
+        [_own_variance(privacy, scale)[-1] if scale else np.inf for scale in scales],
+        dtype=np.float64,
+    )
 
 
 def _rows(

@@ -138,6 +138,31 @@ class CrossTable:
         return replace(table, columns=tuple(columns), keys=tuple(keys))
 
 
+def adding_up(parts: Tabulation, whole: Tabulation | None) -> str:
+    """Say why the parts of a table do not add up to their totals; nothing where they do, or cannot be added.
+
+    Parameters
+    ----------
+    parts : Tabulation
+        The cells inside the totals.
+    whole : Tabulation or None
+        The total of them all, if it is shown.
+    """
+    if parts.measure not in ("count", "sum", "share"):
+        return ""
+    if "not released" in parts.status:
+        return "Totals count what is not released, too: the parts shown may add up to less."
+    if whole is None or parts.measure == "share":
+        return ""
+    off = abs(float(np.nansum(parts.value)) - float(whole.value[0]))
+    if off < 0.5:
+        return ""
+    return (
+        "Totals have a released table of their own, and the fitted whole numbers of both differ a little: the parts "
+        "add up to slightly more or less."
+    )
+
+
 def shares_of(
     part: Tabulation, whole: Tabulation, same: Sequence[int], *, is_part: bool
 ) -> Tabulation:

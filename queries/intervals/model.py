@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.errors import DamagedRelease
 from engine.schema import ColumnSet, FloatArray, Int64Array
+from engine.units import Unit
 from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
 from queries.intervals.sums import sd_of_sums, sparse_variance, sums_of
 from queries.intervals.suppression_bound import suppression_bound
@@ -93,19 +95,25 @@ def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
     models = release.models
     key = ("noise", columns)
     if key not in models:
-        models[key] = _model(read_buckets(release, columns))
+        try:
+            models[key] = _model(read_buckets(release, columns), release.unit, release.entity)
+        except (IndexError, KeyError, OverflowError):
+            named = ", ".join(columns)
+            raise DamagedRelease(
+                f"{release.path}: what is known of the noise of table {named} contradicts itself"
+            ) from None
     model: NoiseModel = models[key]
     for oldest in list(models)[:-MOST_KEPT]:
         models.pop(oldest, None)
     return model
 
 
-def _model(table: TableBuckets) -> NoiseModel:
+def _model(table: TableBuckets, unit: Unit, entity: Unit) -> NoiseModel:
     card = table.card
     named = ", ".join(table.columns)
     if card.get("dp"):
         noise = (
-            f"each measured count carries noise of sd {card['noise_sd']:.2f} rows at most"
+            f"each measured count carries noise of sd {card['noise_sd']:.2f} {unit.many} at most"
             if card["dp"]["covered"]
             else "MODELLED from narrower margins: how far the model is off is not known, so no interval is"
         )
@@ -123,13 +131,14 @@ def _model(table: TableBuckets) -> NoiseModel:
     filled = ""
     if len(table.columns) > 1 and filled_in > MUCH_FILLED:
         filled = (
-            f" {filled_in:.0%} of the rows were filled in, which know less of how the columns hang together: "
+            f" {filled_in:.0%} of the {unit.many} were filled in, which know less of how the columns hang together: "
             "ranges may be off by more than the interval says."
         )
     tree = noise_tree(table)
     bound = suppression_bound(table, tree, suppressed)
     heavy = (
-        " Entities have several rows: groups with very heavy ones are off by more than the interval says."
+        f" Several {unit.many} may be of one {entity.one}: groups with very heavy {entity.many} are off by more "
+        "than the interval says."
         if scale > 1
         else ""
     )
@@ -141,7 +150,8 @@ def _model(table: TableBuckets) -> NoiseModel:
         beyond=int(card["threshold_mean"]) * scale,
         words=(
             f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
-            f"too few people, or nobody: it is not told which (95 of 100 such cells hold at most {bound} rows)."
+            f"too few {entity.many}, or none: it is not told which (95 of 100 such cells hold at most "
+            f"{bound} {unit.many})."
             f"{filled}{heavy}"
         ),
     )

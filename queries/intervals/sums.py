@@ -87,6 +87,7 @@ def sums_of(
     """
     n_buckets = len(table.size)
     raked = raked_variance(table, n_sums, of_sum, row, weight)
+    raked += noisier_variance(table, n_sums, of_sum, row, weight)
     known = tree.row_bucket[row] >= 0
     # Rows that lie in no bucket were left over and put where there was room: blind, each by itself.
     left_over = sum_by(of_sum[~known], table.n[row[~known]] * weight[~known] ** 2, n_sums)
@@ -137,6 +138,33 @@ def raked_variance(
         mean = sum_by(sums, size * share, n_sums) / np.maximum(sum_by(sums, size, n_sums), 1e-300)
         out += sum_by(sums, size * (share - mean[sums]) ** 2, n_sums)
     return RAKED * out
+
+
+def noisier_variance(
+    table: TableBuckets, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+) -> FloatArray:
+    """Variance of sums by a narrower table of more noise that the rows were brought to; parameters as in `sums_of`.
+
+    A bound for the rows of one entity in single values of a column makes tables with that column less noisy than those
+    without it. How noisy a column is by itself stands with its table; of one that is not released the card says how
+    noisy it is at most.
+    """
+    out = np.zeros(n_sums)
+    own = float(table.own_variance[-1]) if len(table.own_variance) else 0.0
+    if len(table.columns) == 1 or int(table.card.get("scale", 1)) == 1:
+        return out
+    give = np.where(table.row_measured, np.minimum(table.n, own), table.n).astype(np.float64)
+    most = float(table.card["noise_sd"]) ** 2
+    for j, column in enumerate(table.released):
+        more = min(float(table.of_columns[j]), most) - own
+        if more <= 0:
+            continue
+        n_codes = len(column.values)
+        of_code = np.maximum(sum_by(table.rows[:, j], give, n_codes), 1e-300)
+        (sums, code), inverse = distinct_cells((of_sum, table.rows[row, j]), (n_sums, n_codes))
+        share = sum_by(inverse, give[row] * weight, len(sums)) / of_code[code]
+        out = np.maximum(out, more * sum_by(sums, share**2, n_sums))
+    return out
 
 
 def sparse_variance(

@@ -19,12 +19,13 @@ import numpy as np
 
 from engine.errors import NotAnswerable, QueryRefused
 from engine.schema import BoolArray, ColumnSet, FloatArray
+from engine.texts import html_table, text_table
 from queries.intervals.estimates import Estimates, Measure, Status, estimates_of, statuses
 from queries.intervals.model import NoiseModel, noise_model
 from queries.intervals.regions import Region, region_of
 from queries.intervals.statement.aggregates import annotated
 from queries.intervals.universes import ruled_out
-from queries.sql import Session, html_table, near_names
+from queries.sql import Session, near_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +87,21 @@ class Tabulation:
         frame.columns = pd.Index(names)
         return frame
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of groups and columns, as of `df()`."""
+        return len(self), len(self.columns) + 4
+
+    def __repr__(self) -> str:
+        columns, rows, below = self._first()
+        return text_table(columns, rows, below)
+
     def _repr_html_(self) -> str:
+        columns, rows, below = self._first()
+        return html_table(columns, rows, below=below)
+
+    def _first(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]], list[str]]:
+        """The heads, the first groups as people see them, and what is said below."""
         whole = self.measure == "count"
         rows = [
             (*key, *(_shown(x, whole=whole) for x in figures), status)
@@ -97,7 +112,7 @@ class Tabulation:
         ]  # fmt: skip
         more = [f"... and {len(self) - _N_SHOWN:,} more groups"] if len(self) > _N_SHOWN else []
         columns = (*self.columns, self.measure, "low", "high", "status")
-        return html_table(columns, rows, below=[*more, self.words])
+        return columns, rows, [*more, self.words]
 
 
 def _shown(number: float, *, whole: bool) -> str:
@@ -149,10 +164,12 @@ def tabulate(
     QueryRefused
         A measure that does not exist or does not suit the column, wrong limits, or too many groups.
     """
+    release.go_on()
     where = dict(where or {})
     _checked(release, columns, where, measure, of, over, quantile)
     table = release.route({*columns, *where, *([of] if of else [])})
     model = noise_model(release, table)
+    release.go_on()
     region = region_of(model.table, columns, where)
     estimates = estimates_of(
         release,

@@ -22,6 +22,8 @@ ROUNDING = 1 / 6
 """Variance that rounding to whole numbers adds: the mean of f (1 - f)."""
 _LEAST_LOOSE = 0.5
 """Variance of a remainder that was estimated as next to nothing."""
+_FEWEST = 3.0
+"""Rows that a released bucket is taken to hold at least, as in the fit."""
 _UNSEEN = 0.5
 """Variance that each child which was not released adds to a bucket without a remainder: it hides somebody or nobody."""
 
@@ -97,6 +99,7 @@ def noise_tree(table: TableBuckets) -> NoiseTree:
     is_open = np.ones(len(table.size))
     levels: list[Level] = []
     codes = table.first[:0]  # a combination of codes inside each node
+    rows_below = np.zeros(0)
     leaf_node = leaf_bucket = np.zeros(0, dtype=np.int64)
     for depth in range(last, -1, -1):
         here = np.flatnonzero(table.depth == depth)
@@ -109,6 +112,8 @@ def noise_tree(table: TableBuckets) -> NoiseTree:
         )
         children, node_here = node[: len(codes)], node[len(codes) :]
         rests, rest_node = here[is_rest], node_here[is_rest]
+        of_node = np.concatenate([rows_below, table.size[here]])
+        of_children, rows_below = rows_below, sum_by(node, of_node, len(at))
         codes = inside[at]
         unseen, below = np.zeros(len(at)), 0.0
         if depth == last:
@@ -118,10 +123,10 @@ def noise_tree(table: TableBuckets) -> NoiseTree:
             possible = _n_possible(codes, ranges[depth], ranges[depth + 1])
             unseen = np.maximum(possible - np.bincount(children, minlength=len(at)), 0.0)
             is_open[rests] = (np.maximum(unseen, 1.0) / possible)[rest_node]
-        levels.append(_level(table, unseen, children, rest_node, rests, own=below))
+        levels.append(_level(table, unseen, children, of_children, rest_node, rests, own=below))
     none = np.zeros(0, dtype=np.int64)
     tops, own = np.zeros(len(codes), dtype=np.int64), float(table.own_variance[0])
-    levels.append(_level(table, np.zeros(1), tops, none, none, own=own))
+    levels.append(_level(table, np.zeros(1), tops, rows_below, none, none, own=own))
     return NoiseTree(
         levels=tuple(reversed(levels)),
         leaf_node=leaf_node,
@@ -173,6 +178,7 @@ def _level(
     table: TableBuckets,
     unseen: FloatArray,
     child_parent: Int64Array,
+    child_rows: FloatArray,
     rest_node: Int64Array,
     rest_bucket: Int64Array,
     *,
@@ -184,8 +190,11 @@ def _level(
     ----------
     unseen : ndarray of float64, shape (n_nodes,)
         Possible children that were not released.
+    child_rows : ndarray of float64, shape (n_children,)
+        Fitted rows of each child.
     own : float
-        Variance of the noise of each child.
+        Variance of the noise of each child. A child of fewer rows gives way by these, as in the fit: where entities
+        have many rows, that is by its size.
     """
     rows = table.size[rest_bucket].astype(np.float64)
     n_nodes = len(unseen)
@@ -194,7 +203,8 @@ def _level(
     own_rest = np.where(alone, 0.0, np.minimum(rows + _LEAST_LOOSE, 2 * own))
     loose = np.where(alone, 1.0, np.minimum(rows, own))
     together = sum_by(child_parent, own_child, n_nodes)
-    weights = together + sum_by(rest_node, loose, n_nodes)
+    gives = np.minimum(np.maximum(child_rows, _FEWEST), own)
+    weights = sum_by(child_parent, gives, n_nodes) + sum_by(rest_node, loose, n_nodes)
     unreleased = np.minimum(_UNSEEN * unseen, own)
     unreleased[rest_node] = 0.0
     unreleased[together == 0] = 0.0
@@ -203,7 +213,7 @@ def _level(
         child_parent=child_parent,
         rest_node=rest_node,
         rest_bucket=rest_bucket,
-        part_child=own_child / weights[child_parent],
+        part_child=gives / weights[child_parent],
         part_rest=loose / weights[rest_node],
         own_child=own_child,
         own_rest=own_rest,

@@ -1,18 +1,20 @@
 """The model of a pack from its sources: every dimension, table, title and note, ready for the formats.
 
-Without tables in the spec, every released table of few columns becomes a long table of counts. Invariant: nothing here
-is written; all that is refused is refused here.
+Without tables in the spec, released tables of few columns become long tables of counts, many numbers in bands.
+Invariant: nothing here is written; all that is refused is refused here.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.errors import PrivacyError, SpecError
-from queries.packs.checks import warnings_of
+from engine.schema import ColumnSet
+from queries.packs.checks import check_publishable, is_unreviewed, review_notes, warnings_of
 from queries.packs.dimensions import dimension_of
-from queries.packs.model import Dimension, Pack, PackTable
+from queries.packs.model import Dimension, ItemKind, Pack, PackTable
 from queries.packs.sources import Sources
 from queries.packs.spec import UNNAMED, PackInfo, PackSpec, TableSpec
 from queries.packs.tables import table_of
@@ -24,6 +26,7 @@ def assemble(
     sources: Sources,
     *,
     unprotected: bool = False,
+    accept_detected: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Pack:
     """Make the pack of a release.
@@ -32,6 +35,8 @@ def assemble(
     ----------
     unprotected : bool
         Take a release of mode dp that guarantees nothing.
+    accept_detected : bool
+        Take what was detected in the data and reviewed by nobody; the pack says so.
     progress : callable, optional
         Called with the number of tables done, and of all.
 
@@ -40,10 +45,11 @@ def assemble(
     SpecError
         The spec names columns, values or combinations that the release does not have.
     PrivacyError
-        The release guarantees nothing.
+        The release guarantees nothing, or what was detected was reviewed by nobody.
     """
     release, spec = sources.release, sources.spec
     _check_protected(release, unprotected=unprotected)
+    check_publishable(release, spec, accept_detected=accept_detected)
     named = [c for t in spec.tables for c in (*t.names, *t.where, *([t.of] if t.of else []))]
     sources.check_columns([*spec.columns, *named])
     entries = spec.tables or _default_tables(release, spec)
@@ -51,8 +57,10 @@ def assemble(
     dimensions: dict[str, Dimension] = {}
     for name in dict.fromkeys(name for t in entries for name in (*t.names, *t.where)):
         with _collected(problems):
-            dimensions[name] = dimension_of(name, sources)
+            dimensions[name] = dimension_of(name, sources, is_banded=not spec.tables)
     _refuse(problems)
+    if not spec.tables:
+        entries = [_in_bands(entry, dimensions, spec) for entry in entries]
     tables: list[PackTable] = []
     for number, (name, entry) in enumerate(zip(_ids(entries), entries, strict=True), 1):
         with _collected(problems):
@@ -76,9 +84,12 @@ def _pack(sources: Sources, dimensions: dict[str, Dimension], tables: Sequence[P
         tables=tuple(tables),
         cards={t.answered: release.card(*t.answered) for t in tables if t.answered},
         footnotes=tuple(texts(note, languages) for note in spec.footnotes),
-        notes=tuple(note for note in release.notes if _concerns(note, columns, release)),
+        notes=review_notes(
+            release, spec, [n for n in release.notes if _concerns(n, columns, release)]
+        ),
+        is_unreviewed=is_unreviewed(release, spec),
         words=sources.words,
-        warnings=warnings_of(sources, dimensions),
+        warnings=(*warnings_of(sources, dimensions), *_left_out(release, spec)),
         release={
             "title": release.title,
             "vintage": release.vintage,
@@ -86,7 +97,7 @@ def _pack(sources: Sources, dimensions: dict[str, Dimension], tables: Sequence[P
             "key_id": release.key_id,
             "engine_version": release.engine_version,
             "content_hash": release.content_hash,
-            "file": release.path.name if _has_release_file(spec) else "",
+            "file": release.path.name if spec.pack.release_file else "",
         },
     )
 
@@ -110,12 +121,6 @@ def _identified(info: PackInfo, release: Release) -> PackInfo:
     if info.identifier != UNNAMED:
         return info
     return info.model_copy(update={"identifier": f"{UNNAMED}:{release.content_hash}"})
-
-
-def _has_release_file(spec: PackSpec) -> bool:
-    """Whether the release file is in the pack; who chose tables has not chosen all that the release holds."""
-    choice = spec.pack.release_file
-    return not spec.tables if choice is None else choice
 
 
 def _concerns(note: str, columns: set[str], release: Release) -> bool:
@@ -148,14 +153,41 @@ def _ids(entries: Sequence[TableSpec]) -> list[str]:
 
 
 def _default_tables(release: Release, spec: PackSpec) -> list[TableSpec]:
-    """Every released table of few columns, as a long table with columns in the source's order."""
+    """The released tables of few columns, narrow ones first, with columns in the source's order."""
     out = [
         TableSpec(columns=[c for c in release.columns if c in columns])
-        for columns in release.tables
-        if len(columns) <= spec.pack.max_width
+        for columns in _narrow(release, spec)
     ]
     if not out:
         raise SpecError(
             f"pack.max_width: no released table has at most {spec.pack.max_width} columns; raise it, or name [[tables]]"
         )
-    return out
+    return out[: spec.pack.max_tables]
+
+
+def _narrow(release: Release, spec: PackSpec) -> list[ColumnSet]:
+    """Released tables of few columns."""
+    return [columns for columns in release.tables if len(columns) <= spec.pack.max_width]
+
+
+def _left_out(release: Release, spec: PackSpec) -> list[str]:
+    """What is said of tables that nobody named and that are too many."""
+    n = len(_narrow(release, spec))
+    if spec.tables or n <= spec.pack.max_tables:
+        return []
+    return [
+        f"pack.max_tables: {n:,} tables are released; the {spec.pack.max_tables:,} narrowest are in the pack. Name "
+        f"[[tables]], or say max_tables = {n}"
+    ]
+
+
+def _in_bands(entry: TableSpec, dimensions: Mapping[str, Dimension], spec: PackSpec) -> TableSpec:
+    """A table that nobody designed: many numbers in bands, unless there are too many combinations even so."""
+    banded = [name for name in entry.columns if dimensions[name].places("group")]
+    kinds: dict[str, tuple[ItemKind, ...]] = dict.fromkeys(banded, ("group",))
+    n_cells = math.prod(
+        len(dimensions[name].places(*kinds.get(name, ("value", "blank")))) for name in entry.columns
+    )
+    if not banded or n_cells > spec.pack.max_cells:
+        return entry
+    return entry.model_copy(update={"only_groups": banded})

@@ -1,13 +1,76 @@
-"""Warnings before a pack goes out: nothing wrong, but seldom meant."""
+"""What stands between a release and the public: no title, lines that nobody reviewed; and what is seldom meant.
+
+Takes a release and a pack spec; refuses, gives warnings, or notes for readers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from engine.errors import PrivacyError, SpecError
+from engine.store import UNREVIEWED
 from queries.packs.model import Dimension
 from queries.packs.sources import Sources
-from queries.packs.spec import PackSpec
+from queries.packs.spec import PackSpec, Text
+from queries.release import Release
+
+MOST_NAMED = 8
+"""Columns that a message names."""
+
+
+def check_publishable(release: Release, spec: PackSpec, *, accept_detected: bool) -> None:
+    """Refuse what has no name, and what a machine found in the data and no person looked at.
+
+    Raises
+    ------
+    SpecError
+        Neither the release nor the pack has a title.
+    PrivacyError
+        Lines are marked as detected, and nobody says that they were reviewed.
+    """
+    if not release.title.strip() and not any(_texts(spec.pack.title)):
+        raise SpecError(
+            f'{release.path}: has no title, and what is published needs one: say title = "..." in [release] and build '
+            "again, or in [pack] of a pack spec"
+        )
+    if is_unreviewed(release, spec) and not accept_detected:
+        raise PrivacyError(
+            f"{release.path}: what was detected in the data was reviewed by nobody: {_listed(release.unreviewed)}. "
+            "Look at these lines of the spec, then say reviewed = true in [release] and build again, or in [pack] of a "
+            "pack spec; --accept-detected publishes all the same, and the pack says so"
+        )
+
+
+def is_unreviewed(release: Release, spec: PackSpec) -> bool:
+    """Whether lines were detected in the data, and nobody says that they were reviewed."""
+    return bool(release.unreviewed) and not spec.pack.reviewed
+
+
+def review_notes(release: Release, spec: PackSpec, notes: Iterable[str]) -> tuple[str, ...]:
+    """Return the release's notes for a pack, with what became of lines that were marked as detected."""
+    found = release.unreviewed
+    kept = [note for note in notes if not note.startswith(UNREVIEWED)]
+    if not found:
+        return tuple(notes)
+    if spec.pack.reviewed:
+        return (*kept, f"Detected in the data, and reviewed by the publisher: {_listed(found)}.")
+    return (
+        *kept,
+        f"Detected in the data, reviewed by nobody, and published all the same: {_listed(found)}.",
+    )
+
+
+def _listed(found: Mapping[str, Sequence[str]]) -> str:
+    """Columns with their settings, the first ones by name."""
+    told = [f"{', '.join(settings)} of {column}" for column, settings in found.items()]
+    more = len(told) - MOST_NAMED
+    return "; ".join(told[:MOST_NAMED]) + (f"; and of {more:,} columns more" if more > 0 else "")
+
+
+def _texts(given: Text) -> list[str]:
+    """The texts of all languages, without blanks around them."""
+    return [text.strip() for text in ([given] if isinstance(given, str) else given.values())]
 
 
 def warnings_of(sources: Sources, dimensions: Mapping[str, Dimension]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from functools import cached_property
 from engine.errors import SpecError
 from engine.schema import column_set, quoted
 from engine.store import count_names, table_name, unused_name
+from queries.packs.bands import bands_of
 from queries.packs.model import Dimension, Item
 from queries.packs.sources import Sources
 from queries.packs.spec import ColumnSpec, Text
@@ -58,8 +59,13 @@ class _Column:
         return Item(code=code, key=code, labels=labels, kind="group", members=tuple(members))
 
 
-def dimension_of(name: str, sources: Sources) -> Dimension:
+def dimension_of(name: str, sources: Sources, *, is_banded: bool = False) -> Dimension:
     """Return the dimension of one column.
+
+    Parameters
+    ----------
+    is_banded : bool
+        Put many numbers or dates in bands, where the spec declares no groups.
 
     Raises
     ------
@@ -74,6 +80,8 @@ def dimension_of(name: str, sources: Sources) -> Dimension:
     if unknown:
         raise column.unknown(unknown[0], "values")
     groups = [*_declared(column), *_areas(column)]
+    if is_banded and not groups:
+        groups = _banded(column)
     total = Item(code=TOTAL, key=TOTAL, labels=sources.words["total"], kind="total")
     labels = texts(spec.label, sources.languages, sources.label(name))
     items = _unique(_nested(total, groups, values))
@@ -116,6 +124,17 @@ def _declared(column: _Column) -> list[Item]:
             )
         item = column.group(group.code, group.label, members)
         out.append(replace(item, limits=group.range))
+    return out
+
+
+def _banded(column: _Column) -> list[Item]:
+    """Groups that are bands; one that holds no released value is left out."""
+    out = []
+    for band in bands_of(column.name, column.sources):
+        held = [i for i, v in enumerate(column.values) if v.kind == "value" and band.holds(v.value)]
+        if held:
+            item = column.group(band.code, band.code, held)
+            out.append(replace(item, labels=band.labels, limits=band.limits))
     return out
 
 

@@ -1,21 +1,13 @@
-"""Files of a pack: what a format is, the folder that its files are written to, and what is recorded of each.
-
-Invariant: the target folder is there whole or not at all.
-"""
+"""Files of a pack: what a format is, and what is recorded of each file."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import StoreError
 from queries.packs.model import Pack
 
 CSV, JSON = "text/csv", "application/json"
@@ -106,36 +98,3 @@ def as_json(what: object, *, compact: bool = False) -> str:
         what, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False
     )
     return text + "\n"
-
-
-@contextlib.contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """Lend a folder to write to, which becomes the target when all went well.
-
-    Raises
-    ------
-    StoreError
-        The target is not empty, or cannot be written.
-    """
-    try:
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise StoreError(f"{target}: is not an empty directory; a pack needs one of its own")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise StoreError(f"{target}: cannot be written ({error.strerror or 'failed'})") from None
-    try:
-        yield part
-        part.chmod(0o777 & ~_umask())
-        part.replace(target)
-    except OSError as error:
-        raise StoreError(f"{target}: cannot be written ({error.strerror or 'failed'})") from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def _umask() -> int:
-    """Return the process's file creation mask (it can only be read by setting it)."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

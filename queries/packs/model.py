@@ -24,6 +24,17 @@ Texts = tuple[str, ...]
 ItemKind = Literal["total", "group", "value", "blank"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 """A table's `status` array holds places in this list."""
+_FOR_OTHERS = (
+    *("At a SQL prompt", "NULL is", "No row is", "Rows of two tables", "A margin has one value"),
+    *(
+        "Exposure:",
+        "Most exposed:",
+        "Together with earlier builds",
+        "This is look",
+        "Who knows everybody else",
+    ),
+)
+"""How notes of a release begin that readers of its tables have no use for: they stand in the release."""
 NOT_RELEASED = STATUSES.index("not released")
 
 
@@ -156,14 +167,24 @@ class PackTable:
         return len(self) == math.prod(self.shape)
 
 
-def decimals_of(value: FloatArray, low: FloatArray, high: FloatArray, *, is_whole: bool) -> int:
+def decimals_of(
+    value: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    *,
+    is_whole: bool,
+    is_percent: bool = False,
+) -> int:
     """Return how many decimals people see.
 
     Three digits of a middling one and one decimal at least; up to two more, until most intervals have two ends.
+    Percentages have one, and two where a middling one is below 1 %.
     """
     if is_whole:
         return 0
     sizes = np.abs(value[np.isfinite(value) & (value != 0)])
+    if is_percent:
+        return 2 if len(sizes) and np.median(sizes) < 1 else 1
     least = int(np.clip(2 - np.floor(np.log10(np.median(sizes))), 1, 6)) if len(sizes) else 1
     is_open = np.isfinite(low) & np.isfinite(high) & (low < high)
     for digits in range(least, min(least + 2, 6)):
@@ -187,6 +208,8 @@ class Pack:
         Of the whole pack.
     notes : tuple of str
         Of the release: how to read it.
+    is_unreviewed : bool
+        What was detected in the data was reviewed by nobody, and is published all the same.
     words : dict of str to Texts
         Words of the pages, in each language.
     warnings : tuple of str
@@ -204,6 +227,7 @@ class Pack:
     cards: Mapping[ColumnSet, GeneratorCard]
     footnotes: tuple[Texts, ...]
     notes: tuple[str, ...]
+    is_unreviewed: bool
     words: Mapping[str, Texts]
     warnings: tuple[str, ...]
     release: Mapping[str, str]
@@ -215,8 +239,8 @@ class Pack:
 
     @property
     def reader_notes(self) -> tuple[str, ...]:
-        """Notes for people who see tables, not a SQL prompt."""
-        return tuple(note for note in self.notes if not note.startswith("At a SQL prompt"))
+        """Notes for people who see tables: none on SQL, on rows, or on what the custodian weighs."""
+        return tuple(note for note in self.notes if not note.startswith(_FOR_OTHERS))
 
     @property
     def has_noise(self) -> bool:

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import engine.store.manifest
 from engine.errors import SpecError, StoreError
+from engine.outputs import check_folder, output_folder
+from engine.store import signature_path
 from queries.packs.assembly import assemble
-from queries.packs.files import File, new_folder, record_of, write_text
+from queries.packs.files import File, record_of, write_text
 from queries.packs.formats import FORMATS, PACKAGES
 from queries.packs.formats.metadata import data_package, dcat
 from queries.packs.formats.readme import markdown, page
@@ -35,6 +37,7 @@ def publish(
     *,
     base: Path | None = None,
     unprotected: bool = False,
+    accept_detected: bool = False,
     progress: Progress | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> list[Path]:
@@ -50,6 +53,8 @@ def publish(
         Folder that the documents of `include` are relative to.
     unprotected : bool
         Publish a release of mode dp that guarantees nothing.
+    accept_detected : bool
+        Publish what was detected in the data and reviewed by nobody; the pack says so.
     progress : callable, optional
         Called with a stage, the number done and of all.
     warn : callable, optional
@@ -60,7 +65,7 @@ def publish(
     SpecError
         The spec does not fit the release.
     PrivacyError
-        The release guarantees nothing.
+        The release guarantees nothing, or what was detected was reviewed by nobody.
     StoreError
         The folder is not empty or cannot be written, a package is missing, or the release was replaced since it was
         opened. Nothing is left half-written.
@@ -68,9 +73,10 @@ def publish(
     spec = PackSpec() if spec is None else spec
     report = progress or _silent
     _check_packages()
+    check_folder(directory)
     documents = _documents(spec, base or Path())
-    with open_sources(release, spec) as sources, new_folder(Path(directory)) as folder:
-        pack = _assembled(sources, unprotected, report)
+    with open_sources(release, spec) as sources, output_folder(directory) as folder:
+        pack = _assembled(sources, report, unprotected=unprotected, accept_detected=accept_detected)
         for warning in pack.warnings:
             (warn or _ignore)(warning)
         _write(pack, release, documents, folder, report)
@@ -82,11 +88,17 @@ def preview(
     spec: PackSpec | None = None,
     *,
     unprotected: bool = False,
+    accept_detected: bool = False,
     progress: Progress | None = None,
 ) -> Pack:
     """Return what a pack would hold, and write nothing; parameters and errors as for `publish`."""
     with open_sources(release, spec or PackSpec()) as sources:
-        return _assembled(sources, unprotected, progress or _silent)
+        return _assembled(
+            sources,
+            progress or _silent,
+            unprotected=unprotected,
+            accept_detected=accept_detected,
+        )
 
 
 def files_by_format(pack: Pack) -> dict[str, list[str]]:
@@ -107,10 +119,8 @@ def _silent(stage: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-def _assembled(sources: Sources, unprotected: bool, report: Progress) -> Pack:
-    return assemble(
-        sources, unprotected=unprotected, progress=lambda done, n: report("tabulating", done, n)
-    )
+def _assembled(sources: Sources, report: Progress, **accepted: bool) -> Pack:
+    return assemble(sources, progress=lambda done, n: report("tabulating", done, n), **accepted)
 
 
 def _check_packages() -> None:
@@ -157,11 +167,17 @@ def _write(
 
 
 def _copy(pack: Pack, release: Release, documents: list[Path], folder: Path) -> None:
-    """Copy the release with its manifest, if it is to be handed out, and further documents."""
+    """Copy the release with its manifest and signature, if it is to be handed out, and further documents."""
     if pack.release["file"]:
         manifest = engine.store.manifest.manifest_path(release.path)
         shutil.copyfile(release.path, folder / release.path.name)
         shutil.copyfile(manifest, folder / manifest.name)
+        if release.signature is not None:
+            signature = signature_path(release.path)
+            shutil.copyfile(signature, folder / signature.name)
+        copied = engine.store.manifest.verify_release(folder / release.path.name, verify="hash")
+        if copied != release.record:
+            raise StoreError(f"{release.path}: was replaced since it was opened; open it again")
     if documents:
         (folder / "documents").mkdir()
     for path in documents:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-import engine.store.manifest
-from engine.errors import SpecError, StoreError
+from engine.errors import SpecError
 from queries.packs.model import Texts
 from queries.packs.spec import PackSpec
 from queries.packs.texts import pack_words
@@ -59,12 +58,6 @@ class Sources:
 @contextlib.contextmanager
 def open_sources(release: Release, spec: PackSpec) -> Iterator[Sources]:
     """Lend the sources of a pack, with a connection on the release, which is still the one that was opened."""
-    con, record = engine.store.manifest.open_release(release.path)
-    try:
-        if record.content_hash != release.content_hash:
-            raise StoreError(f"{release.path}: was replaced since it was opened; open it again")
-        con.execute(f"USE {engine.store.manifest.ATTACHED}")
+    with release.reopened() as con:
         words = pack_words(spec.words, spec.pack.languages)
         yield Sources(release=release, con=con, spec=spec, words=words)
-    finally:
-        con.close()

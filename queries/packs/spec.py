@@ -17,6 +17,7 @@ from typing import Any, Literal
 import pydantic
 
 from engine.errors import SpecError
+from engine.texts import parsed_toml
 
 Text = str | dict[str, str]
 LANGUAGE = r"[a-z]{2,3}(-[A-Za-z0-9]+)*"
@@ -50,10 +51,12 @@ class PackInfo(_Strict):
     issued: datetime.date | None = None
     keywords: list[str] = []
     languages: list[str] = pydantic.Field(default=["en"], min_length=1)
-    unit: Text = "people"
+    unit: Text = ""
+    reviewed: bool = False
     include: list[str] = []
-    release_file: bool | None = None
+    release_file: bool = False
     max_width: int = pydantic.Field(default=3, ge=1, le=24)
+    max_tables: int = pydantic.Field(default=200, ge=1, le=100_000)
     max_cells: int = pydantic.Field(default=20_000, ge=1, le=2_000_000)
     workbook_rows: int = pydantic.Field(default=10_000, ge=0, le=50_000)
 
@@ -183,10 +186,12 @@ def read_pack_spec(path: str | Path) -> PackSpec:
     """
     path = Path(path)
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        raw = parsed_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SpecError(f"no pack spec {path}") from None
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError as error:
+        raise SpecError(f"pack spec {path}: is not UTF-8 (at byte {error.start + 1})") from None
+    except OSError:
         raise SpecError(f"pack spec {path}: cannot be read") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"pack spec {path}: is not TOML: {error}") from None

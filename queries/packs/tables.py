@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from queries.intervals import (
     Region,
     Slice,
     Tabulation,
+    adding_up,
     counts,
     noise_model,
     ruled_out,
@@ -36,6 +37,8 @@ from queries.packs.spec import TableSpec
 from queries.packs.texts import texts
 from queries.sql import near_names, nearest
 
+BLANK = Slice(key=None, limits=[None])
+"""Rows whose value is blank."""
 _ONLY_MEASURED = (
     "There are too many combinations to list all: only those that were measured are listed, and nothing is known of "
     "the others."
@@ -53,7 +56,8 @@ def table_of(
         The release does not answer it, or it would be too long.
     """
     mine = tuple(dimensions[c] for c in entry.names)
-    slices = {d.name: _slices(d, entry, name) for d in mine}
+    has_blanks = not sources.spec.tables  # bands of a table that nobody designed leave nobody out
+    slices = {d.name: _slices(d, entry, name, has_blanks=has_blanks) for d in mine}
     n_cells = math.prod(_n_codes(d, slices[d.name]) for d in mine)
     is_listed = n_cells > sources.spec.pack.max_cells
     if is_listed:
@@ -67,7 +71,9 @@ def table_of(
         raise SpecError(f"tables, {name}: {error}") from None
     of = None if entry.of is None else _label_of(sources, entry.of)
     is_whole = not entry.percent and rows.is_whole
-    decimals = decimals_of(rows.value, rows.low, rows.high, is_whole=is_whole)
+    decimals = decimals_of(
+        rows.value, rows.low, rows.high, is_whole=is_whole, is_percent=bool(entry.percent)
+    )
     digits = decimals + 1  # more would be digits of the noise
     n_stub = len(entry.rows) if entry.rows else len(mine)
     return PackTable(
@@ -127,7 +133,7 @@ class _Rows:
         return bool(np.all(known == np.rint(known)))
 
 
-def _slices(dimension: Dimension, entry: TableSpec, table: str) -> list[Slice]:
+def _slices(dimension: Dimension, entry: TableSpec, table: str, *, has_blanks: bool) -> list[Slice]:
     """What a table displays of a dimension: its total, groups, values; the key of a group is its place."""
     name, places = dimension.name, dimension.places("group")
     if name in (*entry.subtotals, *entry.only_groups) and not places:
@@ -141,7 +147,8 @@ def _slices(dimension: Dimension, entry: TableSpec, table: str) -> list[Slice]:
     ]
     total = [TOTAL] if name in entry.totals else []
     if name in entry.only_groups:
-        return total + groups
+        blank = [BLANK] if has_blanks and dimension.places("blank") else []
+        return total + groups + blank
     return total + (groups if name in entry.subtotals else []) + [EACH]
 
 
@@ -172,7 +179,40 @@ def _all_rows(
     for j, d in enumerate(mine):
         place = {TOTAL.key: 0, **d.place_of_value} | {(p,): p for p in d.places("group")}
         index[:, j] = [place[key[j]] for key in figures.keys]
+    if entry.totals or entry.subtotals or entry.percent:
+        note = adding_up(*_parts_and_whole(figures, mine, index))
+        figures = replace(figures, words=f"{figures.words} {note}".strip())
     return _Rows.of(figures, index, 100 if entry.percent else 1)
+
+
+def _parts_and_whole(
+    figures: Tabulation, mine: Sequence[Dimension], index: npt.NDArray[np.int32]
+) -> tuple[Tabulation, Tabulation | None]:
+    """The figures of values, or of groups where there are no values; and that of everything, if it is there."""
+    is_total = np.column_stack([index[:, j] == 0 for j in range(len(mine))])
+    kinds = np.column_stack(
+        [np.array([it.kind == "group" for it in d.items])[index[:, j]] for j, d in enumerate(mine)]
+    )
+    has_values = [(~is_total[:, j] & ~kinds[:, j]).any() for j in range(len(mine))]
+    is_part = ~is_total.any(axis=1)
+    for j, has in enumerate(has_values):
+        is_part &= ~kinds[:, j] | (not has)
+    whole = np.flatnonzero(is_total.all(axis=1))
+    return _some_of(figures, np.flatnonzero(is_part)), (
+        _some_of(figures, whole) if len(whole) == 1 else None
+    )
+
+
+def _some_of(figures: Tabulation, rows: npt.NDArray[np.int64]) -> Tabulation:
+    """Some rows of figures."""
+    return replace(
+        figures,
+        keys=tuple(figures.keys[i] for i in rows),
+        value=figures.value[rows],
+        low=figures.low[rows],
+        high=figures.high[rows],
+        status=tuple(figures.status[i] for i in rows),
+    )
 
 
 def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) -> None:
@@ -264,12 +304,14 @@ def _label_of(sources: Sources, column: str) -> Texts:
 
 
 def _units(sources: Sources, entry: TableSpec, of: Texts | None) -> Texts:
-    """What figures count: percent, people, or what a column holds."""
+    """What figures count: percent, what a row is, or what a column holds."""
     if entry.percent:
         return sources.words["percent"]
     if of is not None and not entry.unit:
         return of
-    return texts(entry.unit or sources.spec.pack.unit, sources.languages)
+    given = entry.unit or sources.spec.pack.unit
+    known = {code: words.many for code, words in sources.release.unit.words.items()}
+    return texts(given or known, sources.languages, sources.release.unit.many)
 
 
 def _titles(

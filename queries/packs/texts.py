@@ -1,11 +1,13 @@
-"""Texts in several languages: those of the spec, or ours in English where it has none.
+"""Texts in several languages: those of the spec, or ours where it has none (English, and what `words.toml` has).
 
 Takes texts as a pack.toml gives them; gives tuples of one string a language.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from engine.errors import SpecError
 from queries.packs.model import Texts
@@ -15,11 +17,18 @@ STATUS_WORDS = {
     "reliable": "the noise is small against the figure",
     "low": "released, and next to nothing: within the noise",
     "unreliable": "the noise is a large share of the figure",
-    "not released": "too few people, or nobody: which of the two is unknown; an interval, where given, says how many",
+    "not released": "too few to show, or none: which of the two is unknown; an interval, where given, says how many",
     "structural zero": "impossible by a declared rule",
 }
 WORDS = {
     "language": "",
+    "group sign": ",",
+    "decimal sign": ".",
+    "under": "under {}",
+    "to under": "{} to under {}",
+    "and over": "{} and over",
+    "before": "before {}",
+    "and after": "{} and after",
     "total": "Total",
     "blank": "(blank)",
     "empty": "(empty text)",
@@ -56,18 +65,50 @@ WORDS = {
     "marks": "Marks",
     "no marks": "none",
     "unit": "Unit",
-    "noise": "Every figure is an estimate that carries noise, to protect the people counted. Low and high are the "
+    "noise": "Every figure is an estimate that carries noise, to protect those counted. Low and high are the "
     "ends of its 95 % noise interval.",
     "one table": "This worksheet contains one table.",
     "shorthand below": "This worksheet contains one table. Some cells hold shorthand, explained below.",
     "shorthand": "Shorthand of the tables:",
     "rounds to zero": "released, and rounds to zero",
     "no interval": "not available: the noise interval is not known",
-    "either side": "95 % noise intervals reach at most so far to either side of a figure",
-    "each interval": "Each figure's own interval is in",
+    "either bound": "{}: {}",
     "left out": "Not in this workbook, too long for it; in tables/ as CSV and Parquet, and on the web pages",
+    "interval means": "Without the noise, 95 of 100 figures would lie inside their interval. It says nothing of "
+    "errors in the source.",
+    "no noise": "Figures carry no noise, and nothing is guaranteed.",
+    "listed means": "There are too many combinations to list all: only those that were measured are listed, and "
+    "nothing is known of the others.",
+    "noise of": "Each count carries noise with a standard deviation of {}. Who asks again gets the same figure.",
+    "filled means": "{} % of all that is counted lies in groups too small to show; it was filled in without looking at "
+    "the data.",
+    "gap means": "Sums of this table and figures of other tables differ by at most {}.",
+    "totals mean": "Totals count what is not released, too: the parts shown may add up to less.",
+    "unreviewed means": "Some settings of this release were detected in the data and reviewed by nobody; it was "
+    "published all the same. The README names them.",
+    "bounded means": "Of all rows that belong to one of those protected, {} at most are counted.",
+    "accepted means": "The publisher accepted a risk: {}",
+    "epsilon means": "The release is differentially private with epsilon {}.",
+    "modelled means": "These combinations were not measured, but modelled from narrower tables: how far they are off "
+    "is not known.",
+    "not converged": "The model does not meet all that was measured exactly.",
+    "uniform means": "Nothing was measured of {}: all values are taken to be equally frequent.",
+    "exchanged means": "Before anything was counted, some records exchanged their values ({}), rare ones first; the "
+    "interval says nothing of that.",
+    "published by": "Published by {}.",
+    "published on": "Published on {}.",
+    "licensed as": "Licence: {}.",
+    "release of": "Release {}, vintage {}, content hash {}.",
+    "ask the publisher": "See the publisher's site.",
+    "introduction": "Introductory information",
+    "about the data": "About these data",
+    "whom to ask": "Contact",
+    "note reference": "Note reference",
+    "note text": "Note text",
 } | {f"about {status}": text for status, text in STATUS_WORDS.items()}
 """Words of pages and labels; `[words]` of a pack.toml gives them in other languages."""
+SIGNS = {sign: WORDS[sign] for sign in ("group sign", "decimal sign")}
+"""Signs of numbers in English."""
 _STATUS_WORD = {"low": "low figure"}
 
 
@@ -90,13 +131,39 @@ def pack_words(given: Mapping[str, Text], languages: Sequence[str]) -> dict[str,
     unknown = sorted(set(given) - set(WORDS))
     if unknown:
         raise SpecError(f"words: {unknown[0]!r} is not used; used are {', '.join(WORDS)}")
-    out = {word: texts(given.get(word, ""), languages, text) for word, text in WORDS.items()}
+    ours = _words_of(languages)
+    out = {}
+    for word, text in WORDS.items():
+        told = given.get(word, "")
+        by_language = {code: told for code in languages} if isinstance(told, str) and told else told
+        known = ours.get(word, {}) | (by_language or {})
+        out[word] = tuple(known.get(code, text) for code in languages)
     names = given.get("language", "")
-    known = names if isinstance(names, dict) else dict.fromkeys(languages[:1], names)
-    out["language"] = tuple(known.get(code, "") or code for code in languages)
+    own = names if isinstance(names, dict) else dict.fromkeys(languages[:1], names)
+    out["language"] = tuple(
+        own.get(code, "") or ours["language"].get(code, code) for code in languages
+    )
+    return out
+
+
+def _words_of(languages: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The words that we have in languages, by word and language; of `de-AT` those of `de`."""
+    told = tomllib.loads((Path(__file__).parent / "templates" / "words.toml").read_text("utf-8"))
+    told["en"] = {"language": "English"}
+    out: dict[str, dict[str, str]] = {"language": {}}
+    for code in languages:
+        for word, text in told.get(code.partition("-")[0].lower(), {}).items():
+            out.setdefault(word, {})[code] = text
     return out
 
 
 def status_word(status: str) -> str:
     """Return the key of the word for a status (`low` is also the end of an interval)."""
     return _STATUS_WORD.get(status, status)
+
+
+def number_text(figure: float, decimals: int, words: Mapping[str, str]) -> str:
+    """Return a number with the signs of a language."""
+    text = f"{figure:,.{decimals}f}"
+    signs = {",": words["group sign"], ".": words["decimal sign"]}
+    return "".join(signs.get(sign, sign) for sign in text)

@@ -1,6 +1,6 @@
 """Limits of a process that runs statements of strangers: it may compute and answer over its pipe, nothing else.
 
-DuckDB's own lock-down (`queries.sql.planner.LOCKDOWN`) closes files and settings to SQL. Its memory limit does not
+DuckDB's own lock-down (`engine.store.opening`) closes files and settings to SQL. Its memory limit does not
 count every string it holds, and nothing bounds an answer that becomes Python values. So the operating system limits
 the process too: it opens no file and no socket (no descriptor is left), writes, makes, renames and starts none
 (Landlock, where Linux has it), and an allocation beyond its share fails.
@@ -10,31 +10,17 @@ from __future__ import annotations
 
 import ctypes
 import io
-import json
 import pickle
-import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-
-import duckdb
 
 from engine.errors import StoreError
 from queries.sql import megabytes_of
 
 _MIB = 2**20
 _LEAST_MB = 64
-_OF_SERVER = re.compile(
-    r"database_list|duckdb_databases|duckdb_settings|pg_settings|current_setting|external_file_cache|duckdb_log"
-    r"|temporary_files|json_execute_serialized_sql|(?<![a-z0-9_])query(?:_table)?(?![a-z0-9_])",
-    re.IGNORECASE,
-)
-"""Names that reveal the release's file, and functions that make SQL of text, in which such a name could hide."""
-_BESIDE = re.compile(r"""'[^']*'|--[^\r\n]*|"[^"]*\"""")
-_HARD_TO_READ = ("/*", "$", "\\")
-_NAMED_BY = ("function_name", "table_name")
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446  # numbers of the system calls, the same on every machine
 _VERSION_FLAG = 1
 _NO_NEW_PRIVILEGES = 38
@@ -75,61 +61,6 @@ class ProcessLimits:
     rows: int = 100_000
     answer_mb: int = 32
     start_s: float = 120.0
-
-
-def asks_about_server(text: str, con: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether a statement asks where the release lies, which is no concern of strangers.
-
-    Such a name may stand in a text, a comment or an alias, so DuckDB's parser decides what is called. A statement that
-    it does not parse (a PIVOT, an EXPLAIN) may have the name in plain texts and comments only.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Parses; nothing is run.
-    """
-    if _OF_SERVER.search(text) is None:
-        return False
-    try:
-        ((parsed,),) = con.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
-        tree = json.loads(parsed)
-    except (duckdb.Error, RecursionError):
-        return True
-    if tree["error"]:
-        return _OF_SERVER.search(_without_texts(text)) is not None
-    return any(_is_of_server(*pair) for pair in _named(tree))
-
-
-def _is_of_server(key: str, name: str) -> bool:
-    """Whether a function or table of a parsed statement reveals the server; a table may be called query."""
-    is_own_table = key == "table_name" and name.casefold() in ("query", "query_table")
-    return _OF_SERVER.search(name) is not None and not is_own_table
-
-
-def _without_texts(sql: str) -> str:
-    """Return SQL without comments and texts that cannot name a table; unchanged where these are hard to recognise."""
-    if any(sign in sql for sign in _HARD_TO_READ):
-        return sql
-    return _BESIDE.sub(lambda match: _names_in(match[0]), sql)
-
-
-def _names_in(part: str) -> str:
-    """What may be a name in a comment, a text or a quoted name; else an empty text or line."""
-    if part.startswith("--"):
-        return "\n"
-    return part if part.startswith('"') or re.fullmatch(r"'\w*'", part) else "''"
-
-
-def _named(tree: Any) -> Iterator[tuple[str, str]]:
-    """Yield the functions and tables that a parsed statement names, however deep."""
-    nodes = [tree]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, dict):
-            yield from ((k, node[k].strip('"')) for k in _NAMED_BY if isinstance(node.get(k), str))
-            nodes += node.values()
-        elif isinstance(node, list):
-            nodes += node
 
 
 def shared_out(memory: str, n: int) -> int:

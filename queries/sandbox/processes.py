@@ -7,20 +7,23 @@ read as plain values only, so that a process that was taken over cannot reach fu
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import queue
 import select
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from engine import errors
 from engine.errors import (
+    DuckDBFailed,
     NotAnswerable,
     QueryRefused,
     ReplacedRelease,
@@ -30,10 +33,15 @@ from engine.errors import (
     TooLarge,
 )
 from engine.schema import ColumnSet
+from engine.store import ReleaseRecord
 from queries.sandbox.limits import ProcessLimits, plain_loads, write_frame
+from queries.sql import Marks
 
 GRACE_S = 1.0
 """Seconds beyond a statement's own after which its process is ended."""
+_STOP_S = 0.5
+"""Seconds in which a process may give up a statement that nobody waits for, before it is ended."""
+_LOOK_S = 0.05
 _MORE = 2**20  # bytes of a frame beside the answer in it
 _KEPT_ENVIRONMENT = ("LANG", "LC_ALL", "TZ", "SYSTEMROOT")
 
@@ -46,6 +54,8 @@ class Answer:
     ----------
     rows : list of tuple
         At most one more than the limit: then there were more.
+    statuses, unknown
+        Which figures of these rows are not released: see `marks`.
     """
 
     columns: tuple[str, ...]
@@ -56,6 +66,14 @@ class Answer:
     filled_share: float | None
     source: str
     warnings: tuple[str, ...]
+    statuses: dict[int, list[str]]
+    unknown: tuple[str, ...]
+
+    def marks(self, n: int) -> Marks:
+        """Return which figures of the first rows are not released."""
+        return Marks(
+            statuses={at: of[:n] for at, of in self.statuses.items()}, unknown=tuple(self.unknown)
+        )
 
     def head(self, n: int) -> list[tuple[Any, ...]]:
         """Return the first rows."""
@@ -65,11 +83,12 @@ class Answer:
 class _Worker:
     """One process that opens a release; ready after `wait`; its owner replaces it when it has failed."""
 
-    def __init__(self, path: Path, limits: ProcessLimits) -> None:
+    def __init__(self, path: Path, limits: ProcessLimits, verify: str) -> None:
         self._limits = limits
         self._child = _started()
-        self.content_hash = ""  # until it has opened the release
-        self._send({"path": str(path.resolve()), "limits": asdict(limits)})
+        self._n_asked = 0
+        self.record: dict[str, Any] = {}  # until it has opened the release
+        self._send({"path": str(path.resolve()), "limits": asdict(limits), "verify": verify})
 
     @property
     def is_alive(self) -> bool:
@@ -78,7 +97,7 @@ class _Worker:
 
     def wait(self) -> None:
         """Wait until it has opened the release; it is ended where it cannot."""
-        if self.content_hash:
+        if self.record:
             return
         start = time.monotonic()
         try:
@@ -92,7 +111,7 @@ class _Worker:
         except BaseException:
             self.close()
             raise
-        self.content_hash = reply[1]
+        self.record = reply[1]
 
     def _why(self, seconds: float) -> str:
         """Why nothing came from a process that was to open a release."""
@@ -104,13 +123,30 @@ class _Worker:
             return "what came from it is no answer"
         return f"the system ended it, signal {-code}" if code < 0 else f"it left with code {code}"
 
-    def ask(self, text: str, how: dict[str, bool]) -> Answer | TablepackError | None:
+    def ask(
+        self, text: str, how: dict[str, bool], stop: threading.Event | None = None
+    ) -> Answer | TablepackError | None:
         """Return the answer or the refusal; None where the process has failed."""
-        is_sent = self._send({"sql": text, "how": how})
-        reply = self._received(self._limits.seconds + GRACE_S) if is_sent else None
+        self._n_asked += 1
+        is_sent = self._send({"sql": text, "how": how, "number": self._n_asked})
+        until = time.monotonic() + self._limits.seconds + GRACE_S
+        if stop is not None and self._is_stopped(stop, until):
+            self._send({"stop": self._n_asked})
+            until = time.monotonic() + _STOP_S
+        reply = self._received(until - time.monotonic()) if is_sent else None
         if reply is None or reply[0] not in ("answer", "refused"):
             return None
         return Answer(**plain_loads(reply[1])) if reply[0] == "answer" else _error_of(reply)
+
+    def _is_stopped(self, stop: threading.Event, until: float) -> bool:
+        """Wait for an answer to begin; whether nobody waits for it any more before it does."""
+        pipe = self._child.stdout.fileno()  # type: ignore[union-attr]
+        while time.monotonic() < until:
+            if select.select([pipe], [], [], _LOOK_S)[0]:
+                return False
+            if stop.is_set():
+                return True
+        return False
 
     def _send(self, request: dict[str, Any]) -> bool:
         """Send a request; whether somebody takes it."""
@@ -147,9 +183,13 @@ class _Worker:
             left -= len(part)
         return b"".join(parts)
 
+    def kill(self) -> None:
+        """End the process, and leave the rest to whoever waits for its answer."""
+        self._child.kill()
+
     def close(self) -> None:
         """End the process."""
-        self._child.kill()
+        self.kill()
         self._child.wait()
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
@@ -164,30 +204,50 @@ class LimitedProcesses:
 
     Attributes
     ----------
-    content_hash : str
-        Of the release; one that has replaced it answers nothing.
+    record : dict
+        What the manifest says of the release; one of which it says anything else answers nothing.
     """
 
-    def __init__(self, path: Path, limits: ProcessLimits, n: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limits: ProcessLimits,
+        n: int,
+        *,
+        record: ReleaseRecord | None,
+        verify: Literal["size", "hash"],
+    ) -> None:
         self.path, self.limits = path, limits
-        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        self._verify = verify
+        # Those that are ready come first, the one used last before others; the number tells any two apart.
+        self._idle: queue.PriorityQueue[tuple[bool, int, _Worker | None]] = queue.PriorityQueue()
+        self._turns = itertools.count(0, -1)
         self._n = n
+        self._all: set[_Worker] = set()
+        self._is_closed = False
         workers: list[_Worker] = []
         try:
             for _ in range(n):  # all start at once: nobody waits for one later
-                workers.append(_Worker(path, limits))
+                workers.append(self._new())
             for worker in workers:
                 worker.wait()
+            self.record = asdict(record) if record is not None else workers[0].record
+            for worker in workers:
+                self._check(worker)
         except BaseException:
             for worker in workers:
                 worker.close()
             raise
-        self.content_hash = workers[0].content_hash
         for worker in workers:
-            self._idle.put(worker)
+            self._give_back(worker)
 
-    def sql(self, text: str, **how: bool) -> Answer:
+    def sql(self, text: str, *, stop: threading.Event | None = None, **how: bool) -> Answer:
         """Answer one statement as `Release.sql` does; waits where all processes are busy.
+
+        Parameters
+        ----------
+        stop : threading.Event or None
+            Ends the statement within a second, where another thread sets it.
 
         Raises
         ------
@@ -198,57 +258,88 @@ class LimitedProcesses:
         StoreError
             No process can be started.
         """
-        worker = self._idle.get()
+        *_, worker = self._idle.get()
         reply: Answer | TablepackError | None = None
         start = time.monotonic()
         try:
             worker = self._ready(worker)
             start = time.monotonic()
-            reply = worker.ask(text, how)
+            reply = worker.ask(text, how, stop)
         finally:
-            # After a statement that took too much, the memory left may be too little for the next one.
-            if worker is not None and (reply is None or isinstance(reply, TooLarge)):
-                worker.close()
-                worker = self._next()
-            self._idle.put(worker)
+            # After a statement that took too much, the memory left may be too little for the next one; after one on
+            # which DuckDB failed, it answers nothing more.
+            if worker is not None and (reply is None or isinstance(reply, TooLarge | DuckDBFailed)):
+                self._end(worker)
+                worker = None if self._is_closed else self._next()
+            self._give_back(worker)
         if isinstance(reply, Answer):
             return reply
         if reply is not None:
             raise reply
+        if stop is not None and stop.is_set():
+            raise TimedOut("The statement was stopped: nobody waits for its answer")
         if time.monotonic() - start >= self.limits.seconds:
             raise TimedOut(f"The statement was stopped after {self.limits.seconds:g} seconds")
         raise TooLarge(
             "The statement needs more memory than a query may use, or broke the process that ran it"
         )
 
+    def _give_back(self, worker: _Worker | None) -> None:
+        """Let the next statement have a process; one that still starts only where no other is idle."""
+        is_starting = worker is None or not worker.record
+        self._idle.put((is_starting, next(self._turns), worker))
+
     def _next(self) -> _Worker | None:
         """Begin to start another process, which opens the release while nobody waits for it."""
         try:
-            return _Worker(self.path, self.limits)
+            return self._new()
         except StoreError:
             return None  # the next statement tries again, and raises
 
     def _ready(self, worker: _Worker | None) -> _Worker:
         """Return a process that has opened the same release: a new one for one that died while it was idle."""
-        if worker is not None and worker.content_hash and not worker.is_alive:
-            worker.close()
+        if worker is not None and worker.record and not worker.is_alive:
+            self._end(worker)
             worker = None
-        worker = worker or _Worker(self.path, self.limits)
+        worker = worker or self._new()
         worker.wait()
-        if worker.content_hash != self.content_hash:
-            worker.close()
+        self._check(worker)
+        return worker
+
+    def _check(self, worker: _Worker) -> None:
+        """Refuse a process that has opened another release, and end it."""
+        if worker.record != self.record:
+            self._end(worker)
             raise ReplacedRelease(
                 f"{self.path.name}: was replaced since it was opened: open it again (a server: start it again)"
             )
+
+    def _new(self) -> _Worker:
+        if self._is_closed:
+            raise StoreError("statements are answered no more: it is closed")
+        worker = _Worker(self.path, self.limits, self._verify)
+        self._all.add(worker)
         return worker
 
-    def close(self) -> None:
-        """End all processes, once their statements are done."""
-        for _ in range(self._n):
-            worker = self._idle.get()
+    def _end(self, worker: _Worker) -> None:
+        worker.close()
+        self._all.discard(worker)
+
+    def close(self, wait_s: float | None = None) -> None:
+        """End all processes: once their statements are done, or after so many seconds."""
+        self._is_closed = self._is_closed or wait_s is not None
+        until = None if wait_s is None else time.monotonic() + wait_s
+        while self._n:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            try:
+                *_, worker = self._idle.get(timeout=left)
+            except queue.Empty:
+                break
+            self._n -= 1
             if worker is not None:
-                worker.close()
-        self._n = 0
+                self._end(worker)
+        for worker in list(self._all):
+            worker.kill()
 
     def __enter__(self) -> LimitedProcesses:
         return self
@@ -263,7 +354,12 @@ class LimitedProcesses:
 
 
 def limited_processes(
-    path: str | os.PathLike[str], *, limits: ProcessLimits | None = None, n: int = 2
+    path: str | os.PathLike[str],
+    *,
+    limits: ProcessLimits | None = None,
+    n: int = 2,
+    record: ReleaseRecord | None = None,
+    verify: Literal["size", "hash"] = "size",
 ) -> LimitedProcesses:
     """Open a release for statements of strangers.
 
@@ -271,15 +367,20 @@ def limited_processes(
     ----------
     n : int
         Processes: statements that run at the same time.
+    record : ReleaseRecord or None
+        What each of them must find at the path; None: what the first one finds.
+    verify : str
+        As `queries.release.open_release`.
 
     Raises
     ------
     StoreError, DamagedRelease
-        As `queries.release.open_release`; or the system has no such limits (Windows).
+        As `queries.release.open_release`; what lies there is not what the record says; or the system has no such
+        limits (Windows).
     """
     if sys.platform == "win32":
         raise StoreError("statements cannot be limited on this system: use Linux or macOS")
-    return LimitedProcesses(Path(path), limits or ProcessLimits(), n)
+    return LimitedProcesses(Path(path), limits or ProcessLimits(), n, record=record, verify=verify)
 
 
 def _started() -> subprocess.Popen[bytes]:

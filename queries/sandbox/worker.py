@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import queue
 import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from engine.errors import (
     InternalError,
     NotAnswerable,
-    QueryRefused,
     StoreError,
     TablepackError,
     TooLarge,
@@ -27,13 +30,13 @@ from queries.release import Release, open_release
 from queries.sandbox.limits import (
     ProcessLimits,
     allow_time,
-    asks_about_server,
     close_process,
     deny_writes,
     read_frame,
     write_frame,
 )
-from queries.sql import Result
+from queries.sandbox.wall import Wall
+from queries.sql import Oversight, Result
 
 _ALL_TYPES = (
     "SELECT DATE '2020-01-01', TIMESTAMP '2020-01-01 00:00:00', TIME '00:00:00', INTERVAL 1 DAY, 1.5::DECIMAL(4, 1), "
@@ -50,7 +53,9 @@ def main() -> None:
     start = json.loads(first)
     limits = ProcessLimits(**start["limits"])
     try:
-        release = _opened(start["path"], limits)
+        wall, requests = Wall(), _Requests()
+        oversight = Oversight(look=wall.check_plan, is_stopped=requests.is_called_off)
+        release = _opened(start, limits, oversight)
         close_process(limits)
     except TablepackError as error:
         _send(_refused(error))
@@ -59,18 +64,47 @@ def main() -> None:
         where = f"{type(error).__name__} in {place_of(error)}"
         _send(_refused(StoreError(f"the process for statements did not start ({where})")))
         return
-    _send(("open", release.content_hash))
-    while (request := read_frame(sys.stdin.buffer)) is not None:
+    _send(("open", asdict(release.record)))
+    for request in requests:
         allow_time(limits)
-        _send(_answered(release, json.loads(request), limits))
+        _send(_answered(release, wall, request, limits))
 
 
-def _opened(path: str, limits: ProcessLimits) -> Release:
+class _Requests:
+    """What the parent asks: read in a thread, so that it can call a request off that is being answered."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._now = self._called_off = 0
+
+    def _read(self) -> None:
+        while (frame := read_frame(sys.stdin.buffer)) is not None:
+            request = json.loads(frame)
+            if "stop" in request:
+                self._called_off = request["stop"]
+            else:
+                self._waiting.put(request)
+        self._waiting.put(None)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        threading.Thread(target=self._read, daemon=True).start()
+        while (request := self._waiting.get()) is not None:
+            self._now = request["number"]
+            yield request
+
+    def is_called_off(self) -> bool:
+        """Whether nobody waits for the request at hand any more."""
+        return 0 < self._now <= self._called_off
+
+
+def _opened(start: dict[str, Any], limits: ProcessLimits, oversight: Oversight) -> Release:
     """Open the release, and load all that is loaded late: nothing can be opened afterwards."""
     release = open_release(
-        path,
+        start["path"],
+        verify=start["verify"],
         threads=limits.threads,
         memory=f"{limits.memory_mb}MB",
+        oversight=oversight,
         timeout_s=limits.start_s,  # not that of a statement: a busy machine may be slow to load all this
     )
     for text in (
@@ -87,15 +121,13 @@ def _opened(path: str, limits: ProcessLimits) -> Release:
     return release
 
 
-def _answered(release: Release, request: dict[str, Any], limits: ProcessLimits) -> tuple[Any, ...]:
+def _answered(
+    release: Release, wall: Wall, request: dict[str, Any], limits: ProcessLimits
+) -> tuple[Any, ...]:
     """Answer or refuse one request; never more bytes than allowed, and nothing of where the release lies."""
     try:
         with release.cursor() as con:
-            is_hostile = asks_about_server(request["sql"], con)
-        if is_hostile:
-            raise QueryRefused(
-                "The statement asks about the server, not the release: its databases, settings or text made into SQL"
-            )
+            wall.check_text(request["sql"], con, shown=_shown(release))
         result = release.sql(request["sql"], **request["how"])
         raw = pickle.dumps(_plain(result, limits), protocol=5)
     except TablepackError as error:
@@ -111,14 +143,22 @@ def _answered(release: Release, request: dict[str, Any], limits: ProcessLimits) 
     return ("answer", raw)
 
 
+def _shown(release: Release) -> frozenset[str]:
+    """What SHOW may be asked of by a plain name: the release's own tables."""
+    tables = (".".join(table) for table in release.tables)
+    return frozenset(name.lower() for name in (release.logical_name, *tables))
+
+
 TOO_MUCH = "The statement needs more memory than a query may use"
 """How a refusal for want of memory begins."""
 
 
 def _plain(result: Result, limits: ProcessLimits) -> dict[str, Any]:
-    """A result in plain values."""
+    """A result in plain values; what is not released is told of the rows that go out."""
+    rows = result.head(limits.rows + 1)  # one more: there is more
+    marks = result.marks_of_first(limits.rows + 1)
     return {
-        "rows": result.head(limits.rows + 1),  # one more: there is more
+        "rows": rows,
         "columns": result.columns,
         "types": result.types,
         "table": result.table,
@@ -126,6 +166,8 @@ def _plain(result: Result, limits: ProcessLimits) -> dict[str, Any]:
         "filled_share": result.filled_share,
         "source": result.source,
         "warnings": result.warnings,
+        "statuses": {at: list(of) for at, of in marks.statuses.items()},
+        "unknown": marks.unknown,
     }
 
 

@@ -6,10 +6,10 @@ the API are one origin, nothing is fetched from elsewhere.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -26,22 +26,25 @@ from queries.serve import document, downloads
 from queries.serve import sql as statement
 from queries.serve.cache import Reply
 from queries.serve.errors import as_json, status_of
-from queries.serve.guard import App, Guard, Limits
+from queries.serve.guard import Guard, Limits, client_of
+from queries.serve.lanes import Busy
 from queries.serve.question import Question, mistakes, question_of
 from queries.serve.service import Format, Service, json_reply, values_json
-from queries.serve.tabulate import plan
+from queries.serve.site.pages import page_files
 from queries.serve.values import variable_of
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Names under which a server without a token may be asked."""
-_MEDIA = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-"""Content type of each file of the page; others are not served."""
+_END_S = 1.0
+"""Seconds that statements have to end when the server stops."""
 SqlFormat = Literal["json", "csv", "parquet", "xlsx"]
+Sort = Annotated[
+    str,
+    Query(
+        pattern=r"^((up|down)\.(\d{1,5}|all))?$",
+        description="Of a workbook: order of its rows, as down.0 (the first column, largest first) or up.all.",
+    ),
+]
 
 
 class Statement(BaseModel):
@@ -68,7 +71,10 @@ def app_of(
     hosts: frozenset[str] = LOCAL_HOSTS,
     timeout_s: float = 10.0,
     memory: str = "1GB",
-) -> App:
+    trust: str | Path | None = None,
+    formulas: downloads.Formulas = "quote",
+    siblings: Sequence[Mapping[str, str]] = (),
+) -> Guard:
     """Return the application that serves a release.
 
     Parameters
@@ -83,6 +89,12 @@ def app_of(
         Seconds after which a statement is stopped.
     memory : str
         Memory that all statements share.
+    trust : path or None
+        A path is opened only if this public key signed it.
+    formulas : str
+        "quote" puts an apostrophe before text in CSV files that a spreadsheet would run; "keep" leaves it.
+    siblings : sequence of mapping
+        Place and title of the releases that are served beside it, itself maybe among them.
 
     Raises
     ------
@@ -101,15 +113,22 @@ def app_of(
             opened = release
         else:
             opened = resources.enter_context(
-                open_release(release, timeout_s=timeout_s, memory=memory)
+                open_release(release, timeout_s=timeout_s, memory=memory, trust=trust)
             )
-        statements = resources.enter_context(
-            limited_processes(opened.path, limits=allowed, n=limits.workers)
+        statements = limited_processes(
+            opened.path,
+            limits=allowed,
+            n=limits.workers,
+            record=opened.record,
+            verify=opened.verify,
         )
+        resources.callback(statements.close, _END_S)
+        service = Service(opened, limits, statements, formulas=formulas, siblings=siblings)
+        resources.callback(service.close)
         on_stop = ExitStack()
-        app = _application(Service(opened, limits, statements), on_stop)
+        app = _application(service, on_stop)
         on_stop.push(resources.pop_all())
-    return Guard(app, limits=limits, token=token, hosts=hosts)
+    return Guard(app, limits=limits, token=token, hosts=hosts, stop=service.close)
 
 
 def _application(server: Service, resources: ExitStack) -> FastAPI:
@@ -117,8 +136,10 @@ def _application(server: Service, resources: ExitStack) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with resources:
+        try:
             yield
+        finally:
+            await asyncio.to_thread(resources.close)  # it may wait for statements
 
     app = FastAPI(
         title=f"tablepack: {server.release.title}",
@@ -129,9 +150,11 @@ def _application(server: Service, resources: ExitStack) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    _add_errors(app)
+    add_errors(app)
     _add_facts(app, server)
+    _add_meanings(app, server)
     _add_questions(app, server)
+    _add_statements(app, server)
     _add_page(app)
     document.without_422(app.openapi())
     return app
@@ -142,7 +165,9 @@ def _add_facts(app: FastAPI, server: Service) -> None:
 
     @app.get("/api/variables", summary="The release and its variables, with labels and values")
     async def variables(request: Request) -> Response:
-        reply = await server.reply("variables", lambda: json_reply(server.about()))
+        reply = await server.reply(
+            "table", _client(request), "variables", lambda _: json_reply(server.about())
+        )
         return _response(request, reply)
 
     @app.get("/api/values", summary="Released values of one variable, in pages")
@@ -161,7 +186,7 @@ def _add_facts(app: FastAPI, server: Service) -> None:
 
     @app.get("/api/tables", summary="All released tables")
     async def tables(request: Request) -> Response:
-        reply = await server.reply("tables", lambda: json_reply({"tables": server.tables()}))
+        reply = await server.reply("table", _client(request), "tables", server.tables)
         return _response(request, reply)
 
     @app.get(
@@ -173,18 +198,48 @@ def _add_facts(app: FastAPI, server: Service) -> None:
     async def planned(request: Request) -> Response:
         question = question_of(request.query_params.multi_items())
         reply = await server.reply(
+            "table",
+            _client(request),
             f"plan {question.link()}",
-            lambda: json_reply(plan(server.release, server.variables, question)),
+            lambda stop: server.plan(question, stop),
         )
         return _response(request, reply)
 
 
-def _add_questions(app: FastAPI, server: Service) -> None:
-    """Tables and statements."""
+def _add_meanings(app: FastAPI, server: Service) -> None:
+    """What variables mean, and where their areas are."""
 
-    async def table(request: Request, question: Question, format: Format) -> Response:
+    @app.get(
+        "/api/definition",
+        summary="One variable in words: definition, source, contact, whom it is about",
+    )
+    async def definition(request: Request, column: str) -> Response:
         reply = await server.reply(
-            f"tabulate {format} {question.link()}", lambda: server.table(question, format)
+            "table",
+            _client(request),
+            f"definition {column}",
+            lambda stop: server.definition(column, stop),
+        )
+        return _response(request, reply)
+
+    @app.get(
+        "/api/map", summary="Outlines of a variable's areas, where a map stands beside the release"
+    )
+    async def outlines(request: Request, column: str) -> Response:
+        return _response(request, server.outlines(column))
+
+
+def _add_questions(app: FastAPI, server: Service) -> None:
+    """Tables."""
+
+    async def table(
+        request: Request, question: Question, format: Format, look: tuple[str, bool] = ("", True)
+    ) -> Response:
+        reply = await server.reply(
+            "table",
+            _client(request),
+            f"tabulate {format} {look} {question.link()}",
+            lambda stop: server.table(question, format, stop, look=look),
         )
         return _response(request, reply, "table", format)
 
@@ -196,9 +251,12 @@ def _add_questions(app: FastAPI, server: Service) -> None:
         openapi_extra={"parameters": document.parameters()},
         responses=shape,
     )
-    async def tabulate_link(request: Request, format: Format = "json") -> Response:
-        pairs = [(k, v) for k, v in request.query_params.multi_items() if k != "format"]
-        return await table(request, question_of(pairs), format)
+    async def tabulate_link(
+        request: Request, format: Format = "json", sort: Sort = "", intervals: bool = True
+    ) -> Response:
+        given = request.query_params.multi_items()
+        pairs = [(k, v) for k, v in given if k not in ("format", "sort", "intervals")]
+        return await table(request, question_of(pairs), format, (sort, intervals))
 
     @app.post("/api/tabulate", summary="The same, asked as JSON", responses=shape)
     async def tabulate_body(
@@ -206,14 +264,26 @@ def _add_questions(app: FastAPI, server: Service) -> None:
     ) -> Response:
         return await table(request, question, format)
 
+
+def _add_statements(app: FastAPI, server: Service) -> None:
+    """Answers to SQL, in pages or as files."""
+
     async def rows(request: Request, query: Statement) -> Response:
         text, intervals, format = query.sql, query.intervals, query.format
         key = f"{intervals:d} {text}"
-        answer = await server.reply(f"sql {key}", lambda: server.sql(text, intervals=intervals))
+        client = _client(request)
+        answer = await server.reply(
+            "sql", client, f"sql {key}", lambda stop: server.sql(text, stop, intervals=intervals)
+        )
         if format == "json":
             body = statement.page_of(answer, query.page, query.size, query.answer)
             return _response(request, Reply(body=body))
-        file = await server.reply(f"file {format} {key}", lambda: server.sql_file(answer, format))
+        file = await server.reply(
+            "sql",
+            client,
+            f"file {format} {key}",
+            lambda stop: server.sql_file(answer, format, stop),
+        )
         return _response(request, file, "answer", format)
 
     page = document.answers("page")
@@ -229,12 +299,9 @@ def _add_questions(app: FastAPI, server: Service) -> None:
 
 def _add_page(app: FastAPI) -> None:
     """The table builder: a few files of this package, and nothing else."""
-    for file in (files("queries.serve") / "web").iterdir():
-        media_type = _MEDIA.get(Path(file.name).suffix)
-        if media_type is None:
+    for path, reply in page_files().items():
+        if path.startswith("/front."):
             continue
-        path = "/" if file.name == "index.html" else f"/{file.name}"
-        reply = Reply(body=file.read_bytes(), media_type=media_type)
 
         def page(request: Request, reply: Reply = reply) -> Response:
             return _response(request, reply)
@@ -242,7 +309,7 @@ def _add_page(app: FastAPI) -> None:
         app.add_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def _add_errors(app: FastAPI) -> None:
+def add_errors(app: FastAPI) -> None:
     """Every error as JSON."""
 
     @app.exception_handler(TablepackError)
@@ -259,11 +326,20 @@ def _add_errors(app: FastAPI) -> None:
     async def unexpected(_: Request, error: Exception) -> Response:
         return JSONResponse(as_json(error), 500)
 
+    @app.exception_handler(Busy)
+    async def busy(_: Request, error: Busy) -> Response:
+        body = {"error": "Busy", "message": str(error)}
+        return JSONResponse(body, 503, headers={"retry-after": str(error.retry_s)})
+
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> Response:
-        name = "Busy" if error.status_code == 503 else "BadRequest"
-        body = {"error": name, "message": str(error.detail)}
+        body = {"error": "BadRequest", "message": str(error.detail)}
         return JSONResponse(body, error.status_code, headers=error.headers)
+
+
+def _client(request: Request) -> str:
+    """Whose a request is."""
+    return client_of("?" if request.client is None else request.client.host)
 
 
 def _response(request: Request, reply: Reply, name: str = "", format: str = "json") -> Response:
@@ -273,6 +349,8 @@ def _response(request: Request, reply: Reply, name: str = "", format: str = "jso
     if format != "json":
         file = f"{name}.{downloads.ENDINGS[format]}"
         headers["content-disposition"] = f'attachment; filename="{file}"'
+    if reply.formulas:
+        headers["csv-formulas"] = reply.formulas
     known = request.headers.get("if-none-match", "").split(",")
     if {part.strip().removeprefix("W/") for part in known} & {tag, "*"}:
         return Response(status_code=304, headers=headers)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from cachetools import LRUCache
 
+_PLACE_BYTES = 120  # two numbers and what holds them
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
@@ -22,6 +24,10 @@ class Reply:
         Rows of a statement's answer, a line of JSON each, to be cut into pages; empty for others.
     name : str
         Of such an answer: the same rows in the same order have the same.
+    hidden : tuple of (int, int)
+        Row and column of each of its figures that is not released, row by row.
+    formulas : str
+        Of a CSV file: what was done to text that a spreadsheet would run.
     """
 
     body: bytes = b""
@@ -29,11 +35,13 @@ class Reply:
     rows: bytes = b""
     n_rows: int = 0
     name: str = ""
+    hidden: tuple[tuple[int, int], ...] = ()
+    formulas: str = ""
 
     @property
     def size(self) -> int:
         """Bytes it takes, about, with its key; whatever the number of rows."""
-        return len(self.body) + len(self.rows) + 700
+        return len(self.body) + len(self.rows) + _PLACE_BYTES * len(self.hidden) + 700
 
 
 class ReplyCache:

@@ -19,7 +19,10 @@ _HEADS: Schema = {"type": "array", "items": _TEXTS}
 _PARAMETERS = {
     "rows": ("Columns whose values label the rows; several: repeat it.", _TEXTS),
     "cols": ("Columns whose values label the columns; several: repeat it.", _TEXTS),
-    "band.COLUMN": ("band.COLUMN=10: values in bands of that width; years for dates.", _TEXT),
+    "band.COLUMN": (
+        "band.COLUMN=10: values in bands of that width; of dates, years, or month or quarter.",
+        _TEXT,
+    ),
     "group.COLUMN": (
         "group.COLUMN=Working age|16..64|70: an own group, a name and its members; several: repeat it. A backslash "
         "makes the next sign a letter. Values in no group stay by themselves.",
@@ -64,6 +67,8 @@ _ANSWERS = {
         **{"columns": _TEXTS, "types": _TEXTS, "table": {**_TEXTS, "type": ["array", "null"]}},
         **{"source": _TEXT, "warnings": _TEXTS, "n_rows": _INTEGER, "is_cut": _BOOLEAN},
         **{"answer": _TEXT, "page": _INTEGER, "size": _INTEGER, "n_pages": _INTEGER},
+        footnotes=_TEXTS,
+        not_released={"type": "array", "items": {"type": "array", "items": _INTEGER}},
         rows={"type": "array", "items": {"type": "array"}},
     ),
 }

@@ -1,4 +1,4 @@
-"""Answers as files: CSV, Parquet, JSON-stat 2 and a workbook, all from the same rows.
+"""Answers as files: CSV, Parquet and JSON-stat 2, all from the same rows; workbooks: `queries.serve.formats`.
 
 Takes a tabulation (or the rows of a statement) and gives bytes. Numbers stay numbers: what is not released is empty,
 and the `status` column says so.
@@ -7,13 +7,13 @@ and the `status` column says so.
 from __future__ import annotations
 
 import csv
-import datetime
 import io
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,8 +31,14 @@ MEDIA = {
 """Content type by format."""
 ENDINGS = {"csv": "csv", "parquet": "parquet", "json-stat": "json", "xlsx": "xlsx"}
 FIGURES = ("value", "low", "high", "status")
-_CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 Rows = Sequence[Sequence[Any]]
+Formulas = Literal["quote", "keep"]
+"""What becomes of text in CSV that a spreadsheet would run: an apostrophe before it, or nothing."""
+_FORMULA = re.compile(r"[\s']*[=+\-@\uff1d\uff0b\uff0d\uff20]|'*[\t\r\n]")
+"""How such text begins; with apostrophes, so that what was quoted is told from what begins with one."""
+_FIGURE = r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?"
+_NUMBER = re.compile(f"{_FIGURE}( to {_FIGURE})?", re.ASCII)
+"""A number, or a band of them."""
 
 
 def rows_of(table: Tabulation) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -46,13 +52,22 @@ def rows_of(table: Tabulation) -> tuple[list[str], list[tuple[Any, ...]]]:
     return [*names, *(unused_name(f, names) for f in FIGURES)], rows
 
 
-def csv_of(names: Sequence[str], rows: Rows) -> bytes:
+def csv_of(names: Sequence[str], rows: Rows, formulas: Formulas = "quote") -> bytes:
     """Return CSV with a header; a blank is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([["" if v is None else _number_or_text(v) for v in row] for row in rows])
+    cell = _number_or_text if formulas == "keep" else _harmless
+    writer.writerow([cell(name) for name in names])
+    writer.writerows([["" if v is None else cell(v) for v in row] for row in rows])
     return out.getvalue().encode()
+
+
+def _harmless(value: Any) -> Any:
+    """A value in CSV that no spreadsheet runs; numbers, also as text, are none of that."""
+    if not isinstance(value, str):
+        return _number_or_text(value)
+    is_formula = _FORMULA.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
 
 
 def parquet_of(names: Sequence[str], rows: Rows) -> bytes:
@@ -72,40 +87,6 @@ def parquet_of(names: Sequence[str], rows: Rows) -> bytes:
     arrays = [_arrow(pyarrow, column) for column in columns]
     out = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, names=list(names)), out)
-    return out.getvalue()
-
-
-def xlsx_of(names: Sequence[str], rows: Rows, notes: Sequence[tuple[str, str]]) -> bytes:
-    """Return a workbook: one sheet with the table and nothing else, one that says what it is.
-
-    Raises
-    ------
-    MissingPackage
-        XlsxWriter is not installed.
-    """
-    try:
-        import xlsxwriter
-    except ImportError:
-        raise _missing("Excel", "xlsxwriter") from None
-    out = io.BytesIO()
-    book = xlsxwriter.Workbook(out, {"in_memory": True, "strings_to_formulas": False})
-    book.set_properties({"created": _CREATED, "title": notes[0][1] if notes else ""})
-    bold, wrapped = book.add_format({"bold": True}), book.add_format({"text_wrap": True})
-    sheet = book.add_worksheet("Table")
-    for j, name in enumerate(names):
-        sheet.write_string(0, j, name, bold)
-    for i, row in enumerate(rows, 1):
-        for j, value in enumerate(row):
-            _write(sheet, i, j, value)
-    sheet.freeze_panes(1, 0)
-    sheet.set_column(0, max(len(names) - 1, 0), 18)
-    about = book.add_worksheet("Notes")
-    for i, (topic, text) in enumerate(notes):
-        about.write_string(i, 0, topic, bold)
-        about.write_string(i, 1, text, wrapped)
-    about.set_column(0, 0, 18)
-    about.set_column(1, 1, 100)
-    book.close()
     return out.getvalue()
 
 
@@ -163,18 +144,6 @@ def _number_or_text(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() else format(value, ".15g")
     return key_of(value) if isinstance(value, bool | Decimal) else value
-
-
-def _write(sheet: Any, i: int, j: int, value: Any) -> None:
-    """One cell of a workbook: a number where it is one, never a formula."""
-    if value is None:
-        return
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        number = float(value)
-        if math.isfinite(number) and abs(number) < 1e15:
-            sheet.write_number(i, j, number)
-            return
-    sheet.write_string(i, j, _text(value)[:32_767])
 
 
 def _text(value: Any) -> str:

@@ -11,12 +11,17 @@ import hmac
 import ipaddress
 import json
 import logging
+import math
+import socket
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from cachetools import LRUCache
+from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from queries.serve.errors import as_json
@@ -32,6 +37,7 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"geolocation=(), camera=(), microphone=()"),
 )  # fmt: skip
+_CLIENT_LEFT = 499  # in the log only
 _MAX_CLIENTS = 10_000
 _PART = 65_536  # bytes of an answer that a slow reader keeps in memory
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -52,28 +58,41 @@ class Limits:
         Largest request: its body, and its address.
     body_s, send_s : float
         Longest wait for a body, and for an answer to be taken.
-    at_once : int
-        Requests at work at once; more are refused.
+    at_once, at_once_each : int
+        Requests at work at once, all and of one client; more are refused. A body is read before it counts.
+    reading_each : int
+        Bodies of one client that are on their way.
     rate : float or None
         Requests a second a client; None: any number.
     burst : int
         Requests that may come at once.
     rows, answer_bytes : int
         Rows and bytes of one answer.
-    workers, waiting : int
-        Questions answered at once, and how many more may wait.
+    workers : int
+        Questions to the table builder answered at once, and as many statements.
+    share : int
+        How many of each may be one client's.
+    waiting, waiting_each : int
+        How many more may wait, all and of one client.
+    wait_s : float
+        How long.
     """
 
     body_bytes: int = 64_000
     body_s: float = 10.0
     send_s: float = 60.0
     at_once: int = 200
+    at_once_each: int = 100
+    reading_each: int = 40
     rate: float | None = None
     burst: int = 60
     rows: int = 10_000
     answer_bytes: int = 8_000_000
     workers: int = 2
-    waiting: int = 100
+    share: int = 1
+    waiting: int = 200
+    waiting_each: int = 50
+    wait_s: float = 10.0
     cache_bytes: int = 20_000_000
 
 
@@ -91,6 +110,10 @@ class RateLimit:
         is_free = left >= 1
         self._left[client] = (left - 1 if is_free else left, now)
         return 0.0 if is_free else (1 - left) / self._per_s
+
+
+class _Left(Exception):
+    """The client closed its connection before it had its answer."""
 
 
 class Refusal(NamedTuple):
@@ -111,15 +134,25 @@ class Guard:
         What every request for data must bring; None: whoever reaches the server may ask.
     hosts : frozenset of str
         Names the server answers to where it has no token; a page elsewhere cannot reach it under another.
+    stop : callable
+        Tells work under way to end; called in the event loop, more than once maybe.
     """
 
     def __init__(
-        self, app: App, *, limits: Limits, token: str | None, hosts: frozenset[str]
+        self,
+        app: App,
+        *,
+        limits: Limits,
+        token: str | None,
+        hosts: frozenset[str],
+        stop: Callable[[], None] = lambda: None,
     ) -> None:
         self._app, self._limits, self._hosts = app, limits, hosts
+        self.stop = stop
         self._token = None if token is None else token.encode()
         self._rate = None if limits.rate is None else RateLimit(limits.rate, limits.burst)
-        self._at_work = 0
+        self._at_work: Counter[str] = Counter()
+        self._reading: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -137,19 +170,23 @@ class Guard:
             async with asyncio.timeout(self._limits.send_s):
                 await _send_in_parts(send, message)
 
-        self._at_work += 1
         try:
             await self._answer(scope, receive, counted)
+        except _Left:
+            status = status or _CLIENT_LEFT
+        except asyncio.CancelledError:  # uvicorn waits no longer for its end
+            if not status:
+                stopping = "the server is being stopped: try again in 5 s"
+                await _refuse(counted, Refusal(503, "Busy", stopping, ((b"retry-after", b"5"),)))
         except TimeoutError:
             if not status:  # else nobody takes the answer: the rest of it is dropped
                 slow = Refusal(408, "TooSlow", "the request took too long to arrive")
-                await _refuse(counted, slow)
+                await _refuse(counted, slow, is_last=True)
         except Exception as error:  # noqa: BLE001  # its text may hold anything: only its kind is given
             if not status:
                 fault = as_json(error)
                 await _refuse(counted, Refusal(500, fault["error"], fault["message"]))
         finally:
-            self._at_work -= 1
             ms = (time.perf_counter() - began) * 1000
             path = scope["path"] if scope["path"].isprintable() else "?"
             client, method = (scope.get("client") or ("?",))[0], scope["method"]
@@ -157,17 +194,31 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or read its body and let it through."""
-        refusal = self._refusal(scope)
+        client = client_of((scope.get("client") or ("?",))[0])
+        refusal = self._refusal(scope, client)
         if refusal is not None:
-            await _refuse(send, refusal)
+            await _refuse(send, refusal, is_last=_has_body(scope))
             return
-        body = await self._body(receive)
+        with _counted(self._reading, client):
+            body = await self._body(receive)
         if body is None:
-            await _refuse(send, self._too_large())
+            await _refuse(send, self._too_large(), is_last=True)
             return
-        await self._app(scope, _replayed(body, receive), send)
+        busy = self._busy(client)
+        if busy is not None:
+            await _refuse(send, busy)
+            return
+        with _counted(self._at_work, client):
+            await _while_there(self._app, scope, body, receive, send)
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
+    def _busy(self, client: str) -> Refusal | None:
+        """Why a request whose body is here must wait outside."""
+        is_full = self._at_work.total() >= self._limits.at_once
+        if is_full or self._at_work[client] >= self._limits.at_once_each:
+            return Refusal(503, "Busy", "too many requests at once: try again in 1 s", _RETRY_SOON)
+        return None
+
+    def _refusal(self, scope: Scope, client: str) -> Refusal | None:
         """Why a request is not let through; None: it is."""
         headers = dict(scope["headers"])
         is_api = scope["path"].startswith("/api/")
@@ -177,7 +228,6 @@ class Guard:
         if is_api and headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
             return Refusal(403, "Forbidden", "a page of another site may not ask")
         if self._rate is not None:
-            client = client_of((scope.get("client") or ("?",))[0])
             wait = self._rate.wait_of(client, time.monotonic())
             if wait:
                 message = f"too many requests: try again in {wait:.1f} s"
@@ -188,9 +238,10 @@ class Guard:
             if not hmac.compare_digest(given, b"Bearer " + self._token):
                 message = "this server needs its token (Authorization: Bearer ...)"
                 return Refusal(401, "NoToken", message, ((b"www-authenticate", b"Bearer"),))
-        if self._at_work > self._limits.at_once:
-            message = "too many requests at once: try again in a moment"
-            return Refusal(503, "Busy", message, _RETRY_SOON)
+        if self._reading[client] >= self._limits.reading_each and _has_body(scope):
+            wait_s = math.ceil(self._limits.body_s)
+            message = f"too many of your requests are still arriving: try again in {wait_s} s"
+            return Refusal(503, "Busy", message, ((b"retry-after", str(wait_s).encode()),))
         if len(scope.get("query_string", b"")) > self._limits.body_bytes:
             return self._too_large()
         return None
@@ -235,14 +286,69 @@ def client_of(address: str) -> str:
     return address if network.version == 4 else str(network)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that gives a body that was read already, then what else comes."""
+async def _while_there(app: App, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    """Let a request through until it is answered, or its client has left.
+
+    Raises
+    ------
+    _Left
+        The client did: what was done for it was cancelled.
+    """
+    is_answered = False
+
+    async def noted(message: MutableMapping[str, Any]) -> None:
+        nonlocal is_answered
+        is_answered = message["type"] == "http.response.body" and not message.get("more_body")
+        await send(message)
+
+    left = asyncio.ensure_future(_leaving(receive))
+    doing = asyncio.ensure_future(app(scope, _replayed(body, left), noted))
+    try:
+        await asyncio.wait({doing, left}, return_when=asyncio.FIRST_COMPLETED)
+        if not (doing.done() or is_answered):
+            doing.cancel()
+            await asyncio.wait({doing})
+            raise _Left
+        await doing
+    finally:
+        doing.cancel()
+        left.cancel()
+
+
+async def _leaving(receive: Receive) -> None:
+    """Wait until the client leaves."""
+    if (await receive())["type"] != "http.disconnect":  # no server says anything else after a body
+        await asyncio.get_running_loop().create_future()
+
+
+def _replayed(body: bytes, left: asyncio.Future[None]) -> Receive:
+    """Return a channel that gives a body that was read already, then that the client has left."""
     pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> MutableMapping[str, Any]:
-        return pending.pop() if pending else await receive()
+        if not pending:
+            await asyncio.wait({left})
+            return {"type": "http.disconnect"}
+        return pending.pop()
 
     return replay
+
+
+def _has_body(scope: Scope) -> bool:
+    """Whether a request says that a body comes after its head."""
+    return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+
+
+@contextmanager
+def _counted(counter: Counter[str], client: str) -> Iterator[None]:
+    """Count one more of a client, as long as it lasts."""
+    counter[client] += 1
+    try:
+        yield
+    finally:
+        counter[client] -= 1
+        if not counter[client]:
+            del counter[client]
 
 
 def _host(header: str) -> str:
@@ -252,11 +358,13 @@ def _host(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
-async def _refuse(send: Send, refusal: Refusal) -> None:
-    """Send an error as JSON."""
+async def _refuse(send: Send, refusal: Refusal, *, is_last: bool = False) -> None:
+    """Send an error as JSON; the connection ends with it where the rest of the request is not waited for."""
     body = json.dumps({"error": refusal.error, "message": refusal.message}).encode()
     length = str(len(body)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", length)]
+    if is_last:
+        headers.append((b"connection", b"close"))
     start = {"type": "http.response.start", "status": refusal.status}
     await send({**start, "headers": [*headers, *refusal.headers]})
     await send({"type": "http.response.body", "body": body})
@@ -288,6 +396,26 @@ class Connection(H11Protocol):
         if self.timeout_keep_alive_task is None:
             give_up = self.timeout_keep_alive_handler
             self.timeout_keep_alive_task = self.loop.call_at(deadline, give_up)
+
+
+class Stoppable(Protocol):
+    """What can tell its work to end: a guard, or several behind a front page."""
+
+    def stop(self) -> None:
+        """Tell work under way to end."""
+
+
+class StoppingServer(Server):
+    """uvicorn's server; work under way is told to stop before it waits for the last answers, not after."""
+
+    def __init__(self, app: Stoppable, config: Config) -> None:
+        super().__init__(config)
+        self._guard = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self._guard.stop()
+        await super().shutdown(sockets)
 
 
 CONNECTIONS: dict[str, Any] = {

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from engine.errors import QueryRefused
 from engine.schema import quoted
+from engine.units import Unit
 from queries.serve.groups import (
     case_of,
     check_groups,
@@ -22,12 +23,13 @@ from queries.serve.groups import (
     held_in,
     text_of,
 )
-from queries.serve.values import Variable, bands_of, bound_of, values_of, variable_of
+from queries.serve.values import Band, Variable, bands_of, bound_of, key_of, values_of, variable_of
 
 Percent = Literal["none", "total", "row", "column"]
 MeasureName = Literal["count", "ratio", "mean", "median", "quantile", "sum"]
 Name = Annotated[str, Field(max_length=300)]
-Width = Annotated[int, Field(le=10**13)]  # beyond, the ends of bands are no numbers
+Width = Annotated[int, Field(le=10**13)] | Literal["month", "quarter"]
+"""Beyond, the ends of bands are no numbers."""
 Group = tuple[Name, Annotated[tuple[Name, ...], Field(max_length=2000)]]
 _PLAIN = ("measure", "of", "quantile", "percent")
 _MOST_COLUMNS = 6
@@ -42,7 +44,7 @@ class Question(BaseModel):
     rows, cols : tuple of str
         Columns whose values label rows and columns of the table.
     bands : dict
-        Width of the bands that an ordered column is put in; years for dates.
+        Width of the bands that an ordered column is put in; of dates, years, or `month` or `quarter`.
     groups : dict
         Groups of an ordered column's or a category's values, by column: name and members; see `queries.serve.groups`.
     only : dict
@@ -231,9 +233,54 @@ def _check_values(question: Question, variables: Mapping[str, Variable]) -> None
         for i, text in enumerate(ends):
             bound_of(variables[c], text, is_high=bool(i))
     for c in set(question.bands) & set(question.columns):
-        bands_of(variables[c], question.bands[c])
+        bands_in(question, variables[c])
     for c, groups in question.groups.items():
         check_groups(variables[c], groups)
+
+
+_TITLES = {
+    "mean": "Average",
+    "median": "Median",
+    "sum": "Total",
+}
+_MOST_NAMED = 4
+
+
+def title_of(question: Question, variables: Mapping[str, Variable], unit: Unit) -> str:
+    """Return a question in words, as the page says it.
+
+    Parameters
+    ----------
+    unit : Unit
+        What a row is.
+    """
+    by = [variables[c].label for c in question.columns]
+    within = {"row": ", of each row", "column": ", of each column"}.get(question.percent, "")
+    titles = _TITLES | {
+        "count": f"{'Number' if question.percent == 'none' else 'Percentage'} of {unit.many}",
+        "ratio": f"{unit.many[:1].upper()}{unit.many[1:]} as a ratio to the rest",
+    }
+    word = titles.get(question.measure, f"{question.quantile:g} quantile")
+    if not question.is_counted:
+        word += f" of {variables[question.of or ''].label}"
+    filters = []
+    for c, keys in question.only.items():
+        words = [variables[c].by_key[key].label for key in keys[:_MOST_NAMED]]
+        more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
+        filters.append(f"{variables[c].label}: {', '.join(words)}{more}")
+    for c, ends in question.between.items():
+        low, high = (
+            key_of(bound_of(variables[c], text, is_high=bool(i))) for i, text in enumerate(ends)
+        )
+        filters.append(f"{variables[c].label}: {low} to {high}")
+    joined = " and ".join([", ".join(by[:-1]), by[-1]] if len(by) > 1 else by)
+    return "".join([word, f" by {joined}" if by else "", within, *(f"; only {f}" for f in filters)])
+
+
+def bands_in(question: Question, variable: Variable) -> list[Band]:
+    """Return the bands that a question puts a variable in; see `bands_of` for what it raises."""
+    name = variable.name
+    return bands_of(variable, question.bands[name], question.between.get(name))
 
 
 def sql_of(question: Question, variables: Mapping[str, Variable], logical_name: str) -> str:
@@ -265,8 +312,9 @@ def _expression(column: str, question: Question, variables: Mapping[str, Variabl
     if column not in question.bands:
         return quoted(column)
     width = question.bands[column]
-    is_dated = variables[column].sql_type in ("DATE", "TIMESTAMP")
-    value = f"year({quoted(column)})" if is_dated else quoted(column)
+    if isinstance(width, str):
+        return f"date_trunc('{width}', {quoted(column)})"
+    value = f"year({quoted(column)})" if variables[column].is_dated else quoted(column)
     return f"CAST(floor({value} / {width}) * {width} AS BIGINT)"
 
 

@@ -1,33 +1,44 @@
 """What a server does with a release, without a word of HTTP: facts, tables, statements, files, each cached by question.
 
-Takes an open release and limits; gives finished replies. Work is done in a few threads of its own, and only so many
-questions may wait for one.
+Takes an open release and limits; gives finished replies. Work is done in a few places (`queries.serve.lanes`): those of
+the table builder and those of strangers' SQL do not take from each other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
-import anyio
-import anyio.to_thread
-from starlette.exceptions import HTTPException
-
-from engine.errors import TooLarge
+from engine.errors import NotAnswerable, SpecError, TooLarge
+from engine.store import said_of
 from queries.release import Release
 from queries.sandbox import LimitedProcesses
 from queries.serve import downloads
 from queries.serve import sql as statement
 from queries.serve.cache import Reply, ReplyCache
-from queries.serve.display import as_json
+from queries.serve.formats.workbook import Shown, cross_table
 from queries.serve.guard import Limits
-from queries.serve.question import Question
-from queries.serve.tabulate import answer, variables_of_answer
-from queries.serve.values import Variable, key_of, variables_of
+from queries.serve.lanes import Lane, LaneLimits
+from queries.serve.question import Question, title_of
+from queries.serve.site.about import About, about_of
+from queries.serve.site.definitions import definition_of
+from queries.serve.site.outlines import outlines_of
+from queries.serve.tabulate import answer, as_json, plan, variables_of_answer
+from queries.serve.values import Variable, key_of, variable_of, variables_of
+from queries.sql import marked, workbook_of
 
 Format = Literal["json", "csv", "parquet", "json-stat", "xlsx"]
-_FEW_VALUES = 300
+Kind = Literal["table", "sql"]
+"""What a question costs a place of: the table builder's, or those of strangers' SQL."""
+_FEW_VALUES = 60  # longer lists are fetched where they are needed: the first load is to be small
+_OWN_NOTES = (
+    "SELECT note FROM catalog.notes WHERE topic = 'release' AND NOT starts_with(note, 'Universe of ') "
+    "ORDER BY position"
+)
 
 
 class Service:
@@ -37,36 +48,72 @@ class Service:
     ----------
     statements : LimitedProcesses
         Answer the SQL of strangers: in processes of their own, for DuckDB's memory limit alone is not airtight.
+    formulas : str
+        What becomes of text in CSV files that a spreadsheet would run.
+    siblings : sequence of mapping
+        Place and title of the releases that are served beside it.
     """
 
-    def __init__(self, release: Release, limits: Limits, statements: LimitedProcesses) -> None:
+    def __init__(
+        self,
+        release: Release,
+        limits: Limits,
+        statements: LimitedProcesses,
+        *,
+        formulas: downloads.Formulas = "quote",
+        siblings: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         self.release = release
+        self.formulas = formulas
         self.limits = limits
         self.statements = statements
         self.variables: dict[str, Variable] = variables_of(release)
+        self.beside: About = about_of(release.path, frozenset(self.variables))
+        self.maps = {
+            name: self._map(release.path.parent / given.file, given.key)
+            for name, given in self.beside.maps.items()
+        }
+        self.siblings = siblings
         self.cache = ReplyCache(limits.cache_bytes)
-        self._workers = anyio.CapacityLimiter(limits.workers)
-        self._at_work = 0
+        lane = LaneLimits(
+            places=limits.workers,
+            share=min(limits.share, limits.workers),
+            waiting=limits.waiting,
+            waiting_each=limits.waiting_each,
+            wait_s=limits.wait_s,
+        )
+        self.lanes: dict[Kind, Lane] = {"table": Lane(lane), "sql": Lane(lane)}
 
-    async def reply(self, question: str, make: Callable[[], Reply]) -> Reply:
-        """Return the reply to a question: the cached one, or a new one made in a worker thread."""
+    async def reply(
+        self, kind: Kind, client: str, question: str, make: Callable[[threading.Event], Reply]
+    ) -> Reply:
+        """Return the reply to a question: the cached one, or a new one, made in a place of its kind.
+
+        Raises
+        ------
+        Busy
+            There was none in time.
+        """
         reply = self.cache.get(question)
         if reply is None:
-            reply = await self._made(make)
+            reply = await self.lanes[kind].run(client, make)
             self.cache.put(question, reply)
         return reply
 
-    async def _made(self, make: Callable[[], Reply]) -> Reply:
-        """Make a reply in a worker thread, unless too many wait already."""
-        if self._at_work >= self.limits.workers + self.limits.waiting:
-            raise HTTPException(
-                503, "too many questions at once: try again in a moment", {"retry-after": "1"}
+    def _map(self, path: Path, key: str) -> Reply:
+        """The outlines in a file as they are sent: made once, at the start."""
+        reply = json_reply(outlines_of(path, key))
+        if len(reply.body) > self.limits.answer_bytes:
+            raise SpecError(
+                f"{path}: its outlines take {len(reply.body):,} bytes, at most {self.limits.answer_bytes:,}: "
+                "simplify them"
             )
-        self._at_work += 1  # counted here: the limiter counts a burst only after it was let in
-        try:
-            return await anyio.to_thread.run_sync(make, limiter=self._workers)
-        finally:
-            self._at_work -= 1
+        return reply
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        for lane in self.lanes.values():
+            lane.close()
 
     def about(self) -> dict[str, Any]:
         """What the release is, and its variables."""
@@ -77,7 +124,16 @@ class Service:
             "mode": release.mode,
             "logical_name": release.logical_name,
             "content_hash": release.content_hash,
+            "signature": said_of(release.signature),
+            "unit": release.unit.as_dict(),
+            "entity": release.entity.as_dict(),
             "n_tables": len(release.tables),
+            "about": [
+                *([self.beside.about] if self.beside.about else []),
+                *(text for (text,) in release.sql(_OWN_NOTES).rows),
+            ],
+            "contact": self.beside.contact,
+            "siblings": [dict(s) for s in self.siblings],
             "notes": list(release.notes),
             "variables": [self._variable(v) for v in self.variables.values()],
         }
@@ -94,26 +150,58 @@ class Service:
             "is_ordered": variable.step is not None,
             "is_released": any(variable.name in t for t in self.release.tables),
             "bands": list(variable.widths),
+            "periods": variable.periods,
+            "blank": variable.blank_label,
+            "has_map": variable.name in self.maps,
             "n_values": n_values,
             "first": key_of(known[0]) if known else None,
             "last": key_of(known[-1]) if known else None,
             "values": values_json(variable, 0, _FEW_VALUES) if is_short else None,
         }
 
-    def tables(self) -> list[dict[str, Any]]:
-        """All tables with what their cards say in numbers."""
-        rows = self.release.sql(
-            "SELECT columns, rows, cells, noise_sd, suppressed_share, rounding_gap "
-            "FROM catalog.tables ORDER BY table_id"
-        ).rows
-        names = ("columns", "rows", "cells", "noise_sd", "suppressed_share", "rounding_gap")
-        return [dict(zip(names, row, strict=True)) for row in rows]
+    def definition(self, column: str, stop: threading.Event) -> Reply:
+        """One variable in words."""
+        variable_of(self.variables, column)
+        release = self.release.until(stop.is_set)
+        return json_reply(definition_of(release, self.variables, self.beside, column))
 
-    def table(self, question: Question, format: Format) -> Reply:
-        """Answer a question in a format."""
-        table = answer(self.release, self.variables, question)
+    def outlines(self, column: str) -> Reply:
+        """The areas of a variable that has a map."""
+        variable_of(self.variables, column)
+        if column not in self.maps:
+            raise NotAnswerable(f"{column} has no map beside the release")
+        return self.maps[column]
+
+    def plan(self, question: Question, stop: threading.Event) -> Reply:
+        """Say what would answer a question."""
+        return json_reply(plan(self.release.until(stop.is_set), self.variables, question))
+
+    def tables(self, stop: threading.Event) -> Reply:
+        """All tables with what their cards say in numbers."""
+        rows = (
+            self.release.until(stop.is_set)
+            .sql(
+                "SELECT columns, rows, cells, noise_sd, suppressed_share, rounding_gap "
+                "FROM catalog.tables ORDER BY table_id"
+            )
+            .rows
+        )
+        names = ("columns", "rows", "cells", "noise_sd", "suppressed_share", "rounding_gap")
+        return json_reply({"tables": [dict(zip(names, row, strict=True)) for row in rows]})
+
+    def table(
+        self,
+        question: Question,
+        format: Format,
+        stop: threading.Event,
+        *,
+        look: tuple[str, bool] = ("", True),
+    ) -> Reply:
+        """Answer a question in a format; `look`: how a workbook sorts the rows, and whether it has intervals."""
+        release = self.release.until(stop.is_set)
+        table = answer(release, self.variables, question)
         cells = table.cells
-        card = self.release.card(*cells.table).sentences() if cells.table else []
+        card = release.card(*cells.table).sentences() if cells.table else []
         if format == "json":
             body = as_json(table, self.variables)
             return json_reply({**body, "card": card, "link": question.link()})
@@ -128,34 +216,57 @@ class Service:
         names, rows = downloads.rows_of(cells)
         notes = [("Question", f"?{question.link()}")]
         notes += [("How sure", sentence) for sentence in (cells.words, *card)]
-        return self._file(format, names, rows, notes)
+        shown = None
+        if format == "xlsx":
+            title = title_of(question, self.variables, self.release.unit)
+            body = as_json(table, self.variables)
+            shown = Shown(title=title, body=body, sort=look[0], has_intervals=look[1])
+        return self._file(format, names, rows, notes, shown)
 
-    def sql(self, text: str, *, intervals: bool = False) -> Reply:
-        """Run a statement."""
-        return statement.run(self.statements, text, self.limits, intervals=intervals)
+    def sql(self, text: str, stop: threading.Event, *, intervals: bool = False) -> Reply:
+        """Run a statement until it is answered, or nobody waits for it any more."""
+        return statement.run(
+            self.statements,
+            text,
+            self.limits,
+            self.release.entity,
+            stop=stop,
+            intervals=intervals,
+        )
 
-    def sql_file(self, reply: Reply, format: Format) -> Reply:
-        """Return a statement's answer as a file."""
-        names, rows = statement.all_rows(reply)
-        return self._file(format, names, rows, [("How sure", json.loads(reply.body)["source"])])
+    def sql_file(self, reply: Reply, format: Format, stop: threading.Event) -> Reply:
+        """Return a statement's answer as a file; in a workbook, which people read, with marks and what to say of it."""
+        names, rows = statement.all_rows(reply, self.release.until(stop.is_set).go_on)
+        if format != "xlsx":
+            return self._file(format, names, rows, [])
+        body = json.loads(reply.body)
+        notes = [("How sure", line) for line in (*body["footnotes"], body["source"])]
+        return self._file(format, names, marked(rows, reply.hidden), notes)
 
     def _file(
-        self, format: Format, names: list[str], rows: Any, notes: list[tuple[str, str]]
+        self,
+        format: Format,
+        names: list[str],
+        rows: Any,
+        notes: list[tuple[str, str]],
+        shown: Shown | None = None,
     ) -> Reply:
         """Rows as CSV, Parquet or a workbook."""
         if format == "csv":
-            body = downloads.csv_of(names, rows)
+            body = downloads.csv_of(names, rows, self.formulas)
         elif format == "parquet":
             body = downloads.parquet_of(names, rows)
         else:
             origin = [("Title", self.release.title), ("Source", self._source())]
             general = [("Note", note) for note in self.release.notes]
-            body = downloads.xlsx_of(names, rows, [*origin, *notes, *general])
+            cross = None if shown is None else partial(cross_table, shown)
+            body = workbook_of(names, rows, [*origin, *notes, *general], first=cross)
         if len(body) > self.limits.answer_bytes:
             raise TooLarge(
                 f"The answer is too large: a file may have at most {self.limits.answer_bytes:,} bytes"
             )
-        return Reply(body=body, media_type=downloads.MEDIA[format])
+        formulas = self.formulas if format == "csv" else ""
+        return Reply(body=body, media_type=downloads.MEDIA[format], formulas=formulas)
 
     def _source(self) -> str:
         release = self.release

@@ -10,11 +10,13 @@ import datetime
 import hashlib
 import json
 import math
+import threading
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 from engine.errors import AnotherAnswer, QueryRefused, TooLarge
+from engine.units import Unit
 from queries.sandbox import LimitedProcesses
 from queries.serve.cache import Reply
 from queries.serve.guard import Limits
@@ -33,16 +35,29 @@ PAGE_SIZES = (1, 1000)
 
 
 def run(
-    statements: LimitedProcesses, text: str, limits: Limits, *, intervals: bool = False
+    statements: LimitedProcesses,
+    text: str,
+    limits: Limits,
+    entity: Unit,
+    *,
+    stop: threading.Event | None = None,
+    intervals: bool = False,
 ) -> Reply:
     """Run a statement; return its rows as JSON, and a body that describes them.
+
+    Parameters
+    ----------
+    entity : Unit
+        Whom the release protects.
+    stop : threading.Event or None
+        Ends it where it is set.
 
     Raises
     ------
     QueryRefused, NotAnswerable
         As `queries.release.Release.sql`.
     """
-    result = statements.sql(text, intervals=intervals)
+    result = statements.sql(text, stop=stop, intervals=intervals)
     parts: list[bytes] = []
     size, is_cut = 0, False
     for row in result.head(limits.rows + 1):
@@ -52,19 +67,23 @@ def run(
             is_cut = True
             break
         parts.append(part)
+    marks = result.marks(len(parts))
+    warnings = [*result.warnings, *([_cut(len(parts))] if is_cut else [])]
     body = {
         "columns": list(result.columns),
         "types": list(result.types),
         "table": None if result.table is None else list(result.table),
         "source": result.source,
-        "warnings": [*result.warnings, *([_cut(len(parts))] if is_cut else [])],
+        "warnings": [*marks.notes(entity, is_marked=False), *warnings],
+        "footnotes": [*marks.notes(entity, is_marked=True), *warnings],
         "n_rows": len(parts),
         "is_cut": is_cut,
     }
     rows = b"\n".join(parts)
     name = hashlib.blake2b(rows, digest_size=12).hexdigest()
     text = json.dumps({**body, "answer": name}, ensure_ascii=False)
-    return Reply(body=text.encode(), rows=rows, n_rows=len(parts), name=name)
+    hidden = tuple(marks.places())
+    return Reply(body=text.encode(), rows=rows, n_rows=len(parts), name=name, hidden=hidden)
 
 
 def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> bytes:
@@ -92,13 +111,22 @@ def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> by
     n_pages = max(1, math.ceil(reply.n_rows / size))
     if not 1 <= page <= n_pages:
         raise QueryRefused(f"page {page}: there are {n_pages:,}, from 1")
-    rows = b",".join(_lines(reply)[(page - 1) * size : page * size])
-    where = f',"page":{page},"size":{size},"n_pages":{n_pages},"rows":['.encode()
-    return reply.body[:-1] + where + rows + b"]}"
+    first = (page - 1) * size
+    rows = b",".join(_lines(reply)[first : first + size])
+    hidden = json.dumps([(i - first, at) for i, at in reply.hidden if first <= i < first + size])
+    where = f',"page":{page},"size":{size},"n_pages":{n_pages},"not_released":{hidden},"rows":['
+    return reply.body[:-1] + where.encode() + rows + b"]}"
 
 
-def all_rows(reply: Reply) -> tuple[list[str], list[list[Any]]]:
+def all_rows(
+    reply: Reply, go_on: Callable[[], None] = lambda: None
+) -> tuple[list[str], list[list[Any]]]:
     """Return names and rows of an answer, for a download.
+
+    Parameters
+    ----------
+    go_on : callable
+        Called now and then; raises where nobody waits any more.
 
     Raises
     ------
@@ -111,10 +139,11 @@ def all_rows(reply: Reply) -> tuple[list[str], list[list[Any]]]:
             f"The answer has too many rows: {_cut(reply.n_rows)} Aggregate, filter, or use `tablepack sql --output`."
         )
     readers = [_READERS.get(kind.partition("(")[0], str) for kind in body["types"]]
-    rows = [
-        [_typed(v, reader) for v, reader in zip(json.loads(part), readers, strict=True)]
-        for part in _lines(reply)
-    ]
+    rows = []
+    for part in _lines(reply):
+        go_on()
+        values = zip(json.loads(part), readers, strict=True)
+        rows.append([_typed(value, reader) for value, reader in values])
     return body["columns"], rows
 
 

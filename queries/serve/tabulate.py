@@ -1,4 +1,4 @@
-"""A question answered: cells with intervals and statuses laid out in rows and columns, with totals; and its plan.
+"""A question answered: cells with intervals and statuses laid out in rows and columns, with totals; its plan; its JSON.
 
 Every figure is `queries.intervals.CrossTable`'s: each band or group has the figure that anyone gets who asks for that
 range or those values. Totals come from their own, narrower tables.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import NotAnswerable, QueryRefused, TooLarge
-from engine.schema import quoted
-from queries.intervals import CrossTable, Slice, Tabulation
+from engine.schema import FloatArray, quoted
+from queries.intervals import CrossTable, Slice, Tabulation, adding_up
 from queries.release import Release
 from queries.serve.groups import grouped_variable, inside, members_of
-from queries.serve.question import Question, check, sql_of
-from queries.serve.values import Variable, bands_of, bound_of, values_of
+from queries.serve.question import Question, bands_in, check, sql_of
+from queries.serve.values import BLANK_LABEL, MOST_PERIODS, Band, Variable, bound_of, values_of
 from queries.sql import spec_entry
 
 MAX_CELLS = 20_000
@@ -69,14 +69,16 @@ def answer(release: Release, variables: Mapping[str, Variable], question: Questi
     has_both = bool(rows and cols)
     n_rows = len(rows)
     has_total = over is None and question.columns
+    total = table.figures(()) if has_total else None
+    note = adding_up(cells, total) if question.columns else ""
     return Answer(
         question=question,
-        cells=cells,
+        cells=replace(cells, words=f"{cells.words} {note}".strip()),
         rows=_heads(question, rows, variables, (k[:n_rows] for k in cells.keys)),
         cols=_heads(question, cols, variables, (k[n_rows:] for k in cells.keys)),
         row_total=table.figures(rows, within) if has_both and percent != "row" else None,
         col_total=table.figures(cols, within) if has_both and percent != "column" else None,
-        total=table.figures(()) if has_total else None,
+        total=total,
     )
 
 
@@ -129,7 +131,7 @@ def n_cells(question: Question, variables: Mapping[str, Variable]) -> int:
 
 def _n_positions(column: str, question: Question, variable: Variable) -> int:
     if column in question.bands:
-        return len(bands_of(variable, question.bands[column])) + 1
+        return len(bands_in(question, variable)) + 1
     if column in question.groups:
         return len(grouped_variable(variable, question.groups[column]).values)
     return len(question.only.get(column, variable.values))
@@ -151,10 +153,12 @@ def _check_size(question: Question, variables: Mapping[str, Variable]) -> None:
         raise TooLarge(
             f"The table would be too large: {size:,} cells, at most {MAX_CELLS:,}; {hint}"
         )
-    if bands > _MAX_BANDS:
+    has_periods = any(isinstance(width, str) for width in question.bands.values())
+    allowed = MOST_PERIODS + 1 if has_periods else _MAX_BANDS  # the blank is one more
+    if bands > allowed:
         raise TooLarge(
             f"The table would be too large: {bands} combinations of bands and groups, at most "
-            f"{_MAX_BANDS}; take wider ones"
+            f"{allowed}; take wider ones"
         )
 
 
@@ -162,6 +166,7 @@ def _addable(
     name: str, columns: frozenset[str], release: Release, variables: Mapping[str, Variable]
 ) -> dict[str, Any]:
     """Whether a variable can be added to some columns, and why not."""
+    release.go_on()
     tables = [frozenset(t) for t in release.tables]
 
     def is_covered(names: frozenset[str]) -> bool:
@@ -204,7 +209,9 @@ def _cross_table(
         if question.groups.get(c):
             slices[c] = list(_group_slices(variables[c], question, where.get(c)))
         elif c in question.bands:
-            slices[c] = list(_band_slices(variables[c], question.bands[c], where.get(c)))
+            slices[c] = list(
+                _band_slices(variables[c], bands_in(question, variables[c]), where.get(c))
+            )
     if not all(slices.values()):
         raise QueryRefused("No band or group is left by the filters: widen them")
     return CrossTable(
@@ -229,9 +236,9 @@ def _group_slices(variable: Variable, question: Question, limits: Any) -> Iterat
         yield Slice(limits=rest, is_each=True)
 
 
-def _band_slices(variable: Variable, width: int, limits: Any) -> Iterator[Slice]:
+def _band_slices(variable: Variable, bands: list[Band], limits: Any) -> Iterator[Slice]:
     """The bands of a column that a filter leaves, then the blank."""
-    for _, label, low, high in bands_of(variable, width):
+    for _, label, low, high in bands:
         if isinstance(limits, tuple):
             low, high = max(low, limits[0]), min(high, limits[1])
         if isinstance(limits, list):
@@ -259,7 +266,61 @@ def _heads(
 def _order(column: str, question: Question, variable: Variable) -> dict[Any, int]:
     """Order of a column's keys."""
     if column in question.bands:
-        labels = [label for _, label, _, _ in bands_of(variable, question.bands[column])]
+        labels = [label for _, label, _, _ in bands_in(question, variable)]
         return {v: i for i, v in enumerate([*labels, None])}
     groups = question.groups.get(column, ())
     return {v.value: i for i, v in enumerate(grouped_variable(variable, groups).values)}
+
+
+def as_json(answer: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]:
+    """Return an answer as plain values: matrices by row, NaN as null."""
+    question, cells = answer.question, answer.cells
+    grouped = variables_of_answer(question, variables)
+    labels = {c: {v.value: v.label for v in grouped[c].values} for c in question.columns}
+
+    def head(columns: Sequence[str]) -> list[dict[str, str]]:
+        return [{"name": c, "label": variables[c].label} for c in columns]
+
+    return {
+        "measure": cells.measure,
+        "of": None if question.is_counted else question.of,
+        "quantile": question.quantile if question.measure == "quantile" else None,
+        "percent": question.percent,
+        "rows": head(question.rows),
+        "cols": head(question.cols),
+        "row_heads": [_labels(key, question.rows, labels) for key in answer.rows],
+        "col_heads": [_labels(key, question.cols, labels) for key in answer.cols],
+        "cells": _figures(cells, [(*r, *c) for r in answer.rows for c in answer.cols]),
+        "row_total": _figures(answer.row_total, answer.rows),
+        "col_total": _figures(answer.col_total, answer.cols),
+        "total": _figures(answer.total, ((),)),
+        "table": list(cells.table),
+        "words": cells.words,
+    }
+
+
+def _labels(key: tuple[Any, ...], columns: Sequence[str], labels: Mapping[str, Any]) -> list[str]:
+    """What people read for a key; a band's key is its label."""
+    return [
+        labels[c].get(v, BLANK_LABEL if v is None else str(v))
+        for c, v in zip(columns, key, strict=True)
+    ]
+
+
+def _figures(table: Tabulation | None, keys: Keys | list[Any]) -> dict[str, list[Any]] | None:
+    """Figures in the order of some keys."""
+    if table is None:
+        return None
+    place = {key: i for i, key in enumerate(table.keys)}
+    order = [place[key] for key in keys]
+
+    def plain(array: FloatArray) -> list[float | None]:
+        values = array[order].tolist()
+        return [round(v, 6) if math.isfinite(v) else None for v in values]
+
+    return {
+        "value": plain(table.value),
+        "low": plain(table.low),
+        "high": plain(table.high),
+        "status": [table.status[i] for i in order],
+    }

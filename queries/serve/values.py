@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from engine.errors import NotAnswerable, QueryRefused
 from queries.release import Release
@@ -20,7 +20,17 @@ from queries.sql import near_names
 
 BLANK = "~"
 BLANK_LABEL = "(blank)"
+_OUTSIDE = {True: "does not apply", False: "does not apply, or blank"}
+"""What a blank means outside a universe, by whether it means nothing else."""
 _FEWEST_BANDS, _MOST_BANDS, _MOST_WIDTHS = 4, 40, 4
+_FEWEST_YEARS = 2
+MOST_PERIODS = 120
+"""Months or quarters that one table displays."""
+PERIODS = {"month": 1, "quarter": 3}
+"""Bands of dates that are shorter than a year, in months."""
+Width = int | Literal["month", "quarter"]
+Band = tuple[str, str, Any, Any]
+"""Key, label, lowest and highest value (both included)."""
 _DATED = ("DATE", "TIMESTAMP")
 
 
@@ -66,7 +76,12 @@ class Variable:
     @property
     def is_numeric(self) -> bool:
         """Means and sums of it make sense."""
-        return self.step is not None and self.sql_type not in _DATED
+        return self.step is not None and not self.is_dated
+
+    @property
+    def blank_label(self) -> str | None:
+        """What people read for a blank; None: there is none."""
+        return self.by_key[BLANK].label if BLANK in self.by_key else None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -75,9 +90,22 @@ class Variable:
             return ()
         low, high = _number(self.known[0]), _number(self.known[-1])
         steps = [m * 10**k for k in range(13) for m in (1, 2, 5)]
-        fit = [w for w in steps if _FEWEST_BANDS <= _n_bands(low, high, w) <= _MOST_BANDS]
-        least = 1 if self.sql_type in _DATED else self.step
-        return tuple(w for w in fit if w > least or self.sql_type in _DATED)[:_MOST_WIDTHS]
+        fewest = _FEWEST_YEARS if self.is_dated else _FEWEST_BANDS
+        fit = [w for w in steps if fewest <= _n_bands(low, high, w) <= _MOST_BANDS]
+        return tuple(w for w in fit if self.is_dated or w > self.step)[:_MOST_WIDTHS]
+
+    @property
+    def is_dated(self) -> bool:
+        """Its values are days or points in time."""
+        return self.sql_type in _DATED
+
+    @property
+    def periods(self) -> dict[str, int]:
+        """Months and quarters, and how many of them there are; none where one holds all."""
+        if not self.is_dated or not self.known:
+            return {}
+        months = _months(self.known[-1]) - _months(self.known[0]) + 1
+        return {name: math.ceil(months / n) for name, n in PERIODS.items() if months > n}
 
 
 def variables_of(release: Release) -> dict[str, Variable]:
@@ -86,10 +114,16 @@ def variables_of(release: Release) -> dict[str, Variable]:
         "SELECT name, label, kind, sql_type, resolution_base, resolution_exponent "
         "FROM catalog.columns ORDER BY position"
     ).rows
+    outside = dict(
+        release.sql(
+            "SELECT column_name, complete FROM catalog.universes WHERE outside IS NULL"
+        ).rows
+    )
     out = {}
     for name, label, kind, type_, base, exponent in rows:
         released = release.values(name)
-        labels = _distinct_labels([(v, _label(v, text)) for v, text, _ in released])
+        blank = _OUTSIDE[outside[name]] if name in outside else BLANK_LABEL
+        labels = _distinct_labels([(v, _label(v, text, blank)) for v, text, _ in released])
         values = tuple(
             Value(key=key_of(v), value=v, label=text, n=int(n or 0))
             for (v, _, n), text in zip(released, labels, strict=True)
@@ -148,7 +182,7 @@ def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
         return variable.known[-1 if is_high else 0]
     try:
         of_type = type(variable.known[0])
-        if variable.sql_type in _DATED:
+        if variable.is_dated:
             return of_type.fromisoformat(text)
         return of_type(_finite(text))
     except (ValueError, ArithmeticError):
@@ -157,14 +191,16 @@ def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
         ) from None
 
 
-def bands_of(variable: Variable, width: int) -> list[tuple[str, str, Any, Any]]:
-    """Return the bands of a variable: key, label, lowest and highest value (both included).
+def bands_of(variable: Variable, width: Width, ends: tuple[str, str] | None = None) -> list[Band]:
+    """Return the bands of a variable; of periods, those that a range leaves.
 
     Raises
     ------
     QueryRefused
         The variable cannot be banded, or there would be too many bands.
     """
+    if isinstance(width, str):
+        return _periods(variable, width, ends)
     if not variable.widths:
         raise QueryRefused(f"{variable.name} cannot be put in bands: take single values")
     low, high = _number(variable.known[0]), _number(variable.known[-1])
@@ -175,6 +211,43 @@ def bands_of(variable: Variable, width: int) -> list[tuple[str, str, Any, Any]]:
         )
     starts = range(math.floor(low / width) * width, math.floor(high / width) * width + 1, width)
     return [_band(variable, start, width) for start in starts]
+
+
+def _periods(variable: Variable, name: str, ends: tuple[str, str] | None) -> list[Band]:
+    """Months or quarters of a variable that a range leaves; those at its ends are whole."""
+    if not variable.is_dated or not variable.known:
+        raise QueryRefused(f"{variable.name} has no {name}s: it holds no dates")
+    of_type, long = type(variable.known[0]), PERIODS[name]
+    limits = [bound_of(variable, t, is_high=bool(i)) for i, t in enumerate(ends or ("", ""))]
+    low = max(variable.known[0], limits[0])
+    high = min(variable.known[-1], limits[1])
+    months = range(_months(low) // long * long, _months(high) + 1, long)
+    if len(months) > MOST_PERIODS:
+        raise QueryRefused(
+            f"{variable.name} has {len(months):,} {name}s, more than {MOST_PERIODS}: keep a shorter "
+            f"range by from.{variable.name} and to.{variable.name}"
+        )
+    out = []
+    for start in months:
+        year, month = divmod(start, 12)
+        first = of_type(year, month + 1, 1)
+        last = start + long
+        after = (
+            of_type.max
+            if last >= _LAST_MONTH
+            else of_type(last // 12, last % 12 + 1, 1) - variable.step
+        )
+        text = f"{year:04}-{month + 1:02}" if long == 1 else f"{year:04} Q{month // long + 1}"
+        out.append((text, text, first, after))
+    return out
+
+
+def _months(day: datetime.date) -> int:
+    """Months since the year 0."""
+    return day.year * 12 + day.month - 1
+
+
+_LAST_MONTH = 9999 * 12 + 11
 
 
 def key_of(value: Any) -> str:
@@ -194,7 +267,7 @@ def key_of(value: Any) -> str:
 def _band(variable: Variable, start: int, width: int) -> tuple[str, str, Any, Any]:
     """One band from its lowest number."""
     of_type = type(variable.known[0])
-    if variable.sql_type in _DATED:
+    if variable.is_dated:
         first, after = max(start, 1), min(start + width, 9999)
         low, high = of_type(first, 1, 1), of_type(after, 1, 1) - variable.step
         label = str(first) if width == 1 else f"{first} to {after - 1}"
@@ -248,12 +321,12 @@ def _distinct_labels(labels: Sequence[tuple[Any, str]]) -> list[str]:
     ]
 
 
-def _label(value: Any, text: str | None) -> str:
+def _label(value: Any, text: str | None, blank: str = BLANK_LABEL) -> str:
     """What people read for a value."""
     if text:
         return text
     if value is None:
-        return BLANK_LABEL
+        return blank
     if isinstance(value, bool):
         return "yes" if value else "no"
     key = key_of(value)

@@ -2,32 +2,41 @@
 
 Takes a release file, and statements of anyone.
 Gives `Session`, a read-only, locked-down handle; `Result`s; refusals that say what is allowed.
-May import `engine.errors`, `engine.schema`, `engine.store`.
+May import `engine.errors`, `engine.schema`, `engine.store`, `engine.units`.
 """
 
 from __future__ import annotations
 
-from queries.sql.budget import megabytes_of
-from queries.sql.exports import export, file_stem
-from queries.sql.planner import columns_read
+from queries.sql.budget import Oversight, Plan, megabytes_of
+from queries.sql.exports import export, file_stem, workbook_of
+from queries.sql.planner import columns_read, has_stored_figures, plan_of, selected
 from queries.sql.refusals import near_names
-from queries.sql.result import Form, Result, Statement, html_table, text_table
+from queries.sql.result import Form, Result, Statement
 from queries.sql.router import nearest, spec_entry
 from queries.sql.session import TIMEOUT_S, Session
+from queries.sql.unreleased import MARK, NOT_RELEASED, Marks, marked
 
 __all__ = [
+    "MARK",
+    "NOT_RELEASED",
     "TIMEOUT_S",
     "Form",
+    "Marks",
+    "Oversight",
+    "Plan",
     "Result",
     "Session",
     "Statement",
     "columns_read",
     "export",
     "file_stem",
-    "html_table",
+    "has_stored_figures",
+    "marked",
     "megabytes_of",
     "near_names",
     "nearest",
+    "plan_of",
+    "selected",
     "spec_entry",
-    "text_table",
+    "workbook_of",
 ]

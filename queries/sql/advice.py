@@ -97,7 +97,7 @@ def advice_of(plan: list[dict[str, Any]], scanned: Callable[[str], str | None]) 
     plan : list of dict
         What `EXPLAIN (FORMAT json)` gives.
     scanned : callable
-        Says what a scanned table holds, by its full name: "rows" (a row a synthetic person), "stored" (distinct
+        Says what a scanned table holds, by its full name: "rows" (a row a synthetic record), "stored" (distinct
         rows with their number), or None (neither).
     """
     reader = _Reader(scanned)

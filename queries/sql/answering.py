@@ -6,18 +6,19 @@ connection of its own. Columns that a plan cannot foresee (a PIVOT looks up its 
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 
 from engine.schema import MAX_WIDTH, ColumnSet
-from engine.store import GeneratorCard, table_name
+from engine.store import GeneratorCard, swap_of_table, table_name
 from queries.sql.advice import Advice
-from queries.sql.budget import Budget, watched
+from queries.sql.budget import Budget, Oversight, watched
 from queries.sql.catalogue import Facts
 from queries.sql.own_tables import OwnTable, own_tables, put
 from queries.sql.planner import NO_ADVICE, Reads, StubPlanner, plan_of, read_from, selected
@@ -49,6 +50,8 @@ class Answering:
         Gives the seconds that a statement has.
     memory_mb : int
         What an answer may take.
+    oversight : Oversight or None
+        Held over statements of strangers.
     """
 
     def __init__(
@@ -60,16 +63,21 @@ class Answering:
         card: Callable[[ColumnSet], GeneratorCard],
         timeout_s: Callable[[], float],
         memory_mb: int,
+        oversight: Oversight | None = None,
     ) -> None:
+        self._oversight = oversight
+        self._is_stopped = None if oversight is None else oversight.is_stopped
         self._memory_mb = memory_mb
         self._facts, self._connect, self._card, self._timeout_s = facts, connect, card, timeout_s
         tables = tuple(facts.cells)
         self._known = Vocabulary(
             columns=tuple(facts.columns), logical_name=facts.logical_name, tables=tables
         )
-        self._views = LogicalViews(facts.columns, facts.logical_name, tables)
+        self._views = LogicalViews(
+            facts.columns, facts.logical_name, tables, is_shared=oversight is None
+        )
         self._planner = StubPlanner(
-            facts.columns, facts.logical_name, release=release, tables=tables
+            facts.columns, facts.logical_name, release=release, tables=tables, oversight=oversight
         )
 
     def route(self, columns: Collection[str], parts: Collection[ColumnSet] = ()) -> ColumnSet:
@@ -83,7 +91,7 @@ class Answering:
 
     def answer(self, text: str, tables: Mapping[str, Any] | None) -> Result:
         """Answer one statement; see `Release.sql`."""
-        request = _Request(text=text, own=self._own(tables), budget=Budget(self._timeout_s()))
+        request = _Request(text=text, own=self._own(tables), budget=self._budget())
         reads = self.read(text, request.own, request.budget)
         if not reads.is_logical:
             return self._run(request, None, advice=reads.advice, is_listing=reads.is_listing)
@@ -101,7 +109,7 @@ class Answering:
         self, text: str, tables: Mapping[str, Any] | None
     ) -> tuple[Reads, ColumnSet | None]:
         """Return what a statement reads, and the table that would answer."""
-        request = _Request(text=text, own=self._own(tables), budget=Budget(self._timeout_s()))
+        request = _Request(text=text, own=self._own(tables), budget=self._budget())
         reads = self.read(text, request.own, request.budget)
         if not reads.is_logical:
             return reads, None
@@ -112,7 +120,7 @@ class Answering:
 
     def run(self, text: str, table: ColumnSet) -> Result:
         """Run a text of our own over a table."""
-        return self._run(_Request(text=text, own=(), budget=Budget(self._timeout_s())), table)
+        return self._run(_Request(text=text, own=(), budget=self._budget()), table)
 
     def _run(
         self,
@@ -144,10 +152,23 @@ class Answering:
             noise_sd=noise_sd,
             filled_share=filled_share,
             dp=self._card(table).dp if is_dp and table is not None else None,
+            swap=swap_of_table(self._facts.swap, table or ()),
+            unit=self._facts.unit,
+            entity=self._facts.entity,
             warnings=advice.warnings,
             may_look_up=advice.may_look_up,
             statement=statement,
         )
+
+    def _budget(self) -> Budget:
+        """What one statement may take."""
+        return Budget(self._timeout_s(), self._is_stopped)
+
+    def until(self, is_stopped: Callable[[], bool]) -> Self:
+        """Return the same, for statements that end soon after somebody says so."""
+        other = copy.copy(self)
+        other._is_stopped = is_stopped
+        return other
 
     def close(self) -> None:
         """Close what plans statements."""
@@ -178,6 +199,8 @@ class Answering:
                 plan = plan_of(con, selected(request.text, con)[0])
         finally:
             con.close()
+        if self._oversight is not None:
+            self._oversight.look(plan)
         reads = read_from(plan, tuple(self._facts.columns))
         answering = table if reads.is_logical else None
         return self._run(request, answering, advice=reads.advice), reads

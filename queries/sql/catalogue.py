@@ -6,12 +6,15 @@ synthetic rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 
 from engine.schema import ColumnSet, quoted
+from engine.units import ENTITIES, ROWS, Unit, unit_from_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +35,14 @@ class Facts:
         Label of every column; its name where it has none.
     notes : tuple of str
         How to read the release.
+    unit, entity : Unit
+        What a row is called, and whom the release protects.
+    is_reviewed : bool
+        A person says that what was detected was looked at.
+    unreviewed : dict of str to tuple of str
+        Settings by column that were detected and that nobody reviewed; those of the whole release by "privacy".
+    swap : dict or None
+        Columns that records exchanged before anything was counted, and those that partners agree in; None: none did.
     """
 
     title: str
@@ -46,6 +57,11 @@ class Facts:
     columns: dict[str, str]
     labels: dict[str, str]
     notes: tuple[str, ...]
+    unit: Unit = ROWS
+    entity: Unit = ENTITIES
+    is_reviewed: bool = False
+    unreviewed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    swap: dict[str, Any] | None = None
 
 
 def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
@@ -56,16 +72,36 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
         "SELECT columns, cells, noise_sd, suppressed_share FROM catalog.tables ORDER BY table_id"
     ).fetchall()
     columns = con.execute(
-        "SELECT name, sql_type, label FROM catalog.columns ORDER BY position"
+        "SELECT name, sql_type, label, detected FROM catalog.columns ORDER BY position"
     ).fetchall()
+    privacy, unit, entity, is_reviewed = con.execute(
+        "SELECT privacy, unit, entity, reviewed FROM catalog.release"
+    ).fetchall()[0]
     notes = con.execute("SELECT note FROM catalog.notes ORDER BY position").fetchall()
     return Facts(
         **dict(zip(names, row, strict=True)),
         cells={tuple(table): cells for table, cells, *_ in tables},
         noise={tuple(table): (sd, share) for table, _, sd, share in tables},
-        columns={name: type_ for name, type_, _ in columns},
-        labels={name: label or name for name, _, label in columns},
+        columns={name: type_ for name, type_, *_ in columns},
+        labels={name: label or name for name, _, label, _ in columns},
         notes=tuple(note for (note,) in notes),
+        unit=unit_from_json(unit),
+        entity=unit_from_json(entity),
+        is_reviewed=is_reviewed,
+        unreviewed={} if is_reviewed else _unreviewed(columns, tables, json.loads(privacy)),
+        swap=json.loads(privacy).get("swap"),
+    )
+
+
+def _unreviewed(
+    columns: Sequence[tuple[Any, ...]], tables: Sequence[tuple[Any, ...]], privacy: dict[str, Any]
+) -> dict[str, tuple[str, ...]]:
+    """What was detected, of columns that a table shows, and of the parameters."""
+    shown = {name for table, *_ in tables for name in table}
+    found = {name: tuple(detected) for name, *_, detected in columns if detected and name in shown}
+    of_all = privacy.get("detected")
+    return found | (
+        {"privacy": tuple(map(str, of_all))} if isinstance(of_all, list) and of_all else {}
     )
 
 

@@ -1,4 +1,4 @@
-"""Every table of a release as a file of its own: CSV or Parquet, a row a synthetic person.
+"""Every table of a release as a file of its own: CSV or Parquet, a row a synthetic record; and answers as workbooks.
 
 Files are named by the table's sorted columns joined with dots; columns stand in the source's order, a blank is
 written as in the source. All is written to a folder beside the target, which gets its name when it is complete.
@@ -6,25 +6,28 @@ written as in the source. All is written to a folder beside the target, which ge
 
 from __future__ import annotations
 
-import contextlib
+import datetime
 import hashlib
+import io
+import math
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import duckdb
 
-import engine.store.manifest
-from engine.errors import StoreError
+from engine.errors import MissingPackage, StoreError
+from engine.outputs import output_folder
 from engine.schema import ColumnSet, literal, quoted
-from engine.store import table_name
+from engine.store import count_names, table_name, unused_name
 from queries.sql.session import Session
 
 MAX_STEM = 200
 """Longest file name in bytes, without its ending; longer ones are cut and end in a hash of the whole."""
+_CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+_LONGEST_CELL = 32_767
 _UNSAFE = frozenset('%./\\:*?"<>|')
 
 
@@ -34,6 +37,7 @@ def export(
     *,
     format: Literal["csv", "parquet"] = "csv",
     tables: tuple[ColumnSet, ...] | None = None,
+    status: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
     """Write one file a table.
@@ -46,6 +50,8 @@ def export(
         "csv" or "parquet".
     tables : tuple of ColumnSet or None
         Tables to write; None: all.
+    status : bool
+        Add a column that says of each row whether its combination is released, or was filled in.
     progress : callable or None
         Called with the number of files written, and of all.
 
@@ -66,25 +72,9 @@ def export(
     for columns in wanted:
         release.card(*columns)  # says which tables there are
     target = Path(directory)
-    with _writing(target):
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise StoreError(f"{target}: is not an empty directory")
-        target.parent.mkdir(parents=True, exist_ok=True)
-    con, record = engine.store.manifest.open_release(release.path)
-    try:
-        if record.content_hash != release.content_hash:
-            raise StoreError(f"{release.path}: was replaced since it was opened; open it again")
-        with _writing(target):
-            part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-            try:
-                names = _write_all(con, release, wanted, part, format, progress)
-                part.chmod(0o777 & ~_umask())
-                part.replace(target)
-            except BaseException:
-                shutil.rmtree(part, ignore_errors=True)
-                raise
-    finally:
-        con.close()
+    with output_folder(target) as part:
+        with release.reopened(folder=part) as con:
+            names = _write_all(con, release, wanted, part, format, progress, status=status)
     return [target / name for name in names]
 
 
@@ -117,6 +107,8 @@ def _write_all(
     folder: Path,
     format_: str,
     progress: Callable[[int, int], None] | None,
+    *,
+    status: bool,
 ) -> list[str]:
     """Write all files; return their names."""
     nulls = dict(con.execute("SELECT name, null_spelling FROM catalog.columns").fetchall())
@@ -124,21 +116,45 @@ def _write_all(
     for i, columns in enumerate(tables, 1):
         ordered = [c for c in release.columns if c in columns]
         name = f"{file_stem(columns)}.{format_}"
-        con.execute(_copy_sql(columns, ordered, nulls, folder / name, format_))
+        added = [unused_name("status", columns)] if status else []
+        rows = f"main.{quoted(table_name(columns))}"
+        if status:
+            rows = _rows_with_status(con, columns, added[0], is_dp=release.mode == "dp")
+        con.execute(_copy_sql(rows, ordered, added, nulls, folder / name, format_))
         names.append(name)
         if progress is not None:
             progress(i, len(tables))
     return names
 
 
-def _copy_sql(
-    columns: ColumnSet, ordered: list[str], nulls: dict[str, str], path: Path, format_: str
+def _rows_with_status(
+    con: duckdb.DuckDBPyConnection, columns: ColumnSet, name: str, *, is_dp: bool
 ) -> str:
-    """Return the COPY statement of one table."""
-    view = f"main.{quoted(table_name(columns))}"
+    """Return SQL for the rows of a table as its view has them, with whether their combination was measured."""
+    (physical,) = con.execute(
+        "SELECT physical FROM catalog.tables WHERE name = ?", [table_name(columns)]
+    ).fetchall()[0]
+    count, measured = map(quoted, count_names(columns))
+    # In mode dp nothing is suppressed: what is not measured is modelled, as the card says.
+    told = (
+        "'released'" if is_dp else f"CASE WHEN {measured} THEN 'released' ELSE 'not released' END"
+    )
+    return f"(SELECT *, {told} AS {quoted(name)}, unnest(range({count})) FROM tables.{quoted(physical)})"
+
+
+def _copy_sql(
+    rows: str,
+    ordered: list[str],
+    added: list[str],
+    nulls: dict[str, str],
+    path: Path,
+    format_: str,
+) -> str:
+    """Return the COPY statement of one table; `added` are columns of the rows that are no columns of the source."""
+    more = "".join(f", {quoted(name)}" for name in added)
     if format_ == "parquet":
-        listed = ", ".join(quoted(c) for c in ordered)
-        return f"COPY (SELECT {listed} FROM {view}) TO {literal(str(path))} (FORMAT parquet)"
+        listed = ", ".join(quoted(c) for c in ordered) + more
+        return f"COPY (SELECT {listed} FROM {rows}) TO {literal(str(path))} (FORMAT parquet)"
     spellings = {nulls[c] for c in ordered}
     if len(spellings) == 1 and spellings != {""}:
         listed, null = ", ".join(quoted(c) for c in ordered), spellings.pop()
@@ -151,25 +167,72 @@ def _copy_sql(
             for c in ordered
         )
     return (
-        f"COPY (SELECT {listed} FROM {view}) TO {literal(str(path))} "
+        f"COPY (SELECT {listed}{more} FROM {rows}) TO {literal(str(path))} "
         f"(FORMAT csv, HEADER, NULLSTR {literal(null)})"
     )
 
 
-def _umask() -> int:
-    """Return the process's file creation mask (it can only be read by setting it)."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def workbook_of(
+    names: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    notes: Sequence[tuple[str, str]],
+    *,
+    first: Callable[[Any], None] | None = None,
+) -> bytes:
+    """Return a workbook: one sheet with the table and nothing else, one that says what it is.
 
+    Parameters
+    ----------
+    first : callable or None
+        Adds a sheet "Table" before them to the book; the table itself is then called "Rows".
 
-@contextlib.contextmanager
-def _writing(target: Path) -> Iterator[None]:
-    """Turn what the disk refuses into a StoreError."""
+    Raises
+    ------
+    MissingPackage
+        XlsxWriter is not installed.
+    """
     try:
-        yield
-    except OSError as error:
-        raise StoreError(f"{target}: cannot be written ({error.strerror or 'failed'})") from None
-    except duckdb.IOException:
-        why = "disk full, quota reached or folder read-only"
-        raise StoreError(f"{target}: cannot be written ({why})") from None
+        import xlsxwriter
+    except ImportError:
+        raise MissingPackage("a workbook needs xlsxwriter: pip install 'tablepack[pack]'") from None
+    out = io.BytesIO()
+    book = xlsxwriter.Workbook(out, {"in_memory": True, "strings_to_formulas": False})
+    book.set_properties({"created": _CREATED, "title": notes[0][1] if notes else ""})
+    bold, wrapped = book.add_format({"bold": True}), book.add_format({"text_wrap": True})
+    if first is not None:
+        first(book)
+    sheet = book.add_worksheet("Table" if first is None else "Rows")
+    for j, name in enumerate(names):
+        sheet.write_string(0, j, name, bold)
+    for i, row in enumerate(rows, 1):
+        for j, value in enumerate(row):
+            _write(sheet, i, j, value)
+    sheet.freeze_panes(1, 0)
+    sheet.set_column(0, max(len(names) - 1, 0), 18)
+    about = book.add_worksheet("Notes")
+    for i, (topic, text) in enumerate(notes):
+        about.write_string(i, 0, topic, bold)
+        about.write_string(i, 1, text, wrapped)
+    about.set_column(0, 0, 18)
+    about.set_column(1, 1, 100)
+    book.close()
+    return out.getvalue()
+
+
+def _write(sheet: Any, i: int, j: int, value: Any) -> None:
+    """One cell of a workbook: a number where it is one, never a formula."""
+    if value is None:
+        return
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        number = float(value)
+        if math.isfinite(number) and abs(number) < 1e15:
+            sheet.write_number(i, j, number)
+            return
+    sheet.write_string(i, j, _text(value)[:_LONGEST_CELL])
+
+
+def _text(value: Any) -> str:
+    """A value that is no number of a spreadsheet."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return format(value, "f") if isinstance(value, Decimal) else str(value)

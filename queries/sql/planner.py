@@ -19,40 +19,32 @@ from typing import Any, Literal
 import duckdb
 
 from engine.errors import QueryRefused
-from engine.schema import ColumnSet, column_set, literal, quoted
-from engine.store import ATTACHED
+from engine.schema import ColumnSet, column_set, quoted
+from engine.store import ATTACHED, locked_connection
 from queries.sql.advice import Advice, advice_of
-from queries.sql.budget import Budget, watched
+from queries.sql.budget import Budget, Oversight, Plan, watched
 from queries.sql.own_tables import OwnTable, put
-from queries.sql.refusals import Vocabulary, near_names, refusal
+from queries.sql.refusals import NO_NAMES, Vocabulary, near_names, refusal
 from queries.sql.unreleased import MOST_REMARKS, Released, compared, released, remark
 
 __all__ = [
-    "LOCKDOWN",
     "NO_ADVICE",
     "Reads",
     "StubPlanner",
     "columns_read",
+    "has_stored_figures",
     "near_names",
     "plan_of",
     "read_from",
     "selected",
 ]
 
-LOCKDOWN = (
-    "SET secret_directory = ''; SET temp_directory = ''; "
-    "SET enable_external_access = false; SET autoload_known_extensions = false; "
-    "SET autoinstall_known_extensions = false; SET allow_community_extensions = false; "
-    "SET python_enable_replacements = false; SET max_temp_directory_size = '0B'; "
-    "SET disabled_filesystems = 'LocalFileSystem'; SET lock_configuration = true"
-)
-"""Closes the file system, the network, extensions, Python variables, and then the settings themselves."""
 _NO_PRUNING = (
     "expression_rewriter,statistics_propagation,filter_pushdown,empty_result_pullup,"
     "join_elimination,deliminator,in_clause,"
     "cte_inlining"  # a recursive expression put in its place hides what the scans beside it read
 )
-_AS_WRITTEN = {"asof_loop_join_threshold": "0"}
+_AS_WRITTEN = "SET GLOBAL asof_loop_join_threshold = 0"
 """On few rows DuckDB would plan an ASOF join as numbering and picking rows."""
 _ALLOWED = (
     "one SELECT, or one of FROM, WITH, VALUES, PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE, SHOW, EXPLAIN"
@@ -108,6 +100,8 @@ class StubPlanner:
         A release to attach, so that its views and catalogue can be named beside the logical table.
     tables : tuple of ColumnSet
         Its tables, for what a refusal says.
+    oversight : Oversight or None
+        Refuses plans of strangers.
     """
 
     def __init__(
@@ -117,7 +111,9 @@ class StubPlanner:
         *,
         release: Path | None = None,
         tables: tuple[ColumnSet, ...] = (),
+        oversight: Oversight | None = None,
     ) -> None:
+        self._oversight = oversight
         self._names = tuple(columns)
         self._known = Vocabulary(columns=self._names, logical_name=logical_name, tables=tables)
         typed = ", ".join(f"{_dummy(type_)} AS {quoted(c)}" for c, type_ in columns.items())
@@ -130,10 +126,8 @@ class StubPlanner:
         self._scan = f"temp.main.{logical_name}"
         self._is_attached = release is not None
         self._released: dict[str, Released] = {}
-        self._con = duckdb.connect(config={"threads": 1, "memory_limit": "512MB", **_AS_WRITTEN})
-        if release is not None:
-            self._con.execute(f"ATTACH {literal(str(release))} AS {ATTACHED} (READ_ONLY)")
-        self._con.execute(f"SET disabled_optimizers = '{_NO_PRUNING}'; {LOCKDOWN}")
+        settings = f"{_AS_WRITTEN}; SET disabled_optimizers = '{_NO_PRUNING}'"
+        self._con = locked_connection(release, threads=1, memory="512MB", settings=settings)
         self._lock = threading.Lock()
         self._con.execute(self._stub)
 
@@ -158,7 +152,7 @@ class StubPlanner:
         """
         budget = budget or Budget(_PLANNING_S)
         with self._lock:  # DuckDB refuses a connection that is busy in another thread
-            body, is_multi = selected(sql, self._con)
+            body, is_multi = selected(sql, self._con, self._known)
             cursor = self._con.cursor() if is_multi or own else None
         try:
             if cursor is not None:  # runs what looks up a PIVOT's values, and leaves types behind
@@ -173,9 +167,11 @@ class StubPlanner:
             if is_multi and isinstance(error, duckdb.BinderException):
                 return Reads(columns=(), is_logical=True, is_multi=True)  # it names such values
             raise refusal(error, self._known) from None
+        if self._oversight is not None:
+            self._oversight.look(plan)
         return self._reads(plan, is_multi)
 
-    def _reads(self, plan: list[dict[str, Any]], is_multi: bool) -> Reads:
+    def _reads(self, plan: Plan, is_multi: bool) -> Reads:
         """What a plan on the stub reads."""
         parts = tuple(
             column_set(tuple(_columns_in(names, self._names)))
@@ -199,7 +195,7 @@ class StubPlanner:
         with self._lock:
             return self._con.cursor()
 
-    def _unreleased(self, plan: list[dict[str, Any]]) -> list[str]:
+    def _unreleased(self, plan: Plan) -> list[str]:
         """Remarks on values that the statement names and that are not released."""
         if not self._is_attached:
             return []
@@ -242,7 +238,7 @@ def columns_read(sql: str, columns: Mapping[str, str], logical_name: str = "data
         planner.close()
 
 
-def read_from(plan: list[dict[str, Any]], columns: Sequence[str]) -> Reads:
+def read_from(plan: Plan, columns: Sequence[str]) -> Reads:
     """Return what a plan over a released table reads, made after the statement had to be run to learn it."""
     projected = [names for table, names in scans(plan) if _stored(table)]
     read = {name for names in projected for name in _columns_in(names, columns)}
@@ -251,8 +247,15 @@ def read_from(plan: list[dict[str, Any]], columns: Sequence[str]) -> Reads:
     )
 
 
-def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
+def selected(
+    sql: str, con: duckdb.DuckDBPyConnection, known: Vocabulary = NO_NAMES
+) -> tuple[str, bool]:
     """Return the one SELECT-like statement in a text, without a leading EXPLAIN.
+
+    Parameters
+    ----------
+    known : Vocabulary
+        Names that it may have meant where it is no statement.
 
     Returns
     -------
@@ -266,16 +269,16 @@ def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
     """
     try:
         statements = con.extract_statements(sql)
-        if len(statements) == 1 and statements[0].type.name == "EXPLAIN":
+        if len(statements) == 1 and _kind(statements[0]) == "EXPLAIN":
             sql = _EXPLAIN.sub("", sql, count=1)
             statements = con.extract_statements(sql)
     except duckdb.Error as error:
-        raise refusal(error, Vocabulary(columns=())) from None
+        raise refusal(error, known) from None
     if not statements:
         raise QueryRefused(f"no statement: allowed is {_ALLOWED}")
     if len(statements) != 1:
         raise QueryRefused(f"{len(statements)} statements: allowed is {_ALLOWED}")
-    kind = statements[0].type.name
+    kind = _kind(statements[0])
     if kind not in ("SELECT", "MULTI"):
         if kind == "LOAD" and not _LOAD.match(sql):  # DuckDB counts INSTALL among them
             kind = "INSTALL"
@@ -283,10 +286,18 @@ def selected(sql: str, con: duckdb.DuckDBPyConnection) -> tuple[str, bool]:
     return sql, kind == "MULTI"
 
 
-def plan_of(con: duckdb.DuckDBPyConnection, body: str) -> list[dict[str, Any]]:
+def _kind(statement: duckdb.Statement) -> str:
+    """What a statement is; some have no name in DuckDB's Python package."""
+    try:
+        return statement.type.name
+    except ValueError:
+        return "a statement of this kind"
+
+
+def plan_of(con: duckdb.DuckDBPyConnection, body: str) -> Plan:
     """Return DuckDB's plan of one statement that has no EXPLAIN before it."""
     rows = con.execute(f"EXPLAIN (FORMAT json) {body}").fetchall()
-    plan: list[dict[str, Any]] = json.loads(rows[-1][1])
+    plan: Plan = json.loads(rows[-1][1])
     return plan
 
 
@@ -317,7 +328,27 @@ def _dummy(type_: str) -> str:
     return f"CAST(i AS {type_})"
 
 
-def lists(plan: list[dict[str, Any]]) -> bool:
+def has_stored_figures(plan: Plan) -> bool:
+    """Return whether a plan reckons from the release's tables by their names, or shows their counts.
+
+    A view repeats each distinct row as often as it counts: what only unnests is rows, not figures.
+    """
+    nodes = list(_nodes(plan))
+    is_stored = any(_stored(table) for table, _ in scans(plan))
+    names = [node.get("name", "").strip() for node in nodes]
+    is_reckoned = any((node.get("extra_info") or {}).get("Aggregates") for node in nodes)
+    is_windowed = any("WINDOW" in name for name in names)
+    return is_stored and (is_reckoned or is_windowed or "UNNEST" not in names)
+
+
+def _nodes(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield all operators of a plan."""
+    for node in plan:
+        yield node
+        yield from _nodes(node.get("children") or [])
+
+
+def lists(plan: Plan) -> bool:
     """Return whether a plan lists tables, views, columns or schemas."""
     return any(
         node.get("name", "").strip() in _LISTINGS or lists(node.get("children") or [])
@@ -325,7 +356,7 @@ def lists(plan: list[dict[str, Any]]) -> bool:
     )
 
 
-def scans(plan: list[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+def scans(plan: Plan) -> Iterator[tuple[str, list[str]]]:
     """Yield the table and the projected columns of every scan in a plan."""
     for node in plan:
         info = node.get("extra_info") or {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from engine.errors import NotAnswerable, QueryRefused, TooLarge
+from engine.errors import DuckDBFailed, NotAnswerable, QueryRefused, TooLarge
 from engine.schema import ColumnSet, column_set, literal, quoted
 from engine.store import table_name
 from queries.sql.router import uncovered
@@ -28,6 +28,8 @@ _UNKNOWN_COLUMN = re.compile(
     r'column "(.*?)" (?:in \w+ list )?not found|does not have a column named "(.*?)"\n',
     re.IGNORECASE,
 )
+_NEAR = re.compile(r'syntax error at or near "(.*?)"|Function with name "?(.*?)"? does not exist')
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNKNOWN_TABLE = re.compile(r'Table with name "?(.*?)"? does not exist')
 
 
@@ -48,6 +50,10 @@ class Vocabulary:
     tables: tuple[ColumnSet, ...] = ()
 
 
+NO_NAMES = Vocabulary(columns=())
+"""Where nobody knows what a statement may use."""
+
+
 class LackingColumn(QueryRefused):
     """A statement that was run over a table and read a column that this table lacks.
 
@@ -64,6 +70,12 @@ class LackingColumn(QueryRefused):
 
 def refusal(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
     """Return the refusal that a DuckDB error means, naming what is near where a name is unknown."""
+    if isinstance(error, duckdb.InternalException | duckdb.FatalException):
+        # Its own text says where DuckDB is installed, and may say anything.
+        return DuckDBFailed(
+            "DuckDB failed on a statement, which is a fault of its own: write the statement otherwise, and open the "
+            "release again"
+        )
     text = _HINTS.split(str(error))[0]
     _, is_lacking, lacking = str(error).partition(LACKING)
     if is_lacking:
@@ -87,7 +99,9 @@ def refusal(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
         return TooLarge(f"The statement needs more memory than a query may use: {first}")
     if _PARAMETERS in text:
         return QueryRefused("The statement has parameters ($1, ?): write the values into it")
-    return QueryRefused(text)
+    near = _NEAR.search(text)
+    word = (near[1] or near[2] or "") if near else ""
+    return QueryRefused(f"{text}{_quoting(word, known.columns)}")
 
 
 def is_ctrl_c(error: RuntimeError) -> bool:
@@ -97,11 +111,31 @@ def is_ctrl_c(error: RuntimeError) -> bool:
 
 def unknown_column(name: str, columns: Sequence[str], *, is_quoted: bool = False) -> NotAnswerable:
     """Return the refusal of a column that the release does not have; in quotes, it may have been meant as text."""
+    advice = "" if is_quoted else _quoting(name, columns)
+    if advice:
+        return NotAnswerable(f"The release has no column {name!r}.{advice}", missing=(name,))
     near = near_names(name, columns)
     hint = f"Near: {', '.join(near)}." if near else f"Columns: {', '.join(columns[:40])}."
     if is_quoted:
         hint += f" Text stands in single quotes: {literal(name)}."
     return NotAnswerable(f"The release has no column {name!r}. {hint}", missing=(name,))
+
+
+def _quoting(word: str, columns: Sequence[str]) -> str:
+    """Say how columns are written whose names SQL takes apart (`marital-status`), or for words of its own (`order`)."""
+    meant = [
+        column
+        for column in columns
+        if word.casefold() in re.split(r"\W+", column.casefold())
+        and (not _PLAIN.fullmatch(column) or word.casefold() == column.casefold())
+    ]
+    if not word or not meant:
+        return ""
+    names = " or ".join(quoted(column) for column in meant[:3])
+    return (
+        " A name that holds more than letters, digits and _, or is a word of SQL, stands in double quotes: "
+        f"write {names}."
+    )
 
 
 def near_names(name: str, names: Collection[str]) -> list[str]:

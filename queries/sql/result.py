@@ -9,54 +9,29 @@ from __future__ import annotations
 import csv
 import datetime
 import decimal
-import html
 import importlib
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import duckdb
 
 from engine.errors import MissingPackage
+from engine.outputs import write_output
 from engine.schema import ColumnSet
+from engine.store import swap_sentences
+from engine.texts import html_table, text_table
+from engine.units import ENTITIES, ROWS, Unit
 from queries.sql.advice import FEW, LOOK_UP
 from queries.sql.budget import Budget, watched
 from queries.sql.refusals import Vocabulary, refusal
+from queries.sql.unreleased import Marks
 
 if TYPE_CHECKING:
     import pandas
-
-
-def text_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], below: Sequence[str]) -> str:
-    """Return rows as text in columns, with sentences below."""
-    cells = [list(columns)]
-    cells += [["NULL" if v is None else str(v) for v in row] for row in rows]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(columns))]
-    lines = [
-        "  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in cells
-    ]
-    lines.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join([*lines, *below])
-
-
-def html_table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, above: str = "", below: Sequence[str]
-) -> str:
-    """Return rows as a table of HTML, with a piece of HTML above and sentences below."""
-    head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td>{'' if v is None else html.escape(str(v))}</td>" for v in row)
-        + "</tr>"
-        for row in rows
-    )
-    notes = "<br>".join(html.escape(line) for line in below)
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return above + table + (f"<p>{notes}</p>" if notes else "")
 
 
 Form = Literal["fetchall", "df", "to_arrow_table", "pl"]
@@ -97,7 +72,7 @@ class Statement:
 
     def _again(self) -> None:
         """Begin one more run."""
-        self._budget = Budget(self._budget.seconds)
+        self._budget = self._budget.again()
 
     def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Run it; return names and types of its columns."""
@@ -160,6 +135,10 @@ class Result:
         Noisy share of that table's rows that were filled in without looking at the data.
     dp : dict
         What a card says of mode dp; empty in sticky mode.
+    swap : dict
+        What a card says of records that exchanged values; empty: no count of the table changes by it.
+    unit, entity : Unit
+        What the table's rows are called, and whom the release protects.
     """
 
     def __init__(
@@ -171,6 +150,9 @@ class Result:
         noise_sd: float | None,
         filled_share: float | None,
         dp: Mapping[str, Any] | None = None,
+        swap: Mapping[str, Any] | None = None,
+        unit: Unit = ROWS,
+        entity: Unit = ENTITIES,
         warnings: tuple[str, ...] = (),
         may_look_up: bool = False,
         statement: Statement,
@@ -181,6 +163,9 @@ class Result:
         self.noise_sd = noise_sd
         self.filled_share = filled_share
         self.dp: dict[str, Any] = dict(dp or {})
+        self.swap: dict[str, Any] = dict(swap or {})
+        self.unit, self.entity = unit, entity
+        self._mark: Callable[[list[tuple[Any, ...]]], Marks] = lambda _: Marks()
         self._warnings = warnings
         self._may_look_up = may_look_up
         self._statement = statement
@@ -201,8 +186,31 @@ class Result:
         rows: list[tuple[Any, ...]] = self._statement.fetch("fetchall")
         return rows
 
+    def marked_by(self, mark: Callable[[list[tuple[Any, ...]]], Marks]) -> Self:
+        """Say what finds out, once it is asked for, which figures of some first rows are not released."""
+        self._mark = mark
+        return self
+
+    @cached_property
+    def marks(self) -> Marks:
+        """Which figures are not released, as far as that is known; reckoned when first asked for."""
+        return self._mark(self.rows)
+
+    def marks_of_first(self, n: int) -> Marks:
+        """Return which figures of the first rows are not released, without the others in memory; see `head`."""
+        return self._mark(self.head(n))
+
+    def shown(self, n: int | None = None) -> list[tuple[Any, ...]]:
+        """Return all rows, or the first ones, as people see them: with [c] for a figure that is not released."""
+        return self.marks.marked(self.rows[:n])
+
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns, as of a data frame."""
+        return len(self), len(self.columns)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -260,15 +268,24 @@ class Result:
                 ) from None
         return self._statement.fetch(form)
 
-    def to_csv(self, path: str | os.PathLike[str] | None = None, *, null: str = "") -> str:
-        """Return the rows as CSV with a header; write them to a file too, where a path is given."""
+    def to_csv(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        null: str = "",
+        force: bool = False,
+    ) -> str:
+        """Return the rows as CSV with a header; write them to a file too, where a path is given.
+
+        A file that is there is replaced with `force` only, and never one that is needed (a key, a release).
+        """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.columns)
         writer.writerows([[null if v is None else _plain(v) for v in row] for row in self.rows])
-        return _written(out.getvalue(), path)
+        return _written(out.getvalue(), path, force=force)
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_json(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> str:
         """Return the rows as JSON with the table that answered and its noise; see `to_csv`.
 
         Columns and rows are lists, so that equal names stay apart; dates are ISO text, decimals text.
@@ -283,7 +300,7 @@ class Result:
             "warnings": list(self.warnings),
         }
         text = json.dumps(answer, default=_plain, ensure_ascii=False, allow_nan=False)
-        return _written(text + "\n", path)
+        return _written(text + "\n", path, force=force)
 
     @property
     def source(self) -> str:
@@ -295,12 +312,13 @@ class Result:
         filled = ""
         if self.filled_share is not None and self.filled_share >= WORTH_SAYING:
             filled = (
-                f" About {self.filled_share:.0%} of its rows lie in groups too small to show and were filled in: "
-                "figures in fine detail, and averages over such values, are rough."
+                f" About {self.filled_share:.0%} of its {self.unit.many} lie in groups too small to show and were "
+                "filled in: figures in fine detail, and averages over such values, are rough."
             )
+        exchanged = "".join(f" {sentence}" for sentence in swap_sentences(self.swap))
         return (
             f"Answered from table {', '.join(self.table)}; "
-            f"each of its measured counts carries noise of sd {self.noise_sd:.2f} rows.{filled}"
+            f"each of its measured counts carries noise of sd {self.noise_sd:.2f} {self.unit.many}.{filled}{exchanged}"
         )
 
     def _dp_source(self) -> list[str]:
@@ -308,13 +326,14 @@ class Result:
         if not self.dp["covered"]:
             sentences = [
                 "MODELLED from narrower margins, so nobody measured these combinations; the margins' counts carry "
-                f"noise of sd {self.noise_sd:.2f} rows at most."
+                f"noise of sd {self.noise_sd:.2f} {self.unit.many} at most."
             ]
         elif self.dp["epsilon"] is None:
             sentences = ["its counts were measured without noise."]
         else:
             sentences = [
-                f"each of its measured counts carries noise of sd {self.noise_sd:.2f} rows at most."
+                f"each of its measured counts carries noise of sd {self.noise_sd:.2f} "
+                f"{self.unit.many} at most."
             ]
         if self.dp["epsilon"] is None:
             sentences.append("NOTHING IS GUARANTEED.")
@@ -328,16 +347,17 @@ class Result:
         return sentences
 
     def __repr__(self) -> str:
-        return text_table(self.columns, self.rows[:N_SHOWN], self._footer())
+        return text_table(self.columns, self.shown(N_SHOWN), self._footer())
 
     def _repr_html_(self) -> str:
-        return html_table(self.columns, self.rows[:N_SHOWN], below=self._footer())
+        return html_table(self.columns, self.shown(N_SHOWN), below=self._footer())
 
     def _footer(self) -> list[str]:
         """Return the lines under the rows: how many more there are, the source, warnings."""
         hidden = len(self.rows) - N_SHOWN
         more = [f"... and {hidden:,} more rows"] if hidden > 0 else []
-        return [*more, self.source, *(f"Warning: {text}" for text in self.warnings)]
+        notes = self.marks.notes(self.entity, is_marked=True)
+        return [*more, *notes, self.source, *(f"Warning: {text}" for text in self.warnings)]
 
 
 def _finite(value: Any) -> Any:
@@ -360,7 +380,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float) else str(value)
 
 
-def _written(text: str, path: str | os.PathLike[str] | None) -> str:
+def _written(text: str, path: str | os.PathLike[str] | None, *, force: bool) -> str:
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8", newline="")
+        write_output(path, text, force=force)
     return text

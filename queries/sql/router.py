@@ -142,7 +142,7 @@ def uncovered(
     return NotAnswerable(
         f"{head}No released table holds {', '.join(wanted)} together.\n"
         f"Nearest tables: {names}.\n"
-        f"To add it, put in the spec and build again:\n{spec_entry(wanted)}",
+        f"To add it, put in the spec (in Python: tables=[..., {list(wanted)}]) and build again:\n{spec_entry(wanted)}",
         missing=missing,
         nearest=near,
     )

@@ -7,27 +7,36 @@ system, extensions, Python variables and settings are closed to every statement.
 
 from __future__ import annotations
 
+import copy
 import html
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import duckdb
 
-import engine.store.manifest
-from engine.errors import StoreError
-from engine.schema import ColumnSet, column_set, literal, quoted
-from engine.store import GeneratorCard, table_name
+import engine.store.opening
+from engine.errors import DamagedRelease, StoreError, TimedOut
+from engine.schema import ColumnSet, column_set, quoted
+from engine.store import (
+    ATTACHED,
+    GeneratorCard,
+    ReleaseRecord,
+    Signature,
+    read_signature,
+    table_name,
+)
+from engine.texts import html_table
 from queries.sql.answering import Answering
-from queries.sql.budget import megabytes_of
+from queries.sql.budget import Budget, Oversight, megabytes_of, watched
 from queries.sql.catalogue import facts_of, values_of
-from queries.sql.planner import LOCKDOWN
 from queries.sql.refusals import unknown_column
-from queries.sql.result import Result, html_table
+from queries.sql.result import Result
 from queries.sql.router import Routing, no_such_table
 
 TIMEOUT_S = 60.0
@@ -42,12 +51,27 @@ class Session:
     ----------
     path, timeout_s, title, tables, columns, ...
         As `queries.release.Release` lists them.
+    record : ReleaseRecord
+        What the manifest said of the file: another opening of it must find the same.
+    verify : str
+        How closely the file was read: "hash" where its signature was asked for.
     models : dict
         Noise models of tables asked about before; see `queries.intervals.model`.
     """
 
-    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, *, timeout_s: float) -> None:
-        self.path = path
+    def __init__(
+        self,
+        path: Path,
+        con: duckdb.DuckDBPyConnection,
+        *,
+        record: ReleaseRecord,
+        verify: Literal["size", "hash"],
+        timeout_s: float,
+        oversight: Oversight | None = None,
+        signature: Signature | None = None,
+    ) -> None:
+        self.path, self.record, self.verify = path, record, verify
+        self.signature = signature
         self.timeout_s = timeout_s
         self._con: duckdb.DuckDBPyConnection | None = con
         facts = facts_of(con)
@@ -58,7 +82,10 @@ class Session:
         self.columns: dict[str, str] = facts.columns
         self.labels: dict[str, str] = facts.labels
         self.notes: tuple[str, ...] = facts.notes
+        self.unit, self.entity, self.is_reviewed = facts.unit, facts.entity, facts.is_reviewed
+        self.unreviewed: dict[str, tuple[str, ...]] = facts.unreviewed
         self.models: dict[Any, Any] = {}
+        self._is_stopped: Callable[[], bool] | None = None
         self._lock = threading.Lock()
         self._cards: dict[ColumnSet, GeneratorCard] = {}
         self._facts = facts
@@ -69,6 +96,7 @@ class Session:
             card=lambda table: self.card(*table),
             timeout_s=lambda: self.timeout_s,
             memory_mb=_memory_mb(con),
+            oversight=oversight,
         )
 
     @classmethod
@@ -80,6 +108,8 @@ class Session:
         threads: int = 2,
         memory: str = "2GB",
         timeout_s: float = TIMEOUT_S,
+        oversight: Oversight | None = None,
+        trust: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Open a release for questions.
 
@@ -93,23 +123,60 @@ class Session:
             Their memory limit, and what one answer may take as Python's; nothing is spilled to disk.
         timeout_s : float
             Seconds after which a statement is stopped.
+        oversight : Oversight or None
+            Held over statements of strangers.
+        trust : path-like or None
+            File with a public key: a release that it did not sign is refused.
 
         Raises
         ------
         StoreError
             There is no such release.
         DamagedRelease
-            It is not what its manifest states.
+            It is not what its manifest states, or holds anything but what tablepack writes.
+        UntrustedRelease
+            It is not signed by the key that is trusted.
         """
-        con, _ = engine.store.manifest.open_release(path, verify=verify)
+        con, record = engine.store.opening.open_release(
+            path, verify=verify, threads=threads, memory=memory, trust=trust
+        )
         try:
-            con.execute(
-                f"SET threads = {int(threads)}; SET memory_limit = {literal(memory)}; {LOCKDOWN}"
+            signature = read_signature(Path(path))
+            if signature is not None:
+                signature = replace(signature, is_checked=trust is not None)
+            return cls(
+                Path(path),
+                con,
+                record=record,
+                verify="hash" if trust is not None else verify,
+                timeout_s=timeout_s,
+                oversight=oversight,
+                signature=signature,
             )
-            return cls(Path(path), con, timeout_s=timeout_s)
         except BaseException:
             con.close()
             raise
+
+    def until(self, is_stopped: Callable[[], bool]) -> Self:
+        """Return this handle for one piece of work: what it runs ends soon after somebody waits for it no more.
+
+        It shares everything else with this one, which is the one to close.
+        """
+        other = copy.copy(self)
+        other._is_stopped = is_stopped
+        other._answering = self._answering.until(is_stopped)
+        return other
+
+    def go_on(self) -> None:
+        """Refuse where nobody waits any more; for work that takes long without asking the release anything.
+
+        Raises
+        ------
+        TimedOut
+            See `until`.
+        """
+        if self._is_stopped is not None and self._is_stopped():
+            raise TimedOut("The work was stopped: nobody waits for its answer")
 
     def sql(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Result:
         """Answer one SELECT-like statement.
@@ -173,7 +240,7 @@ class Session:
         return self._answering.route(columns)
 
     def table(self, *names: str) -> Result:
-        """Return one released table, a row a synthetic person, columns in the source's order.
+        """Return one released table, a row a synthetic record, columns in the source's order.
 
         Raises
         ------
@@ -185,6 +252,10 @@ class Session:
         view = quoted(table_name(columns))
         return self._answering.run(f"SELECT {listed} FROM main.{view}", columns)
 
+    def __getitem__(self, names: str | tuple[str, ...]) -> Result:
+        """Return one released table: `release["age", "sex"]` is `release.table("age", "sex")`."""
+        return self.table(*((names,) if isinstance(names, str) else names))
+
     def card(self, *names: str) -> GeneratorCard:
         """Return the generator card of the table of exactly these columns; see `table`."""
         columns = self._table_of(names)
@@ -193,7 +264,10 @@ class Session:
                 rows = con.execute(
                     "SELECT card FROM catalog.tables WHERE name = ?", [table_name(columns)]
                 ).fetchall()
-                self._cards[columns] = GeneratorCard.from_json(rows[0][0])
+                card = GeneratorCard.from_json(rows[0][0])
+                if card.columns != columns:
+                    raise DamagedRelease(f"{self.path}: a card is that of another table")
+                self._cards[columns] = card
         return self._cards[columns]
 
     def _table_of(self, names: tuple[str, ...]) -> ColumnSet:
@@ -209,10 +283,15 @@ class Session:
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend a fresh connection with the release in use; as locked down as a statement's."""
+        self.go_on()
         con = self._new_cursor()
         try:
-            con.execute(f"USE {engine.store.manifest.ATTACHED}")
-            yield con
+            con.execute(f"USE {ATTACHED}")
+            if self._is_stopped is None:
+                yield con
+                return
+            with watched(con, Budget(self.timeout_s, self._is_stopped)):
+                yield con
         finally:
             con.close()
 
@@ -226,6 +305,27 @@ class Session:
         if self._con is None:
             raise StoreError(f"{self.path}: this handle on the release is closed")
         return self._con
+
+    def reopened(self, *, folder: Path | None = None) -> duckdb.DuckDBPyConnection:
+        """Open the file once more, read as closely as it was first, its counts added up.
+
+        Parameters
+        ----------
+        folder : Path or None
+            As `engine.store.opening.locked_connection`.
+
+        Raises
+        ------
+        StoreError
+            It was replaced since it was opened: size, SHA-256 or any field of the record is another.
+        """
+        con, record = engine.store.opening.open_release(
+            self.path, verify=self.verify, folder=folder, counts=True
+        )
+        if record != self.record:
+            con.close()
+            raise StoreError(f"{self.path}: was replaced since it was opened; open it again")
+        return con
 
     def close(self) -> None:
         """Close the handle; results it gave stay usable, and hold the file open as long as they live."""
@@ -246,13 +346,13 @@ class Session:
 
     def __repr__(self) -> str:
         return (
-            f"<Release {self.title!r}: {len(self.tables)} tables of {len(self.columns)} columns, "
+            f"<Release {self.title or self.path.name!r}: {len(self.tables)} tables of {len(self.columns)} columns, "
             f"vintage {self.vintage}, {self.path}>"
         )
 
     def _repr_html_(self) -> str:
         more = len(self.tables) - 30
-        title, name = html.escape(self.title), html.escape(self.logical_name)
+        title, name = html.escape(self.title or self.path.name), html.escape(self.logical_name)
         return html_table(
             ("table", "distinct rows", "noise sd"),
             [

@@ -1,21 +1,27 @@
-"""Values that a statement asks for and the release does not have: a slip of the keyboard, or a label for a code.
+"""What a statement asks for and the release does not have: values, such as a slip of the keyboard, and figures.
 
 A plan in; out come the constants that columns of the logical table are compared with, and a sentence for each that no
 released value equals, with near ones. Only released values are compared, so a sentence reveals nothing of people.
+Statuses of figures in, as `queries.intervals` reckons them; out come marks and footnotes. The figures stay as they are
+for whoever computes with them: only what people read has a mark in the place of a figure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 
 from engine.store import ATTACHED
+from engine.units import Unit
 from queries.sql.refusals import near_names
 
+NOT_RELEASED = "not released"
+MARK = "[c]"
+"""That of the harmonised list of the UK guidance: confidential."""
 _COLUMN = r'(?P<{0}>"(?:[^"]|"")+"|\w+)'
 _CONSTANT = r"(?:CAST\()?(?P<constant>'(?:[^']|'')*'|-?\d+(?:\.\d+)?)(?: AS [A-Z]+\))?"
 _EQUALS = r" (?:=|!=|IS (?:NOT )?DISTINCT FROM) "
@@ -134,3 +140,80 @@ def _below(node: Mapping[str, Any]) -> Iterator[str]:
     yield str((node.get("extra_info") or {}).get("Table", ""))
     for child in node.get("children") or []:
         yield from _below(child)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Marks:
+    """Statuses of an answer's figures.
+
+    Attributes
+    ----------
+    statuses : mapping of int to sequence of str
+        Status of every row, by place of the figure's column.
+    unknown : tuple of str
+        Figures whose status is not known, or the whole answer, with the reason.
+    """
+
+    statuses: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def n_figures(self) -> int:
+        """Figures whose status is known."""
+        return sum(map(len, self.statuses.values()))
+
+    @property
+    def n_unreleased(self) -> int:
+        """Figures that are not released."""
+        return sum(status == NOT_RELEASED for of in self.statuses.values() for status in of)
+
+    def marked(self, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Return rows, from the first on, with a mark in the place of each figure that is not released."""
+        return marked(rows, self.places())
+
+    def places(self) -> list[tuple[int, int]]:
+        """Row and column of each figure that is not released, row by row."""
+        return sorted(
+            (i, at)
+            for at, of in self.statuses.items()
+            for i, status in enumerate(of)
+            if status == NOT_RELEASED
+        )
+
+    def notes(self, entity: Unit, *, is_marked: bool) -> list[str]:
+        """What to say below an answer.
+
+        Parameters
+        ----------
+        entity : Unit
+            Whom the release protects.
+        is_marked : bool
+            The figures were marked; else they stand there as they were filled in.
+        """
+        lines = []
+        if self.n_unreleased:
+            n, of = self.n_unreleased, self.n_figures
+            what = "figure is" if of == 1 else "figures are"
+            why = f"too few {entity.many}, or none: it is not told which"
+            filled = (
+                ""
+                if is_marked
+                else "; the numbers given were filled in without looking at the data"
+            )
+            lines.append(
+                f"{f'{MARK}: ' if is_marked else ''}{n:,} of {of:,} {what} not released ({why}){filled}. Totals count "
+                "them in, so that parts shown may add up to less."
+            )
+        lines += [f"Not known which figures are released: {why}" for why in self.unknown]
+        return lines
+
+
+def marked(
+    rows: Sequence[Sequence[Any]], places: Collection[tuple[int, int]]
+) -> list[tuple[Any, ...]]:
+    """Return rows with a mark in some places."""
+    hidden = set(places)
+    return [
+        tuple(MARK if (i, at) in hidden else value for at, value in enumerate(row))
+        for i, row in enumerate(rows)
+    ]

@@ -32,15 +32,23 @@ class LogicalViews:
         Names of the logical table's columns, with their SQL types.
     tables : collection of ColumnSet
         The released tables.
+    is_shared : bool
+        Views stay for later connections; else each has its own, and none can see what others asked for.
     """
 
     def __init__(
-        self, columns: Mapping[str, str], logical_name: str, tables: tuple[ColumnSet, ...]
+        self,
+        columns: Mapping[str, str],
+        logical_name: str,
+        tables: tuple[ColumnSet, ...],
+        *,
+        is_shared: bool = True,
     ) -> None:
         self._columns = dict(columns)
         self._logical_name = logical_name
         # A released table of that very name would be found first: then the view is made on each connection.
-        self._is_hidden = logical_name.lower() in {table_name(t).lower() for t in tables}
+        is_hidden = logical_name.lower() in {table_name(t).lower() for t in tables}
+        self._is_shared = is_shared and not is_hidden
         self._schemas: dict[tuple[ColumnSet | None, Filling], str] = {}
         self._lock = threading.Lock()
 
@@ -51,7 +59,7 @@ class LogicalViews:
         filling: Filling = "guard",
     ) -> None:
         """Let a fresh connection see the logical table over a released one, or over none."""
-        if self._is_hidden:
+        if not self._is_shared:
             self.use_alone(con, table, filling)
             return
         with self._lock:

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from attacks.trials import Trial, trial_of_rows
-from engine.exposure import Figures, Tally, Worst, all_worst, auc_of, table_mu2, total_mu2
+from engine.exposure import Figures, Tally, Worst, all_worst, auc_of, tables_mu2, total_mu2
 
 
 def group_of(people: int, tables: int, seed: int, total: int = 6_000) -> dict[str, np.ndarray]:
@@ -70,7 +70,10 @@ def membership(
         scores[0] += off[tuple(inside[c] for c in t)] + 1  # the person is among those counted
         scores[1] += off[tuple(outside[c] for c in t)]
     mu2 = total_mu2(trial.measurements[()], 1)
-    mu2 += sum(table_mu2(m, 1) for c, m in trial.measurements.items() if c)
+    tally = Tally(0)
+    for columns_of in sorted(trial.measurements, key=len):
+        tally.add(trial.measurements[columns_of])
+    mu2 += tables_mu2(tally, 1)
     ranks = scores.ravel().argsort().argsort() + 1
     auc = (ranks[:people].sum() - people * (people + 1) / 2) / people**2
     return float(auc), auc_of(math.sqrt(mu2))

@@ -16,8 +16,9 @@ from typing import cast
 import numpy as np
 
 from engine.errors import PrivacyError
+from engine.fit import FitOrder
 from engine.keys import MasterKey
-from engine.measure import Cells, Measured, StickyDraws, measure_one_way, measure_wider
+from engine.measure import Cells, Measured, StickyDraws, measure_wider
 from engine.measure.bounds import row_bounds
 from engine.measure.cells import ArrayCells, CellSource
 from engine.measure.draws import Draws
@@ -26,7 +27,8 @@ from engine.measure.sticky import top_level
 from engine.params import PROFILES
 from engine.progress import silent
 from engine.ranges import ROOT_LEVEL
-from engine.release import FitOrder, Fitter, fit_order, needed_tables
+from engine.relations import NO_RELATIONS
+from engine.release import Fitter, fit_order, measure_columns
 from engine.schema import (
     Column,
     ColumnSet,
@@ -166,8 +168,13 @@ def trial_of_rows(
     return _fitted(measured, order, draws)
 
 
-def trial_of_spec(spec: ReleaseSpec) -> Trial:
+def trial_of_spec(spec: ReleaseSpec, *, apart: bool = False) -> Trial:
     """Measure and fit the source of a spec; the vintage is not pinned, for nothing is released.
+
+    Parameters
+    ----------
+    apart : bool
+        Measure columns that determine each other as if they did not: a control.
 
     Raises
     ------
@@ -175,8 +182,11 @@ def trial_of_spec(spec: ReleaseSpec) -> Trial:
     """
     with open_rows(spec, None, silent) as opened:
         draws = StickyDraws(opened.key, spec.vintage, spec.privacy)
-        found = measure_one_way(opened.ingested, opened.entities, opened.columns, draws)
-        order = fit_order(spec, opened, Path("nowhere"))
+        columns = measure_columns(spec, opened, draws)
+        if apart:
+            columns = replace(columns, relations=NO_RELATIONS)
+        order = fit_order(spec, opened, Path("nowhere"), columns)
+        found = columns.measured
         return _fitted(replace(found, source=_Kept(found.source)), order, draws)
 
 
@@ -200,7 +210,7 @@ def _fitted(measured: Measured, order: FitOrder, draws: Draws) -> Trial:
     measurements: dict[ColumnSet, Measurement] = {}
     for one in chain(
         measured.one_way.values(),
-        measure_wider(measured, needed_tables(order.header.tables), draws),
+        measure_wider(measured, order.relations.needed(order.header.tables), draws),
     ):
         measurements[one.columns] = one
         fitter.take(one)

@@ -92,7 +92,7 @@ def test_one_attacker_may_hold_all(world, study, tmp_path):
 
 
 def test_the_seed_fixes_all(world, study, tmp_path):
-    words = (world.release, "--json", "-o", tmp_path / "a.html")
+    words = (world.release, "--json", "--force", "-o", tmp_path / "a.html")
     first, again = (run(world, study, *words, **{"--seed": 3}).stdout for _ in range(2))
     assert first == again
     assert first != run(world, study, *words, **{"--seed": 4}).stdout

@@ -24,7 +24,7 @@ from fixtures.pipeline import (
 from fixtures.refused import CANARY, NUMBER_CANARY, check_refused
 
 import engine
-from engine.cli.app import main
+from engine.cli import main
 
 INTEGER = {"kind": "integer"}
 CATEGORY = {"kind": "category"}
@@ -336,8 +336,12 @@ def test_dates_after_9999(tmp_path, scratch):
 
 def test_100_000_distinct_categories_become_the_placeholder(tmp_path, scratch):
     text = many(n=100_600, c=lambda i: f"v{i}" if i >= 600 else "often", x=lambda i: i % 2)
-    columns = {"c": TEXT, "x": INTEGER}
-    done = build(tmp_path, scratch, csv_file(tmp_path, text), columns, [("c",), ("c", "x")])
+    source, tables = csv_file(tmp_path, text), [("c",), ("c", "x")]
+    done = build(tmp_path, scratch, source, {"c": TEXT, "x": INTEGER}, tables)
+    assert done.returncode == 3
+    assert "columns.c: nearly every value is of one row only" in done.stderr
+    columns = {"c": {**TEXT, "release": "codes of a made-up list"}, "x": INTEGER}
+    done = build(tmp_path, scratch, source, columns, tables)
     assert done.returncode == 0, done.stderr
     shown = counts(tmp_path / "r.duckdb", "c")
     assert set(shown) == {("often",), ("(other)",)}

@@ -49,6 +49,21 @@ def test_it_prints_a_table_and_writes_both_files(spec, tmp_path):
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
 
 
+def test_risks_are_printed_beside_utility(spec, tmp_path):
+    strangers = spec.parent / "small.csv"
+    words = ("--epsilon", "10", "--seeds", 1, "--control", strangers, "-o", tmp_path / "c.html")
+    done, _ = run(spec, *words)
+    assert done.exit_code == 0, done.output
+    for said in (
+        "Attribute gain",
+        "Membership AUC",
+        "Beside sticky:",
+        "dp, epsilon 10: rows misplaced",
+    ):
+        assert said in done.stdout
+    assert "up to 2,000 of the data" in done.stderr
+
+
 def test_json_is_the_file(spec, tmp_path):
     done, _ = run(spec, "--epsilon", "1", "--seeds", 1, "-o", tmp_path / "c.html", "--json")
     assert done.exit_code == 0, done.output
@@ -108,7 +123,7 @@ def test_a_comparison_that_is_stopped_leaves_nothing(spec, tmp_path, scratch, wi
     folder = tmp_path / "out"
     folder.mkdir()
     done = stopped(spec, folder, scratch, with_signal)
-    assert done.returncode == 130, done.stderr
+    assert done.returncode == 128 + with_signal, done.stderr
     assert "stopped" in done.stderr
     assert not left_over(scratch)
     assert not list(folder.iterdir())
@@ -122,3 +137,29 @@ def test_what_a_killed_comparison_left_is_swept_by_the_next_command(spec, tmp_pa
     with scratch_directory() as own:
         assert left_over(scratch) == [own.name]
     assert not left_over(scratch)
+
+
+def test_levers_are_compared_and_nothing_of_dp_is_built(spec, tmp_path):
+    strangers = spec.parent / "small.csv"
+    words = ("--levers", "--control", strangers, "-o", tmp_path / "c.html")
+    done, builder = run(spec, *words)
+    assert done.exit_code == 0, done.output
+    assert {one.mode for one, _ in builder.seen} == {"sticky"}
+    assert len(builder.seen) == 7
+    assert "noise layers of sd 4: rows misplaced +" in done.stdout
+    assert "declares no swap" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.html", "c.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--levers", "--epsilon", "1"), "is for dp releases"),
+        (("--levers", "--seeds", "0"), "wants 1 to 50"),
+    ],
+)
+def test_options_of_the_other_comparison_are_refused(spec, tmp_path, words, said):
+    done, builder = run(spec, *words, "-o", tmp_path / "c.html")
+    assert type(done.exception).__name__ == "SpecError"
+    assert said in str(done.exception)
+    assert not builder.seen

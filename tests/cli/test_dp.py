@@ -33,7 +33,9 @@ def spec(folder, dp: str, *, columns=COLUMNS, tables=TABLES):
 
 def build(folder, tmp, *words: object):
     """Run the build; its scratch must be gone whatever came of it."""
-    done = tablepack("build", "release.toml", "-o", "r.duckdb", *words, cwd=folder, tmp=tmp)
+    done = tablepack(
+        "build", "release.toml", "-o", "r.duckdb", "--force", *words, cwd=folder, tmp=tmp
+    )
     assert not left_over(tmp)
     assert "Traceback" not in done.stderr
     return done

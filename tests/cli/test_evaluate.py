@@ -87,7 +87,7 @@ def test_json_and_nothing_else_is_printed(world, tmp_path):
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_lines_fit_the_screen(world, tmp_path, columns):
-    with mock.patch("engine.cli.console.Console", _console(columns)):
+    with mock.patch("engine.cli.console.PlainConsole", _console(columns)):
         done = run(world, world.release, world.csv, world.parquet, "-o", tmp_path / "r.html")
     tables = [line for line in done.stdout.splitlines() if "│" in line or "┃" in line]
     assert tables
@@ -97,9 +97,9 @@ def test_lines_fit_the_screen(world, tmp_path, columns):
 
 
 def _console(columns: int):
-    from rich.console import Console
+    from engine.cli.console import PlainConsole
 
-    return lambda **more: Console(**more, width=columns)
+    return lambda **more: PlainConsole(**more, width=columns)
 
 
 # Exit codes.
@@ -119,7 +119,7 @@ def test_strict_says_by_its_code_what_is_poor(world, tmp_path):
     wanted = (
         '[[rows]]\nlabel = "u"\nmeasure = "univariate.median_composite_error"\nreach = "<= {}"\n'
     )
-    out = ("-o", tmp_path / "r.html")
+    out = ("--force", "-o", tmp_path / "r.html")
     copy = tmp_path / "copy.csv"
     world.original.to_csv(copy, index=False)
     good = tmp_path / "good.study.toml"
@@ -197,7 +197,7 @@ def test_messages_hold_no_value_and_publishable_output_no_count(world, tmp_path)
     assert "publishable: rounded scores only" in done.stderr
     told = tablepack(
         "evaluate", tmp_path / "s.csv", "--data", tmp_path / "d.csv", "--spec", world.study,
-        "--publishable", "--json", "-o", out, cwd=tmp_path,
+        "--publishable", "--json", "--force", "-o", out, cwd=tmp_path,
     )  # fmt: skip
     assert json.loads(told.stdout)["confidential"] is False
     assert CANARY not in told.stdout
@@ -209,5 +209,7 @@ def test_an_open_file_is_replaced_by_a_closed_one(world, tmp_path):
     for path in (out, out.with_suffix(".json")):
         path.write_text("old")
         path.chmod(0o644)
-    assert run(world, world.csv, "-o", out).returncode == 0
+    assert run(world, world.csv, "-o", out).returncode == 2
+    assert out.read_text() == "old"
+    assert run(world, world.csv, "-o", out, "--force").returncode == 0
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}

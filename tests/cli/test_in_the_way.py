@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import textwrap
@@ -75,7 +76,7 @@ LIMITED = textwrap.dedent("""
     size = int(sys.argv.pop(1))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    from engine.cli.app import main
+    from engine.cli import main
     main()
 """)
 
@@ -86,7 +87,7 @@ def test_a_limit_on_file_sizes(tmp_path, census_spec, scratch):
     assert tablepack("build", census_spec, "-o", out, cwd=tmp_path).returncode == 0
     before = out.read_bytes()
     census_spec.write_text(census_spec.read_text() + '[[tables]]\ncolumns = ["carer", "sex"]\n')
-    words = ["build", str(census_spec), "-o", str(out)]
+    words = ["build", str(census_spec), "-o", str(out), "--force"]
     done = subprocess.run(
         [COMMAND[0], "-c", LIMITED, str(100 * 1024), *words],
         cwd=tmp_path, env=environment(scratch), capture_output=True, text=True,
@@ -196,10 +197,10 @@ def test_two_builds_of_one_release_at_once(tmp_path, census_spec, scratch):
     for thread in threads:
         thread.join()
     codes = sorted(done.returncode for done in ended)
-    assert codes in ([0, 2], [0, 0])
+    assert codes == [0, 2]
     for done in ended:
         if done.returncode:
-            assert "another build of this release is at work" in done.stderr
+            assert re.search("at work|is a release already", done.stderr)
     engine.open(tmp_path / "r.duckdb").close()
     assert not (tmp_path / "r.duckdb.tmp").exists()
     assert left_over(scratch) == []

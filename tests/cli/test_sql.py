@@ -56,6 +56,43 @@ def test_the_form_follows_the_name_of_the_file(folder, tmp_path):
     assert (tmp_path / "b.csv").read_text().startswith('{"columns"')
 
 
+@pytest.mark.parametrize("name", ["new.ods", "new.XLS", "a.csv.gz", "a.tsv", "a.html"])
+def test_a_name_that_promises_another_form_is_refused(folder, tmp_path, name):
+    words = ("sql", "r.duckdb", COUNTS, "-o", tmp_path / name)
+    done = tablepack(*words, cwd=folder)
+    assert done.returncode == 2
+    assert "end its name in .csv, .json, .md, .parquet, .xlsx or .txt, or say" in done.stderr
+    assert not list(tmp_path.iterdir())
+    assert tablepack(*words, "--format", "csv", cwd=folder).returncode == 0
+    assert (tmp_path / name).read_text().startswith("SEX,n\n")
+
+
+def test_a_workbook(folder, tmp_path, monkeypatch):
+    openpyxl = pytest.importorskip("openpyxl")
+    odd = "SELECT '=1+1' AS t, count(*) AS n, 1.5 AS x, NULL AS z, true AS b, DATE '2020-02-03' AS d FROM data"
+    assert tablepack("sql", "r.duckdb", odd, "-o", tmp_path / "t.XLSX", cwd=folder).returncode == 0
+    book = openpyxl.load_workbook(tmp_path / "t.XLSX")
+    heads, (text, n, x, z, b, d) = book["Table"].iter_rows(values_only=True)
+    assert heads == ("t", "n", "x", "z", "b", "d")
+    assert (text, x, z, b, d) == ("=1+1", 1.5, None, "true", "2020-02-03")
+    assert n == 4
+    assert book["Table"]["A2"].data_type == "s"
+    assert "Answered from table" in str(list(book["Notes"].values))
+    monkeypatch.setattr("engine.cli.sql.MOST_IN_A_SHEET", 1)
+    done = tablepack("sql", "r.duckdb", "FROM range(2)", "-o", tmp_path / "long.xlsx", cwd=folder)
+    assert done.returncode == 2
+    assert "2 rows: a worksheet holds 1; write .csv or .parquet" in done.stderr
+    for form in ("xlsx", "parquet"):
+        assert f"--format {form} needs --output" in (
+            tablepack("sql", "r.duckdb", COUNTS, "--format", form, cwd=folder).stderr
+        )
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    done = tablepack("sql", "r.duckdb", COUNTS, "-o", tmp_path / "u.xlsx", cwd=folder)
+    assert "pip install 'tablepack[pack]'" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t.XLSX"]
+
+
 def test_markdown_escapes_and_aligns(folder):
     odd = "SELECT 'a|b' AS \"x|y\", NULL AS z, 1.5 AS n, 'two\nlines' AS t"
     done = tablepack("sql", "r.duckdb", odd, "--format", "markdown", cwd=folder)
@@ -167,7 +204,7 @@ def test_a_terminal_is_shown_the_first_rows(folder, monkeypatch):
 
 COMPLETED = """
 import os, sys
-from engine.cli.app import main
+from engine.cli import main
 sys.argv = ["tablepack"]
 os.environ["_TABLEPACK_COMPLETE"] = "complete_bash"
 for words in sys.stdin.read().splitlines():

@@ -42,6 +42,18 @@ def alone(world):
     return figures(world.csv, world=world)
 
 
+def test_an_evaluation_shows_figures_and_nothing_of_the_original(world):
+    found = engine.evaluate(world.csv, world.csv, data=world.data, spec=world.study)
+    name, figure = next(iter(found.results[0].figures().items()))
+    for text in (repr(found), found._repr_html_()):
+        assert name in text
+        assert f"{figure:g}" in text
+        assert "CONFIDENTIAL" in text
+        assert "DataFrame" not in text
+        assert CANARY not in text
+    assert "<table" in found._repr_html_()
+
+
 # Every way in.
 
 

@@ -13,6 +13,7 @@ from fixtures.release import SUPPORTS, TABLES, build_release, expanded, make_tab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engine.store.opening
 from engine.errors import DamagedRelease, DataError, SpecError
 from engine.evaluation.data.kinds import kind_of_column
 from engine.evaluation.data.paired import Coded, Paired, distinct, pair
@@ -75,6 +76,17 @@ def test_a_release_is_read_with_numbers_cards_and_hash(release, rows):
     assert got.original.codes["AGE"].tolist() == [0, 1, 3]
     assert set(got.values) == {"AGE", "SEX", "TOWN", "INCOME"}
     assert len(SUPPORTS["TOWN"]) - 1 + 1 == len(got.values["TOWN"]), "and Ely of the original"
+
+
+def test_a_release_is_opened_once(release, rows, monkeypatch):
+    """Between two openings somebody might replace it."""
+    opened, opening = [], engine.store.opening.open_release
+    monkeypatch.setattr(
+        engine.store.opening, "open_release", lambda *a, **k: opened.append(1) or opening(*a, **k)
+    )
+    original = read_original(rows, OF_N)
+    assert read_subject(release, original, OF_N, "r").kind == "release"
+    assert len(opened) == 1
 
 
 def test_types_of_the_release_decide_for_the_original(release, tmp_path):

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 import engine
 from engine.errors import PrivacyError
-from engine.release import Fitter, needed_tables
+from engine.relations import NO_RELATIONS
+from engine.release import Fitter
 from engine.release.fitter import CONVERGED
 from engine.schema import KIND_NULL, NULL_CODE
 
@@ -87,7 +88,9 @@ def largest_difference(one: dict, other: dict) -> int:
 @SETTINGS
 def test_margins_agree_for_any_tables_asked_in_any_order(seed, n, tables):
     """1- and 2-way tables to the unit. Wider ones as far as their cards say, table by table down to the margin."""
-    trial = trial_of_rows(random_rows(seed, n), needed_tables(tuple(tables)) + tuple(tables), 1)
+    trial = trial_of_rows(
+        random_rows(seed, n), NO_RELATIONS.needed(tuple(tables)) + tuple(tables), 1
+    )
     assume(all(len(support) for support in trial.supports.values()))
     for one, other, left, right in shared_margins(trial):
         if len(other) <= 2:

@@ -8,10 +8,10 @@ from fixtures.fit import narrower_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fit import repair as repair
 from engine.fit.candidates import Narrower
 from engine.fit.locking import margin_gap
-from engine.fit.repair import place_missing_rows, remove_surplus
+from engine.fit.whole import repair
+from engine.fit.whole.repair import place_missing_rows, remove_surplus
 
 
 def cells(*rows):

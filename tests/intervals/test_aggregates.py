@@ -227,7 +227,7 @@ UNKNOWN = [
     ("SELECT count(age) FROM data UNION ALL SELECT 1", "UNION"),
     ("SELECT count(*) FROM data JOIN (SELECT 1 AS one) ON true", "alone"),
     ("SELECT count(*) FROM (SELECT age FROM data)", "alone"),
-    ("SELECT sex, count(*) FROM data GROUP BY ROLLUP (sex)", "several ways"),
+    ("SELECT sex, sum(count(*)) OVER () FROM data GROUP BY ROLLUP (sex)", "totals at once"),
     ("SELECT count(*) AS n FROM data GROUP BY sex", "does not select"),
     ("SELECT count(*) AS n FROM data WHERE age > (SELECT avg(age) FROM data)", "subquery"),
     ("SELECT count(*) AS n FROM data WHERE random() < 0.5", "random()"),

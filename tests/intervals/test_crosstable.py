@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fixtures.pack import shared_release
 
-from queries.intervals import EACH, TOTAL, CrossTable, Slice, Tabulation, tabulate
+from queries.intervals import EACH, TOTAL, CrossTable, Slice, Tabulation, adding_up, tabulate
 from queries.intervals.crosstable import shares_of
 from queries.release import open_release
 
@@ -120,3 +120,19 @@ def test_a_share_of_what_is_not_released_is_not_released():
     got = shares_of(made(3, 2, 4), made(np.nan, 0, 9, "not released"), [], is_part=True)
     assert got.status == ("not released",)
     assert np.isnan([*got.value, *got.low, *got.high]).all()
+
+
+def test_parts_that_do_not_add_up_say_why():
+    def figures(values, *, measure="count", status="reliable"):
+        value = np.array(values, dtype=float)
+        return Tabulation(
+            columns=("a",), keys=tuple((i,) for i in range(len(value))), measure=measure, of=None,
+            value=value, low=value, high=value, status=(status,) * len(value), table=("a",), words="",
+        )  # fmt: skip
+
+    whole = figures([9])
+    assert adding_up(figures([4, 5]), whole) == ""
+    assert "slightly more or less" in adding_up(figures([4, 4]), whole)
+    assert "not released, too" in adding_up(figures([4, 5], status="not released"), whole)
+    assert adding_up(figures([4, 4], measure="mean"), whole) == ""
+    assert adding_up(figures([4, 4]), None) == ""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import intervals
 import numpy as np
 import pytest
 
+from engine.source import begin_charges
 from queries.intervals import model as noise_model
 
 TABLES = (("age",), ("hours",), ("age", "sex"), ("age", "region"), ("age", "region", "sex"))
@@ -36,11 +39,19 @@ def test_the_check_counts_what_holds_and_what_is_too_wide():
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory):
-    """Releases under three keys, and their data."""
+    """Releases under three keys, always the same ones, and their data."""
     folder = tmp_path_factory.mktemp("intervals")
     data = intervals.census_data(folder / "census", people=3_000)
-    tables = TABLES[:3]
-    list(intervals.releases("census", folder, 3, tables))
+    tables, numbers = TABLES[:3], count(1)
+
+    def known_key(path):
+        path.touch(mode=0o600)
+        path.write_bytes(next(numbers).to_bytes(32, "little"))
+        begin_charges(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals.engine, "new_key", known_key)
+        list(intervals.releases("census", folder, 3, tables))
     return folder, data, tables
 
 

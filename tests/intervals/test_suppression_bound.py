@@ -53,7 +53,7 @@ def test_empty_cells_are_told_from_small_ones_by_no_end(release, people):
 def test_values_in_single_units_hide_fewer_people_than_suppression_may(release):
     incomes = noise_model(release, ("income",))
     assert 1 <= incomes.suppression_bound < incomes.suppressed == 6
-    assert f"95 of 100 such cells hold at most {incomes.suppression_bound} rows" in incomes.words
+    assert f"95 of 100 such cells hold at most {incomes.suppression_bound} people" in incomes.words
     assert suppression_bound(incomes.table, incomes.tree, 1) == 1
 
 
@@ -64,7 +64,7 @@ def test_a_table_without_filled_rows_has_the_bound_of_suppression(release):
 
 
 def test_tables_that_are_much_filled_say_so(release):
-    assert "of the rows were filled in" in tabulate(release, ["income", "sex"]).words
+    assert "of the people were filled in" in tabulate(release, ["income", "sex"]).words
     assert "filled in" not in tabulate(release, ["income"]).words
     assert "filled in" not in tabulate(release, ["sex"]).words
 

@@ -36,7 +36,7 @@ def test_counts_are_those_of_the_table_and_unreleased_cells_say_nothing(release)
     # One bound for all of the table, unless the rows that SQL shows there are more.
     high = got.high[hidden]
     assert high.min() <= 6
-    assert f"hold at most {high.min():.0f} rows" in got.words
+    assert f"hold at most {high.min():.0f} people" in got.words
     counted_there = np.array(
         [counted.get(k, 0) for k, h in zip(got.keys, hidden, strict=True) if h]
     )

@@ -98,15 +98,12 @@ def dense_raked(
 
 
 def rounding_penalty(kind: int, off: int) -> int:
-    """What it costs a sum to be so many units off: 1, 5, 9 and then 13 for each further unit.
+    """What it costs a sum to be so many units off: 2, 10, 18 and then 26 for each further unit.
 
-    Of kind 1 the first unit is free; of kind 2 the next number is as good as the number asked for.
+    Of kind 1 the first unit costs 1; of kind 2 it is free.
     """
-    if kind == 2 and off > 0:
-        off -= 1
-    units = [1, 5, 9] + [13] * max(abs(off) - 3, 0)
-    if kind == 1:
-        units[0] = 0
+    units = [2, 10, 18] + [26] * max(abs(off) - 3, 0)
+    units[0] -= kind
     return sum(units[: abs(off)])
 
 

@@ -20,7 +20,7 @@ from queries.packs.formats.chart import chart
 from queries.packs.formats.site import write_site
 from queries.packs.model import STATUSES
 from queries.packs.spec import ColumnSpec, GroupSpec, PackInfo, PackSpec, TableSpec
-from queries.packs.texts import WORDS, pack_words
+from queries.packs.texts import SIGNS, WORDS, pack_words
 from queries.release import open_release
 
 pytest.importorskip("pyarrow")
@@ -167,7 +167,12 @@ def test_a_pack_without_an_identifier_gets_one_of_its_own(release):
 def test_words_can_be_said_in_every_language():
     words = pack_words({"language": {"en": "English", "fr": "Français"}}, ["en", "fr", "cy"])
     assert words["language"] == ("English", "Français", "cy")
-    assert pack_words({}, ["en", "fr"])["language"] == ("en", "fr")
+    assert pack_words({}, ["en", "fr", "de-AT"])["language"] == ("English", "fr", "Deutsch")
+    told = pack_words(
+        {"total": {"en": "All", "de": "Alle"}, "chart": "X"}, ["en", "fr", "de", "de-CH"]
+    )
+    assert told["total"] == ("All", "Total", "Alle", "Insgesamt")
+    assert told["chart"] == ("X",) * 4
     assert {f"about {s}" for s in ("reliable", "not released")} < set(WORDS)
     with pytest.raises(TablepackError, match="is not used"):
         pack_words({"about realiable": "x"}, ["en"])
@@ -208,15 +213,20 @@ def test_figures_of_a_column_have_the_same_digits(pack):
         assert formats == {shape}
 
 
-def test_a_cross_table_says_how_wide_its_intervals_are(pack):
-    rows = rows_of(pack / "tables/T1.csv")
-    widest = max(
-        max(int(r["high"]) - int(r["value"]), int(r["value"]) - int(r["low"])) for r in rows
-    )
-    told = " ".join(str(row[0].value) for row in sheet(pack, "T1").iter_rows(max_row=12))
-    assert f"to either side of a figure: {widest}." in told
-    assert "tables/T1.csv" in told
-    assert "Low and high" not in told
+def test_a_cross_table_has_the_interval_of_each_figure(pack):
+    rows = [[c.value for c in row] for row in sheet(pack, "T1").iter_rows()]
+    at = next(i for i, row in enumerate(rows) if "Marks" in row)
+    ends = {"low": "Noise interval, low", "high": "Noise interval, high"}
+    labels = {"_T": "Total", "Female": 'Women; "she"', "Male": "Male"}
+    held = {(row["region_label_en"], row["sex"]): row for row in rows_of(pack / "tables/T1.csv")}
+    for row in rows[at + 1 :]:
+        shown = dict(zip(rows[at], row, strict=True))
+        for code, label in labels.items():
+            told = held[(shown["Region"], code)]
+            assert str(shown[label]) == told["value"]
+            for end, words in ends.items():
+                assert str(shown[f"{label}: {words}"]) == told[end]
+    assert len(rows) - at - 1 == len(held) / 3
 
 
 def test_sheets_fit_one_page_across_with_headings_on_each(pack):
@@ -253,8 +263,8 @@ def test_structural_zeros_are_a_sign_on_pages_and_no_bars(release, tmp_path):
     (made,) = pack.tables
     zero = STATUSES.index("structural zero")
     ruled = replace(made, status=np.where(np.arange(len(made)) == 0, zero, made.status))
-    assert chart(made, 0).count("<rect") == len(made)
-    assert chart(ruled, 0).count("<rect") == len(made) - 1
+    assert chart(made, 0, SIGNS).count("<rect") == len(made)
+    assert chart(ruled, 0, SIGNS).count("<rect") == len(made) - 1
     write_site(replace(pack, tables=(ruled,)), tmp_path, [])
     row = re.search(
         r"<tbody>\s*<tr>(.*?)</tr>", (tmp_path / "pages/X.html").read_text("utf-8"), re.DOTALL

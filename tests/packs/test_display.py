@@ -23,6 +23,7 @@ from queries.packs.formats import FORMATS
 from queries.packs.formats.chart import chart
 from queries.packs.formats.site import write_site
 from queries.packs.model import STATUSES, decimals_of
+from queries.packs.texts import SIGNS
 from queries.release import open_release
 
 pytest.importorskip("pyarrow")
@@ -64,10 +65,10 @@ def test_who_chose_tables_hands_out_the_release_only_if_told(release, tmp_path, 
     assert (release.name in (tmp_path / "p/SHA256SUMS").read_text()) == is_in
 
 
-def test_without_tables_the_release_is_in_unless_told_otherwise(release):
-    assert previewed(release, {"pack": {"max_width": 1}}).release["file"] == release.name
-    held_back = {"pack": {"max_width": 1, "release_file": False}}
-    assert previewed(release, held_back).release["file"] == ""
+def test_without_tables_too_the_release_is_in_only_if_told(release):
+    assert previewed(release, {"pack": {"max_width": 1}}).release["file"] == ""
+    asked = {"pack": {"max_width": 1, "release_file": True}}
+    assert previewed(release, asked).release["file"] == release.name
 
 
 def test_the_command_says_whether_the_release_is_in_it(release, tmp_path):
@@ -112,7 +113,7 @@ def test_labels_stand_in_what_is_shown_around_them_and_no_further(release, tmp_p
 def test_a_chart_shows_no_area_beside_what_lies_in_it(release):
     told = {"columns": ["region"], "only_groups": ["region"], "totals": ["region"]}
     (table,) = previewed(release, {"columns": NESTED, "tables": [told]}).tables
-    assert chart(table, 0).count("<rect") == 2  # North and South, not Country
+    assert chart(table, 0, SIGNS).count("<rect") == 2  # North and South, not Country
 
 
 def test_digits_tell_the_ends_of_most_intervals_apart():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 
 import pytest
 from fixtures.pack import figures_of, rows_of
@@ -12,8 +13,9 @@ from fixtures.release_dp import spec_in
 
 from engine.errors import SpecError
 from engine.release import build
-from queries.packs import pack_spec_from, publish
+from queries.packs import pack_spec_from, preview, publish
 from queries.packs.formats.figures import plain_number
+from queries.packs.formats.readme import markdown
 from queries.packs.formats.sdmx import OBS_STATUS, version_of
 from queries.packs.model import STATUSES
 from queries.release import open_release
@@ -231,3 +233,24 @@ def test_a_pack_of_no_table_is_refused(tmp_path):
 
 def test_every_status_has_a_code():
     assert OBS_STATUS.keys() == set(STATUSES)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("<script>alert(1)</script>", r"\<script\>alert(1)\</script\>"),
+        ("[x](javascript:1) ![p](//e)", r"\[x\](javascript:1) \!\[p\](//e)"),
+        ("`c` *b* __b__ snake_case ~~s~~", r"\`c\` \*b\* \_\_b\_\_ snake_case \~\~s\~\~"),
+        ("# head\n# of two", r"\# head # of two"),
+        ("&lt; AT&T", r"\&lt; AT&T"),
+        ("red\x1b[31m\u202e", r"red\\x1b\[31m\\u202e"),
+        ("-5 to 3", "-5 to 3"),
+    ],
+)
+def test_a_readme_shows_what_markdown_would_run(text, written, release):
+    with open_release(release) as opened:
+        pack = preview(opened, pack_spec_from(ODD))
+    hostile = replace(pack, titles=(text, *pack.titles[1:]), footnotes=((text,) * 2,))
+    told = markdown(hostile, ["README.md"])
+    assert told.startswith(f"# {written}\n")
+    assert f"\n- {written}\n" in told

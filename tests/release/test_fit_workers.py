@@ -297,6 +297,7 @@ def test_workers_end_by_themselves_when_the_fit_is_killed(what, planted, tmp_pat
 
 
 def children_of(pid: int) -> list[int]:
+    """Its workers; not the process that compiles beside them where nothing is compiled yet."""
     numbers = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
     stats = {}
     for number in numbers:
@@ -304,7 +305,10 @@ def children_of(pid: int) -> list[int]:
             stats[number] = Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2].split()
         except OSError:
             continue
-    return [number for number, stat in stats.items() if int(stat[1]) == pid and stat[0] != "Z"]
+    own = [number for number, stat in stats.items() if int(stat[1]) == pid and stat[0] != "Z"]
+    return [
+        number for number in own if b"fit_workers" in Path(f"/proc/{number}/cmdline").read_bytes()
+    ]
 
 
 PAIRS = list(combinations(NAMES, 2))

@@ -1,35 +1,23 @@
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import Future
-from pathlib import Path
 
 import numpy as np
 import pytest
-from fixtures.fit import KEY, Fits, integer_column, measured, text_column, top_for, total_measured
+from fixtures.fit import Fits, integer_column, measured, text_column, top_for, total_measured
 from fixtures.fitting import (
     EVERY_SET,
     TREES,
     Shelf,
-    environment,
-    is_alive,
     order_of,
-    proc,
 )
-from fixtures.pipeline import ROOT
 
 from engine.errors import InternalError, StoreError
 from engine.fit import lock_table
-from engine.release import FitProcess
-from engine.release.fitter import Finish, FitAnswer, Fitter, needed_tables
+from engine.relations import NO_RELATIONS
+from engine.release.fitter import FitAnswer, Fitter
 from engine.schema import CodedUniverse, Universe
-
-CANARY = "canary-7f3a9c"
 
 
 def run(fitter, sets):
@@ -40,22 +28,22 @@ def run(fitter, sets):
 
 def fitted(tables, shelf=None, **settings) -> Shelf:
     shelf = shelf or Shelf()
-    run(Fitter(order_of(tables, **settings), shelf), needed_tables(tuple(tables)))
+    run(Fitter(order_of(tables, **settings), shelf), NO_RELATIONS.needed(tuple(tables)))
     return shelf
 
 
 def test_needed_tables():
-    assert needed_tables(()) == ()
-    assert needed_tables((("A",), ("B",))) == ()
-    assert needed_tables((("A", "B"),)) == (("A", "B"),)
-    assert needed_tables((("B",), ("A", "B", "C"), ("C", "D"))) == (
+    assert NO_RELATIONS.needed(()) == ()
+    assert NO_RELATIONS.needed((("A",), ("B",))) == ()
+    assert NO_RELATIONS.needed((("A", "B"),)) == (("A", "B"),)
+    assert NO_RELATIONS.needed((("B",), ("A", "B", "C"), ("C", "D"))) == (
         ("A", "B"),
         ("A", "C"),
         ("B", "C"),
         ("C", "D"),
         ("A", "B", "C"),
     )
-    four = needed_tables((("A", "B", "C", "D"),))
+    four = NO_RELATIONS.needed((("A", "B", "C", "D"),))
     assert len(four) == 6 + 4 + 1
     assert four == tuple(cs for cs in EVERY_SET if len(cs) > 1)
 
@@ -108,9 +96,10 @@ def test_total_itself_is_no_table():
 
 def test_negative_total_fits_nothing():
     shelf = Shelf()
-    fitter = Fitter(order_of([("A",)]), shelf)
+    fitter = Fitter(order_of([("A",)], names="A"), shelf)
     fitter.take(total_measured(-2))
-    assert fitter.take(TREES["A",]).n_rows == 0
+    fitter.take(TREES["A",])
+    assert shelf.tables["A",].n_rows == 0
     assert shelf.cards["A",].suppressed_share == 0.0
 
 
@@ -234,7 +223,7 @@ def test_what_is_told_of_measurements():
     fitter = Fitter(order_of([("A",)]), Shelf())
     fitter.begin(total_measured(50))
     fitter.begin(TREES["A",])
-    assert fitter.settle(9) == [FitAnswer(columns=()), FitAnswer(columns=("A",), cells=4, gap=0)]
+    assert fitter.settle(9) == [FitAnswer(columns=()), FitAnswer(columns=("A",))]
     assert fitter.settle(0) == []
 
 
@@ -309,14 +298,35 @@ def test_memory_follows_what_is_still_needed_with_tables_under_way_too():
     assert {c for c in fitter._tables if len(c) > 1} == set()
 
 
-def test_a_column_comes_after_the_one_that_decides_its_universe():
+@pytest.mark.parametrize("names", ["AB", "BA"])
+def test_columns_are_fitted_once_all_have_come(names):
     universe = CodedUniverse(declared=Universe(column="A"))
-    fitter = Fitter(order_of([("A",), ("B",)], universes={"B": universe}), Shelf())
+    shelf = Shelf()
+    order = order_of([("A",), ("B",)], names="AB", universes={"B": universe})
+    fitter = Fitter(order, shelf)
     fitter.take(total_measured(50))
-    with pytest.raises(InternalError, match="before the one that decides its universe"):
+    fitter.take(TREES[names[0],])
+    assert not shelf.tables
+    fitter.take(TREES[names[1],])
+    assert shelf.tables["B",].n_rows == 50
+
+
+def test_the_column_that_decides_a_universe_must_come():
+    universe = CodedUniverse(declared=Universe(column="A"))
+    fitter = Fitter(order_of([("B",)], names="B", universes={"B": universe}), Shelf())
+    fitter.take(total_measured(50))
+    with pytest.raises(InternalError, match="a universe is decided by a column that was not"):
         fitter.take(TREES["B",])
-    fitter.take(TREES["A",])
-    assert fitter.take(TREES["B",]).n_rows == 50
+
+
+def test_no_column_comes_after_a_wider_table():
+    fitter = Fitter(order_of([("A", "B"), ("C",)]), Shelf())
+    for columns in [("A",), ("B",), ("A", "B")]:
+        if columns == ("A",):
+            fitter.take(total_measured(50))
+        fitter.take(TREES[columns])
+    with pytest.raises(InternalError, match="a column came after"):
+        fitter.take(TREES["C",])
 
 
 def test_total_comes_first_for_wider_tables_too():
@@ -325,165 +335,3 @@ def test_total_comes_first_for_wider_tables_too():
 
 
 # The process boundary.
-
-
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/fd").is_dir(), reason="no /proc on this system"
-)
-
-
-@needs_proc
-def test_child_has_no_handle_on_the_data(tmp_path, monkeypatch):
-    monkeypatch.setenv("CANARY", CANARY)
-    monkeypatch.setenv("HOME", f"/home/{CANARY}")
-    data = tmp_path / f"{CANARY}.csv"
-    data.write_text(CANARY)
-    released = tmp_path / "out"
-    released.mkdir()
-    with data.open() as source:
-        os.set_inheritable(source.fileno(), True)
-        with FitProcess(order_of([("A",)], released / "r.duckdb")) as fit:
-            fit.send(total_measured(50), ahead=0)
-            fit.send(TREES["A",], ahead=0)
-            assert CANARY.encode() in proc(os.getpid(), "environ") + b"".join(
-                os.readlink(f"/proc/self/fd/{fd}").encode()
-                for fd in os.listdir("/proc/self/fd")
-                if os.path.exists(f"/proc/self/fd/{fd}")
-            )
-            assert CANARY.encode() not in proc(fit.pid, "environ")
-            assert CANARY.encode() not in proc(fit.pid, "cmdline")
-            open_files = [
-                os.readlink(f"/proc/{fit.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{fit.pid}/fd")
-            ]
-            assert len(open_files) >= 3
-            assert not [f for f in open_files if CANARY in f]
-            assert CANARY.encode() not in proc(fit.pid, "maps")
-            assert os.readlink(f"/proc/{fit.pid}/cwd") == str(released)
-            # No argument holds the sampling key either.
-            assert (KEY * 2).hex().encode() not in proc(fit.pid, "cmdline") + proc(
-                fit.pid, "environ"
-            )
-
-
-@needs_proc
-def test_leaving_without_finish_ends_the_child(tmp_path):
-    with FitProcess(order_of([("A",)], tmp_path / "r.duckdb")) as fit:
-        fit.send(total_measured(50), ahead=0)
-        pid = fit.pid
-        assert Path(f"/proc/{pid}").exists()
-    assert not Path(f"/proc/{pid}").exists()
-    assert not (tmp_path / "r.duckdb").exists()
-
-
-@needs_proc
-def test_child_ends_when_its_parent_is_killed(tmp_path):
-    path = tmp_path / "order.pickle"
-    path.write_bytes(pickle.dumps(order_of([("A",)], tmp_path / "r.duckdb")))
-    code = (
-        "import pickle, sys, time\n"
-        "from engine.release.fit_process import FitProcess\n"
-        f"fit = FitProcess(pickle.load(open({str(path)!r}, 'rb')))\n"
-        "print(fit.pid, flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, text=True, env=environment()
-    )
-    child = int(parent.stdout.readline())
-    assert is_alive(child)
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    deadline = time.monotonic() + 10
-    while is_alive(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_alive(child)
-
-
-def test_a_build_through_the_process_makes_the_release(tmp_path):
-    path = tmp_path / "r.duckdb"
-    with FitProcess(order_of([("A",), ("A", "B")], path)) as fit:
-        assert fit.finished == frozenset()
-        assert fit.send(total_measured(50), ahead=2) == []
-        assert fit.send(TREES["A",], ahead=2) == []
-        assert len(fit.send(TREES["B",], ahead=2)) == 1
-        assert len(fit.send(TREES["A", "B"], ahead=0)) == 3
-        *_, last = fit.finish()
-    assert last == {"release": str(path)}
-    assert path.exists()
-
-
-def test_errors_of_the_child_are_raised_in_the_parent(tmp_path):
-    with FitProcess(order_of([("A", "B")], tmp_path / "r.duckdb")) as fit:
-        fit.send(total_measured(50), ahead=0)
-        with pytest.raises(InternalError, match="before the narrower"):
-            fit.send(TREES["A", "B"], ahead=0)
-        with pytest.raises(InternalError, match="ended"):  # the child has gone
-            fit.send(TREES["A",], ahead=0)
-
-
-def test_child_that_cannot_start_a_build_leaves_nothing_open(tmp_path):
-    with FitProcess(order_of([("A",)], tmp_path / "r.duckdb")):
-        with pytest.raises(StoreError):
-            FitProcess(order_of([("A",)], tmp_path / "r.duckdb"))
-
-
-def test_child_imports_nothing_from_the_folder_of_the_release(tmp_path):
-    (tmp_path / "engine").mkdir()
-    for name in ("engine/__init__.py", "numpy.py", "duckdb.py", "json.py"):
-        (tmp_path / name).write_text("raise SystemExit('imported from the folder of the release')")
-    with FitProcess(order_of([("A",)], tmp_path / "r.duckdb")) as fit:
-        fit.send(total_measured(50), ahead=0)
-
-
-def test_parent_that_runs_from_a_checkout_without_installing(tmp_path):
-    # sys.path[0] is "" there: the child must find the package although it starts elsewhere.
-    path = tmp_path / "order.pickle"
-    path.write_bytes(pickle.dumps(order_of([("A",)], tmp_path / "r.duckdb")))
-    code = (
-        "import pickle\n"
-        "from engine.release.fit_process import FitProcess\n"
-        f"with FitProcess(pickle.load(open({str(path)!r}, 'rb'))): pass\n"
-    )
-    bare = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=bare, check=True)
-
-
-def test_modules_of_the_child_are_of_its_side(tmp_path):
-    messages = b""
-    path = tmp_path / "r.duckdb"
-    for message in (order_of([("A",)], path), total_measured(50), TREES["A",], Finish()):
-        raw = pickle.dumps(message)
-        messages += len(raw).to_bytes(8, "little") + raw
-    code = (
-        "import sys\n"
-        "from engine.release.fit_process import serve\n"
-        "serve(sys.stdin.buffer, open(sys.argv[1], 'wb'))\n"
-        "print(*sys.modules)\n"
-    )
-    child = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "answers")],
-        input=messages,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        env=environment(),
-        check=True,
-    )
-    loaded = set(child.stdout.decode().split())
-    assert {"engine.release.fit_process", "engine.fit.locking", "engine.store.staging"} <= loaded
-    left = ("engine.source", "engine.measure", "engine.spec")
-    assert not [name for name in loaded if name.startswith(left)]
-    assert path.exists()
-
-
-def test_a_closed_pipe_ends_the_service_quietly(tmp_path):
-    for raw in (b"", b"\x01\x00", len(pickle.dumps("x")).to_bytes(8, "little") + pickle.dumps("x")):
-        code = "import sys; from engine.release.fit_process import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
-        run = subprocess.run(
-            [sys.executable, "-c", code],
-            input=raw,
-            capture_output=True,
-            env=environment(),
-            cwd=ROOT,
-        )
-        assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")

@@ -134,6 +134,14 @@ def test_a_delta_that_the_ledger_does_not_know(write):
     assert told == "a build would be refused: dp.delta is 1e-06, and the ledger is stated at 1e-09"
 
 
+def test_relations_between_columns_are_not_kept(write):
+    spec = read_spec(write("epsilon = 1", tables=TABLES))
+    age, *others = spec.columns
+    told = replace(spec, columns=(replace(age, determines=("JOB", "OWNS")), *others))
+    (warning,) = plan_dp(told).warnings
+    assert warning.startswith(f"columns.{age.name}.determines (JOB, OWNS) is not used in mode dp")
+
+
 def test_warnings(write):
     plan = planned(write, 'epsilon = 1\nmargins = [["AGE"], ["JOB"]]', rows=10)
     assert [w.split(":")[0] for w in plan.warnings[:2]] == [

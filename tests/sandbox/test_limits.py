@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import time
 
 import duckdb
@@ -9,7 +8,6 @@ import pandas as pd
 import pytest
 from fixtures.hostile_statements import (
     CANARY,
-    ENVIRONMENT,
     HARMLESS,
     LOOKED_AT,
     OF_SERVER,
@@ -17,11 +15,11 @@ from fixtures.hostile_statements import (
     calls,
     leaks,
     looked_for,
-    plant,
+    planted_around,
 )
 from fixtures.release import build_release, make_table
 
-from engine.errors import QueryRefused
+from engine.errors import DuckDBFailed, QueryRefused
 from queries.release import open_release
 from queries.sandbox import ProcessLimits, limited_processes
 
@@ -36,9 +34,8 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def planted(path, tmp_path_factory):
-    os.environ[ENVIRONMENT] = CANARY
-    yield plant(tmp_path_factory.mktemp("planted") / "d", path)
-    del os.environ[ENVIRONMENT]
+    with planted_around(tmp_path_factory.mktemp("planted") / "d", path) as planted:
+        yield planted
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +121,7 @@ def test_no_listing_shows_strangers_where_the_release_lies(strangers, release):
             output = str(error)
         assert str(release.path.parent) not in output, source
         assert release.path.name not in output, source
-    assert answered > 40
+    assert 10 < answered < 30  # the others are closed: see functions.toml
 
 
 def test_every_function_was_looked_at():
@@ -169,6 +166,15 @@ def test_the_hostile_list_finds_an_open_door(planted, path):
         wal.unlink()
     assert planted.now() == planted.before
     assert len(found) > 15
+
+
+def test_where_duckdb_is_installed_is_not_told(path):
+    """DuckDB 2.0 prints its own calls, with paths, where it fails."""
+    with open_release(path) as release:
+        for _ in range(2):  # the second: it is of no further use
+            with pytest.raises(DuckDBFailed, match="a fault of its own") as refused:
+                release.sql("SELECT \"=\"(1, 'a') FROM range(2)").rows  # noqa: B018
+            assert ".so" not in str(refused.value)
 
 
 def test_settings_are_locked(release):

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
@@ -19,6 +20,7 @@ from fixtures.release import build_release, make_table
 
 from engine.errors import (
     DamagedRelease,
+    DuckDBFailed,
     InternalError,
     NotAnswerable,
     QueryRefused,
@@ -28,7 +30,7 @@ from engine.errors import (
     TooLarge,
 )
 from queries.release import open_release
-from queries.sandbox import ProcessLimits, limited_processes
+from queries.sandbox import ProcessLimits, limited_processes, processes
 from queries.sandbox.limits import plain_loads
 
 N_ROWS = make_table(("SEX",)).n_rows
@@ -148,8 +150,10 @@ def test_answers_are_those_of_a_release(strangers, release):
     ):
         ours, theirs = release.sql(sql), strangers.sql(sql)
         assert theirs.rows == ours.rows
-        for name in ("columns", "types", "table", "source", "warnings", "noise_sd", "filled_share"):
+        for name in ("columns", "types", "table", "source", "noise_sd", "filled_share"):
             assert getattr(theirs, name) == getattr(ours, name)
+        assert theirs.warnings == ours.warnings
+        assert theirs.marks(len(ours)) == ours.marks  # figures travel as they are
     values = strangers.sql(every).rows[0]
     assert values[:3] == (
         datetime.date(2020, 1, 2),
@@ -200,6 +204,52 @@ def test_a_process_that_breaks_at_work_is_replaced_at_once(path):
             asked.sql(ENDLESS)
         assert len(workers() - others - {pid}) == 1  # started while nobody waits for it
         assert asked.sql("SELECT 1").rows == [(1,)]
+
+
+def test_no_statement_waits_for_a_process_that_starts_while_another_is_ready(path, monkeypatch):
+    waited = []
+
+    def wait(worker):
+        if not worker.record:
+            waited.append(worker)
+        return ready(worker)
+
+    ready = processes._Worker.wait
+    with limited_processes(path, limits=ProcessLimits(process_mb=256), n=2) as asked:
+        monkeypatch.setattr(processes._Worker, "wait", wait)
+        with pytest.raises(TooLarge):
+            asked.sql("SELECT repeat('x', 2000000000)")  # its process is replaced
+        for i in range(3):
+            assert asked.sql(f"SELECT {i}").rows == [(i,)]
+        assert not waited
+        (*_, one), (*_, other) = asked._idle.get(), asked._idle.get()  # where both are needed
+        for worker in (one, other):
+            asked._give_back(asked._ready(worker))
+        assert len(waited) == 1
+
+
+@LINUX
+def test_an_end_waits_no_longer_than_it_may(path):
+    others, refused = workers(), []
+    asked = limited_processes(path, limits=ProcessLimits(seconds=60), n=2)
+
+    def ask():
+        try:
+            asked.sql(ENDLESS)
+        except TooLarge as error:
+            refused.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    time.sleep(0.3)
+    begun = time.monotonic()
+    asked.close(0.2)
+    asking.join(10)
+    assert time.monotonic() - begun < 3
+    assert len(refused) == 1
+    assert workers() - others == set()  # none is started for the next statement
+    with pytest.raises(StoreError, match="it is closed"):
+        asked.sql("SELECT 1")
 
 
 @pytest.mark.parametrize("intervals", [False, True])
@@ -321,6 +371,17 @@ time.sleep(60)
 """
 
 
+def test_a_process_in_which_duckdb_failed_is_replaced(path, release, instead, monkeypatch):
+    reply = ("refused", "DuckDBFailed", "DuckDB failed", (), ())
+    opened = framed(pickle.dumps(("open", asdict(release.record))))
+    instead(ROGUE.format(opened=opened, answer=framed(pickle.dumps(reply))))
+    with limited_processes(path, n=1) as asked:
+        monkeypatch.undo()
+        with pytest.raises(DuckDBFailed):
+            asked.sql("SELECT 1")
+        assert asked.sql("SELECT 1").rows == [(1,)]
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -333,7 +394,7 @@ time.sleep(60)
     ],
 )
 def test_a_process_that_was_taken_over_gives_no_more_than_a_refusal(path, release, instead, answer):
-    opened = framed(pickle.dumps(("open", release.content_hash)))
+    opened = framed(pickle.dumps(("open", asdict(release.record))))
     instead(ROGUE.format(opened=opened, answer=answer))
     limits = ProcessLimits(seconds=30)
     with limited_processes(path, limits=limits, n=1) as asked:

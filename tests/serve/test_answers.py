@@ -29,7 +29,9 @@ pytest.importorskip("uvicorn")
 from queries.serve import Limits, app_of
 from queries.serve.cache import Reply, ReplyCache
 from queries.serve.errors import as_json, status_of
+from queries.sql import MARK
 
+RARE = "SELECT income, sex, count(*) AS n FROM data GROUP BY ALL ORDER BY n, income, sex"
 GROUPS = "SELECT age, sex, count(*) AS n FROM data GROUP BY ALL"
 
 
@@ -159,7 +161,8 @@ def test_the_document_tells_all_parameters_and_what_comes_back(client):
     document = client.ask("/api/openapi.json").json
     for where in ("tabulate", "plan"):
         operation = document["paths"][f"/api/{where}"]["get"]
-        heads = {p["name"].partition(".")[0] for p in operation["parameters"]} - {"format"}
+        heads = {p["name"].partition(".")[0] for p in operation["parameters"]}
+        heads -= {"format", "sort", "intervals"}
         wrong = client.ask(f"/api/{where}?nonsense=1").json["message"].partition("allowed are ")[2]
         assert heads == {word.partition(".")[0] for word in wrong.split(", ")}
         answered = client.ask(f"/api/{where}?rows=age&cols=sex").json
@@ -169,3 +172,45 @@ def test_the_document_tells_all_parameters_and_what_comes_back(client):
     page = document["paths"]["/api/query"]["get"]["responses"]["200"]["content"]["application/json"]
     assert set(page["schema"]["properties"]) == set(client.sql("SELECT 1 AS a").json)
     assert "HTTPValidationError" not in str(document)
+
+
+@pytest.fixture
+def marked(path):
+    """The rows of `RARE` as people see them, and its marks."""
+    with open_release(path) as release:
+        result = release.sql(RARE)
+        assert result.marks.n_unreleased > 20
+        return result.shown(), result.marks
+
+
+def test_a_cut_answer_says_which_of_its_rows_are_not_released(path, marked):
+    """Before, 20 filled-in counts stood there with no word but that there are more."""
+    shown, _ = marked
+    with served(app_of(path, limits=Limits(rows=20))) as client:
+        body = client.sql(RARE).json
+    assert body["is_cut"]
+    hidden = [[i, 2] for i, row in enumerate(shown[:20]) if row[2] == MARK]
+    assert hidden == body["not_released"] != []
+    assert f"{len(hidden)} of 20 figures are not released" in body["warnings"][0]
+
+
+def test_pages_and_workbooks_mark_what_is_not_released(client, marked):
+    """Before, a workbook had the filled-in figures, and its notes said nothing of them."""
+    shown, marks = marked
+    pages = [client.sql(RARE, f"&size=15&page={page}").json for page in (1, 2)]
+    told = [[i + 15 * k, at] for k, page in enumerate(pages) for i, at in page["not_released"]]
+    assert told == [[i, 2] for i, row in enumerate(shown[:30]) if row[2] == MARK]
+    body = client.sql(RARE, "&format=xlsx").body
+    book = pytest.importorskip("openpyxl").load_workbook(io.BytesIO(body))
+    rows = list(book["Table"].iter_rows(min_row=2, values_only=True))
+    assert [row[2] == MARK for row in rows] == [row[2] == MARK for row in shown]
+    notes = [text for _, text in book["Notes"].iter_rows(values_only=True)]
+    line = f"{MARK}: {marks.n_unreleased:,} of {marks.n_figures:,} figures are not released"
+    assert any(text.startswith(line) for text in notes)
+
+
+def test_workbooks_have_the_warnings_of_an_answer(client):
+    body = client.sql("SELECT count(*) FROM data WHERE sex = 'female'", "&format=xlsx").body
+    book = pytest.importorskip("openpyxl").load_workbook(io.BytesIO(body))
+    notes = [text for _, text in book["Notes"].iter_rows(values_only=True)]
+    assert any("no released value 'female'" in text for text in notes)

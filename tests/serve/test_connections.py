@@ -134,6 +134,42 @@ async def long(scope, receive, send):
     await send({"type": "http.response.body", "body": b"x" * 200_000})
 
 
+async def endless(scope, receive, send):
+    await asyncio.sleep(60)
+
+
+async def begun(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize(("app", "statuses"), [(endless, [503]), (begun, [200])])
+def test_who_is_at_work_when_the_server_ends_is_told_to_come_back(app, statuses):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def waiting():
+        if waited:
+            await asyncio.sleep(60)
+        waited.append(1)
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def scenario():
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+        asked = asyncio.create_task(guarded(app)(scope, waiting, send))
+        await asyncio.sleep(0.1)
+        asked.cancel()
+        await asked  # without an exception: uvicorn would log it as one of the application
+
+    waited = []
+    asyncio.run(scenario())
+    starts = [m for m in sent if m["type"] == "http.response.start"]
+    assert [m["status"] for m in starts] == statuses
+    assert ((b"retry-after", b"5") in starts[0]["headers"]) == (statuses == [503])
+
+
 def test_an_answer_goes_out_in_parts_and_is_not_held_for_one_who_does_not_take_it():
     sent = []
 

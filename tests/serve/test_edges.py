@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -157,6 +158,40 @@ def test_columns_called_value_and_status_stay_beside_the_figures(client):
     assert '"a,""b",-3,' in text
 
 
+RUN = (
+    "SELECT '=cmd|'' /C calc''!A0' AS \"=1+1\", '-3' AS b, -3 AS c, '-10 to -1' AS d, '@SUM(A1)' AS e, '+1+2' AS f, "
+    "' =1' AS g, '\t=1' AS h, '''=1' AS i, '''t Hooft' AS j, 'a=b' AS k, CAST('-inf' AS DOUBLE) AS l"
+)
+"""Text that a spreadsheet runs, and text that it does not."""
+
+
+def test_csv_files_hold_nothing_that_a_spreadsheet_runs_and_say_so(client, path):
+    got = table_of(client, "csv", rows="value", cols="status")
+    assert got.headers["csv-formulas"] == "quote"
+    lines = list(csv.reader(got.body.decode().splitlines()))
+    assert {line[0] for line in lines[1:]} == {"'=1+1", "-3", "'@a"}
+    assert float(lines[1][2]) > 0
+    got = client.sql(RUN, "&format=csv")
+    assert got.headers["csv-formulas"] == "quote"
+    names, cells = csv.reader(io.StringIO(got.body.decode(), newline=""))
+    assert names[:2] == ["'=1+1", "b"]
+    assert cells == [
+        "'=cmd|' /C calc'!A0", "-3", "-3", "-10 to -1", "'@SUM(A1)", "'+1+2",
+        "' =1", "'\t=1", "''=1", "'t Hooft", "a=b", "-inf",
+    ]  # fmt: skip
+    for form in ("json", "parquet", "xlsx"):
+        assert "csv-formulas" not in client.sql(RUN, f"&format={form}").headers
+
+
+def test_formulas_in_csv_files_are_kept_where_the_server_is_told_so(path):
+    with served(app_of(path, formulas="keep")) as client:
+        got = client.sql(RUN, "&format=csv")
+        assert got.headers["csv-formulas"] == "keep"
+        names, cells = csv.reader(io.StringIO(got.body.decode(), newline=""))
+        assert (names[0], cells[0], cells[8]) == ("=1+1", "=cmd|' /C calc'!A0", "'=1")
+        assert "=1+1,~tilde," in table_of(client, "csv", rows="value", cols="status").body.decode()
+
+
 @pytest.mark.parametrize("width", ["1" + "0" * 28, "9" * 290, "9" * 400])
 @pytest.mark.parametrize("column", ["data", "dec", "day"])
 def test_bands_beyond_all_numbers_are_refused(client, column, width):
@@ -228,10 +263,13 @@ def test_added_columns_hide_none_of_the_statement(release):
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet", "table"])
 def test_an_answer_that_cannot_be_written_says_where_and_leaves_nothing(path, tmp_path, form):
-    for output in (tmp_path / "nowhere" / "x", tmp_path):
+    for output, why in (
+        (tmp_path / "nowhere" / "x", "its folder does not exist"),
+        (tmp_path, "is a directory; name a file"),
+    ):
         done = tablepack("sql", path, "SELECT 1 AS a", "--format", form, "-o", output, cwd=tmp_path)
         assert done.returncode != 0
-        assert f"{output}: cannot be written" in done.stderr
+        assert f"{output}: {why}" in done.stderr
         assert list(tmp_path.iterdir()) == []
     done = tablepack("sql", path, "SELECT 1 AS a", "--format", form, "-o", "x", cwd=tmp_path)
     assert done.returncode == 0

@@ -26,12 +26,13 @@ from engine.errors import DamagedRelease, SpecError, StoreError
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+import queries.serve
 from queries.serve import Limits, app_of
 from queries.serve.cache import Reply, ReplyCache
 
 TOKEN = "a-token-of-some-length"
 CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
-START = "from engine.cli.app import run_and_exit; from engine.cli.serve import commands; run_and_exit(commands)"
+START = "from engine.cli import run_and_exit; from engine.cli.serve import commands; run_and_exit(commands)"
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,38 @@ def test_a_rate_is_a_number_a_time(path, rate):
         started(path, "--rate", rate)
 
 
+@pytest.mark.parametrize("proxy", ["", "*", "localhost", "10.0.0.0/99", "1.2.3"])
+def test_a_proxy_is_an_address(path, proxy):
+    with pytest.raises(SpecError, match=r"--proxy .*127\.0\.0\.1"):
+        started(path, "--proxy", proxy)
+
+
+def test_sizes_of_queues_and_shares_are_options(path, monkeypatch):
+    asked = {}
+
+    def app_of(release, **settings):
+        asked.update(settings)
+        raise StoreError("enough")
+
+    monkeypatch.setattr(queries.serve, "app_of", app_of)
+    sizes = ("--places", 3, "--share", 2, "--waiting", 7, "--waiting-each", 0, "--wait", 2.5)
+    for words, limits, formulas in (
+        ((), Limits(), "quote"),
+        (
+            (*sizes, "--formulas", "keep"),
+            Limits(workers=3, share=2, waiting=7, waiting_each=0, wait_s=2.5),
+            "keep",
+        ),
+    ):
+        with pytest.raises(StoreError, match="enough"):
+            started(path, "--port", 0, *words)
+        assert (asked["limits"], asked["formulas"]) == (limits, formulas)
+    for wrong in (("--places", 0), ("--share", 0), ("--waiting", 201), ("--formulas", "run")):
+        with pytest.raises(SystemExit) as refused:
+            started(path, *wrong)
+        assert refused.value.code == 2
+
+
 def test_a_token_file_is_checked(path, tmp_path):
     with pytest.raises(SpecError, match="cannot be read"):
         started(path, "--token-file", tmp_path / "none")
@@ -209,7 +242,7 @@ def test_a_missing_package_is_named(path, monkeypatch):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_the_command_serves_until_it_is_stopped(path, tmp_path, host):
-    command = [sys.executable, "-c", START, str(path), "--port", "0", "--host", host]
+    command = [sys.executable, "-c", START, "serve", str(path), "--port", "0", "--host", host]
     with subprocess.Popen(
         command,
         env=environment(tmp_path),

@@ -1,4 +1,4 @@
-"""The table builder in a browser: ten tasks, from the keyboard, on a phone, light and dark, without a complaint."""
+"""The table builder in a browser: twenty tasks, from the keyboard, on a phone, light and dark, without a complaint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from fixtures.page import HOSTILE, open_page
 from fixtures.pipeline import KEY, demo_text
 from fixtures.serve import served
-from serve_tasks import EXTRA_TABLE, TASKS, User, run
+from serve_tasks import EXTRA_TABLE, TASKS, User, run, twice
 
 from engine.api.build import read
 from engine.release import build
@@ -15,7 +15,7 @@ from engine.release import build
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve import app_of
+from queries.serve import app_of, front_of
 
 browser, client, path, sheet = fixtures.page.FIXTURES
 TOKEN = "a-token-of-some-length"
@@ -203,7 +203,7 @@ def test_a_token_comes_with_the_address_or_is_asked_for(path, browser):
 
 
 @pytest.mark.slow
-def test_ten_tasks_are_done_from_the_page_alone(browser, tmp_path, census):
+def test_twenty_tasks_are_done_from_the_page_alone(browser, tmp_path, census):
     text = demo_text() + EXTRA_TABLE
     path = census / "people.parquet"
     (tmp_path / "demo.toml").write_text(
@@ -212,8 +212,11 @@ def test_ten_tasks_are_done_from_the_page_alone(browser, tmp_path, census):
     (tmp_path / "census.key").touch(mode=0o600)
     (tmp_path / "census.key").write_bytes(KEY)
     build(read(tmp_path / "demo.toml"), tmp_path / "r.duckdb", jobs=1)
-    with served(app_of(tmp_path / "r.duckdb")) as client:
-        done = run(browser, client.address, tmp_path / "shot.png")
-    assert len(done) == len(TASKS) == 10
+    folder = tmp_path / "both"
+    folder.mkdir()
+    twice(tmp_path / "r.duckdb", folder)
+    with served(front_of(folder)) as client:
+        done = run(browser, f"{client.address}census/", tmp_path / "shot.png")
+    assert len(done) == len(TASKS) == 20
     assert max(clicks for _, clicks, _ in done) <= 12
     assert (tmp_path / "shot.png").stat().st_size > 10_000

@@ -72,7 +72,7 @@ def test_all_mistakes_are_told_at_once(tmp_path):
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(StoreError, match="is not empty"):
+    with pytest.raises(StoreError, match="is not an empty directory"):
         simulate_census(tmp_path, people=1_000, seed=1)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -80,7 +80,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
 def test_a_file_is_no_folder(tmp_path):
     path = tmp_path / "file"
     path.write_text("")
-    with pytest.raises(StoreError, match="is a file; a folder is needed"):
+    with pytest.raises(StoreError, match="is not an empty directory"):
         simulate_census(path, people=1_000, seed=1)
 
 
@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(StoreError, match=r"cannot read .*Permission denied"):
+    with pytest.raises(StoreError, match=r"cannot be written .*Permission denied"):
         simulate_census(tmp_path, people=1_000, seed=1)
 
 
@@ -143,12 +143,13 @@ def test_nothing_is_left_when_interrupted(tmp_path):
 @pytest.mark.slow
 def test_a_million_people_in_bounded_memory(tmp_path):
     code = (
-        "import resource, sys, time; from pathlib import Path\n"
+        "import re, sys, time; from pathlib import Path\n"
         "from engine.simulation.census import simulate_census\n"
         "start = time.perf_counter()\n"
         "simulate_census(Path(sys.argv[1]), people=1_000_000, seed=3)\n"
         "took = time.perf_counter() - start\n"
-        "print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
+        # Not ru_maxrss: on Linux that of the process that started this one counts too.
+        "print(took, int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) / 1024)\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],

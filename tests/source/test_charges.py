@@ -39,15 +39,45 @@ def key(tmp_path):
     return path
 
 
-def past(key, vintage="2024", *, draws=None, of=None, tables=TABLES, contents=None):
+def past(
+    key,
+    vintage="2024",
+    *,
+    draws=None,
+    of=None,
+    tables=TABLES,
+    contents=None,
+    shapes=None,
+    copies=None,
+):
     return history(
         key,
         vintage=vintage,
         draws=draws or vintage,
         contents=contents or CONTENTS,
         sketch=of or sketch(),
+        shapes=shapes or {},
+        copies=copies or {},
         tables=tables,
     )
+
+
+def test_a_column_under_another_name_adds_up(key):
+    shapes = {"a": "s1", "b": "s2", "c": "s3"}
+    add_charge(key, charge(shapes=shapes))
+    add_charge(key, charge(tables=(("a", "c"),), shapes=shapes))
+    renamed = {"z": "s1", "b": "s2", "y": "s1"}
+    here = past(key, tables=frozenset({("b", "z")}), shapes=renamed)
+    assert here.pairs == {(("y",), "b"): 0.4}  # of several copies the first by name
+    same = past(key, tables=frozenset({("b", "c")}), shapes=shapes)
+    assert same.pairs == {(("a",), "b"): 0.4}
+    both = {**shapes, "z": "s1"}
+    copied = past(key, tables=frozenset({("b", "z")}), shapes=both, copies={"a": "z"})
+    assert copied.pairs == {(("z",), "b"): 0.4}  # counted by what stands for both
+    # Under other draws digests say nothing; a ledger of before has none.
+    other = past(key, "2025", tables=frozenset({("b", "z")}), shapes=renamed)
+    assert other.pairs == {(("a",), "b"): 0.4}
+    assert charges(key)[0].shapes == shapes
 
 
 def test_a_key_that_built_nothing_has_no_history(key):
@@ -163,6 +193,7 @@ def test_it_holds_names_and_numbers_only(key):
     assert set(raw) == {"format", "is_whole", "charges", "digest"}
     assert set(raw["charges"][0]) == {
         *("vintage", "draws", "title", "tables", "pairs", "accepted", "contents", "sketch"),
+        "shapes",
     }
 
 

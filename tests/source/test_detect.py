@@ -15,8 +15,7 @@ from fixtures.measure import KEY
 from engine.errors import DataError, SpecError
 from engine.schema import Resolution
 from engine.source import grid_code, open_source
-from engine.source.detection import detect_source, make_spec
-from engine.source.detection.detect import spec_text
+from engine.source.detection import detect_source, make_spec, spec_text
 from engine.source.ingest import ingest
 
 
@@ -356,6 +355,19 @@ def test_missing_entity_columns():
         found(pd.DataFrame({"v": [1]}), ["x", "y"])
     assert len(caught.value.problems) == 2
     assert "there are: v" in caught.value.problems[0]
+
+
+@pytest.mark.parametrize("entities", [["person_id"], []])
+def test_a_null_among_the_entities_is_told(entities):
+    """A build refuses it; better to hear so before the spec is reviewed."""
+    frame = pd.DataFrame({
+        "person_id": [None, *(f"p{i}" for i in range(59))],
+        "v": ["a", "b", "c"] * 20,
+    })  # fmt: skip
+    told = [r for r in found(frame, entities).remarks if "holds a null, which names nobody" in r]
+    assert [r.startswith("column 'person_id': ") for r in told] == [True]
+    whole = found(frame.iloc[1:], entities)
+    assert not any("names nobody" in r for r in whole.remarks)
 
 
 def test_a_name_without_a_format():

@@ -98,10 +98,10 @@ from engine.source.encoding import cell_class
         (col("timestamp"), pd.to_datetime(pd.Series(["1969-12-31 23:59:58.5", None])), [-2, N]),
         (col("timestamp"), pa.array([1, -1], pa.timestamp("ns")), [0, -1]),
         (col("timestamp"), pa.array([1], pa.date32()), [86400]),
-        (
+        (  # what clocks showed there
             col("timestamp"),
             pd.to_datetime(pd.Series(["1970-01-01 01:00"])).dt.tz_localize("Europe/Paris"),
-            [0],
+            [3600],
         ),
     ],
 )

@@ -20,6 +20,7 @@ from engine.schema import SourceSpec
 from engine.source import open_rows, pin_vintage
 from engine.source.journal import journal_path, pinned_identity
 from engine.spec import ReleaseSpec
+from engine.units import unit_of
 
 A, B, C = column("A"), column("B", "category"), column("C")
 PERSON, HOME = column("id"), column("home")
@@ -208,9 +209,14 @@ def test_the_fingerprint_tells_builds_apart(spec):
             replace(spec, notes=("n",)),
             replace(spec, vintage="2025"),
             replace(spec, logical_name="other"),
+            replace(spec, unit=unit_of("visit", "visits")),
+            replace(spec, entity=unit_of("patient", "patients")),
+            replace(spec, is_reviewed=True),
+            replace(spec, privacy=replace(spec.privacy, max_rows=1)),
+            replace(spec, privacy=replace(spec.privacy, max_rows=1, detected=("max_rows",))),
         )
     }
-    assert len(seen) == 6
+    assert len(seen) == 11
 
 
 def test_a_large_source_is_worked_on_in_an_encrypted_file(spec, tmp_path, monkeypatch):

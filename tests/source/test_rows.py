@@ -100,15 +100,15 @@ def test_a_spec_without_a_bound_is_refused_where_an_entity_has_two_rows(tmp_path
     of_entities(*[1] * 40, 2).to_parquet(tmp_path / "two.parquet")
     tables = [("ward",)]
     spec = write_spec(tmp_path, "one.parquet", COLUMNS, tables, entities=("id",))
-    build(read(spec), tmp_path / "r.duckdb")
+    build(read(spec), tmp_path / "r.duckdb", force=True)
     args = (tmp_path, "two.parquet", COLUMNS, tables)
     spec = write_spec(*args, entities=("id",), vintage="2")
     with pytest.raises(DataError) as caught:
-        build(read(spec), tmp_path / "r.duckdb")
+        build(read(spec), tmp_path / "r.duckdb", force=True)
     assert "column 'id': names entities with several rows" in str(caught.value)
     assert "max_rows = 16" in str(caught.value)
     spec = write_spec(*args, entities=("id",), vintage="2", privacy={"max_rows": 1})
-    build(read(spec), tmp_path / "r.duckdb")
+    build(read(spec), tmp_path / "r.duckdb", force=True)
 
 
 def test_a_frame_gets_the_detected_bound_or_the_given_one(tmp_path):

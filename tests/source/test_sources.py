@@ -311,7 +311,7 @@ def test_pandas_columns_that_cannot_be_read_are_set_aside(con):
         }
     )
     source = framed(con, frame)
-    assert set(source.unreadable) == {"mixed", "flag", "lists", "period", "complex", "sparse"}
+    assert set(source.unreadable) == {"mixed", "flag", "lists", "complex"}
     assert source.mixed_numbers == {"numbers"}
     assert "CANARY" not in str(source.unreadable)
     assert source.columns == tuple(frame.columns)

@@ -17,8 +17,7 @@ from engine.errors import DataError, SpecError
 from engine.keys import new_key
 from engine.schema import Column, SourceSpec
 from engine.source import open_source
-from engine.source.detection import detect_source, make_spec
-from engine.source.detection.detect import spec_text
+from engine.source.detection import detect_source, make_spec, spec_text
 from engine.source.detection.spec_text import toml
 from engine.source.ingest import ingest
 from engine.spec import read_spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import duckdb
@@ -92,3 +93,34 @@ def test_time_runs_out_over_several_runs():
         assert budget.left == 0
         with pytest.raises(TimedOut), watched(con, budget):
             con.execute(text.format(1000000))
+
+
+SLOW = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range + b.range) = {}"
+
+
+def on_a_cursor(held):
+    with held.cursor() as con:
+        return con.execute(SLOW.format(2)).fetchall()
+
+
+@pytest.mark.parametrize("ask", [lambda held: held.sql(SLOW.format(1)).rows, on_a_cursor])
+def test_work_for_nobody_ends_in_a_second_and_others_go_on(release, ask):
+    left = threading.Event()
+    held = release.until(left.is_set)
+    threading.Timer(0.2, left.set).start()
+    began = time.monotonic()
+    with pytest.raises(TimedOut):
+        ask(held)
+    assert 0.1 < time.monotonic() - began < 1.2
+    for again in (held.go_on, lambda: held.tabulate(["SEX"]), lambda: held.card("SEX")):
+        with pytest.raises(TimedOut, match="nobody waits for its answer"):
+            again()
+    assert release.sql("SELECT 42 AS a").rows == [(42,)]
+    assert len(release.tabulate(["SEX"])) > 0
+
+
+def test_work_that_is_waited_for_is_done(release):
+    held = release.until(lambda: False)
+    held.go_on()
+    assert held.sql("SELECT 42 AS a").rows == [(42,)]
+    assert held.tabulate(["SEX"]).keys == release.tabulate(["SEX"]).keys

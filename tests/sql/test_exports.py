@@ -147,7 +147,7 @@ def test_nothing_half_written(release, tmp_path, monkeypatch):
         export(release, tmp_path / "out", progress=stop)
     assert sorted(os.listdir(tmp_path)) == before
 
-    def refuse(*args):
+    def refuse(*args, **more):
         raise duckdb.IOException("IO Error: could not write")
 
     monkeypatch.setattr(queries.sql.exports, "_write_all", refuse)

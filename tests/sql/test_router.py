@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -192,6 +194,37 @@ def test_unknown_columns_name_near_ones(sql, near):
     with pytest.raises(NotAnswerable, match=near) as refused:
         columns_read(sql, COLUMNS)
     assert refused.value.missing in (("regoin",), ("zzzzzz",))
+
+
+ODD = {
+    "marital-status": "VARCHAR",
+    "general health": "VARCHAR",
+    "sex (m/f)": "VARCHAR",
+    "order": "BIGINT",
+}
+
+
+@pytest.mark.parametrize(
+    ("sql", "written"),
+    [
+        ("SELECT marital-status, count(*) FROM data GROUP BY ALL", '"marital-status"'),
+        ("SELECT count(*) FROM data WHERE marital-status = 'Single'", '"marital-status"'),
+        ("SELECT general health FROM data", '"general health"'),
+        ("SELECT count(*) FROM data WHERE general health = 'Good'", '"general health"'),
+        ("SELECT sex (m/f) FROM data", '"sex (m/f)"'),
+        ("SELECT sum(age) FROM data GROUP BY order", '"order"'),
+    ],
+)
+def test_names_that_sql_takes_apart_are_to_be_quoted(sql, written):
+    with pytest.raises(QueryRefused, match=re.escape(f"in double quotes: write {written}.")):
+        columns_read(sql, ODD)
+
+
+def test_other_mistakes_get_no_advice_on_quotes():
+    for sql in ("SELECT statu FROM data", "SELECT 1 +", "SELECT nofunction(1)"):
+        with pytest.raises(QueryRefused) as refused:
+            columns_read(sql, ODD)
+        assert "double quotes" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

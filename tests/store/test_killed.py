@@ -141,7 +141,10 @@ def test_killed_between_the_steps_of_publishing(tmp_path, monkeypatch, step):
             raise Killed
         return real_replace(self, target)
 
-    with Staging.open(path, HEADER, build_id="build 1") as staging, monkeypatch.context() as patch:
+    with (
+        Staging.open(path, HEADER, build_id="build 1", force=True) as staging,
+        monkeypatch.context() as patch,
+    ):
         stage(staging, HEADER, SUPPORTS, seed=1)
         for name in ("write_manifest", "sync_directory", "remove_folder"):
             patch.setattr(engine.store.staging, name, stopping(getattr(engine.store.staging, name)))
@@ -164,7 +167,7 @@ from fixtures.release import *
 from engine.errors import StoreError
 from pathlib import Path
 header, supports = many()
-staging = Staging.open(Path(sys.argv[1]), header, build_id="build 1")
+staging = Staging.open(Path(sys.argv[1]), header, build_id="build 1", force=True)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
     stage(staging, header, supports, seed=1)

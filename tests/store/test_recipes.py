@@ -15,7 +15,8 @@ import pytest
 from fixtures.pipeline import ROOT, environment, make_census, tablepack, write_spec
 from fixtures.release import HEADER, SUPPORTS, TABLES, build_release, make_card, make_table
 
-from engine.store import Staging
+from engine.errors import DamagedRelease
+from engine.store import Staging, verify_release
 from engine.store.macros import COMMENTS, LAPLACE_95, NORMAL_95
 from queries.release import open_release
 from queries.sql.router import route
@@ -153,10 +154,15 @@ def test_macros_and_comments_change_no_content(tmp_path, monkeypatch):
     monkeypatch.setattr("engine.store.catalogue.create_macros", lambda con, mode: None)
     monkeypatch.setattr("engine.store.catalogue.column_comments", lambda *a: ["SELECT 1"])
     bare = build_release(tmp_path / "bare.duckdb")
-    with open_release(path) as ours, open_release(bare) as theirs:
-        assert ours.content_hash == theirs.content_hash
-        everything = 'SELECT * FROM "AGE.INCOME.SEX"'
-        assert ours.sql(everything).rows == theirs.sql(everything).rows
+    assert verify_release(path).content_hash == verify_release(bare).content_hash
+    everything = 'SELECT * FROM "AGE.INCOME.SEX"'
+    with (
+        duckdb.connect(str(path), read_only=True) as ours,
+        duckdb.connect(str(bare), read_only=True) as theirs,
+    ):
+        assert ours.execute(everything).fetchall() == theirs.execute(everything).fetchall()
+    with pytest.raises(DamagedRelease, match=r"macro 'main\.card_of' is missing"):
+        open_release(bare)
     assert path.read_bytes() != bare.read_bytes()  # they are there
 
 
@@ -170,7 +176,7 @@ def test_macros_in_a_session(path):
 
 AS_INSTALLED = """
 import os, sys
-from engine.cli.app import main
+from engine.cli import main
 def run(*words, **env):
     sys.argv = ["tablepack", *words]
     os.environ.update(env)

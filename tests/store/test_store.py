@@ -38,6 +38,7 @@ from engine.schema import (
 from engine.store import GeneratorCard, Staging, manifest_path, table_name, verify_release
 from engine.store.manifest import FORMAT_VERSION, content_hash, read_manifest
 from engine.store.target import staging_folder
+from engine.units import ENTITIES, ROWS
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -82,6 +83,7 @@ def test_catalogue_of_the_release_and_its_tables(con, release):
         (
             "A tiny release", "data", "2026-1", "sticky", HEADER.key_id,
             json.dumps(HEADER.privacy, sort_keys=True), "0.1.0", FORMAT_VERSION, record.content_hash,
+            ROWS.to_json(), ENTITIES.to_json(), False,
         )
     ]  # fmt: skip
     tables = sql_list(

@@ -1,21 +1,24 @@
-"""Compare sticky and dp releases of the same tables: build them in scratch, score them alike, throw them away.
+"""Compare sticky and dp releases of the same tables: build them in scratch, score and attack them alike, let them go.
 
-Takes a spec; gives a `ModeComparison`. The path: variants of the spec -> build each, a key each -> score -> remove.
-CONFIDENTIAL. Invariants: what is built lies in a scratch folder of mode 0700, with keys and ledgers that end with it,
-and says in its notes that it must not be published; the budget of the spec's own key is not touched.
+Takes a spec; gives a `ModeComparison`. The path: variants of the spec -> build each, a key each -> score, attack ->
+remove. CONFIDENTIAL. Invariants: what is built lies in a scratch folder of mode 0700, with keys and ledgers that end
+with it, and says in its notes that it must not be published; the budget of the spec's own key is not touched.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.errors import PrivacyError, SpecError
-from engine.evaluation.compare.runs import Kind, ModeComparison, Run, way_name
+from engine.evaluation.attacks import Assumptions
+from engine.evaluation.compare.runs import Kind, ModeComparison, Run, Way, way_name
 from engine.evaluation.compare.scoring import GROUPED, HOW, Scoring
+from engine.evaluation.compare.weighing import NO_CONTROL, Weighing
 from engine.keys import new_key
 from engine.params import LEAST_EPSILON, MOST_EPSILON
 from engine.progress import Progress, silent
@@ -128,20 +131,13 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Variant, ...
         raise SpecError(
             f"compare: sticky mode builds tables of at most {MAX_WIDTH} columns, and the spec has none"
         )
-    marked = replace(
-        spec,
-        title=f"SCRATCH: {spec.title}".rstrip(": "),
-        tables=tables,
-        notes=(SCRATCH, *spec.notes),
-    )
+    marked = marked_as_scratch(replace(spec, tables=tables))
     if spec.dp.noise == "gaussian" and not spec.dp.delta:
         raise SpecError(
             'compare: noise = "gaussian" wants a delta, and a spec with guarantee = false has none: '
             "give it an epsilon and a delta (epsilon is replaced here)"
         )
     params = replace(spec.dp, budget=None)  # the throw-away key's own ledger
-    # What is never published gives nothing away.
-    accepted = replace(spec.bounds, accept_risk="a scratch release of a comparison")
 
     def dp(epsilon: float | None) -> ReleaseSpec:
         return replace(marked, mode="dp", dp=replace(params, epsilon=epsilon))
@@ -150,10 +146,22 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Variant, ...
         Variant(
             kind="sticky",
             epsilon=None,
-            spec=replace(marked, mode="sticky", dp=None, bounds=accepted),
+            spec=replace(marked, mode="sticky", dp=None),
         ),
         *(Variant(kind="dp", epsilon=e, spec=dp(e)) for e in epsilons),
         Variant(kind="exact", epsilon=None, spec=dp(None)),
+    )
+
+
+def marked_as_scratch(spec: ReleaseSpec) -> ReleaseSpec:
+    """Return a spec whose releases say that they must not be published, and are built whatever they tell."""
+    return replace(
+        spec,
+        title=f"SCRATCH: {spec.title}".rstrip(": "),
+        notes=(SCRATCH, *spec.notes),
+        # What is never published gives nothing away.
+        bounds=replace(spec.bounds, accept_risk="a scratch release of a comparison"),
+        previous=None,
     )
 
 
@@ -164,10 +172,12 @@ def compare_all(
     repeats: int,
     build: Build,
     frame: Any = None,
+    control: Any = None,
     notes: tuple[str, ...] = (),
+    assumptions: Assumptions | None = None,
     progress: Progress | None = None,
 ) -> ModeComparison:
-    """Build every variant of a spec several times, and score each release against the original.
+    """Build every variant of a spec several times; score and attack each release against the original.
 
     Parameters
     ----------
@@ -177,6 +187,10 @@ def compare_all(
         Builds a release of a spec at a path.
     frame : object, optional
         The source, where the spec's is a frame.
+    control : str, Path, DataFrame or Arrow table, optional
+        People of the same population whom the source does not hold.
+    assumptions : Assumptions, optional
+        What attackers know and want, and how many people are attacked.
 
     Raises
     ------
@@ -187,17 +201,18 @@ def compare_all(
         raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")
     tell = progress or silent
     ways = variants(spec, epsilons)
+    known = assumptions or Assumptions()
     scoring = Scoring(spec, frame)
+    weighing = Weighing(ways[0].spec, frame, control, known)
     runs = []
     # Every way once before any a second time: what cannot be built fails soon.
     todo = [(way, repeat) for repeat in range(1, repeats + 1) for way in ways]
     for done, (way, repeat) in enumerate(todo):
         tell(f"{way.name}: release {repeat} of {repeats}", done, len(todo))
-        runs.append(_run(way, repeat, build, scoring))
+        runs.append(_run(way, repeat, build, scoring, weighing))
     tell("done", len(todo), len(todo))
-    hows = (HOW, GROUPED) if any(c.breaks for c in spec.columns) else (HOW,)
-    left_out = len(spec.tables) - len(ways[0].spec.tables)
-    wide = f"Tables of more than {MAX_WIDTH} columns, which sticky mode does not build, are left out: {left_out}."
+    own = own_way(spec, epsilons)
+    told = _notes(spec, ways[0].spec, own, known, has_control=control is not None)
     return ModeComparison(
         title=spec.title,
         runs=tuple(runs),
@@ -205,27 +220,81 @@ def compare_all(
         repeats=repeats,
         n_tables=len(ways[0].spec.tables),
         n_rows=scoring.n_rows,
-        notes=(*hows, *((wide,) if left_out else ()), *notes),
+        own=own,
+        has_control=control is not None,
+        notes=(*told, *notes),
         version=ENGINE_VERSION,
     )
 
 
-def _run(way: Variant, repeat: int, build: Build, scoring: Scoring) -> Run:
-    """Build one release in a scratch folder, score it, and let the folder go."""
+def own_way(spec: ReleaseSpec, epsilons: Sequence[float]) -> Way | None:
+    """Return the way that a spec itself is built; None where its epsilon is not among those compared."""
+    if spec.mode != "dp" or spec.dp is None:
+        return ("sticky", None)
+    if spec.dp.epsilon is None:
+        return ("exact", None)
+    return ("dp", spec.dp.epsilon) if spec.dp.epsilon in epsilons else None
+
+
+def _notes(
+    spec: ReleaseSpec,
+    built: ReleaseSpec,
+    own: Way | None,
+    assumptions: Assumptions,
+    *,
+    has_control: bool,
+) -> tuple[str, ...]:
+    """What a reader must know."""
+    notes = [HOW]
+    if any(c.breaks for c in spec.columns):
+        notes += [GROUPED, "Rows misplaced are counted by values."]
+    notes.append(
+        "Attacks know the same and look at the same people in all releases: up to "
+        f"{assumptions.people:,} of the data, drawn once, and as many strangers, where they are given. "
+        "The figures say what these attacks get; only dp mode bounds what any other can."
+    )
+    if not has_control:
+        notes.append(NO_CONTROL)
+    if left_out := len(spec.tables) - len(built.tables):
+        notes.append(
+            f"Tables of more than {MAX_WIDTH} columns, which sticky mode does not build, are left out: {left_out}."
+        )
+    if own is None:
+        notes.append(
+            "The epsilon of the spec is not among those compared: no point is the spec's own."
+        )
+    return tuple(notes)
+
+
+def _run(way: Variant, repeat: int, build: Build, scoring: Scoring, weighing: Weighing) -> Run:
+    """Build one release in a scratch folder, score and attack it, and let the folder go."""
+    with built_in_scratch(way.spec, build) as (release, seconds):
+        return Run(
+            kind=way.kind,
+            epsilon=way.epsilon,
+            repeat=repeat,
+            figures={**scoring.score(release), **weighing.figures(release)},
+            seconds=seconds,
+        )
+
+
+@contextmanager
+def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, float]]:
+    """Build a release in a scratch folder, with a key of its own, and let the folder go at the end.
+
+    Yields
+    ------
+    release : Path
+    seconds : float
+        To build it.
+    """
     with scratch_directory() as folder:
         key = folder / "scratch.key"
         new_key(key)
         release = folder / "scratch.duckdb"
         start = time.perf_counter()
-        build(replace(way.spec, key_path=key), release)
-        seconds = time.perf_counter() - start
-        return Run(
-            kind=way.kind,
-            epsilon=way.epsilon,
-            repeat=repeat,
-            figures=scoring.score(release),
-            seconds=seconds,
-        )
+        build(replace(spec, key_path=key), release)
+        yield release, time.perf_counter() - start
 
 
 def is_scratch(release: Path) -> bool:
@@ -234,7 +303,7 @@ def is_scratch(release: Path) -> bool:
     Raises
     ------
     StoreError, DamagedRelease
-        As `engine.store.manifest.open_release`.
+        As `engine.store.open_release`.
     """
     con, _ = open_release(release)
     with con:

@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
 
+from engine.evaluation.compare.risks import LOSS, RISKS, beside
 from engine.evaluation.figures import FIGURES
 from engine.evaluation.score import Figure
 
 Kind = Literal["sticky", "dp", "exact"]
+Way = tuple[Kind, float | None]
+"""A way to build: its kind, and the epsilon of a dp release."""
 KINDS: Mapping[Kind, str] = {
     "sticky": "sticky",
     "dp": "dp",
@@ -41,7 +45,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One release that was built, scored and thrown away.
+    """One release that was built, scored, attacked and thrown away.
 
     Attributes
     ----------
@@ -50,7 +54,7 @@ class Run:
     repeat : int
         Which of several alike, from 1 on; each has a key, or noise, of its own.
     figures : dict of str to float
-        Scores that could be computed, by `measure.value`.
+        Scores that could be computed, by `measure.value`; the loss and the risks, by the names of `RISKS`.
     seconds : float
         To build it.
     """
@@ -88,6 +92,10 @@ class ModeComparison:
         Ascending.
     n_rows : int
         Rows of the original.
+    own : tuple of Kind and float or None
+        The way that the spec itself is built; None: it is none of those compared.
+    has_control : bool
+        Whether strangers were given.
     notes : tuple of str
         What a reader must know.
     version : str
@@ -97,6 +105,8 @@ class ModeComparison:
     title: str
     runs: tuple[Run, ...]
     epsilons: tuple[float, ...]
+    own: Way | None
+    has_control: bool
     repeats: int
     n_tables: int
     n_rows: int
@@ -104,27 +114,47 @@ class ModeComparison:
     version: str
 
     def figures(self) -> tuple[Figure, ...]:
-        """Return the chosen figures that any run has, those by groups first."""
+        """Return the chosen figures of utility that any run has, those by groups first."""
         names = (*(f"{IN_GROUPS}{name}" for name in CHOSEN_IN_GROUPS), *CHOSEN)
         return tuple(figure_of(n) for n in names if any(n in r.figures for r in self.runs))
 
-    def ways(self) -> tuple[tuple[Kind, float | None], ...]:
+    def weighed(self) -> tuple[Figure, ...]:
+        """Return the loss and those risks that any run has."""
+        return tuple(f for f in (LOSS, *RISKS) if any(f.name in r.figures for r in self.runs))
+
+    def ways(self) -> tuple[Way, ...]:
         """Return the ways to build, in the order of tables: sticky, dp by epsilon, dp without noise."""
         return (("sticky", None), *(("dp", e) for e in self.epsilons), ("exact", None))
 
     def spread(self, figure: str, kind: Kind, epsilon: float | None = None) -> Spread | None:
         """Return a figure over the repeats; None where no run has it."""
-        values = [
-            value
-            for run in self.runs
-            if (run.kind, run.epsilon) == (kind, epsilon)
-            and isfinite(value := run.figures.get(figure, float("nan")))
-        ]
-        if not values:
-            return None
-        return Spread(
-            median=float(np.median(values)), low=min(values), high=max(values), n=len(values)
+        runs = [run for run in self.runs if (run.kind, run.epsilon) == (kind, epsilon)]
+        return spread_of([run.figures.get(figure) for run in runs])
+
+    def beside(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Return the name of the way that others are held beside, and names of these and what each costs and gains.
+
+        It is the spec's own; sticky, where that is none of those compared. There are no others where no attack ran.
+        """
+        own: Way = self.own or ("sticky", None)
+        figures = self.weighed()
+
+        def apart(way: Way, figure: Figure) -> float | None:
+            one, other = (self.spread(figure.name, *w) for w in (way, own))
+            return None if one is None or other is None else one.median - other.median
+
+        others = [way for way in self.ways() if way != own] if figures else []
+        return way_name(*own), tuple(
+            (way_name(*way), beside(figures, partial(apart, way))) for way in others
         )
+
+
+def spread_of(values: Iterable[float | None]) -> Spread | None:
+    """Return some values as a spread, those that are missing left out; None where all are."""
+    kept = [value for value in values if value is not None and isfinite(value)]
+    if not kept:
+        return None
+    return Spread(median=float(np.median(kept)), low=min(kept), high=max(kept), n=len(kept))
 
 
 def figure_of(name: str) -> Figure:
@@ -142,7 +172,7 @@ def way_name(kind: Kind, epsilon: float | None) -> str:
 
 def document(comparison: ModeComparison) -> dict[str, Any]:
     """Return a comparison as plain data, for JSON: no NaN, no infinity."""
-    figures = comparison.figures()
+    figures, weighed = comparison.figures(), comparison.weighed()
     return {
         "confidential": True,
         "kind": "comparison",
@@ -153,11 +183,13 @@ def document(comparison: ModeComparison) -> dict[str, Any]:
         "tables": comparison.n_tables,
         "repeats": comparison.repeats,
         "epsilons": list(comparison.epsilons),
+        "own": None
+        if comparison.own is None
+        else {"kind": comparison.own[0], "epsilon": comparison.own[1]},
+        "control": comparison.has_control,
         "notes": list(comparison.notes),
-        "figures": [
-            {"name": f.name, "title": f.title, "words": f.words, "better": f.better}
-            for f in figures
-        ],
+        "figures": [_told(figure) for figure in figures],
+        "weighed": [_told(figure) for figure in weighed],
         "summary": [
             {
                 "figure": figure.name,
@@ -168,7 +200,7 @@ def document(comparison: ModeComparison) -> dict[str, Any]:
                 "high": spread.high,
                 "n": spread.n,
             }
-            for figure in figures
+            for figure in (*figures, *weighed)
             for kind, epsilon in comparison.ways()
             if (spread := comparison.spread(figure.name, kind, epsilon)) is not None
         ],
@@ -182,4 +214,14 @@ def document(comparison: ModeComparison) -> dict[str, Any]:
             }
             for run in comparison.runs
         ],
+    }
+
+
+def _told(figure: Figure) -> dict[str, str]:
+    """What a figure says, for JSON."""
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "words": figure.words,
+        "better": figure.better,
     }

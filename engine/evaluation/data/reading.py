@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 import numpy as np
 import pandas as pd
 
 import engine.store.manifest
-from engine.errors import DataError, StoreError
+import engine.store.opening
+from engine.errors import DamagedRelease, DataError, StoreError
+from engine.evaluation.data.facts import Facts, facts_of
 from engine.evaluation.data.fingerprints import hash_of_file, hash_of_frame
 from engine.evaluation.data.kinds import (
     Kind,
@@ -31,7 +34,7 @@ from engine.evaluation.data.kinds import (
 from engine.evaluation.data.paired import Distinct, Reading, distinct
 from engine.evaluation.data.relation import Relation, kind_of_file, opened
 from engine.schema import ColumnSet, column_set, quoted
-from engine.store import count_names
+from engine.store import GeneratorCard, count_names, swap_sentences
 
 _NAMED = 8
 
@@ -54,6 +57,8 @@ class Subject:
         Cards of a release's tables, as stored.
     notes : tuple of str
         What was left out in reading, and why.
+    facts : Facts, optional
+        What a release says of itself.
     """
 
     name: str
@@ -62,15 +67,24 @@ class Subject:
     content_hash: str
     cards: Mapping[ColumnSet, Mapping[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    facts: Facts | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Released:
-    """A release as it is read for an evaluation."""
+    """A release as it is read for an evaluation, in one opening.
+
+    Attributes
+    ----------
+    types : dict of str to str
+        SQL type of every column.
+    """
 
     tables: dict[ColumnSet, Distinct]
     cards: dict[ColumnSet, Mapping[str, Any]]
+    types: dict[str, str]
     content_hash: str
+    facts: Facts
 
 
 def is_release(what: Any) -> bool:
@@ -84,9 +98,9 @@ def read_release(path: Path) -> Released:
     Raises
     ------
     StoreError, DamagedRelease
-        As `engine.store.manifest.open_release`.
+        As `engine.store.opening.open_release`.
     """
-    con, record = engine.store.manifest.open_release(path)
+    con, record = engine.store.opening.open_release(path, counts=True)
     tables, cards = {}, {}
     with con:
         listed = con.execute(
@@ -99,16 +113,29 @@ def read_release(path: Path) -> Released:
             tables[columns] = Distinct(
                 frame=frame, n=count.to_numpy(np.int64), measured=measured.to_numpy(np.bool_)
             )
+            if GeneratorCard.from_json(card).columns != columns:  # refuses what is no card, too
+                raise DamagedRelease(f"{path}: a card is that of another table")
             cards[columns] = json.loads(card)
-    return Released(tables=tables, cards=cards, content_hash=record.content_hash)
+        types, facts = _types(con), facts_of(con)
+    return Released(
+        tables=tables,
+        cards=cards,
+        types=types,
+        content_hash=record.content_hash,
+        facts=facts,
+    )
 
 
 def released_types(path: Path) -> dict[str, str]:
     """Return the SQL type of every column of a release; see `read_release` for what it raises."""
-    con, _ = engine.store.manifest.open_release(path)
+    con, _ = engine.store.opening.open_release(path)
     with con:
-        listed = con.execute("SELECT name, sql_type FROM catalog.columns ORDER BY position")
-        return dict(listed.fetchall())
+        return _types(con)
+
+
+def _types(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    listed = con.execute("SELECT name, sql_type FROM catalog.columns ORDER BY position")
+    return dict(listed.fetchall())
 
 
 def read_original(
@@ -250,7 +277,7 @@ def read_subject(what: Any, original: pd.DataFrame, reading: Reading, name: str)
 def _release(path: Path, original: pd.DataFrame, name: str) -> Subject:
     """Read a release; tables with columns that the original lacks, or has in another kind, are left out."""
     release = read_release(path)
-    kinds = {c: kind_of_type(t) for c, t in released_types(path).items()}
+    kinds = {c: kind_of_type(t) for c, t in release.types.items()}
     has = {str(c): kind_of_column(original[c]) for c in original.columns}
     shown = sorted({c for columns in release.tables for c in columns})
     notes = _lacking(shown, [c for c in has if c in kinds])
@@ -261,8 +288,11 @@ def _release(path: Path, original: pd.DataFrame, name: str) -> Subject:
     if not any(len(t.n) for t in tables.values()):
         place = original.attrs.get("place", "the data")
         raise DataError("; ".join([f"{path} and {place} have no table in common", *notes]))
+    _refuse_rows(path, release.facts.counted, original)
     if len(tables) < len(release.tables):
         notes.append(f"{len(release.tables) - len(tables)} tables with such columns are left out")
+    swapped = [card["swap"] for card in release.cards.values() if card.get("swap")]
+    notes += swap_sentences(swapped[0]) if swapped else []
     return Subject(
         name=name,
         kind="release",
@@ -270,7 +300,24 @@ def _release(path: Path, original: pd.DataFrame, name: str) -> Subject:
         content_hash=release.content_hash,
         cards={columns: release.cards[columns] for columns in tables},
         notes=tuple(notes),
+        facts=release.facts,
     )
+
+
+def _refuse_rows(path: Path, counted: tuple[str, ...], original: pd.DataFrame) -> None:
+    """Refuse data of several rows an entity for a release that counts each once."""
+    if not counted:
+        return
+    place = original.attrs.get("place", "the data")
+    wanted = f"give as data one row for each {' and '.join(counted)}, with what the tables show"
+    told = f"{path} counts each {counted[0]} once" + "".join(f" in each {c}" for c in counted[1:])
+    if missing := [name for name in counted if name not in original.columns]:
+        raise DataError(
+            f"{told}, and {place} has no column {', '.join(missing)}: whether it does, too, cannot be told; {wanted}, "
+            f"and the column {', '.join(missing)}"
+        )
+    if original.duplicated(list(counted)).any():
+        raise DataError(f"{told}, but {place} has several rows of some: {wanted}")
 
 
 def _frame(relation: Relation, kinds: Mapping[str, Kind], reading: Reading) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Reports: results of an evaluation or comparison, as HTML and JSON. CONFIDENTIAL unless made publishable.
 
-Takes an `Evaluation` or a `ModeComparison`.
+Takes an `Evaluation`, a `ModeComparison` or a `LeverMap`.
 Gives files of mode 0600 that fetch nothing; tables for a terminal.
 May import what `engine.evaluation` may; jinja2, and matplotlib through `pictures`.
 """
@@ -12,6 +12,7 @@ from engine.evaluation.report.files import (
     refuse_confidential,
     write_report,
 )
+from engine.evaluation.report.levers import map_json, map_table, write_map
 from engine.evaluation.report.modes import comparison_json, table_of, write_comparison
 from engine.evaluation.report.summary import KEY, blocks, reasons, sentence
 from engine.evaluation.report.verdicts import Line, lines
@@ -25,10 +26,13 @@ __all__ = [
     "comparison_json",
     "is_confidential",
     "lines",
+    "map_json",
+    "map_table",
     "reasons",
     "refuse_confidential",
     "sentence",
     "table_of",
     "write_comparison",
+    "write_map",
     "write_report",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from engine.errors import PrivacyError, StoreError
 from engine.evaluation.report.document import document
 from engine.evaluation.report.verdicts import Catalogue
 from engine.evaluation.result import Evaluation
+from engine.outputs import check_output, write_output
 
 ENDINGS = (".html", ".htm")
 _HEAD = 1 << 20
@@ -24,8 +24,15 @@ _LARGEST_JSON = 1 << 28
 _MARKER = re.compile(rb"<meta\s+name=.tablepack.\s+content=.confidential.", re.IGNORECASE)
 
 
-def check_target(path: Path) -> None:
+def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = ()) -> None:
     """Refuse a path that no report can be written to, before anything is measured.
+
+    Parameters
+    ----------
+    force : bool
+        Files there may be replaced.
+    inputs : iterable
+        What is read to make it; paths among them are never replaced.
 
     Raises
     ------
@@ -33,11 +40,9 @@ def check_target(path: Path) -> None:
     """
     if path.suffix.lower() not in ENDINGS:
         raise StoreError(f"{path}: a report ends in .html; JSON goes beside it")
-    if not path.parent.is_dir():
-        raise StoreError(f"{path}: its folder does not exist")
+    read = [what for what in inputs if isinstance(what, str | Path)]
     for file in (path, path.with_suffix(".json")):
-        if file.is_dir():
-            raise StoreError(f"{file}: is a directory; name the report's file")
+        check_output(file, force=force, inputs=read)
     if not os.access(path.parent, os.W_OK):
         raise StoreError(f"{path}: its folder cannot be written to")
 
@@ -47,6 +52,7 @@ def write_report(
     path: Path,
     *,
     publishable: bool = False,
+    force: bool = False,
     catalogue: Catalogue | None = None,
 ) -> tuple[Path, Path]:
     """Write the report, and JSON beside it.
@@ -57,6 +63,8 @@ def write_report(
         Ends in .html; the JSON file has the same stem.
     publishable : bool
         Rounded scores only; files may be read by all that the umask lets. Otherwise they have mode 0600.
+    force : bool
+        Files there may be replaced.
     catalogue : dict of str to Figure, optional
         As for `engine.evaluation.report.verdicts.lines`.
 
@@ -74,14 +82,14 @@ def write_report(
         page,  # loads Jinja and Matplotlib, which need a moment
     )
 
-    check_target(path)
+    check_target(path, force=force)
     beside = path.with_suffix(".json")
     texts = {
         path: page(evaluation, publishable=publishable, catalogue=catalogue),
         beside: as_json(evaluation, publishable=publishable, catalogue=catalogue),
     }
     for file, text in texts.items():
-        write_text(file, text, mode=0o666 if publishable else 0o600)
+        write_output(file, text, force=force, private=not publishable)
     return path, beside
 
 
@@ -91,22 +99,6 @@ def as_json(
     """Return the JSON document, with a line break at its end; see `engine.evaluation.report.document`."""
     content = document(evaluation, publishable=publishable, catalogue=catalogue)
     return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-
-
-def write_text(path: Path, text: str, *, mode: int) -> None:
-    """Put a file in its place at once; its mode is set when it is created."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def is_confidential(path: Path) -> bool:
@@ -151,3 +143,31 @@ def refuse_confidential(paths: Iterable[Path]) -> None:
                     f"{path}: is a confidential report: it holds the original beside the synthetic; "
                     "publish one written with --publishable"
                 )
+
+
+def write_confidential(
+    path: Path, *, page: str, document: str, force: bool = False
+) -> tuple[Path, Path]:
+    """Write a page, and its JSON document beside it, both of mode 0600.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in .html; checked before.
+    force : bool
+        Files there may be replaced.
+
+    Returns
+    -------
+    tuple of Path
+        HTML, JSON.
+
+    Raises
+    ------
+    StoreError
+        A file cannot be written.
+    """
+    beside = path.with_suffix(".json")
+    for file, text in {path: page, beside: document}.items():
+        write_output(file, text, force=force, private=True)
+    return path, beside

@@ -1,4 +1,4 @@
-"""The page of a comparison of sticky and dp releases: one table, pictures of utility against epsilon; and its files.
+"""The page of a comparison of sticky and dp releases: utility against epsilon, risk against utility; and its files.
 
 Takes a `ModeComparison`; gives HTML and JSON. CONFIDENTIAL. Nothing is fetched and nothing runs; all text is escaped.
 """
@@ -6,12 +6,21 @@ Takes a `ModeComparison`; gives HTML and JSON. CONFIDENTIAL. Nothing is fetched 
 from __future__ import annotations
 
 import json
-from importlib import resources
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.evaluation.compare.runs import ModeComparison, Spread, document, way_name
-from engine.evaluation.report.files import check_target, write_text
+from engine.evaluation.compare.risks import LOSS
+from engine.evaluation.compare.runs import (
+    KINDS,
+    Kind,
+    ModeComparison,
+    Spread,
+    Way,
+    document,
+    way_name,
+)
+from engine.evaluation.report.files import check_target, write_confidential
 from engine.evaluation.report.grids import MISSING, shown
 from engine.evaluation.report.pictures.drawing import (
     INK,
@@ -22,37 +31,27 @@ from engine.evaluation.report.pictures.drawing import (
     svg_of,
 )
 from engine.evaluation.report.pictures.picture import Picture
+from engine.evaluation.report.pictures.scatter import Spot, scattered
 from engine.evaluation.score import Figure
 
-CONFIDENTIAL_MODE = 0o600
 _LOG_FROM = 8
 """A picture's scale is logarithmic where the largest value is so many times the smallest."""
+_INKS: Mapping[Kind, tuple[str, str]] = {
+    "sticky": ("more", "s"),
+    "dp": ("synthetic", "o"),
+    "exact": ("quiet", "D"),
+}
+"""Colour and mark of a way to build, where it is a point."""
 
 
-def write_comparison(comparison: ModeComparison, path: Path) -> tuple[Path, Path]:
-    """Write the page, and JSON beside it, both of mode 0600.
-
-    Parameters
-    ----------
-    path : Path
-        Ends in .html.
-
-    Returns
-    -------
-    tuple of Path
-        HTML, JSON.
-
-    Raises
-    ------
-    StoreError
-        The path is unfit, a package is missing, or a file cannot be written.
-    """
-    check_target(path)
-    beside = path.with_suffix(".json")
-    texts = {path: page(comparison), beside: comparison_json(comparison)}
-    for file, text in texts.items():
-        write_text(file, text, mode=CONFIDENTIAL_MODE)
-    return path, beside
+def write_comparison(
+    comparison: ModeComparison, path: Path, *, force: bool = False
+) -> tuple[Path, Path]:
+    """Write the page, and JSON beside it; see `write_confidential`."""
+    check_target(path, force=force)
+    return write_confidential(
+        path, force=force, page=page(comparison), document=comparison_json(comparison)
+    )
 
 
 def comparison_json(comparison: ModeComparison) -> str:
@@ -95,14 +94,40 @@ def _cells(comparison: ModeComparison) -> list[tuple[str, list[tuple[str, str]]]
                 for way in comparison.ways()
             ],
         )
-        for figure in comparison.figures()
+        for figure in (*comparison.figures(), *comparison.weighed())
     ]
 
 
 def pictures(comparison: ModeComparison) -> list[Picture]:
-    """Draw every figure against epsilon, the first one wide."""
+    """Draw every figure of utility against epsilon, the first one wide; then the first risk against utility."""
     with drawn_alike():
-        return [_picture(comparison, f, is_wide=not i) for i, f in enumerate(comparison.figures())]
+        drawn = [_picture(comparison, f, is_wide=not i) for i, f in enumerate(comparison.figures())]
+        risks = [figure for figure in comparison.weighed() if figure != LOSS]
+        return drawn + [_risk_picture(comparison, risk) for risk in risks[:1]]
+
+
+def _risk_picture(comparison: ModeComparison, risk: Figure) -> Picture:
+    """The first risk against the loss: a point a way to build, lines through the spec's own."""
+    spots = [
+        Spot(name=name, at=at, ink=_INKS[way[0]], is_own=way == comparison.own)
+        for way in sorted(comparison.ways(), key=lambda way: way != comparison.own)
+        if (at := _place(comparison, risk, way)) is not None
+        for name in [way_name(*way) + (", the spec" if way == comparison.own else "")]
+    ]
+    entries = [(KINDS[kind], *ink) for kind, ink in _INKS.items()]
+    title = f"{headed(risk)}, against {LOSS.title}"
+    return Picture(
+        title=title,
+        words=f"{risk.words} Across: {LOSS.words[:1].lower()}{LOSS.words[1:]}",
+        svg=scattered(spots, entries, title=title, is_wide=True),
+        is_wide=True,
+    )
+
+
+def _place(comparison: ModeComparison, risk: Figure, way: Way) -> tuple[float, float] | None:
+    """Where a way to build stands: loss and risk."""
+    x, y = (comparison.spread(name, *way) for name in (LOSS.name, risk.name))
+    return None if x is None or y is None else (x.median, y.median)
 
 
 def _picture(comparison: ModeComparison, figure: Figure, *, is_wide: bool) -> Picture:
@@ -111,6 +136,8 @@ def _picture(comparison: ModeComparison, figure: Figure, *, is_wide: bool) -> Pi
     sheet, (axes,) = canvas(height, left=54, right=18, top=30, width=width)
     points = [(e, s) for e in comparison.epsilons if (s := comparison.spread(figure.name, "dp", e))]
     axes.set_xscale("log")
+    # First of all: a single epsilon has no range that could be found.
+    axes.set_xlim(comparison.epsilons[0] / 1.4, comparison.epsilons[-1] * 1.4)
     if _wants_log(comparison, figure):
         axes.set_yscale("log")
     if points:
@@ -157,8 +184,6 @@ def _ticks(axes: Any, comparison: ModeComparison) -> None:
 
     axes.set_xticks(comparison.epsilons, [f"{e:g}" for e in comparison.epsilons])
     axes.xaxis.set_minor_locator(NullLocator())
-    low, high = comparison.epsilons[0], comparison.epsilons[-1]
-    axes.set_xlim(low / 1.4, high * 1.4)
     axes.set_xlabel("epsilon (log scale)")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
@@ -173,22 +198,19 @@ def page(comparison: ModeComparison) -> str:
     StoreError
         A package is missing.
     """
-    from engine.evaluation.report.page import (
-        template_environment,  # loads what a command line has no need of
-    )
+    from engine.evaluation.report.page import page_of  # loads what a command line has no need of
 
-    environment = template_environment()
-    from markupsafe import Markup  # comes with Jinja
-
-    drawn = [(one, Markup(one.svg)) for one in pictures(comparison)]  # noqa: S704  # `svg_of` escapes all text
-    style = resources.files("engine.evaluation.report").joinpath("report.css").read_text("utf-8")
-    return environment.get_template("modes.html.j2").render(
+    own, beside = comparison.beside()
+    return page_of(
+        "modes.html.j2",
+        pictures(comparison),
         comparison=comparison,
         ways=[way_name(*way) for way in comparison.ways()],
         rows=_cells(comparison),
-        pictures=drawn,
+        n_utility=len(comparison.figures()),
+        own=own,
+        beside=beside,
         seconds=_seconds(comparison),
-        style=Markup(style),  # noqa: S704
     )
 
 

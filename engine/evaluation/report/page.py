@@ -9,20 +9,23 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import StoreError
 from engine.evaluation.figures import TITLES
+from engine.evaluation.report.attackers import share_text, told
 from engine.evaluation.report.document import is_publishable, notes_of, published
+from engine.evaluation.report.front import Front, front_of
 from engine.evaluation.report.grids import Grid, cell, every_table, grid, shown, worst_first
 from engine.evaluation.report.improvement import improvements
 from engine.evaluation.report.naming import Names
 from engine.evaluation.report.pictures.all import groups_of
 from engine.evaluation.report.pictures.drawing import drawn_alike
 from engine.evaluation.report.pictures.picture import Group, Picture
+from engine.evaluation.report.pictures.risk import PARTS
 from engine.evaluation.report.pictures.versus import improvement_picture
 from engine.evaluation.report.summary import sentence
 from engine.evaluation.report.verdicts import Catalogue, Line, Verdict, lines
@@ -48,6 +51,10 @@ class Measured:
     ----------
     rates : tuple of (str, str)
         Which rate, and it with its interval.
+    told : str
+        The rate beside that of the control, in a sentence.
+    beside : dict of str to str
+        Figure that is the attack's rate -> what the same attack gets elsewhere.
     """
 
     title: str
@@ -59,6 +66,8 @@ class Measured:
     control_note: str
     breakdown: Grid | None
     is_risk: bool
+    told: str = ""
+    beside: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +78,8 @@ class Part:
     ----------
     place : str
         Anchor.
+    front : Front
+        The page that is signed.
     undeclared : tuple of str
         Titles of headline figures that the study does not declare.
     sentences : tuple of str
@@ -78,6 +89,7 @@ class Part:
     """
 
     place: str
+    front: Front
     result: Result
     headlines: tuple[Line, ...]
     undeclared: tuple[str, ...]
@@ -147,6 +159,7 @@ def _part(number: int, result: Result, own_lines: Sequence[Line], evaluation: Ev
     names = Names(labels=evaluation.labels, value_labels=evaluation.value_labels)
     return Part(
         place=f"s{number + 1}",
+        front=front_of(evaluation, result, own_lines),
         result=result,
         headlines=declared,
         undeclared=tuple(line.title for line in headlines if not line.is_declared),
@@ -167,7 +180,10 @@ def _with_headlines(one: Measured) -> Measured:
     """An attack as the summary shows it: headline figures, and what its control is."""
     return replace(
         one,
-        rates=tuple(rate for rate in one.rates if rate[1] != NO_RATE),
+        # A rate about those in the data never stands without what it is on strangers, or that this is not known.
+        rates=tuple(
+            rate for i, rate in enumerate(one.rates) if rate[1] != NO_RATE or i == len(PARTS) - 1
+        ),
         lines=tuple(line for line in one.lines if line.figure.is_headline),
         notes=(one.control_note,) if one.control_note else (),
     )
@@ -187,9 +203,22 @@ def _measures(result: Result, own_lines: Sequence[Line]) -> list[Measured]:
             control_note=one.control_note if isinstance(one, Risk) else "",
             breakdown=grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
             is_risk=name in result.risks,
+            told=told(one) if isinstance(one, Risk) else "",
+            beside=_beside(name, one),
         )
         for name, one in measures.items()
     ]
+
+
+def _beside(name: str, one: Score | Risk) -> dict[str, str]:
+    """What stands beside figures that are the rate of an attack: how often the same attack is right elsewhere."""
+    if not isinstance(one, Risk) or one.rate is None:
+        return {}
+    _, by_guessing, strangers = one.rate_names
+    elsewhere = one.control or one.baseline
+    which = by_guessing if one.control is None and one.baseline is not None else strangers
+    text = f"{which}: {NO_RATE if elsewhere is None else share_text(elsewhere.value)}"
+    return {f"{name}.{value}": text for value, v in one.values.items() if v == one.rate.value}
 
 
 def _rates(one: Score | Risk) -> tuple[tuple[str, str], ...]:
@@ -259,6 +288,24 @@ def template_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+    )
+
+
+def page_of(template: str, pictures: Iterable[Picture], **context: object) -> str:
+    """Fill the template of a page that has pictures, in the style of the report.
+
+    Raises
+    ------
+    StoreError
+        Jinja is missing.
+    """
+    environment = template_environment()
+    from markupsafe import Markup  # comes with Jinja
+
+    return environment.get_template(template).render(
+        pictures=[(one, Markup(one.svg)) for one in pictures],  # noqa: S704  # `svg_of` escapes all text
+        style=Markup(_packaged("report.css")),  # noqa: S704
+        **context,
     )
 
 

@@ -13,10 +13,18 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import StoreError
-from engine.evaluation.data.paired import Coded, Numbers, Paired, covering
+from engine.evaluation.data.paired import Coded, Numbers, Paired, covering, n_codes
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.risk.baseline import model_baselines
-from engine.evaluation.risk.matching import KeySet, groups, shown_of, targets_of, totals, unseen
+from engine.evaluation.risk.matching import (
+    KeySet,
+    groups,
+    shown_of,
+    targets_of,
+    totals,
+    unseen,
+    usable,
+)
 from engine.evaluation.risk.people import alike, excess
 from engine.evaluation.risk.precision import FEWEST, improvement
 from engine.evaluation.score import WHOLE, HitRate, Risk, wilson
@@ -27,6 +35,8 @@ WORDS = (
     "is the only one with them, too, and takes its other values for the person's. The rate is the share of values that "
     "are right; the baseline, that of a model that never saw the person."
 )
+POOLED = "tables pooled"
+"""Named in the place of a table where none has all quasi-identifiers with a target."""
 _IMPROVEMENTS = ("median_pi", "largest_pi", "mean_pi")
 
 
@@ -50,7 +60,8 @@ def apparent_match(
     -------
     Risk
         Broken down by target. A target is attacked through the smallest table that has it and all
-        quasi-identifiers. A blank that equals a blank is right, as published.
+        quasi-identifiers; where there is none, through all tables with most of them, and the value that most of a
+        person's matches have is claimed. A blank that equals a blank is right, as published.
     """
     known = shown_of(paired, attacker.quasi_identifiers)
     targets = targets_of(paired, attacker, known)
@@ -60,6 +71,13 @@ def apparent_match(
         return Risk(attack="apparent_match", words=WORDS, why_not={WHOLE: why}, notes=tuple(notes))
     if left_out := [t for t in targets if t not in set(by_target["target"])]:
         notes.append(f"no table has the quasi-identifiers with {', '.join(left_out)}: not attacked")
+    if pooled := [
+        t for t, at in zip(by_target["target"], by_target["table"], strict=True) if POOLED in at
+    ]:
+        notes.append(
+            f"no table has all {len(known)} quasi-identifiers with {len(pooled)} of the targets: attacked through all "
+            "tables with most of them, pooled"
+        )
     base, why_none, more = _baselines(paired, attacker, rng, by_target, baselines)
     by_target["baseline"] = [base.get(t, float("nan")) for t in by_target["target"]]
     gains = map(improvement, by_target["precision"], by_target["baseline"])
@@ -111,9 +129,44 @@ def attacked(paired: Paired, known: KeySet, targets: KeySet) -> pd.DataFrame:
             right = int((people.codes[name][mine] == table.codes[name][theirs]).sum())
             share = right / len(mine) if len(mine) else float("nan")
             rows.append((name, ", ".join(columns), len(mine), right, share))
+    covered = {name for names in through.values() for name in names}
+    for name in targets if known else ():
+        if name not in covered and (claims := _pooled_claims(paired, known, name)) is not None:
+            at, value, n_tables = claims
+            right = int((people.codes[name][at] == value).sum())
+            share = right / len(at) if len(at) else float("nan")
+            rows.append((name, f"{n_tables} {POOLED}", len(at), right, share))
     by_target = pd.DataFrame(rows, columns=["target", "table", "matches", "right", "precision"])
     by_target["coverage"] = by_target["matches"] / max(people.total, 1)
     return by_target
+
+
+def _pooled_claims(
+    paired: Paired, known: KeySet, target: str
+) -> tuple[Numbers, Numbers, int] | None:
+    """Who is claimed to have which value, by the unique matches in all tables with most of the known columns.
+
+    Returns
+    -------
+    tuple or None
+        Positions of people, the value that most of a person's matches have, and how many tables were read; None: no
+        table has rows, a known column and the target.
+    """
+    sets = [(keys, covering(paired, (*keys, target))) for keys in usable(paired, known, target)]
+    read = [(keys, table) for keys, table in sets if keys and table is not None and table.total]
+    if not read:
+        return None
+    claims = [
+        (mine, table.codes[target][theirs].astype(np.int64))
+        for keys, table in read
+        for mine, theirs in [unique_pairs(paired, table, keys)]
+    ]
+    person, value = (np.concatenate([claim[i] for claim in claims]) for i in (0, 1))
+    width = n_codes(paired, target)
+    pairs, n = np.unique(person * width + value, return_counts=True)
+    order = np.lexsort((-n, pairs // width))
+    at, first = np.unique(pairs[order] // width, return_index=True)
+    return at, pairs[order][first] % width, len(read)
 
 
 def unique_pairs(paired: Paired, table: Coded, known: KeySet) -> tuple[Numbers, Numbers]:

@@ -6,15 +6,15 @@ goes first. All are public: none is made from the data.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import engine.store.manifest
+import engine.store.opening
 from engine.errors import SpecError
 from engine.evaluation.study.model import Study, find_file
+from engine.texts import parsed_json
 
 BLANK_LABEL = ""
 """Key, among the labels of a column's values, of the blank."""
@@ -100,9 +100,9 @@ def released_labels(release: Path) -> tuple[dict[str, str], dict[str, dict[str, 
     Raises
     ------
     StoreError, DamagedRelease
-        As `engine.store.manifest.open_release`.
+        As `engine.store.opening.open_release`.
     """
-    con, _ = engine.store.manifest.open_release(release)
+    con, _ = engine.store.opening.open_release(release)
     with con:
         named = con.execute("SELECT name, label FROM catalog.columns WHERE label <> ''").fetchall()
         listed = con.execute(
@@ -145,7 +145,7 @@ def _columns(path: Path, *, key: str | None = None) -> Mapping[str, Mapping[str,
 def _json(path: Path) -> Any:
     """Content of a JSON file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parsed_json(path.read_text(encoding="utf-8"))
     except ValueError:
         raise SpecError(f"{path}: is not JSON") from None
 

@@ -7,7 +7,6 @@ names are looked for beside it and beside the data. Invariant: an unknown key is
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from engine.evaluation.data.paired import Reading
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.score import Section
 from engine.evaluation.utility import Inconsistencies, Rule, Sections
+from engine.texts import parsed_json, parsed_toml
 
 ENDING = ".study.toml"
 
@@ -95,7 +95,7 @@ def read_study(path: Path, *, beside: Sequence[Path] = ()) -> Study:
         The file, or one that it names, is absent or wrong.
     """
     try:
-        study = Study.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        study = Study.model_validate(parsed_toml(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise SpecError(f"no study {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -128,7 +128,7 @@ def find_file(name: str, folders: Sequence[Path]) -> Path:
 def _rules(path: Path) -> tuple[Rule, ...]:
     """Rules of a JSON file."""
     try:
-        return tuple(Rule.model_validate(raw) for raw in json.loads(path.read_text("utf-8")))
+        return tuple(Rule.model_validate(raw) for raw in parsed_json(path.read_text("utf-8")))
     except (ValueError, TypeError):
         raise SpecError(f"file of rules {path}: is not a JSON list of rules") from None
 

@@ -7,7 +7,19 @@ May import the engine's root, `engine.spec`, `engine.source`.
 
 from __future__ import annotations
 
-from engine.source.detection.detect import detect_source, make_spec
+from engine.source.detection.detect import detect_source
+from engine.source.detection.determined import Table, copies
+from engine.source.detection.made_spec import make_spec
 from engine.source.detection.spec_text import Detection, key_name, spec_text
+from engine.source.detection.thresholds import keyed_thresholds
 
-__all__ = ["Detection", "detect_source", "key_name", "make_spec", "spec_text"]
+__all__ = [
+    "Detection",
+    "Table",
+    "copies",
+    "detect_source",
+    "key_name",
+    "keyed_thresholds",
+    "make_spec",
+    "spec_text",
+]

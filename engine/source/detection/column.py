@@ -1,18 +1,16 @@
-"""Looks at one column of an opened source: its kind, its spellings of null, its resolution.
+"""Looks at columns of an opened source: their kinds, their spellings of null, their resolutions.
 
-Takes the relation `source` on a confidential connection; gives a `Column` marked as detected, with
-remarks in plain words. Invariant: every decision compares a number of entities (rows, where no entity
+Takes a block of columns of the relation `source` on a confidential connection; gives for each a `Column` marked as
+detected, with remarks in plain words. Invariant: every decision compares a number of entities (rows, where no entity
 is named) to a noisy threshold of its own: values, spellings of null, decimals, kinds. In doubt a column
 is a category, and a remark says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import duckdb
 
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
@@ -22,12 +20,12 @@ from engine.schema import (
     ValueType,
     literal,
 )
-from engine.source.detection.holders import list_cells
-from engine.source.detection.resolution import detected_resolution
-from engine.source.detection.shape import Shape, shape_of
+from engine.source.detection.holders import Block, by_place, list_cells
+from engine.source.detection.resolution import detected_resolutions
+from engine.source.detection.shape import Shape, outside, shapes_of
+from engine.source.detection.spelling.remarks import remarks_on
 from engine.source.detection.thresholds import MEAN, Thresholds
 from engine.source.encoding import cell_class, cell_sql, value_sql
-from engine.source.relation import fetch
 
 MAX_VALUES = 30
 """Longest list of values that is written, as a comment."""
@@ -38,7 +36,6 @@ FEW_TEXTS = 100
 _SLACK = MEAN - 2
 """A threshold beyond it tolerates ids that were entered twice in tiny data."""
 
-_PLACE = "the source"
 _PLAIN_NULLS = (
     "NA",
     "N/A",
@@ -55,7 +52,7 @@ _PLAIN_NULLS = (
 """Mean null in any column."""
 _IN_DOUBT = ("None", "none", "na", ".", "..", "-", "--", "?", "*", "missing")
 """Mean null where all other cells are numbers or dates; among texts they may be values like any other."""
-_NULLS = (*_PLAIN_NULLS, *_IN_DOUBT, "N", "n")
+NULLS = (*_PLAIN_NULLS, *_IN_DOUBT, "N", "n")
 """All of them; N among texts says no."""
 
 
@@ -80,83 +77,125 @@ class Look:
     is_key: bool
 
 
-def look_at(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    sql_type: str,
-    entities: Sequence[str],
-    *,
-    is_entity: bool,
-    thresholds: Thresholds,
-    place: str = _PLACE,
-) -> Look:
-    """Detect one column of the relation `source`.
+def look_at(block: Block, thresholds: Thresholds, *, n_rows: int) -> dict[str, Look]:
+    """Detect columns of the relation `source`.
 
     Parameters
     ----------
-    sql_type : str
-        Its DuckDB type.
-    entities : sequence of str
-        Entity columns; empty: each row is one.
-    is_entity : bool
-        The column itself names entities: then only numbers and texts are told apart.
+    block : Block
+        Of one that names entities itself, only whether it holds numbers or texts is told.
     thresholds : Thresholds
         What numbers of entities are compared to.
-    place : str
-        What is being read, for messages.
+    n_rows : int
+        Of the source.
     """
-    list_cells(con, name, sql_type, entities, place)
-    counts = _spellings(con, sql_type)
-    written = [t for t, n in counts.items() if n >= thresholds.of("spelling", name, t)]
-    spellings = _NULLS if sql_type == "VARCHAR" else ()
-    shape = shape_of(con, name, sql_type, entities, thresholds, nulls=spellings)
-    in_doubt: list[str] = []
-    if sql_type == "VARCHAR" and not (
-        shape.is_number or shape.is_date or shape.is_timestamp or shape.is_boolean
-    ):
-        in_doubt = [text for text in _IN_DOUBT if text in written]
-        written = [text for text in written if text in _PLAIN_NULLS]
-        shape = shape_of(con, name, sql_type, entities, thresholds, nulls=written)
-    nulls = (*sorted(written), "")
-    many = FEW_TEXTS + thresholds.of("distinct", name, "texts") - MEAN
-    few = thresholds.of("distinct", name, "numbers")
-    kind, value_type, doubts = _kind(sql_type, shape, few, many, is_entity=is_entity)
+    list_cells(block)
+    written = {
+        name: [t for t, n in counts.items() if n >= thresholds.of("spelling", name, t)]
+        for name, counts in _spellings(block).items()
+    }
+    is_text = block.sql_type == "VARCHAR"
+    shapes = shapes_of(block, thresholds, dict.fromkeys(block.names, NULLS if is_text else ()))
+    in_doubt: dict[str, list[str]] = {}
+    for name in [name for name in block.names if is_text and _is_of_texts(shapes[name])]:
+        in_doubt[name] = [text for text in _IN_DOUBT if text in written[name]]
+        written[name] = [text for text in written[name] if text in _PLAIN_NULLS]
     if in_doubt:
-        listed = ", ".join(f'"{text}"' for text in (*in_doubt, *nulls))
-        doubts.append(f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]")
-    resolution = None
-    if kind in ("real", "decimal"):
-        resolution, is_fixed = detected_resolution(con, name, sql_type, entities, kind, thresholds)
-        kind = value_type = kind if is_fixed else "real"
-        if resolution == Resolution() and not shape.is_whole:
-            doubts.append(
-                "in doubt: too few rows show decimals; say a finer resolution if it is public"
-            )
-    is_ranked = kind in ("category", "text")
-    column = Column(
-        name=name,
-        kind=kind,
-        value_type=value_type,
-        resolution=resolution,
-        detected=("kind", "resolution") if resolution else ("kind",),
-        nulls=nulls,
-        placeholder=DEFAULT_PLACEHOLDER if is_ranked and value_type == "text" else None,
-    )
-    enough = thresholds.of("values", name)
-    values = _values(con, column, sql_type, enough) if kind == "category" else ()
-    n_rows = int(fetch(con, "SELECT count(*) FROM source", _PLACE)[0][0])
+        shapes |= shapes_of(block, thresholds, {name: written[name] for name in in_doubt})
+    columns, doubts = _columns(block, thresholds, shapes, written, in_doubt)
+    for name, sentences in remarks_on(block, columns, thresholds).items():
+        doubts[name] += sentences
+    values = _values(block, [c for c in columns if c.kind == "category"], thresholds)
+    return {
+        column.name: Look(
+            column=column,
+            values=values.get(column.name, ()),
+            remarks=tuple(doubts[column.name]),
+            is_key=_is_key(column.name, shapes[column.name].n, n_rows, thresholds),
+        )
+        for column in columns
+    }
+
+
+def _is_of_texts(shape: Shape) -> bool:
+    """Whether the cells are neither numbers nor times nor truth values."""
+    return not (shape.is_number or shape.is_date or shape.is_timestamp or shape.is_boolean)
+
+
+def _many(name: str, thresholds: Thresholds) -> int:
+    """So many texts are too many for a list."""
+    return FEW_TEXTS + thresholds.of("distinct", name, "texts") - MEAN
+
+
+def _is_key(name: str, n: int, n_rows: int, thresholds: Thresholds) -> bool:
+    """Whether so many distinct cells can name entities."""
     # 0.95: a key may have been entered twice. The other: people with many rows each.
     slack = max(thresholds.of("key", name) - _SLACK, 0)
-    is_key = shape.n > 1 and (shape.n >= 0.95 * n_rows - slack or shape.n > many)
-    return Look(column=column, values=values, remarks=tuple(doubts), is_key=is_key)
+    return n > 1 and (n >= 0.95 * n_rows - slack or n > _many(name, thresholds))
 
 
-def _spellings(con: duckdb.DuckDBPyConnection, sql_type: str) -> dict[str, int]:
-    """Cells of the fixed list of spellings of null, with the entities that hold them."""
-    if sql_type != "VARCHAR":
-        return {}
-    listed = ", ".join(map(literal, _NULLS))
-    return dict(fetch(con, f"SELECT cell, n FROM cells WHERE cell IN ({listed})", _PLACE))
+def _columns(
+    block: Block,
+    thresholds: Thresholds,
+    shapes: Mapping[str, Shape],
+    written: Mapping[str, Sequence[str]],
+    in_doubt: Mapping[str, Sequence[str]],
+) -> tuple[list[Column], dict[str, list[str]]]:
+    """What is detected of each column, and what is in doubt.
+
+    Parameters
+    ----------
+    written : mapping of str to sequence of str
+        Spellings of null by column.
+    in_doubt : mapping of str to sequence of str
+        What may be one.
+    """
+    kinds: dict[str, tuple[ColumnKind, ValueType]] = {}
+    doubts: dict[str, list[str]] = {}
+    for name in block.names:
+        few, many = thresholds.of("distinct", name, "numbers"), _many(name, thresholds)
+        kind, value_type, doubts[name] = _kind(
+            block.sql_type, shapes[name], few, many, is_entity=name in block.entities
+        )
+        kinds[name] = kind, value_type
+        if unsure := in_doubt.get(name):
+            listed = ", ".join(f'"{text}"' for text in (*unsure, *sorted(written[name]), ""))
+            doubts[name].append(
+                f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]"
+            )
+    continuous = {name: kind for name, (kind, _) in kinds.items() if kind in ("real", "decimal")}
+    steps = detected_resolutions(block, continuous, thresholds)
+    for name, (step, is_fixed) in steps.items():
+        kinds[name] = kinds[name] if is_fixed else ("real", "real")
+        if step == Resolution() and not shapes[name].is_whole:
+            doubts[name].append(
+                "in doubt: too few rows show decimals; say a finer resolution if it is public"
+            )
+    columns = [
+        Column(
+            name=name,
+            kind=kind,
+            value_type=value_type,
+            resolution=steps[name][0] if name in steps else None,
+            detected=("kind", "resolution") if name in steps else ("kind",),
+            nulls=(*sorted(written[name]), ""),
+            placeholder=DEFAULT_PLACEHOLDER
+            if kind in ("category", "text") and value_type == "text"
+            else None,
+        )
+        for name, (kind, value_type) in kinds.items()
+    ]
+    return columns, doubts
+
+
+def _spellings(block: Block) -> dict[str, dict[str, int]]:
+    """By column: cells of the fixed list of spellings of null, with the entities that hold them."""
+    found: dict[str, dict[str, int]] = {name: {} for name in block.names}
+    if block.sql_type == "VARCHAR":
+        listed = ", ".join(map(literal, NULLS))
+        for j, cell, n in block.fetch(f"SELECT j, cell, n FROM cells WHERE cell IN ({listed})"):
+            found[block.names[j]][cell] = n
+    return found
 
 
 def _kind(
@@ -207,16 +246,24 @@ def _kind(
 
 
 def _values(
-    con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, enough: int
-) -> tuple[Any, ...]:
-    """Values that enough entities hold, ascending; none if they are too many to list."""
-    probe = Column(name="cell", kind=column.kind, value_type=column.value_type, nulls=column.nulls)
-    held_type = "VARCHAR" if cell_class(sql_type) == "text" else sql_type
-    value = value_sql(probe, held_type, cell_sql(probe, held_type))
-    rows = fetch(
-        con,
-        f"SELECT {value} AS v FROM cells GROUP BY v HAVING v IS NOT NULL AND max(n) >= {enough} "
-        f"ORDER BY v LIMIT {MAX_VALUES + 1}",
-        _PLACE,
-    )
-    return tuple(v for (v,) in rows) if len(rows) <= MAX_VALUES else ()
+    block: Block, columns: Sequence[Column], thresholds: Thresholds
+) -> dict[str, tuple[Any, ...]]:
+    """Values of categories that enough entities hold, ascending; none if they are too many to list."""
+    held_type = "VARCHAR" if cell_class(block.sql_type) == "text" else block.sql_type
+    enough = by_place(thresholds.of("values", name) for name in block.names)
+    values: dict[str, list[Any]] = {}
+    for value_type in sorted({column.value_type for column in columns}):
+        of_type = {
+            c.name: [text for text in c.nulls if text]  # an empty text is no cell at all
+            for c in columns
+            if c.value_type == value_type
+        }
+        probe = Column(name="cell", kind="category", value_type=value_type)
+        value = value_sql(probe, held_type, cell_sql(probe, held_type))
+        for j, v in block.fetch(
+            f"SELECT j, {value} AS v FROM cells WHERE {outside(block, of_type)} GROUP BY j, v "
+            f"HAVING v IS NOT NULL AND max(n) >= {enough} "
+            f"QUALIFY row_number() OVER (PARTITION BY j ORDER BY v) <= {MAX_VALUES + 1} ORDER BY j, v"
+        ):
+            values.setdefault(block.names[j], []).append(v)
+    return {name: tuple(listed) for name, listed in values.items() if len(listed) <= MAX_VALUES}

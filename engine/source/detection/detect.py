@@ -7,31 +7,40 @@ nothing here is a declaration: no column is public and no domain set until a per
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from engine.errors import DataError, SpecError
-from engine.keys import MasterKey, check_key_file, read_key
+from engine.keys import MasterKey
+from engine.progress import Progress, silent
 from engine.schema import Column, SourceSpec, literal, quoted
-from engine.source.detection.column import Look, look_at
+from engine.source.detection.column import NULLS, Look, look_at
+from engine.source.detection.determined import MOST_COLUMNS, Table, determined
+from engine.source.detection.holders import blocks_of, plain_cell
+from engine.source.detection.identifiers import NUMBERS, may_be_suspect
 from engine.source.detection.resolution import NUMBER_PATTERN
-from engine.source.detection.rows import proposed_bound, proposed_bound_of_values
-from engine.source.detection.spec_text import Detection, key_name, spec_text
-from engine.source.detection.thresholds import Thresholds
-from engine.source.encoding import cell_class
-from engine.source.journal import draws_of
-from engine.source.relation import Source, fetch, open_source
+from engine.source.detection.rows import proposed_bound, proposed_bounds_of_values
+from engine.source.detection.spec_text import Detection
+from engine.source.detection.spelling.written import Written, with_plain_cells, written_columns
+from engine.source.detection.suspects import Judged, suspects
+from engine.source.detection.thresholds import Thresholds, keyed_thresholds
+from engine.source.encoding import cell_class, cell_sql
+from engine.source.forms.finding import found_form
+from engine.source.forms.opened import open_source
+from engine.source.forms.writing import MOMENTS
+from engine.source.forms.writing import NUMBERS as NUMBER_KINDS
+from engine.source.relation import Source, fetch
 from engine.source.scratch import confidential_connection, scratch_directory
-from engine.spec import ReleaseSpec, named_format, spec_of
+from engine.spec import named_format, warning_of_many
 
-__all__ = ["Detection", "detect", "detect_source", "key_name", "make_spec", "spec_text"]
-
-_ID_NAME = re.compile(r"(^|[\W_])(id|uid|uuid|guid|pid|key|nr|no|number|identifier)$|^id[\W_]")
+_ID_NAME = re.compile(r"(^|[\W_])(id|uid|uuid|guid|pid|key|nr|no|number|identifier)\W*$|^id[\W_]")
 _CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
 _DATE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?")
 _NO_HEADER = (
@@ -46,15 +55,16 @@ def detect_source(
     table: str | None = None,
     entities: tuple[str, ...] = (),
     key: MasterKey | None = None,
+    progress: Progress | None = None,
 ) -> Detection:
     """Detect the columns of a file.
 
     Parameters
     ----------
     path : str or Path
-        CSV, Parquet (file or glob) or DuckDB file.
+        Text, workbook, Parquet (file or glob), DuckDB or SQLite file.
     table : str, optional
-        Table of a DuckDB file.
+        Table of a database, or sheet of a workbook.
     key : MasterKey, optional
         Decides the noisy thresholds, so that the same data gives the same spec. Without one they are drawn afresh
         and forgotten: two calls may differ where about ten entities decide.
@@ -64,14 +74,22 @@ def detect_source(
     SpecError, DataError
         As `open_source`.
     """
-    form = named_format(str(path))
-    source = SourceSpec(path=str(path), format=form, table=table, entities=tuple(entities))
-    return detect(source, thresholds=keyed_thresholds(key))
+    source = replace(source_of(str(path), table), entities=tuple(entities))
+    return detect(source, thresholds=keyed_thresholds(key), progress=progress)
 
 
-def keyed_thresholds(key: MasterKey | None, vintage: str = "1") -> Thresholds:
-    """The thresholds of a key and vintage; fresh ones without a key."""
-    return Thresholds(None if key is None else key.derive("detection", vintage))
+def source_of(path: str | None, table: str | None) -> SourceSpec:
+    """A source of which no more than its file is said, and perhaps a table, or a sheet; a frame without a file."""
+    if path is None:
+        return SourceSpec(path=None, format="frame", table=table)
+    form = named_format(path)
+    is_workbook = form == "xlsx"
+    return SourceSpec(
+        path=path,
+        format=form,
+        table=None if is_workbook else table,
+        sheet=table if is_workbook else None,
+    )
 
 
 def detect(
@@ -80,6 +98,7 @@ def detect(
     entities: tuple[str, ...] = (),
     *,
     thresholds: Thresholds,
+    progress: Progress | None = None,
 ) -> Detection:
     """Detect the columns of a source.
 
@@ -99,7 +118,8 @@ def detect(
     DataError
         If the source cannot be read.
     """
-    source = replace(source, entities=tuple(entities) or source.entities)
+    source, of_form = found_form(replace(source, entities=tuple(entities) or source.entities))
+    report = progress or silent
     with scratch_directory() as scratch:
         con = confidential_connection(scratch)
         try:
@@ -112,22 +132,15 @@ def detect(
             if missing:
                 there = _NO_HEADER if is_headless else f"there are: {', '.join(opened.columns)}"
                 raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
-            readable = _readable(opened)
-            looks = {
-                name: look_at(
-                    con,
-                    name,
-                    opened.types[name],
-                    source.entities,
-                    is_entity=name in source.entities,
-                    thresholds=thresholds,
-                    place=opened.place,
-                )
-                for name in opened.columns
-                if name in readable
-            }
-            detection = _detection(source, opened, looks)
+            written = _written(con, opened, source, thresholds)
+            looks = _looks(con, opened, source.entities, thresholds, report)
+            detection = _as_written(_detection(source, opened, looks), written)
+            detection = _with_nameless(con, opened, detection)
+            detection = _with_suspects(con, opened, detection, thresholds)
             detection = _with_bounds(con, opened, detection, thresholds)
+            detection = _with_determined(con, opened, detection, thresholds, report)
+            remarks = (*of_form, *detection.remarks, *_of_width(detection))
+            detection = replace(detection, remarks=remarks)
         finally:
             con.close()
     if is_headless:
@@ -147,13 +160,65 @@ def _first_line_is_data(
     return min(int(n) for n in found[0]) >= enough
 
 
-def _readable(opened: Source) -> set[str]:
-    """Columns of a type that can be read."""
-    return {
-        name
+def _written(
+    con: duckdb.DuckDBPyConnection, opened: Source, source: SourceSpec, thresholds: Thresholds
+) -> dict[str, Written]:
+    """How numbers and dates are written that are not written plainly; from here on `source` shows them plainly."""
+    texts = [name for name, sql_type in opened.types.items() if sql_type == "VARCHAR"]
+    found = written_columns(
+        con,
+        [name for name in texts if name not in opened.unreadable],
+        source.entities,
+        thresholds,
+        n_rows=_n_rows(con, opened),
+        delimiter=source.delimiter,
+        nulls=NULLS,
+        place=opened.place,
+    )
+    if found:
+        with_plain_cells(con, opened.columns, found, opened.place)
+    return found
+
+
+def _as_written(detection: Detection, written: dict[str, Written]) -> Detection:
+    """Add to columns of numbers and dates how they are written."""
+    columns, remarks = [], dict(detection.column_remarks)
+    for column in detection.columns:
+        found = written.get(column.name)
+        kinds = MOMENTS if found and found.writing.date_format else NUMBER_KINDS
+        if found is None or column.value_type not in kinds:
+            columns.append(column)
+            continue
+        columns.append(replace(column, writing=found.writing))
+        doubts = (found.doubt,) if found.doubt else ()
+        if doubts:
+            remarks[column.name] = (*remarks.get(column.name, ()), *doubts)
+    return replace(detection, columns=tuple(columns), column_remarks=remarks)
+
+
+def _looks(
+    con: duckdb.DuckDBPyConnection,
+    opened: Source,
+    entities: tuple[str, ...],
+    thresholds: Thresholds,
+    report: Progress,
+) -> dict[str, Look]:
+    """Look at the columns of a type that can be read, in the source's order."""
+    types = {
+        name: sql_type
         for name, sql_type in opened.types.items()
         if name not in opened.unreadable and cell_class(sql_type) not in ("other", "blob")
     }
+    n_rows = _n_rows(con, opened)
+    looks: dict[str, Look] = {}
+    for block in blocks_of(con, types, entities, n_rows=n_rows, place=opened.place):
+        report("columns", len(looks), len(types))
+        looks |= look_at(block, thresholds, n_rows=n_rows)
+    return {name: looks[name] for name in opened.columns if name in looks}
+
+
+def _n_rows(con: duckdb.DuckDBPyConnection, opened: Source) -> int:
+    return int(fetch(con, "SELECT count(*) FROM source", opened.place)[0][0])
 
 
 def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> Detection:
@@ -180,10 +245,11 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
             f"in doubt: {', '.join(candidates)} may name the entities; check entities below"
         )
     elif not source.entities:
-        remarks.append("no column looks like an identifier: each row is taken for one entity")
+        remarks.append("no column names whom to protect: each row is taken for one entity")
     named = source.entities or candidates
     columns = tuple(
-        _as_entity(look.column) if name in named else look.column for name, look in looks.items()
+        _as_entity(look.column) if name in named else _in_order(look.column, opened)
+        for name, look in looks.items()
     )
     return Detection(
         source=source,
@@ -191,10 +257,80 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
         entity_candidates=candidates,
         remarks=tuple(remarks),
         column_remarks={name: look.remarks for name, look in looks.items() if look.remarks},
+        unreadable={
+            name: opened.unreadable.get(name, "is of a type that cannot be read")
+            for name in unreadable
+        },
         values={
             name: look.values for name, look in looks.items() if look.values and name not in named
         },
     )
+
+
+def _with_nameless(
+    con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection
+) -> Detection:
+    """Say where a column that names entities names none in some rows: a build refuses that."""
+    named = detection.source.entities or detection.entity_candidates
+    cells = {
+        c.name: cell_sql(c, opened.types[c.name]) for c in detection.columns if c.name in named
+    }
+    if not cells:
+        return detection
+    has_null = ", ".join(f"coalesce(bool_or(({cell}) IS NULL), false)" for cell in cells.values())
+    flags = fetch(con, f"SELECT {has_null} FROM source", opened.place)[0]
+    nameless = tuple(
+        f"column {name!r}: holds a null, which names nobody, and a build refuses it; give each row its entity, or "
+        "leave such rows out of the source"
+        for name, is_found in zip(cells, flags, strict=True)
+        if is_found
+    )
+    return replace(detection, remarks=(*detection.remarks, *nameless))
+
+
+def _with_suspects(
+    con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
+) -> Detection:
+    """Leave out columns that look like identifiers and name no entities."""
+    named = detection.source.entities or detection.entity_candidates
+    cells = {c.name: plain_cell(c.name, opened.types[c.name]) for c in detection.columns}
+    published = frozenset(_published(detection))
+    judged = {
+        column.name: Judged(
+            is_number=column.value_type in NUMBERS,
+            is_whole=column.value_type == "integer",
+            sample=partial(_sample, con, cells[column.name], column.value_type, opened.place),
+        )
+        for column in detection.columns
+        if column.name in published and may_be_suspect(column)
+    }
+    found: dict[str, str] = {}
+    # Candidates may be declined: then each row is one.
+    for entities in dict.fromkeys((tuple(named), detection.source.entities)):
+        table = Table(con=con, name="source", columns=cells, entities=tuple(map(quoted, entities)))
+        found |= suspects(table, judged, thresholds)
+    if not found:
+        return detection
+    left_out = ", ".join(found)
+    remark = f"left out of the tables, as identifiers may be: {left_out}; see each below"
+    return replace(detection, suspects=found, remarks=(*detection.remarks, remark))
+
+
+def _sample(
+    con: duckdb.DuckDBPyConnection, cell: str, value_type: str, place: str, most: int
+) -> Sequence[Any]:
+    """Distinct values of a column of the source."""
+    as_type = {"integer": "BIGINT", "real": "DOUBLE", "decimal": "DOUBLE"}.get(
+        value_type, "VARCHAR"
+    )
+    value = f"TRY_CAST({cell} AS {as_type})"
+    rows = fetch(
+        con,
+        f"SELECT v FROM (SELECT DISTINCT {value} AS v FROM source) WHERE v IS NOT NULL "
+        f"ORDER BY hash(v) LIMIT {most}",
+        place,
+    )
+    return [v for (v,) in rows]
 
 
 def _with_bounds(
@@ -205,30 +341,76 @@ def _with_bounds(
     if not named:
         return detection
     most = proposed_bound(con, named, thresholds)
-    columns = []
-    for column in detection.columns:
-        own = most
-        if column.name not in (*named, *detection.entity_candidates):
-            sql_type = opened.types[column.name]
-            own = proposed_bound_of_values(con, column.name, sql_type, named, most, thresholds)
-        if own < most:
-            column = replace(column, max_rows=own, detected=(*column.detected, "max_rows"))
-        columns.append(column)
-    return replace(detection, columns=tuple(columns), max_rows=most)
-
-
-def _without_bounds(detection: Detection) -> Detection:
-    """Without bounds on the rows of one entity: each row is one, or mode dp has its own."""
+    types = {name: opened.types[name] for name in _published(detection)}
+    own: dict[str, int] = {}
+    for block in blocks_of(con, types, named, n_rows=_n_rows(con, opened), place=opened.place):
+        own |= proposed_bounds_of_values(block, most, thresholds)
     columns = tuple(
-        replace(c, max_rows=None, detected=tuple(d for d in c.detected if d != "max_rows"))
+        replace(c, max_rows=own[c.name], detected=(*c.detected, "max_rows"))
+        if own.get(c.name, most) < most
+        else c
         for c in detection.columns
     )
-    return replace(detection, columns=columns, max_rows=None)
+    return replace(detection, columns=columns, max_rows=most)
+
+
+def _with_determined(
+    con: duckdb.DuckDBPyConnection,
+    opened: Source,
+    detection: Detection,
+    thresholds: Thresholds,
+    report: Progress,
+) -> Detection:
+    """Add which columns determine which."""
+    named = detection.source.entities or detection.entity_candidates
+    cells = {name: plain_cell(name, opened.types[name]) for name in _published(detection)}
+    if len(cells) < 2:
+        return detection
+    table = Table(con=con, name="source", columns=cells, entities=tuple(map(quoted, named)))
+    told: dict[str, list[str]] = {}
+    for finer, coarser in determined(table, thresholds, report):
+        told.setdefault(finer, []).append(coarser)
+    columns = tuple(
+        replace(c, determines=tuple(told[c.name]), detected=(*c.detected, "determines"))
+        if c.name in told
+        else c
+        for c in detection.columns
+    )
+    return replace(detection, columns=columns)
+
+
+def _published(detection: Detection) -> list[str]:
+    """The columns that do not name entities, nor look like it."""
+    names = {*detection.source.entities, *detection.entity_candidates, *detection.suspects}
+    return [column.name for column in detection.columns if column.name not in names]
+
+
+def _of_width(detection: Detection) -> list[str]:
+    """What is to be known of a source of many columns."""
+    n = len(_published(detection))
+    pairs = math.comb(n, 2)
+    if n <= MOST_COLUMNS:
+        warning = warning_of_many(pairs)
+        return [f"every pair of {n} columns: {warning}"] if warning else []
+    return [
+        f"every pair of {n:,} columns would be {pairs:,} tables, so they are not asked for below; name the tables that "
+        'people ask for (columns = ["...", "..."]), or the columns to combine (all = 2, of = ["...", "..."])',
+        f"which columns determine each other is not looked for: there are more than {MOST_COLUMNS}",
+    ]
 
 
 def _is_named_like_an_id(name: str) -> bool:
     """Whether people would call such a column an identifier."""
     return bool(_ID_NAME.search(name.casefold()) or _CAMEL_ID.search(name))
+
+
+def _in_order(column: Column, opened: Source) -> Column:
+    """The column with its values in the order that the source has for them."""
+    order = opened.orders.get(column.name, ())
+    if not order or column.kind != "category" or column.value_type != "text":
+        return column
+    values = tuple(v for v in order if v not in (*column.nulls, column.placeholder))
+    return replace(column, domain=values, detected=(*column.detected, "domain"))
 
 
 def _as_entity(column: Column) -> Column:
@@ -243,157 +425,3 @@ def _as_entity(column: Column) -> Column:
         resolution=None,
         detected=("kind",),
     )
-
-
-def make_spec(
-    what: Any,
-    *,
-    tables: Iterable[Iterable[str]] | int,
-    key: str | Path,
-    columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    entities: Iterable[str] | None = None,
-    identity: Iterable[str] = (),
-    vintage: str = "1",
-    previous: str | None = None,
-    title: str = "",
-    name: str = "data",
-    privacy: str | Mapping[str, Any] = "standard",
-    max_rows: int | None = None,
-    dp: Mapping[str, Any] | None = None,
-    notes: Iterable[str] = (),
-    table: str | None = None,
-    check_key: bool = True,
-) -> ReleaseSpec:
-    """Make a spec from Python.
-
-    Parameters
-    ----------
-    what : str, Path, DataFrame or Arrow table
-        A source file or the rows themselves.
-    tables : iterable of iterable of str, or int
-        Column sets, or a width: every set of so many columns. Columns that look like identifiers and are not
-        declared are left out.
-    key : str or Path
-        Key file.
-    columns : mapping or iterable of Column, optional
-        Declared columns; all others are detected.
-    entities : iterable of str, optional
-        As in `[source]`; []: each row is one. None: not said, which is refused where a column looks like an identifier,
-        unless `identity` says that rows are told apart by their values.
-    identity : iterable of str
-        As in `[source]`.
-    vintage, previous, title, name, privacy, notes
-        As in `[release]`; `privacy` is the name of a profile, or the section `[privacy]`.
-    max_rows : int, optional
-        As in `[privacy]`; detected where entities are named and it is not said.
-    dp : mapping, optional
-        As `[dp]`: the release is built in mode dp.
-    table : str, optional
-        Table of a DuckDB file.
-
-    Raises
-    ------
-    SpecError
-        With every mistake; or if a column looks like an identifier and `entities` is not said, or a table names it and
-        it is not declared.
-    DataError
-        If the source cannot be read.
-    """
-    path = str(what) if isinstance(what, str | Path) else None
-    source = SourceSpec(
-        path=path,
-        format=named_format(path) if path is not None else "frame",
-        table=table,
-        entities=tuple(entities or ()),
-        identity=tuple(identity),
-    )
-    declared = {
-        c.name: c for c in (columns.values() if isinstance(columns, Mapping) else columns or ())
-    }
-    detection = _detected(source, None if path is not None else what, Path(key), vintage, previous)
-    if dp is not None or not source.entities:
-        detection = _without_bounds(detection)
-    by_name = {column.name: column for column in detection.columns} | declared
-    identifiers = [name for name in detection.entity_candidates if name not in declared]
-    listed = tables if isinstance(tables, int) else [list(columns) for columns in tables]
-    in_tables = (
-        {name for columns in listed for name in columns} if isinstance(listed, list) else set()
-    )
-    problems = _doubtful_identifiers(
-        () if entities is not None or source.identity else detection.entity_candidates,
-        [name for name in identifiers if name in in_tables],
-    )
-    entries = _entries(listed, [n for n in by_name if n not in source.entities], identifiers)
-    for identifier in set(identifiers) - set(source.identity) - in_tables:
-        del by_name[identifier]
-    release: dict[str, Any] = {"title": title, "name": name, "vintage": vintage, "key": str(key)}
-    release |= {"notes": list(notes)} | ({"mode": "dp"} if dp is not None else {})
-    release |= {"previous": previous} if previous is not None else {}
-    return spec_of(
-        release=release,
-        source=source,
-        columns=tuple(by_name.values()),
-        privacy=_privacy(privacy, max_rows, detection),
-        tables=entries,
-        dp=dp,
-        check_key=check_key,
-        problems=problems,
-    )
-
-
-def _detected(
-    source: SourceSpec, frame: Any, key: Path, vintage: str, previous: str | None
-) -> Detection:
-    """What a key detects; a key that is missing or wrong is told later, with all other mistakes."""
-    if check_key_file(key):
-        return detect(source, frame, thresholds=keyed_thresholds(None, vintage))
-    draws = draws_of(
-        key, vintage, previous
-    )  # a vintage that goes on from another detects as that one
-    return detect(source, frame, thresholds=keyed_thresholds(read_key(key), draws))
-
-
-def _privacy(
-    privacy: str | Mapping[str, Any], max_rows: int | None, detection: Detection
-) -> dict[str, Any]:
-    """The section `[privacy]`, with how many rows of one entity count: as said, else as detected."""
-    section = {"profile": privacy} if isinstance(privacy, str) else dict(privacy)
-    if max_rows is not None:
-        return section | {"max_rows": max_rows}
-    if detection.max_rows is None or "max_rows" in section:
-        return section
-    return section | {"max_rows": detection.max_rows, "detected": ["max_rows"]}
-
-
-def _doubtful_identifiers(unsaid: Sequence[str], undeclared: Sequence[str]) -> list[str]:
-    """Say what is wrong with columns that look like identifiers.
-
-    Parameters
-    ----------
-    unsaid : sequence of str
-        All of them, where nobody said which columns name entities.
-    undeclared : sequence of str
-        Those that a table names and nobody declared.
-    """
-    problems = []
-    if unsaid:
-        looks = "looks like an identifier" if len(unsaid) == 1 else "look like identifiers"
-        problems.append(
-            f"entities: {', '.join(unsaid)} {looks}; say whom to protect: entities=[{unsaid[0]!r}] if it names them, "
-            "entities=[] if each row is one of them"
-        )
-    problems += [
-        f"tables: {name} looks like an identifier; if it names whom to protect, name it in entities=; "
-        "if it is to be published, declare it: pass it in columns= as a Column"
-        for name in undeclared
-    ]
-    return problems
-
-
-def _entries(
-    tables: list[list[str]] | int, names: list[str], identifiers: list[str]
-) -> list[dict[str, Any]]:
-    """Table entries; a width without what looks like an identifier."""
-    if isinstance(tables, int):
-        return [{"all": tables, "of": [name for name in names if name not in identifiers]}]
-    return [{"columns": columns} for columns in tables]

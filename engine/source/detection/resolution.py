@@ -7,93 +7,93 @@ step of a continuous column is taken from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-import duckdb
-
-from engine.schema import Column, ColumnKind, Resolution, literal, quoted
+from engine.schema import ColumnKind, Resolution, literal
+from engine.source.detection.holders import Block
 from engine.source.detection.thresholds import Thresholds
-from engine.source.encoding import cell_sql
-from engine.source.relation import fetch
 
 NUMBER_PATTERN = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 """What counts as a number in a column of texts."""
-_PLACE = "the source"
 
 
-def detected_resolution(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    sql_type: str,
-    entities: Sequence[str],
-    kind: ColumnKind,
-    thresholds: Thresholds,
-) -> tuple[Resolution, bool]:
+def detected_resolutions(
+    block: Block, kinds: Mapping[str, ColumnKind], thresholds: Thresholds
+) -> dict[str, tuple[Resolution, bool]]:
     """Find the finest step that enough entities show.
 
     Parameters
     ----------
-    con : DuckDBPyConnection
-        Holds the relation `source`.
-    name, sql_type : str
-        Column and its DuckDB type.
-    entities : sequence of str
-        Entity columns; empty: each row is one.
-    kind : str
-        "real" or "decimal".
+    block : Block
+        Its table `cells` is there.
+    kinds : mapping of str to str
+        Columns to look at; each is "real" or "decimal".
     thresholds : Thresholds
         What numbers of entities are compared to.
 
     Returns
     -------
-    bool
-        It is a step of few decimal digits; else the column is continuous and the step a power of two.
+    dict of str to (Resolution, bool)
+        Whether it is a step of few decimal digits; else the column is continuous and the step a power of two.
     """
-    cell = cell_sql(Column(name=name, kind="text", value_type="text"), sql_type)
-    text = f"CAST({cell} AS VARCHAR)"
+    text = "CAST(cell AS VARCHAR)"
     digits = (
         f"CASE WHEN contains(lower({text}), 'e') THEN 30 "
         f"ELSE length(rtrim(split_part({text}, '.', 2), '0')) END"
     )
     is_number = f"regexp_full_match({text}, {literal(NUMBER_PATTERN)})"
-    enough = thresholds.of("resolution", name, "digits")
-    reached = _reached(con, digits, is_number, entities, enough)
-    if (kind == "decimal" and reached <= 6) or reached <= 4:
-        return Resolution(base=10, exponent=-reached), True
+    enough = {name: thresholds.of("resolution", name, "digits") for name in kinds}
+    found = {
+        name: (Resolution(base=10, exponent=-reached), True)
+        for name, reached in _reached(block, digits, is_number, enough).items()
+        if reached <= (6 if kinds[name] == "decimal" else 4)
+    }
     # Continuous: about a million steps up to the size that enough entities reach.
-    number = f"TRY_CAST({cell} AS DOUBLE)"
-    size = _reached(
-        con,
+    number = "TRY_CAST(cell AS DOUBLE)"
+    sizes = _reached(
+        block,
         f"CAST(floor(log2(abs({number}))) AS BIGINT)",
         f"{is_number} AND {number} <> 0 AND isfinite({number})",
-        entities,
-        thresholds.of("resolution", name, "size"),
+        {name: thresholds.of("resolution", name, "size") for name in kinds if name not in found},
     )
-    return Resolution(base=2, exponent=max(min(size - 20, 60), -60)), False
+    return found | {
+        name: (Resolution(base=2, exponent=max(min(size - 20, 60), -60)), False)
+        for name, size in sizes.items()
+    }
 
 
 def _reached(
-    con: duckdb.DuckDBPyConnection,
-    metric: str,
-    condition: str,
-    entities: Sequence[str],
-    enough: int,
-) -> int:
-    """The largest value of a whole-number metric that enough entities reach; 0 if none."""
-    reached = []
-    for entity in entities or (None,):
-        measured = f"SELECT {metric} AS m FROM source WHERE {condition}"
-        if entity is not None:
-            measured = (
-                f"SELECT max({metric}) AS m FROM source WHERE {condition} GROUP BY {quoted(entity)}"
-            )
-        n_so_far, best = 0, 0
-        for m, n in fetch(
-            con, f"SELECT m, count(*) FROM ({measured}) GROUP BY m ORDER BY m DESC", _PLACE
-        ):
-            n_so_far += n
-            if n_so_far >= enough:
-                best = int(m)
-                break
-        reached.append(best)
-    return min(reached)
+    block: Block, metric: str, condition: str, enough: Mapping[str, int]
+) -> dict[str, int]:
+    """The largest value of a whole-number metric of cells that enough entities reach, by column; 0 if none.
+
+    Parameters
+    ----------
+    enough : mapping of str to int
+        By column to look at.
+    """
+    if not enough:
+        return {}
+    measured = (
+        f"SELECT j, cell, n, {metric} AS m FROM cells WHERE {block.places(enough)} AND {condition}"
+    )
+    by_kind = [
+        f"SELECT j, max(m) AS m, 1 AS n FROM ({block.laid_out((entity,))}) "
+        f"JOIN (SELECT j, cell, m FROM ({measured})) USING (j, cell) GROUP BY j, who0"
+        for entity in block.entities
+    ]
+    reached = [_largest(block, people, enough) for people in by_kind or [measured]]
+    return {name: min(of_kind[name] for of_kind in reached) for name in enough}
+
+
+def _largest(block: Block, people: str, enough: Mapping[str, int]) -> dict[str, int]:
+    """The largest m that enough reach."""
+    n_so_far, best = dict.fromkeys(enough, 0), dict[str, int]()
+    for j, m, n in block.fetch(
+        f"SELECT j, m, sum(n) FROM ({people}) GROUP BY j, m ORDER BY j, m DESC"
+    ):
+        name = block.names[j]
+        n_so_far[name] += int(n)
+        if n_so_far[name] >= enough[name]:
+            best.setdefault(name, int(m))
+    return {name: best.get(name, 0) for name in enough}

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import duckdb
 
 from engine.params import MOST_ROWS
-from engine.schema import Column, quoted
+from engine.schema import quoted
+from engine.source.detection.holders import Block
 from engine.source.detection.thresholds import Thresholds
-from engine.source.encoding import cell_sql
 from engine.source.relation import fetch
 
 _PLACE = "the source"
@@ -37,37 +37,28 @@ def proposed_bound(
     return max(found)
 
 
-def proposed_bound_of_values(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    sql_type: str,
-    entities: Sequence[str],
-    most: int,
-    thresholds: Thresholds,
-) -> int:
-    """The same for the rows of a single value of a column: below the threshold for every one of its values.
+def proposed_bounds_of_values(block: Block, most: int, thresholds: Thresholds) -> dict[str, int]:
+    """The same for the rows of a single value of each column: below the threshold for every one of its values.
 
     Parameters
     ----------
-    sql_type : str
-        Its DuckDB type.
     most : int
         The bound for all rows: none is larger.
     """
     powers = [power for power in _POWERS if power < most]
-    cell = cell_sql(Column(name=name, kind="text", value_type="text"), sql_type)
-    found = [1]
-    for entity in entities if powers else ():
-        held = f"SELECT {cell} AS cell, count(*) AS n FROM source GROUP BY {cell}, {quoted(entity)}"
+    bounds = dict.fromkeys(block.names, 1)
+    for entity in block.entities if powers else ():
+        held = f"SELECT j, cell, count(*) AS n FROM ({block.laid_out((entity,))}) GROUP BY j, cell, who0"
         above = [f"count(*) FILTER (n > {power}) AS p{power}" for power in powers]
         largest = ", ".join(f"max(p{power})" for power in powers)
-        row = fetch(
-            con,
-            f"SELECT {largest} FROM (SELECT {', '.join(above)} FROM ({held}) WHERE n > 1 GROUP BY cell)",
-            _PLACE,
-        )[0]
-        found.append(_first_below(row, thresholds.of("rows", name, entity), last=most))
-    return max(found)
+        for j, *row in block.fetch(
+            f"SELECT j, {largest} FROM (SELECT j, {', '.join(above)} FROM ({held}) WHERE n > 1 GROUP BY j, cell) "
+            "GROUP BY j"
+        ):
+            name = block.names[j]
+            bound = _first_below(row, thresholds.of("rows", name, entity), last=most)
+            bounds[name] = max(bounds[name], bound)
+    return bounds
 
 
 def _first_below(above: Sequence[int | None], threshold: int, *, last: int = MOST_ROWS) -> int:

@@ -1,25 +1,21 @@
-"""What the cells of one column have in common: forms that nearly all of them have.
+"""What the cells of a column have in common: forms that nearly all of them have.
 
-Takes the table `cells` of a column; gives a `Shape`. A column has a form if enough entities show it and fewer than
-enough show another one, both by noisy thresholds of the column's own: one person more never decides but by chance.
-What does not fit in the end is refused when the release is built.
+Takes a block of columns and its table `cells`; gives a `Shape` for each. A column has a form if enough entities show
+it and fewer than enough show another one, both by noisy thresholds of the column's own: one person more never decides
+but by chance. What does not fit in the end is refused when the release is built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import duckdb
-
 from engine.schema import Column, ColumnKind, Resolution, literal
-from engine.source.detection.holders import holders
+from engine.source.detection.holders import Block, by_place, holders
 from engine.source.detection.resolution import NUMBER_PATTERN
 from engine.source.detection.thresholds import Thresholds
 from engine.source.encoding import cell_class, code_sql
-from engine.source.relation import fetch
 
-_PLACE = "the source"
 _WHOLE = r"[+-]?[0-9]+(\.0*)?"
 _TRUTH = ("true", "false", "t", "f")
 _SMALL_INTEGERS = frozenset(
@@ -61,62 +57,92 @@ class Shape:
     has_fixed_digits: bool
 
 
-def shape_of(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    sql_type: str,
-    entities: Sequence[str],
-    thresholds: Thresholds,
-    *,
-    nulls: Sequence[str],
-) -> Shape:
+def shapes_of(
+    block: Block, thresholds: Thresholds, nulls: Mapping[str, Sequence[str]]
+) -> dict[str, Shape]:
     """Look at all cells but spellings of null.
 
     Parameters
     ----------
-    sql_type : str
-        DuckDB type of the column.
-    nulls : sequence of str
-        Spellings of null, none of which is a cell here.
+    nulls : mapping of str to sequence of str
+        For each column to look at the spellings of null, none of which is a cell here.
     """
-    tests = _tests(sql_type)
-    outside = f"cell NOT IN ({', '.join(map(literal, nulls))})" if nulls else "true"
-    usual = thresholds.of("distinct", name)
-    conditions = [*tests.values(), "true", f"n < {usual}"]
-    *found, (everybody, _), (with_rare, _) = holders(
-        con, name, sql_type, entities, conditions, outside
-    )
-    n_showing = {form: n for form, (n, _) in zip(tests, found, strict=True)}
-    n_others = {form: n for form, (_, n) in zip(tests, found, strict=True)}
-    certain = _certain(sql_type)
+    tests = _tests(block.sql_type)
+    cells = outside(block, nulls)
+    usual = by_place(thresholds.of("distinct", name) for name in block.names)
+    held = holders(block, [*tests.values(), "true", f"n < {usual}"], cells)
+    numbers = {
+        block.names[j]: (n, n_usual)
+        for j, n, n_usual in block.fetch(
+            f"SELECT j, count(*), count(*) FILTER (n >= {usual}) FROM cells WHERE {cells} GROUP BY j"
+        )
+    }
+    certain = _certain(block.sql_type)
+    out = {}
+    for name in nulls:
+        *of_forms, (everybody, _), (with_rare, _) = held[name]
+        seen = _Seen(
+            name=name,
+            thresholds=thresholds,
+            certain=certain,
+            showing={form: n for form, (n, _) in zip(tests, of_forms, strict=True)},
+            others={form: n for form, (_, n) in zip(tests, of_forms, strict=True)},
+        )
+        n, n_usual = numbers.get(name, (0, 0))
+        out[name] = _shape(seen, int(n), int(n_usual), everybody, with_rare)
+    return out
 
-    def has(form: str) -> bool:
-        if form in certain:
-            return certain[form]
-        what = (
-            "whole" if form == "like whole" else form
-        )  # the same threshold: they differ by huge numbers only
-        enough = n_showing[form] >= thresholds.of("form", name, f"{what} shown")
-        return enough and n_others[form] < thresholds.of("form", name, f"not {what}")
 
-    n, n_usual = fetch(
-        con, f"SELECT count(*), count(*) FILTER (n >= {usual}) FROM cells WHERE {outside}", _PLACE
-    )[0]
-    too_many_digits = n_others["whole"] >= thresholds.of("form", name, "not whole")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Seen:
+    """How many entities show each form in a column, and how many another one."""
+
+    name: str
+    thresholds: Thresholds
+    certain: Mapping[str, bool]
+    showing: Mapping[str, int]
+    others: Mapping[str, int]
+
+    def has(self, form: str) -> bool:
+        """Whether the column has a form."""
+        if form in self.certain:
+            return self.certain[form]
+        # The same threshold: they differ by huge numbers only.
+        what = "whole" if form == "like whole" else form
+        enough = self.showing[form] >= self.thresholds.of("form", self.name, f"{what} shown")
+        return enough and self.others[form] < self.thresholds.of("form", self.name, f"not {what}")
+
+
+def _shape(seen: _Seen, n: int, n_usual: int, everybody: int, with_rare: int) -> Shape:
+    """The shape of one column."""
+    name, of = seen.name, seen.thresholds.of
+    too_many_digits = seen.others["whole"] >= of("form", name, "not whole")
     return Shape(
-        n=int(n),
-        n_usual=int(n_usual),
+        n=n,
+        n_usual=n_usual,
         n_with_rare=with_rare,
-        is_empty=everybody < thresholds.of("values", name, "any"),
-        is_whole=has("whole"),
-        is_huge=has("like whole") and not certain.get("whole", False) and too_many_digits,
-        is_number=has("number"),
-        is_boolean=has("boolean"),
-        is_date=has("date"),
-        is_timestamp=has("timestamp"),
-        has_leading_zero=n_showing["zero"] >= thresholds.of("form", name, "zero shown"),
-        has_fixed_digits=any(has(f"{digits} digits") for digits in range(1, _MOST_DIGITS + 1)),
+        is_empty=everybody < of("values", name, "any"),
+        is_whole=seen.has("whole"),
+        is_huge=seen.has("like whole") and not seen.certain.get("whole", False) and too_many_digits,
+        is_number=seen.has("number"),
+        is_boolean=seen.has("boolean"),
+        is_date=seen.has("date"),
+        is_timestamp=seen.has("timestamp"),
+        has_leading_zero=seen.showing["zero"] >= of("form", name, "zero shown"),
+        has_fixed_digits=any(seen.has(f"{digits} digits") for digits in range(1, _MOST_DIGITS + 1)),
     )
+
+
+def outside(block: Block, nulls: Mapping[str, Sequence[str]]) -> str:
+    """SQL that says whether a cell is one of these columns', and no spelling of null there."""
+    of_these = block.places(nulls)
+    listed = [", ".join(map(literal, nulls.get(name, ()))) for name in block.names]
+    if not any(listed):
+        return of_these
+    if len(set(listed)) == 1:
+        return f"{of_these} AND cell NOT IN ({listed[0]})"
+    by_column = by_place(f"[{texts}]::VARCHAR[]" for texts in listed)
+    return f"{of_these} AND NOT list_contains({by_column}, cell)"
 
 
 def _certain(sql_type: str) -> dict[str, bool]:

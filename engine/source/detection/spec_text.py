@@ -11,14 +11,20 @@ import datetime
 import json
 import os
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.schema import Column, SourceSpec
+from engine.errors import SpecError
+from engine.schema import Column, SourceSpec, Writing
+from engine.source.detection.determined import MOST_COLUMNS
+from engine.units import units_for
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BOUNDED = ("integer", "real", "decimal", "date", "timestamp")
+_NUMBERS, _MOMENTS = ("integer", "real", "decimal"), ("date", "timestamp")
 _BOUNDS = (
     "# domain = {min = , max = }   # smallest and largest possible value, if known from outside the data; "
     "ranges are filled within it"
@@ -26,7 +32,7 @@ _BOUNDS = (
 _HEAD = """\
 # A tablepack release. CONFIDENTIAL until a person has reviewed every line: what was found in the data is marked
 # "detected"; take a setting off that list once it is confirmed. A release says what is still on it.
-# Then: tablepack key new {key} && tablepack plan {spec}
+# Then: {made}tablepack plan {spec}
 # A column that is about some rows only, and null for all others, can say so: universe = {{ column = "age", min = 15 }}
 """
 
@@ -52,6 +58,10 @@ class Detection:
         share. Confidential until someone has confirmed them.
     max_rows : int or None
         Where columns name entities: how many rows of one of them are to count.
+    unreadable : dict
+        Why other columns cannot be read, by name.
+    suspects : dict
+        Why other columns look like identifiers, by name: they are left out of every table.
     """
 
     source: SourceSpec
@@ -61,32 +71,52 @@ class Detection:
     column_remarks: dict[str, tuple[str, ...]]
     values: dict[str, tuple[Any, ...]]
     max_rows: int | None = None
+    unreadable: dict[str, str] = field(default_factory=dict)
+    suspects: dict[str, str] = field(default_factory=dict)
 
 
-def spec_text(detection: Detection, *, spec_path: str | Path = "release.toml") -> str:
+def spec_text(
+    detection: Detection,
+    *,
+    spec_path: str | Path = "release.toml",
+    tables: Sequence[Mapping[str, Any]] = (),
+    key_path: str | Path | None = None,
+) -> str:
     """Write the spec.
 
     Parameters
     ----------
     spec_path : str or Path
         Where it will be written: file names in it are relative to that folder.
+    tables : sequence of mapping
+        Entries `[[tables]]`; none: each column, and every pair of columns.
+    key_path : str, Path or None
+        The key file; None: one of the spec's name, beside it, which is to be made.
 
     Returns
     -------
     str
         TOML.
+
+    Raises
+    ------
+    SpecError
+        A table names a column that is not there, names whom to protect, or looks like an identifier.
     """
     spec_path = Path(spec_path)
     entities = detection.source.entities or detection.entity_candidates
-    key = key_name(spec_path)
+    key = key_name(spec_path) if key_path is None else _seen_from(spec_path, key_path)
+    made = f"tablepack key new {key} && " if key_path is None else ""
     lines = [
-        _HEAD.format(key=key, spec=spec_path.name).rstrip(),
+        _HEAD.format(made=made, spec=spec_path.name).rstrip(),
         "",
         "[release]",
         'title = ""',
         'name = "data"  # the table\'s name in SQL',
         'vintage = "1"  # a changed source is a new vintage',
         f"key = {toml(key)}",
+        f"unit = {toml(_unit(detection, entities))}  # what a row is, as counts are to say: people, stays, visits ...",
+        "reviewed = false  # true once a person has looked at every line marked detected: publish wants it",
         *_source_lines(detection, entities, spec_path),
         "",
         "[privacy]",
@@ -94,6 +124,7 @@ def spec_text(detection: Detection, *, spec_path: str | Path = "release.toml") -
         *_bound_lines(detection),
     ]
     data = [column for column in detection.columns if column.name not in entities]
+    usual = usual_writing(detection.columns)
     for column in detection.columns:
         if column.name in entities:
             remarks = ["names whom to protect; never published"]
@@ -101,20 +132,61 @@ def spec_text(detection: Detection, *, spec_path: str | Path = "release.toml") -
             lines += ["", f"# Left out: {_comment(column.name)} looks like an identifier."]
             data.remove(column)
             continue
+        elif column.name in detection.suspects:
+            lines += _dropped_lines(column, detection.suspects[column.name])
+            data.remove(column)
+            continue
         else:
             remarks = list(detection.column_remarks.get(column.name, ()))
-        lines += _column_lines(column, remarks, detection.values.get(column.name, ()))
+        lines += _column_lines(column, remarks, detection.values.get(column.name, ()), usual)
         if column.kind in _BOUNDED and column.name not in entities:
             lines.append(_BOUNDS)
-    widths = [width for width in (1, 2) if width <= len(data)]
-    for width, words in zip(widths, ("each column", "every pair of columns"), strict=False):
-        lines += ["", "[[tables]]", f"all = {width}  # {words}"]
+    if tables:
+        _check_tables(tables, [column.name for column in data], detection)
+        for entry in tables:
+            lines += ["", "[[tables]]", *(f"{key} = {toml(value)}" for key, value in entry.items())]
+        return "\n".join(lines) + "\n"
+    lines += ["", "[[tables]]", "all = 1  # each column"]
+    if len(data) > 1:
+        pairs = ["[[tables]]", "all = 2  # every pair of columns"]
+        # Of so many columns the pairs are more tables than anybody wants, or can have.
+        lines += ["", *(pairs if len(data) <= MOST_COLUMNS else (f"# {line}" for line in pairs))]
     return "\n".join(lines) + "\n"
+
+
+def _unit(detection: Detection, entities: tuple[str, ...]) -> str:
+    """What a row seems to be."""
+    is_row_each = detection.max_rows in (None, 1)
+    return units_for(None, None, entities=entities, is_row_each=is_row_each)[0].many
+
+
+def _check_tables(
+    tables: Sequence[Mapping[str, Any]], names: Sequence[str], detection: Detection
+) -> None:
+    """Refuse tables of columns that cannot be in one."""
+    asked = dict.fromkeys(name for entry in tables for name in entry.get("columns", ()))
+    there = {column.name for column in detection.columns}
+    problems = [
+        f"tables: {name} names whom to protect, or looks like an identifier; it is left out of the spec"
+        if name in there
+        else f"tables: the source has no column {name}; there are: {', '.join(names)}"
+        for name in asked
+        if name not in names
+    ]
+    if problems:
+        raise SpecError(problems)
 
 
 def key_name(spec_path: str | Path) -> str:
     """Name of the key file that a written spec asks for, beside it."""
     return f"{Path(spec_path).stem}.key"
+
+
+def _seen_from(spec_path: Path, path: str | Path) -> str:
+    """A path as the spec says it: relative to its folder, unless it was given as a whole one."""
+    if Path(path).is_absolute():
+        return str(path)
+    return Path(os.path.relpath(path, spec_path.parent)).as_posix()
 
 
 def toml(value: Any) -> str:
@@ -131,16 +203,50 @@ def _source_lines(detection: Detection, entities: tuple[str, ...], spec_path: Pa
     """The section [source]."""
     source = detection.source
     lines = ["", "[source]", *(f"# {_comment(remark)}" for remark in detection.remarks)]
-    path = source.path or ""
-    if path and not Path(path).is_absolute():
-        path = Path(os.path.relpath(path, spec_path.parent)).as_posix()
+    path = _seen_from(spec_path, source.path) if source.path else ""
     lines += [f"path = {toml(path)}", f"format = {toml(source.format)}"]
-    if source.table is not None:
-        lines.append(f"table = {toml(source.table)}")
+    found = {
+        "table": source.table,
+        "sheet": source.sheet,
+        "encoding": source.encoding,
+        "delimiter": None if source.delimiter == "," else source.delimiter,
+        "skip": source.skip or None,
+        **_said(usual_writing(detection.columns), Writing()),
+    }
+    lines += [f"{key} = {toml(value)}" for key, value in found.items() if value is not None]
     lines.append(
         f"entities = {toml(entities)}  # columns that name whom to protect; none: each row is one"
     )
     return lines
+
+
+def usual_writing(columns: Iterable[Column]) -> Writing:
+    """How most columns are written whose numbers, or dates, could be written otherwise."""
+    listed = list(columns)
+    numbers = Counter(
+        (c.writing.decimal, c.writing.thousands) for c in listed if c.value_type in _NUMBERS
+    )
+    # Whole numbers are written plainly under any sign; they have no say.
+    strange = {way: n for way, n in numbers.items() if way != (".", "")}
+    decimal, thousands = max(strange, key=lambda way: strange[way], default=(".", ""))
+    dates = Counter(c.writing.date_format for c in listed if c.value_type in _MOMENTS)
+    return Writing(
+        decimal=decimal,
+        thousands=thousands,
+        date_format=max(dates, key=lambda form: dates[form], default=""),
+    )
+
+
+def _said(writing: Writing, usual: Writing, kind: str | None = None) -> dict[str, str | None]:
+    """The keys that say how a column is written, where it is not as usual."""
+    numbers = {"decimal": writing.decimal, "thousands": writing.thousands}
+    dates = {"date_format": writing.date_format}
+    if writing.decimal == usual.decimal and not writing.thousands:
+        numbers = {}  # whoever reads thousands reads what has none
+    said: dict[str, str] = {}
+    said |= numbers if kind is None or kind in _NUMBERS else {}
+    said |= dates if kind is None or kind in _MOMENTS else {}
+    return {key: value for key, value in said.items() if value != getattr(usual, key)}
 
 
 def _bound_lines(detection: Detection) -> list[str]:
@@ -150,11 +256,15 @@ def _bound_lines(detection: Detection) -> list[str]:
     return [
         f"max_rows = {detection.max_rows}  # rows of one entity that count in any figure, a power of two: those beyond "
         "it are left out, and the noise is multiplied by it",
+        '# max_rows_by = "entity"  # choose the rows that count once, for all tables: groups add up (see '
+        "`init --example`)",
         'detected = ["max_rows"]',
     ]
 
 
-def _column_lines(column: Column, remarks: list[str], values: tuple[Any, ...]) -> list[str]:
+def _column_lines(
+    column: Column, remarks: list[str], values: tuple[Any, ...], usual: Writing
+) -> list[str]:
     """One section [columns.X]."""
     name = column.name if _BARE_KEY.fullmatch(column.name) else toml(column.name)
     lines = ["", f"[columns.{name}]", *(f"# {_comment(remark)}" for remark in remarks)]
@@ -167,6 +277,13 @@ def _column_lines(column: Column, remarks: list[str], values: tuple[Any, ...]) -
         lines.append(f"resolution = {exact if step.exponent else '1'}")
     if column.max_rows is not None:
         lines.append(f"max_rows = {column.max_rows}  # the same for any one value of this column")
+    if column.determines:
+        lines.append(
+            f"determines = {toml(column.determines)}  # rows that agree in this column agree in these"
+        )
+    is_any = column.value_type == "integer" and column.writing == Writing()
+    said = {} if is_any else _said(column.writing, usual, column.value_type)
+    lines += [f"{key} = {toml(value)}" for key, value in said.items()]
     lines.append(f"detected = {toml(column.detected)}")
     if column.nulls != ("",):
         lines.append(f"nulls = {toml(column.nulls)}")
@@ -176,6 +293,21 @@ def _column_lines(column: Column, remarks: list[str], values: tuple[Any, ...]) -
             "confirm from outside it, then uncomment and say public = true"
         )
     return lines
+
+
+def _dropped_lines(column: Column, why: str) -> list[str]:
+    """The section of a column that looks like an identifier."""
+    name = column.name if _BARE_KEY.fullmatch(column.name) else toml(column.name)
+    return [
+        "",
+        f"[columns.{name}]",
+        f"# Left out: it looks like an identifier: {why}.",
+        "# If it names whom to protect, name it in entities above, and take drop away. If it is harmless, say",
+        '# release = "why" instead of drop: the release will show it.',
+        "drop = true",
+        f"kind = {toml(column.kind)}",
+        'detected = ["drop", "kind"]',
+    ]
 
 
 def _comment(text: str) -> str:

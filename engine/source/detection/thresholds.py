@@ -13,14 +13,26 @@ from typing import Literal
 
 import numpy as np
 
-from engine.keys import pack_strings
+from engine.keys import MasterKey, pack_strings
 from engine.sticky_prf import integer_gaussian
 
 MEAN, LOG2_SD, LEAST = 10, 1, 5
 """A threshold is drawn from N(10, 2), in whole numbers, and is never below 5: no value of fewer entities is written."""
 WORST_CHANCE = 0.2
 """Most probable single threshold: the largest chance that one entity more or less changes a decision."""
-Decision = Literal["form", "spelling", "values", "distinct", "resolution", "rows", "key", "header"]
+LARGEST = MEAN + (9 << LOG2_SD)
+"""No threshold is larger: draws reach nine standard deviations."""
+Decision = Literal[
+    "form",
+    "spelling",
+    "values",
+    "distinct",
+    "resolution",
+    "rows",
+    "key",
+    "header",
+    "determines",
+]
 
 
 class Thresholds:
@@ -53,3 +65,8 @@ class Thresholds:
         digest = blake2b(message, key=self._secret, digest_size=8, person=b"threshold").digest()
         bits = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
         return max(MEAN + int(integer_gaussian(bits, LOG2_SD)[0]), LEAST)
+
+
+def keyed_thresholds(key: MasterKey | None, vintage: str = "1") -> Thresholds:
+    """The thresholds of a key and vintage; fresh ones without a key."""
+    return Thresholds(None if key is None else key.derive("detection", vintage))

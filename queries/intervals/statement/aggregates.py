@@ -8,7 +8,8 @@ on the distinct synthetic rows, so that every figure is a weighted sum of rows w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -18,18 +19,31 @@ from engine.errors import StoreError
 from engine.schema import BoolArray, ColumnSet, FloatArray
 from queries.intervals.estimates import Estimates, statuses
 from queries.intervals.model import noise_model
-from queries.intervals.statement.rows import Evaluated, evaluated
+from queries.intervals.statement.groupings import groups_of, together
+from queries.intervals.statement.linear import is_constant
+from queries.intervals.statement.rows import evaluated
 from queries.intervals.statement.terms import estimate_of
-from queries.intervals.statement.tree import ParsedStatement, Unknown, parse_statement
+from queries.intervals.statement.tree import NoFigures, Unknown, parse_statement
 from queries.intervals.universes import ruled_out
-from queries.sql import Form, Result, Session, Statement
+from queries.sql import (
+    Form,
+    Marks,
+    Result,
+    Session,
+    Statement,
+    has_stored_figures,
+    plan_of,
+    selected,
+)
 
 _PLAIN = "No noise interval is known for "
+_BY_NAME = "it reads a stored table by its name; of the logical table it is known."
 _OF_GROUPS = (
     "some figures: in mode dp values are measured in groups, or modelled from narrower tables, and what a part of "
     "a group holds is not known."
 )
-_TYPES = ("DOUBLE", "DOUBLE", "VARCHAR")
+
+Rows = Sequence[tuple[Any, ...]]
 
 
 class _WidenedRows(Statement):
@@ -76,35 +90,117 @@ def annotated(release: Session, text: str) -> Result:
     QueryRefused, NotAnswerable
         As `Session.sql`.
     """
-    plain = release.sql(text)
+    plain = Session.sql(release, text)
     if plain.table is None:
         return _warned(plain, "this answer: it does not read the logical table.")
     try:
-        with release.cursor() as con:
-            question = parse_statement(con, text, release.logical_name, tuple(release.columns))
-            model = noise_model(release, plain.table)
-            rows = evaluated(con, release, model.table, question)
-        estimates: dict[int, Estimates] = {}
-        reasons = []
-        for at, term in question.figures:
-            if term == "":  # a constant is what it is
-                continue
-            if isinstance(term, str):
-                reasons.append(f"{plain.columns[at]}: {term}.")
-            else:
-                estimates[at] = estimate_of(release, model, rows, term)
-        if model.tree is None and any(
-            np.isnan(estimate.sd).any() for estimate in estimates.values()
-        ):
-            reasons.append(_OF_GROUPS)
-        ruled = np.zeros(rows.region.n_groups, dtype=bool)
-        if not rows.region.is_free:
-            ruled = ruled_out(release, model.table, rows.region)
-        return _widened(plain, question, rows, estimates, ruled, reasons)
-    except Unknown as why:
-        return _warned(plain, f"this answer: {why}.")
-    except (duckdb.Error, StoreError) as error:
-        return _warned(plain, f"this answer: {str(error).splitlines()[0]}.")
+        return _widened(plain, _reckoned(release, text, plain, plain.table, plain.rows))
+    except (Unknown, duckdb.Error, StoreError) as error:
+        return _warned(plain, f"this answer: {_why(error)}.")
+
+
+def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
+    """Return which figures of a statement's plain answer are not released.
+
+    Parameters
+    ----------
+    plain : Result
+        The answer of that statement.
+    rows : sequence of tuple
+        Its rows, or the first of them: those that are marked.
+    """
+    try:
+        if plain.table is None:
+            return Marks(unknown=(_BY_NAME,)) if _is_by_name(release, text) else Marks()
+        reckoned = _reckoned(release, text, plain, plain.table, rows)
+    except NoFigures:
+        return Marks()
+    except (Unknown, duckdb.Error, StoreError) as error:
+        return Marks(unknown=(f"{_why(error)}.",))
+    statuses = {at: reckoned.statuses(at) for at in reckoned.estimates}
+    return Marks(statuses=statuses, unknown=tuple(reckoned.unread))
+
+
+def _is_by_name(release: Session, text: str) -> bool:
+    """Whether a statement that does not read the logical table reckons from stored tables by their names."""
+    with release.cursor() as con:
+        return has_stored_figures(plan_of(con, selected(text, con)[0]))
+
+
+def _why(error: Exception) -> str:
+    """Why a statement is not understood: what DuckDB says of our own statements tells nobody anything."""
+    return "it is not understood" if isinstance(error, duckdb.Error) else str(error)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reckoned:
+    """The figures of an answer that are understood.
+
+    Attributes
+    ----------
+    estimates : dict of int to Estimates
+        By place of the column.
+    ruled : ndarray of bool, shape (n_groups,)
+    group : list of int
+        Group of each row of the answer.
+    unread : list of str
+        Columns that are not understood, with the reason.
+    reasons : list of str
+        The same, and others why there is no interval.
+    """
+
+    estimates: dict[int, Estimates]
+    ruled: BoolArray
+    group: list[int]
+    unread: list[str]
+    reasons: list[str]
+
+    def statuses(self, at: int) -> list[str]:
+        """Status of every row's figure in a column."""
+        of_groups = statuses(self.estimates[at], self.ruled)
+        return [of_groups[i] for i in self.group]
+
+
+def _reckoned(
+    release: Session, text: str, plain: Result, table: ColumnSet, shown: Rows
+) -> _Reckoned:
+    """Reckon the figures of a statement, for the rows that are shown.
+
+    Raises
+    ------
+    Unknown
+        It is not understood.
+    """
+    with release.cursor() as con:
+        question = parse_statement(con, text, release.logical_name, tuple(release.columns))
+        model = noise_model(release, table)
+        groupings = question.groupings()
+        rows = [evaluated(con, release, model.table, one) for one in groupings]
+    unread = [
+        f"{plain.columns[at]}: {term}."
+        for at, term in question.figures
+        if isinstance(term, str) and term
+    ]
+    estimates = {
+        at: together([estimate_of(release, model, of_one, term) for of_one in rows])
+        for at, term in question.figures
+        if not (isinstance(term, str) or is_constant(term))  # a text says why not
+    }
+    more = []
+    if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
+        more.append(_OF_GROUPS)
+    ruled = np.concatenate(
+        [
+            np.zeros(one.region.n_groups, dtype=bool)
+            if one.region.is_free
+            else ruled_out(release, model.table, one.region)
+            for one in rows
+        ]
+    )
+    group = groups_of(shown, question, groupings, [one.keys for one in rows], estimates)
+    return _Reckoned(
+        estimates=estimates, ruled=ruled, group=group, unread=unread, reasons=[*unread, *more]
+    )
 
 
 def _warned(plain: Result, reason: str) -> Result:
@@ -112,42 +208,51 @@ def _warned(plain: Result, reason: str) -> Result:
     return _like(plain, plain.rows, plain.columns, plain.types, (_PLAIN + reason,))
 
 
-def _widened(
-    plain: Result,
-    question: ParsedStatement,
-    rows: Evaluated,
-    estimates: dict[int, Estimates],
-    ruled: BoolArray,
-    reasons: Sequence[str],
-) -> Result:
+def _widened(plain: Result, reckoned: _Reckoned) -> Result:
     """The plain answer with three columns more a figure."""
-    counted = {at for at, estimate in estimates.items() if estimate.is_count}
-    key_places = [at for at, _ in question.keys]
-    number = {key: i for i, key in enumerate(rows.keys)}
-    place = [number.get(tuple(row[at] for at in key_places), -1) for row in plain.rows]
-    if -1 in place:
-        raise Unknown("its groups could not be told apart")
+    more = {}
+    for at, estimate in reckoned.estimates.items():
+        is_zero = reckoned.ruled & estimate.is_count
+        low, high = np.where(is_zero, 0.0, estimate.low), np.where(is_zero, 0.0, estimate.high)
+        end, type_ = (int, "BIGINT") if estimate.is_count else (float, "DOUBLE")
+        more[at] = [
+            ("low", type_, _plain(low, reckoned.group, end)),
+            ("high", type_, _plain(high, reckoned.group, end)),
+            ("status", "VARCHAR", reckoned.statuses(at)),
+        ]
+    reasons = tuple(_PLAIN + why for why in reckoned.reasons)
+    return _beside(plain, more, reasons)
+
+
+def with_statuses(plain: Result) -> Result:
+    """Return an answer with `<name>_status` after each figure whose status is known, from its own marks."""
+    marks = plain.marks
+    more = {at: [("status", "VARCHAR", list(of))] for at, of in marks.statuses.items()}
+    return _beside(plain, more, tuple(f"No status is known for {why}" for why in marks.unknown))
+
+
+def _beside(
+    plain: Result,
+    more: Mapping[int, Sequence[tuple[str, str, list[Any]]]],
+    warnings: tuple[str, ...],
+) -> Result:
+    """The plain answer with columns more after some of its own: ending of the name, type and values of each."""
     columns: list[str] = []
-    taken = {name.casefold() for name in plain.columns}
     types: list[str] = []
     listed: list[list[Any]] = []
+    taken = {name.casefold() for name in plain.columns}
+    marked = {}
     for at, name in enumerate(plain.columns):
-        columns.append(name)
-        types.append(plain.types[at])
-        listed.append([row[at] for row in plain.rows])
-        if at in estimates:
-            estimate = estimates[at]
-            status = statuses(estimate, ruled)
-            is_zero = ruled & (at in counted)
-            low, high = np.where(is_zero, 0.0, estimate.low), np.where(is_zero, 0.0, estimate.high)
-            columns += _free([f"{name}_{word}" for word in ("low", "high", "status")], taken)
-            end = int if at in counted else float
-            types += ("BIGINT", "BIGINT", "VARCHAR") if at in counted else _TYPES
-            listed += [_plain(low, place, end), _plain(high, place, end)]
-            listed.append([status[i] for i in place])
-    widened = list(zip(*listed, strict=True))
-    return _like(
-        plain, widened, tuple(columns), tuple(types), tuple(_PLAIN + why for why in reasons)
+        added = more.get(at, ())
+        if added:
+            marked[len(columns)] = next(values for word, _, values in added if word == "status")
+        columns += [name, *_free([f"{name}_{word}" for word, *_ in added], taken)]
+        types += [plain.types[at], *(type_ for _, type_, _ in added)]
+        listed += [[row[at] for row in plain.rows], *(values for *_, values in added)]
+    rows = list(zip(*listed, strict=True))
+    wider = _like(plain, rows, tuple(columns), tuple(types), warnings)
+    return wider.marked_by(
+        lambda rows: Marks(statuses={at: of[: len(rows)] for at, of in marked.items()})
     )
 
 
@@ -192,7 +297,10 @@ def _like(
         table=table,
         noise_sd=plain.noise_sd,
         filled_share=plain.filled_share,
+        swap=plain.swap,
         dp=plain.dp,
+        unit=plain.unit,
+        entity=plain.entity,
         warnings=(*plain.warnings, *warnings),
         statement=_WidenedRows(rows, columns),
     )

@@ -36,6 +36,12 @@ def linear(term: Term) -> Linear | None:
     return Linear(term=aggregates[0][0], factor=aggregates[0][1], constant=sums[1])
 
 
+def is_constant(term: Term) -> bool:
+    """Return whether a term is one number whatever its rows are, as 0 * count(*) is."""
+    sums = _added(term)
+    return sums is not None and not any(factor for _, factor in sums[0].values())
+
+
 def _added(term: Term) -> tuple[_Added, float] | None:
     """Aggregates with their factors, and what is added to them; None where there is more to it."""
     if isinstance(term, float | int):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import duckdb
@@ -45,6 +45,10 @@ _CLASS_NAMES = {
 
 class Unknown(Exception):
     """Why no interval is known for a statement."""
+
+
+class NoFigures(Unknown):
+    """It shows rows or values, and reckons nothing from them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,12 +114,24 @@ class ParsedStatement:
         Place and meaning of all other columns; text: why no interval is known for that one.
     where : tuple of dict
         Conditions that must all hold.
+    sets : tuple of tuple of int
+        Which of the keys each of its groupings has: one grouping of all, but for ROLLUP, CUBE and GROUPING SETS.
     """
 
     source: Node
     keys: tuple[tuple[int, Node], ...]
     figures: tuple[tuple[int, Term | Literal[""] | str], ...]
     where: tuple[Node, ...]
+    sets: tuple[tuple[int, ...], ...]
+
+    def groupings(self) -> tuple[ParsedStatement, ...]:
+        """The same statement for each of its groupings by itself."""
+        return tuple(
+            replace(
+                self, keys=tuple(self.keys[i] for i in chosen), sets=(tuple(range(len(chosen))),)
+            )
+            for chosen in self.sets
+        )
 
 
 def parse_statement(
@@ -150,7 +166,7 @@ def parse_statement(
     if node.get("sample") or source.get("sample") or node.get("qualify"):
         raise Unknown("it samples rows or has a QUALIFY")
     items, named = followed(node["select_list"], {name.casefold() for name in columns})
-    groups = _groups(node, items)
+    groups = _groups(node, items, _aggregates_in(con, items))
     bare_groups = [bare(group) for group in groups]
     at = {json.dumps(bare(item), sort_keys=True): i for i, item in enumerate(items)}
     places = [at.get(json.dumps(group, sort_keys=True), -1) for group in bare_groups]
@@ -158,27 +174,48 @@ def parse_statement(
         raise Unknown("it groups by something that it does not select")
     rest = [i for i in range(len(items)) if i not in places]
     figures = tuple((i, _figure(items[i], bare_groups)) for i in rest)
+    sets = _sets(node, len(groups))
+    if len(sets) > 1 and any(n.get("class") == "WINDOW" for item in items for n in nodes_in(item)):
+        raise Unknown("it has a window over groups and their totals at once")
     limits = replaced(node.get("where_clause"), named)
     where = tuple(_conjuncts(limits)) if limits else ()
     for part in (*groups, *where):
         _row_level(part)
     return ParsedStatement(
-        source=source, keys=tuple(zip(places, groups, strict=True)), figures=figures, where=where
+        source=source,
+        keys=tuple(zip(places, groups, strict=True)),
+        figures=figures,
+        where=where,
+        sets=sets,
     )
 
 
-def _groups(node: Node, items: Sequence[Node]) -> list[Node]:
+def _sets(node: Node, n_groups: int) -> tuple[tuple[int, ...], ...]:
+    """Which groups each grouping has, each grouping once."""
+    given = [] if node.get("aggregate_handling") == "FORCE_AGGREGATES" else node.get("group_sets")
+    return tuple(dict.fromkeys(tuple(one) for one in given or [range(n_groups)]))
+
+
+def _aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Collection[str]:
+    """Names of the aggregates among the functions of expressions: ours, and others that DuckDB has."""
+    names = {n.get("function_name", "").lower() for item in items for n in nodes_in(item)}
+    if names <= {"", *AGGREGATES, *_OPERATORS}:
+        return AGGREGATES
+    known = con.execute(
+        "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'aggregate'"
+    ).fetchall()
+    return names & {name for (name,) in known} | {*AGGREGATES}
+
+
+def _groups(node: Node, items: Sequence[Node], aggregates: Collection[str]) -> list[Node]:
     """Expressions of GROUP BY, with positions and names of selected columns looked up."""
     if any(item.get("class") == "STAR" for item in items):
         raise Unknown("it selects *, or COLUMNS(...)")
     if node.get("aggregate_handling") == "FORCE_AGGREGATES":
-        return [item for item in items if not _aggregates(item)]
+        return [item for item in items if not _has_aggregate(item, aggregates)]
     expressions = node.get("group_expressions", [])
-    sets = node.get("group_sets", [])
-    if len(sets) > 1 or (sets and sorted(sets[0]) != list(range(len(expressions)))):
-        raise Unknown("it groups in several ways at once")
-    if not expressions and not any(_aggregates(item) for item in items):
-        raise Unknown(f"it has no group, and none of {', '.join(AGGREGATES[1:])}")
+    if not expressions and not any(_has_aggregate(item, aggregates) for item in items):
+        raise NoFigures(f"it has no group, and none of {', '.join(AGGREGATES[1:])}")
     named = {item["alias"].casefold(): item for item in items if item.get("alias")}
     out = []
     for group in expressions:
@@ -192,10 +229,10 @@ def _groups(node: Node, items: Sequence[Node]) -> list[Node]:
     return out
 
 
-def _aggregates(node: Node) -> bool:
+def _has_aggregate(node: Node, aggregates: Collection[str]) -> bool:
     """Whether an aggregate or window is in an expression."""
     return any(
-        n.get("class") == "WINDOW" or n.get("function_name", "").lower() in AGGREGATES
+        n.get("class") == "WINDOW" or n.get("function_name", "").lower() in aggregates
         for n in nodes_in(node)
     )
 
@@ -220,7 +257,8 @@ def _row_level(node: Node) -> None:
 
 def _figure(node: Node, groups: Sequence[Node]) -> Term | str:
     """What a column of the result means, or why that is not known; empty for a constant, which needs no interval."""
-    if node.get("class") == "CONSTANT" or number_of(node) is not None:
+    is_constant = node.get("class") == "CONSTANT" or number_of(node) is not None
+    if is_constant or node.get("type") == "GROUPING_FUNCTION":
         return ""
     try:
         return _term(node, groups)

@@ -7,13 +7,17 @@ own.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 
+from engine.texts import shown
 from queries.packs.formats import FORMATS
 from queries.packs.formats.workbook import sheet_tables
 from queries.packs.model import Pack
 from queries.packs.texts import STATUS_WORDS
 
+_MARKS = re.compile(r"[\\`*\[\]<>!|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
+_LINE_START = re.compile(r"^(\s*)([#+=-])(?=\s|$|[#+=-])")
 _PAGES = ("index.html", "the tables as web pages, with charts; works offline")
 _DESCRIPTIONS = (
     ("documents/", "further documents"),
@@ -58,7 +62,7 @@ def blocks(pack: Pack, paths: Sequence[str]) -> list[tuple[str, list[str], bool]
     noise = [
         "Figures carry no noise, and nothing is guaranteed: this is no pack for the public."
         if not pack.has_noise
-        else "Every figure carries noise, to protect the people counted. It is fixed: the same figure is the same in "
+        else "Every figure carries noise, to protect those counted. It is fixed: the same figure is the same in "
         "every file.",
         "low and high are the ends of the 95 % noise interval: without the noise, 95 of 100 figures would lie inside. "
         "It says nothing of sampling or of errors in the source.",
@@ -100,19 +104,26 @@ def _some(names: Sequence[str]) -> str:
 
 def markdown(pack: Pack, paths: Sequence[str]) -> str:
     """Return the README as Markdown."""
-    out = [f"# {pack.titles[0]}", ""]
+    out = [f"# {_escaped(pack.titles[0])}", ""]
     for head, lines, is_list in blocks(pack, paths):
+        told = [_escaped(line) for line in lines]
         out += [f"## {head}", ""] if head else []
-        out += [f"- {line}" for line in lines] if is_list else ["\n\n".join(lines)]
+        out += [f"- {line}" for line in told] if is_list else ["\n\n".join(told)]
         out.append("")
     return "\n".join(out)
+
+
+def _escaped(line: str) -> str:
+    """Return a line that Markdown shows as it is: no HTML, link, picture, heading or code in it."""
+    text = shown(" ".join(line.splitlines()))
+    return _LINE_START.sub(r"\1\\\2", _MARKS.sub(r"\\\g<0>", text))
 
 
 def page(pack: Pack, paths: Sequence[str]) -> str:
     """Return the README as a web page."""
     title = html.escape(pack.titles[0])
     out = [
-        f'<!doctype html>\n<html lang="{pack.languages[0]}">\n<head>\n<meta charset="utf-8">',
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<title>{title}</title>\n<link rel="stylesheet" href="site.css">\n</head>\n<body>\n<main>',
         f'<p><a href="index.html">{html.escape(pack.words["tables"][0])}</a></p>\n<h1>{title}</h1>',

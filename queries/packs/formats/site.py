@@ -15,7 +15,8 @@ from queries.packs.files import File, in_language
 from queries.packs.formats.chart import chart
 from queries.packs.formats.worksheets import is_across
 from queries.packs.model import STATUSES, Pack, PackTable
-from queries.packs.texts import status_word
+from queries.packs.sentences import sentences_of
+from queries.packs.texts import SIGNS, number_text, status_word
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MAX_ROWS = 200
@@ -61,13 +62,14 @@ def _write_language(
     home, up = (folder / code, "../") if language else (folder, "")
     (home / "pages").mkdir(parents=True)
     workbook = f"{in_language('pack', code, language)}.xlsx"
+    words = {word: told[language] for word, told in pack.words.items()}
     shared = {
         "pack": pack,
         "lang": code,
         "language": language,
-        "w": {k: v[language] for k, v in pack.words.items()},
+        "w": words,
         "statuses": STATUSES,
-        "foreign": language > 0,  # what the release itself says is in English
+        "foreign": not code.lower().startswith("en"),  # what the release itself says is in English
         "workbook": workbook if (folder / workbook).exists() else "",
     }
     homes = [(c, names[i], f"{c}/" if i else "") for i, c in enumerate(pack.languages)]
@@ -80,9 +82,9 @@ def _write_language(
             up=f"{up}../",
             t=table,
             display=_display(table, pack, language),
-            svg=chart(table, language),
+            svg=chart(table, language, words),
+            sentences=sentences_of(table, pack, language),
             files=[f.path for f in files if f.table == table.id],
-            card=pack.cards.get(table.answered),
             others=[(c, name, f"{up}../{at}pages/{table.id}.html") for c, name, at in homes],
         )
         (home / "pages" / f"{table.id}.html").write_text(text, encoding="utf-8")
@@ -126,6 +128,9 @@ def _display(table: PackTable, pack: Pack, language: int) -> dict[str, Any]:
         "rows": rows,
         "n": n,
         "n_rows": len(rows),
+        "shown": [
+            number_text(k, 0, {s: pack.words[s][language] for s in SIGNS}) for k in (len(rows), n)
+        ],
         "statuses": [s for s, n in table.n_by_status.items() if n and s != "reliable"],
     }
 
@@ -140,19 +145,27 @@ def _cell(table: PackTable, row: int, pack: Pack, language: int) -> dict[str, st
     status = STATUSES[table.status[row]]
     word = pack.words[status_word(status)][language]
     low, high = table.low[row], table.high[row]
-    between = f"{_number(table, low)} – {_number(table, high)}" if np.isfinite(low + high) else ""
+    signs = {sign: pack.words[sign][language] for sign in SIGNS}
+
+    def told(figure: float) -> str:
+        return number_text(figure, table.decimals, signs)
+
+    between = _between(told(low), told(high), low == high) if np.isfinite(low + high) else ""
     if status == "not released" and between:
-        between = f"{pack.words['at most'][language]} {_number(table, high)}"
+        between = f"{pack.words['at most'][language]} {told(high)}"
     value = table.value[row]
     if status == "structural zero":  # a sign, not three lines of nothing
         return {"text": "–", "interval": "", "status": word, "class": "structural-zero"}
     return {
-        "text": _number(table, value) if np.isfinite(value) else "",
+        "text": told(value) if np.isfinite(value) else "",
         "interval": between,
         "status": word,
         "class": status.replace(" ", "-"),
     }
 
 
-def _number(table: PackTable, figure: float) -> str:
-    return f"{figure:,.{table.decimals}f}"
+def _between(low: str, high: str, is_point: bool) -> str:
+    """An interval; one that is narrower than the digits shown has an end only, an exact figure has none."""
+    if low != high:
+        return f"{low} – {high}"
+    return "" if is_point else f"≈ {low}"

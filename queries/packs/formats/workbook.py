@@ -15,16 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from engine.store import unused_name
 from queries.packs.files import File, Format, in_language
 from queries.packs.formats.worksheets import (
-    UNKNOWN,
     formats,
     frame_of,
-    is_across,
     legend,
     legend_of,
     n_labels,
@@ -32,8 +29,15 @@ from queries.packs.formats.worksheets import (
     plain,
 )
 from queries.packs.model import Pack, PackTable
+from queries.packs.sentences import sentences_of
 
 COVER_WIDTH = 85
+HEADINGS = {
+    "Introductory information": "introduction",
+    "About these data": "about the data",
+    "Contact": "whom to ask",
+}
+"""Headings of the cover that gptables writes, with our words for them."""
 NOTE_WIDTH = 110
 _EPOCH = datetime.datetime(1980, 1, 1)
 _LETTERS = 1.15
@@ -91,8 +95,20 @@ def write_workbook(pack: Pack, language: int, path: Path) -> None:
             },
         )
     _lay_out(book)
+    _translate(book, pack, language)
     _name(book, pack, language)
     book.close()
+
+
+def _translate(book: Any, pack: Pack, language: int) -> None:
+    """Say the headings of the cover in the language of the workbook: gptables has them in English."""
+    cover = book.worksheets()[0]
+    texts = {place: text for text, place in book.str_table.string_table.items()}
+    for row, cells in list(cover.table.items()):
+        cell = cells.get(0)
+        word = HEADINGS.get(texts.get(getattr(cell, "string", -1), ""))
+        if word is not None and cell is not None:
+            cover.write_string(row, 0, plain(pack.words[word][language]), cell.format)
 
 
 def _name(book: Any, pack: Pack, language: int) -> None:
@@ -140,28 +156,27 @@ def _fit_rows(sheet: Any, texts: dict[int, str], width: int) -> None:
 
 def _noise(pack: Pack, language: int) -> str:
     """What is true of every figure."""
-    if not pack.has_noise:
-        return "Figures carry no noise, and nothing is guaranteed."
-    return pack.words["noise"][language]
+    return pack.words["noise" if pack.has_noise else "no noise"][language]
 
 
 def _cover(gpt: Any, pack: Pack, language: int) -> Any:
     """The cover: what this is, what noise and marks mean, whom to ask."""
-    info = pack.info
+    info, w = pack.info, {word: told[language] for word, told in pack.words.items()}
+    release = pack.release
     intro = [pack.descriptions[language]] if pack.descriptions[language] else []
-    intro += [f"Published by {info.publisher}."] if info.publisher else []
-    intro += [f"Published on {info.issued.isoformat()}."] if info.issued else []
-    intro += [f"Licence: {info.licence}."] if info.licence else []
+    intro += [w["published by"].format(info.publisher)] if info.publisher else []
+    intro += [w["published on"].format(info.issued.isoformat())] if info.issued else []
+    intro += [w["licensed as"].format(info.licence)] if info.licence else []
     about = [
         _noise(pack, language),
+        *([w["unreviewed means"]] if pack.is_unreviewed else ()),
         pack.words["shorthand"][language],
         *legend(pack, language),
         *(note[language] for note in pack.footnotes),
-        *pack.reader_notes,
-        f"Release {pack.release['title']}, vintage {pack.release['vintage']}, content hash "
-        f"{pack.release['content_hash']}.",
+        *(pack.reader_notes if pack.languages[language].lower().startswith("en") else ()),
+        w["release of"].format(release["title"], release["vintage"], release["content_hash"]),
     ]
-    contact = [t for t in (info.contact, info.email) if t] or ["See the publisher's site."]
+    contact = [t for t in (info.contact, info.email) if t] or [w["ask the publisher"]]
     return gpt.Cover(
         title=plain(pack.titles[language]),
         intro=[plain(t) for t in intro or [pack.titles[language]]],
@@ -187,10 +202,11 @@ def _notes(
     listed = [_noise(pack, language)]
     listed += [note[language] for note in pack.footnotes]
     for t in inside:
-        listed += [t.words, *(note[language] for note in t.footnotes)]
+        listed += [*sentences_of(t, pack, language), *(note[language] for note in t.footnotes)]
     listed = list(dict.fromkeys(plain(text) for text in listed if text))
     refs = {text: f"note{i}" for i, text in enumerate(listed, 1)}
-    return pd.DataFrame({"Note reference": list(refs.values()), "Note text": listed}), refs
+    heads = (pack.words[word][language] for word in ("note reference", "note text"))
+    return pd.DataFrame(dict(zip(heads, (list(refs.values()), listed), strict=True))), refs
 
 
 def _sheet(
@@ -205,7 +221,7 @@ def _sheet(
     """One table as gptables wants it."""
     frame = frame_of(table, pack, language)
     general = next(iter(refs.values()))
-    own = [table.words, *(note[language] for note in table.footnotes)]
+    own = [*sentences_of(table, pack, language), *(note[language] for note in table.footnotes)]
     notes = [general, *(refs[plain(text)] for text in own if text)]
     notes += [refs[plain(n[language])] for n in pack.footnotes if is_first]
     marks = "".join(f"$${ref}$$" for ref in dict.fromkeys(notes))
@@ -216,24 +232,10 @@ def _sheet(
         table_name=re.sub(r"\W", "_", f"table_{table.id}"),
         title=f"{plain(table.titles[language])} {marks}",
         instructions=plain(pack.words["shorthand below" if signs else "one table"][language]),
-        scope=plain(unit + _how_sure(table, pack, language)),
+        scope=plain(unit + _noise(pack, language)),
         legend=[plain(text) for text in signs],
         index_columns={level: level - 1 for level in range(1, min(n_labels(table), 3) + 1)},
         additional_formatting=formats(table, frame),
-    )
-
-
-def _how_sure(table: PackTable, pack: Pack, language: int) -> str:
-    """What a sheet says of noise: where each interval is, and the widest of those that it does not show."""
-    if not is_across(table) or not pack.has_noise:
-        return _noise(pack, language)
-    half = np.concatenate([table.high - table.value, table.value - table.low])
-    half = half[np.isfinite(half)]
-    widest = f"{half.max():,.{table.decimals}f}" if len(half) else UNKNOWN
-    words = pack.words
-    return (
-        f"{words['either side'][language]}: {widest}. "
-        f"{words['each interval'][language]} tables/{table.id}.csv."
     )
 
 

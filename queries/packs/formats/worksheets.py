@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,8 @@ def _across(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
         ]
         heads.append(_head(", ".join(parts), out))
         out[heads[-1]] = cells[:, across]
+    if pack.has_noise:
+        out |= _ends(table, pack, language, heads, out)
     marked, none = [], _cell(pack.words["no marks"][language], "-")
     for row in range(n_down):
         marks = [
@@ -139,6 +141,24 @@ def _across(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
         marked.append("; ".join(marks) or none)
     out[_head(pack.words["marks"][language], out)] = marked
     return pd.DataFrame(out)
+
+
+def _ends(
+    table: PackTable, pack: Pack, language: int, heads: list[str], taken: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Both ends of each figure's noise interval, in columns that follow the figures."""
+    out: dict[str, Any] = {}
+    told = {
+        end: np.array(_cells(table, getattr(table, end), is_value=False), dtype=object).reshape(
+            -1, len(heads)
+        )
+        for end in ("low", "high")
+    }
+    for across, head in enumerate(heads):
+        for end, cells in told.items():
+            words = pack.words["either bound"][language].format(head, pack.words[end][language])
+            out[_head(words, {**taken, **out})] = cells[:, across]
+    return out
 
 
 def _cells(table: PackTable, figures: Any, *, is_value: bool) -> list[Any]:

@@ -1,14 +1,16 @@
 // Starts the page, and asks again whenever the question changes.
 
 import * as choose from "./choose.js";
-import { drawChart } from "./chart.js";
+import { drawChart, listenChart, save } from "./chart.js";
 import { folded, ordered, turned } from "./order.js";
+import { drawStart, listenStart } from "./start.js";
 import { asText, caption, drawTable, drawWords, hintSideways } from "./show.js";
-import { address, ask, askJson, byId, link, make, readLink, state, useToken } from "./state.js";
+import { address, ask, askJson, byId, comparison, link, make, readLink, state, useToken } from "./state.js";
 import { drawTables, listenTables, tableLink } from "./tables.js";
-import { filters, label, listed, setVariables } from "./variables.js";
+import { filters, find, label, listed, loadValues, setVariables } from "./variables.js";
+import { unit } from "./words.js";
 
-let shown = null, number = 0, waiting = 0, fading = 0, release = "Table builder";
+let shown = null, number = 0, waiting = 0, fading = 0, saved = null, release = "Table builder";
 
 const WORKING = "Working …";
 
@@ -38,6 +40,7 @@ const keepAddress = () => history.pushState(null, "", address() ? "?" + address(
 
 async function refresh({ keep = false } = {}) {
   const mine = ++number, question = link();
+  drawStart(!address()).catch(() => {}); // without pictures the page is whole
   if (!keep && location.search.slice(1) !== address()) keepAddress();
   document.body.setAttribute("aria-busy", "true");
   const late = setTimeout(() => say(WORKING), 700);
@@ -74,6 +77,16 @@ function drawAll() {
   drawWords(shown.view, shown.plan);
   drawChart(shown.view, shown.title);
   drawTables();
+  saved?.drawSaved(shown);
+  compare();
+}
+
+// The other table, where the address names one; its code comes with it.
+function compare() {
+  const other = comparison();
+  byId("compare").hidden = !other;
+  byId("compare").replaceChildren();
+  if (other) import("./compare.js").then((m) => shown && m.drawCompare(shown.view, shown.title, other, () => { keepAddress(); drawAll(); byId("result").focus(); }));
 }
 
 function sort(at) {
@@ -90,7 +103,8 @@ function refuse(error) {
   shown = null;
   say("");
   document.title = `No table – ${release}`;
-  for (const id of ["bar", "table", "sideways", "chart", "card-box", "sql-box"]) byId(id).hidden = true;
+  saved?.drawSaved(null);
+  for (const id of ["compare", "bar", "table", "sideways", "chart", "card-box", "sql-box"]) byId(id).hidden = true;
   for (const id of ["words", "legend", "more"]) byId(id).replaceChildren();
   const together = error.columns?.length > 1 && spec;
   byId("problem").replaceChildren(make("div", { class: "why" },
@@ -103,14 +117,10 @@ function refuse(error) {
 
 async function download(form) {
   try {
-    const question = link(), got = await ask("api/tabulate", question + (question ? "&" : "") + "format=" + form);
+    const shape = form === "xlsx" ? [state.sort && `sort=${state.sort.way}.${state.sort.at}`, `intervals=${byId("intervals").checked}`] : [];
+    const got = await ask("api/tabulate", [link(), "format=" + form, ...shape].filter(Boolean).join("&"));
     const ending = { "json-stat": "json" }[form] || form;
-    const where = URL.createObjectURL(await got.blob());
-    const anchor = make("a", { href: where, download: `${[...state.rows, ...state.cols].join("-") || "total"}.${ending}` });
-    document.body.append(anchor);
-    anchor.click();
-    anchor.remove();
-    setTimeout(() => URL.revokeObjectURL(where), 60000);
+    save(await got.blob(), `${[...state.rows, ...state.cols].join("-") || "total"}.${ending}`);
     say("Downloaded.");
   } catch (error) {
     say(`Not downloaded: ${error.message}`);
@@ -138,24 +148,45 @@ async function begin() {
   release = about.title || "Release";
   byId("token-box").hidden = true;
   byId("title").textContent = about.title || "Table builder";
+  byId("about").textContent = about.about.join(" ");
   byId("lead").textContent = "No row here is a person: every figure carries noise, and says how much. Pick variables; the table follows.";
   byId("notes").replaceChildren(...about.notes.map((n) => make("li", {}, n)));
-  byId("foot").textContent = `Vintage ${about.vintage}, ${about.n_tables} released tables, content hash ${about.content_hash}. Programs: /api/openapi.json.`;
+  byId("foot").textContent = `Vintage ${about.vintage}, ${about.n_tables} released tables, content hash ${about.content_hash}; ${about.signature}. Programs: /api/openapi.json.`;
+  Object.assign(unit, about.unit.en);
+  byId("measure").options[0].textContent = `Number of ${unit.many}`;
   setVariables(about.variables);
+  const open = async () => {
+    if (saved) return;
+    saved = await import("./saved.js");
+    saved.startSaved(about, { say, copy, changed: () => { keepAddress(); drawAll(); } });
+    saved.drawSaved(shown);
+  };
+  byId("saved-box").addEventListener("toggle", open);
+  if (location.hash.startsWith("#saved=")) open();
   choose.start(changed, say);
+  byId("ask-box").addEventListener("toggle", () => import("./sql.js").then((m) => m.start(about.logical_name, say)), { once: true });
   arrive();
 }
 
 // Show what the address asks for.
-function arrive() {
+async function arrive() {
   readLink();
+  await Promise.all(Object.keys(state.only).map(find).filter(Boolean).map(loadValues)).catch(() => {}); // the title names them
   choose.draw();
   refresh({ keep: true });
 }
 
+function goTo(query) {
+  history.pushState(null, "", "?" + query);
+  arrive();
+  byId("result").focus();
+}
+
 function listen() {
   choose.listen();
-  listenTables((query) => { history.pushState(null, "", "?" + query); arrive(); byId("result").focus(); });
+  listenTables(goTo);
+  listenStart(goTo);
+  listenChart(() => { keepAddress(); drawChart(shown.view, shown.title); }, say);
   byId("token-box").addEventListener("submit", (e) => { e.preventDefault(); useToken(byId("token").value); begin(); });
   byId("bar").addEventListener("click", (e) => { if (e.target.dataset.form) download(e.target.dataset.form); });
   byId("copy-link").addEventListener("click", () => copy(location.href, "Link"));

@@ -1,82 +1,139 @@
-// Bars with whiskers for the noise interval, drawn as SVG. The table beside it says the same.
+// The table as a picture: which kinds suit it, the one that is shown, and the picture as a file.
 
+import { bars, pyramid, stacked } from "./bars.js";
+import { lines, multiples } from "./lines.js";
 import { formatter } from "./show.js";
-import { byId, make } from "./state.js";
-import { listed } from "./variables.js";
+import { byId, make, state } from "./state.js";
+import { alone } from "./svg.js";
+import { find, isDated, listed } from "./variables.js";
+import { t } from "./words.js";
 
-const SPACE = "http://www.w3.org/2000/svg", MOST_ROWS = 40, MOST_SERIES = 6;
+const MOST_ROWS = 40, MOST_POINTS = 400, MOST_SERIES = 6, MOST_PARTS = 9, MOST_PANELS = 12;
+const KINDS = { bars: "Bars", lines: "Lines", pyramid: "Pyramid", stacked: "Stacked shares", map: "Map", multiples: "Small multiples" };
+let again = () => {}, say = () => {};
 
-function draw(tag, attributes, text) {
-  const out = document.createElementNS(SPACE, tag);
-  for (const [name, value] of Object.entries(attributes)) out.setAttribute(name, value);
-  if (text !== undefined) out.textContent = text;
+// What a picture needs of an answer. A table without rows is turned.
+function picture(answer, title, width) {
+  const isTurned = !answer.rows.length && answer.cols.length > 0;
+  const rows = isTurned ? answer.col_heads : answer.row_heads, series = isTurned ? [[]] : answer.col_heads;
+  return { rows, series, cells: answer.cells, width: Math.max(width, 240), format: formatter(answer), over: isTurned ? answer.cols : answer.rows,
+    isShare: answer.measure === "share" || answer.measure === "count", label: t("Chart: {title}. The table has the same figures.", { title }) };
+}
+
+// Whether the rows are single values that have areas: neither bands nor own groups.
+const hasAreas = (name) => Boolean(find(name)?.has_map) && !state.bands[name] && !state.groups[name]?.length;
+
+const isOver = (given) => given.over.length === 1 && Boolean(find(given.over[0].name)?.is_ordered) && given.rows.length > 2;
+
+// The same without the row of those that the order says nothing of.
+function withoutBlank(given) {
+  const blank = find(given.over[0].name)?.blank, kept = given.rows.map((_, r) => r).filter((r) => given.rows[r][0] !== blank), n = given.series.length;
+  if (kept.length === given.rows.length) return given;
+  const places = kept.flatMap((r) => given.series.map((_, s) => r * n + s));
+  return { ...given, rows: kept.map((r) => given.rows[r]), cells: Object.fromEntries(Object.entries(given.cells).map(([name, list]) => [name, places.map((i) => list[i])])) };
+}
+
+// Kinds that suit, the best first.
+export function kinds(answer, given) {
+  const rows = given.rows.length, n = given.series.length, ordered = isOver(given) && !answer.sorted, out = [];
+  const isTime = ordered && isDated(find(given.over[0].name)), isPart = given.isShare && answer.percent !== "column" && n > 1 && n <= MOST_PARTS && rows <= MOST_ROWS;
+  const isPyramid = ordered && n === 2 && given.isShare && rows <= 110 && !isTime && answer.percent !== "row";
+  if (given.over.length === 1 && hasAreas(given.over[0].name) && n <= MOST_SERIES) out.push("map");
+  if (isTime && n <= MOST_SERIES && rows <= MOST_POINTS) out.push("lines");
+  if (isPyramid && rows > 5) out.push("pyramid");
+  if (isPart && answer.percent === "row") out.push("stacked");
+  if (rows <= MOST_ROWS && n <= MOST_SERIES) out.push("bars");
+  if (ordered && !isTime && n <= MOST_SERIES && rows <= MOST_POINTS) out.push("lines");
+  if (isPart && !out.includes("stacked")) out.push("stacked");
+  if (n > 1 && n <= MOST_PANELS && (rows <= MOST_ROWS || ordered)) out.push("multiples");
   return out;
+}
+
+export function paint(kind, given) {
+  const one = isOver(given) && given.rows.length > 5 ? (g) => lines(g) : bars;
+  if (kind === "lines") return lines(withoutBlank(given));
+  if (kind === "multiples") return multiples(one === bars ? given : withoutBlank(given), one);
+  return { bars, pyramid, stacked }[kind](given);
+}
+
+// A small picture of an answer, for the start page; null where none suits.
+export function small(answer, title, width) {
+  const given = { ...picture(answer, title, width), isSmall: true }, [kind] = kinds(answer, given).filter((k) => k !== "map");
+  return kind ? paint(kind, given) : null;
+}
+
+export function legend(answer) {
+  return answer.rows.length && answer.col_heads.length > 1 ? make("ul", { class: "keys" }, ...answer.col_heads.map((words, i) => make("li", {}, make("span", { class: "key k" + i }), words.join(", ")))) : null;
 }
 
 export function drawChart(answer, title) {
-  const box = byId("chart"), isTurned = !answer.rows.length && answer.cols.length > 0;
-  const rows = isTurned ? answer.col_heads : answer.row_heads, series = isTurned ? [[]] : answer.col_heads;
-  const known = answer.cells.value.some((v) => v !== null);
+  const box = byId("chart"), focused = document.activeElement?.id, known = answer.cells.value.some((v) => v !== null);
   box.hidden = !(answer.rows.length || answer.cols.length) || !known;
   box.replaceChildren();
   if (box.hidden) return;
-  if (rows.length > MOST_ROWS || series.length > MOST_SERIES) {
-    box.append(make("p", { class: "note" }, `No chart: it would have ${rows.length} groups of ${series.length} bars (at most ${MOST_ROWS} of ${MOST_SERIES}). Wider bands, own groups or a filter help.`));
+  const given = picture(answer, title, box.clientWidth - 28), suited = kinds(answer, given), kind = suited.includes(state.chart) ? state.chart : suited[0];
+  if (!kind) {
+    box.append(make("p", { class: "note" }, t("No chart: it would have {rows} groups of {series} bars (at most {most} of {many}). Wider bands, own groups or a filter help.", { rows: given.rows.length, series: given.series.length, most: MOST_ROWS, many: MOST_SERIES })));
     return;
   }
-  box.append(caption(answer, series, title), bars(answer, rows, series, title, box.clientWidth - 28));
+  const svg = kind === "map" ? laterMap(given) : paint(kind, given);
+  box.append(tools(suited, kind, () => box.querySelector("svg"), title), caption(answer, kind, title), svg);
+  if (focused === "chart-kind") byId("chart-kind").focus();
 }
 
-function caption(answer, series, title) {
-  const keys = series.length < 2 ? null : make("ul", { class: "keys" },
-    make("li", { class: "note" }, listed(answer.cols.map((c) => c.label)) + ":"),
-    ...series.map((words, i) => make("li", {}, make("span", { class: "key k" + i }), words.join(", "))));
-  const marks = answer.cells.value.some((v) => v === null) ? " × stands for what is not released or impossible." : "";
-  return make("figcaption", {}, make("b", {}, title), keys, make("span", {}, "The thin lines are the noise intervals." + marks));
+export function listenChart(whenChanged, whenSaid) {
+  [again, say] = [whenChanged, whenSaid];
 }
 
-function bars(answer, rows, series, title, room) {
-  const format = formatter(answer), width = Math.max(room, 240), cells = answer.cells;
-  const tall = series.length > 3 ? 9 : series.length > 1 ? 12 : 16, gap = 10;
-  const left = Math.min(width * 0.4, 12 + 7 * Math.max(...rows.map((r) => r.join(", ").length)));
-  const step = series.length * tall + gap, height = rows.length * step + 30;
-  const highs = cells.high.map((h, i) => Math.max(h ?? 0, cells.value[i] ?? 0));
-  const lows = cells.low.map((l, i) => Math.min(l ?? 0, cells.value[i] ?? 0));
-  const [least, most, ticks] = scale(Math.min(0, ...lows), Math.max(0, ...highs));
-  const x = (v) => left + ((v - least) / (most - least)) * (width - left - 26);
-  const out = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Bar chart: ${title}. The table above has the same figures.` });
-  ticks.forEach((t) => {
-    out.append(draw("line", { class: "grid", x1: x(t), x2: x(t), y1: 0, y2: height - 24 }));
-    out.append(draw("text", { class: "tick", x: x(t), y: height - 8, "text-anchor": "middle" }, format(t)));
-  });
-  rows.forEach((keys, r) => {
-    const top = r * step + gap / 2;
-    out.append(draw("text", { x: left - 8, y: top + (series.length * tall) / 2 + 4, "text-anchor": "end" }, cut(keys.join(", "), (left - 12) / 7)));
-    series.forEach((_, s) => {
-      const i = r * series.length + s, y = top + s * tall, value = cells.value[i];
-      if (value === null) {
-        const mark = draw("text", { class: "tick", x: x(0) + 4, y: y + tall / 2 + 4 }, "×");
-        mark.append(draw("title", {}, `${keys.join(", ")}: ${cells.status[i] === "structural zero" ? "impossible" : "not released"}`));
-        return out.append(mark);
-      }
-      const bar = draw("rect", { class: "bar k" + s, x: Math.min(x(0), x(value)), y: y + 1, width: Math.abs(x(value) - x(0)), height: tall - 2 });
-      bar.append(draw("title", {}, `${keys.join(", ")}: ${format(value)}`));
-      out.append(bar);
-      if (cells.low[i] === null || cells.high[i] === null) return undefined;
-      const middle = y + tall / 2, from = x(cells.low[i]), to = x(cells.high[i]);
-      return out.append(draw("path", { class: "whisker", d: `M${from} ${middle}H${to}M${from} ${middle - 3}v6M${to} ${middle - 3}v6` }));
-    });
-  });
-  return out;
+// The map comes with its outlines, where one is wanted.
+function laterMap(given) {
+  const place = make("p", { class: "note" }, t("Reading the map …"));
+  import("./map.js").then((m) => m.map(given)).then((svg) => place.replaceWith(svg), (error) => { place.textContent = error.message; });
+  return place;
 }
 
-// Both ends of the axis, zero if it lies between, and round numbers on it.
-function scale(least, most) {
-  const end = most > least ? most : least + 1, raw = (end - least) / 4, power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw);
-  const ticks = [];
-  for (let i = Math.ceil(least / step - 0.001); i * step < end + step * 0.001; i++) ticks.push(i * step + 0); // no -0
-  return [least, Math.max(end, ticks[ticks.length - 1]), ticks];
+function tools(suited, kind, svg, title) {
+  const pick = make("select", { id: "chart-kind", onchange: (e) => { state.chart = e.target.value === suited[0] ? "" : e.target.value; again(); } }, ...suited.map((k) => make("option", { value: k }, t(KINDS[k]))));
+  pick.value = kind;
+  return make("div", { class: "bar" },
+    suited.length > 1 ? make("span", {}, make("label", { for: "chart-kind" }, t("Chart")), " ", pick) : null,
+    make("span", { class: "group", role: "group", "aria-label": t("Download the chart") },
+      make("button", { type: "button", onclick: () => asFile(svg(), title, "svg") }, "SVG"), make("button", { type: "button", onclick: () => asFile(svg(), title, "png") }, "PNG")));
 }
 
-const cut = (text, n) => (text.length > n ? text.slice(0, Math.max(1, Math.floor(n) - 1)) + "…" : text);
+function caption(answer, kind, title) {
+  const keys = ["multiples", "pyramid", "map"].includes(kind) ? null : legend(answer), by = listed(answer.cols.map((c) => c.label));
+  keys?.prepend(make("li", { class: "note" }, by + ":"));
+  const sure = { stacked: t("Each bar is a hundred per cent of what is released; noise intervals stand in the table."), lines: t("The pale bands are the noise intervals."), map: t("The stronger the colour, the more. Point at an area for its figure and its noise interval.") }[kind] ?? t("The thin lines are the noise intervals.");
+  const marks = !["stacked", "lines", "map"].includes(kind) && answer.cells.value.some((v) => v === null) ? " " + t("× stands for what is not released or impossible.") : "";
+  return make("figcaption", {}, make("b", {}, title), keys, make("span", {}, sure + marks));
+}
+
+// The picture as the reader's file.
+async function asFile(svg, title, form) {
+  const whole = alone(svg, title), text = new XMLSerializer().serializeToString(whole), name = [...state.rows, ...state.cols].join("-") || "chart";
+  try {
+    save(form === "svg" ? new Blob([text], { type: "image/svg+xml" }) : await pixels(text, whole), `${name}.${form}`);
+    say(t("Downloaded."));
+  } catch (error) {
+    say(t("Not downloaded: {why}", { why: error.message }));
+  }
+}
+
+export function save(blob, name) {
+  const where = URL.createObjectURL(blob), anchor = make("a", { href: where, download: name });
+  document.body.append(anchor);
+  anchor.click();
+  anchor.remove();
+  setTimeout(() => URL.revokeObjectURL(where), 60000);
+}
+
+// Twice as fine as on screen, for print.
+async function pixels(text, svg) {
+  const image = new Image(), canvas = document.createElement("canvas");
+  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+  await image.decode();
+  [canvas.width, canvas.height] = [2 * Number(svg.getAttribute("width")), 2 * Number(svg.getAttribute("height"))];
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done, failed) => { canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error(t("this browser cannot draw it")))), "image/png"); });
+}

@@ -1,15 +1,16 @@
 // The left side: which variables can be added and where they stand, and which figure is shown.
 
 import { drawPicked } from "./picked.js";
-import { byId, isMeasured, make, percentages, percentNow, state } from "./state.js";
+import { askJson, byId, isMeasured, make, percentages, percentNow, state } from "./state.js";
 import { FEW, find, firstBand, isRanged, variables } from "./variables.js";
+import { number, t } from "./words.js";
 
-let others = new Map(), changed = () => {}, say = () => {};
+let opened = "", others = new Map(), changed = () => {}, say = () => {};
 
 export function start(whenChanged, whenSaid) {
   changed = () => {
     Object.assign(state, { sort: null, odd: [] });
-    if (isMeasured()) state.of ||= byId("of").value;
+    if (isMeasured()) state.of ||= measurable();
     whenChanged();
   };
   say = whenSaid;
@@ -36,6 +37,12 @@ export function setOthers(given) {
   drawVariables();
 }
 
+// What an average is of, unless the reader says: numbers that are no row or column, with whom they are released.
+function measurable() {
+  const numbers = variables().filter((v) => v.is_numeric && v.is_released && !held().includes(v.name));
+  return (numbers.find((v) => others.get(v.name)?.is_addable ?? true) ?? numbers[0])?.name ?? "";
+}
+
 export function draw() {
   const focused = document.activeElement && document.activeElement.id;
   drawPicked(changed, say);
@@ -51,6 +58,7 @@ function drawShown() {
   measure.value = wanted;
   const isRatio = state.measure === "ratio", shown = percentNow(), allowed = percentages();
   byId("of-box").hidden = !isMeasured();
+  for (const option of byId("of").options) option.disabled = [...state.rows, ...state.cols].includes(option.value) && option.value !== state.of;
   if (state.of) byId("of").value = state.of;
   byId("percent").hidden = !isRatio && allowed.length < 2;
   byId("percent-of").textContent = isRatio ? "Ratio to the rest" : "Percentages";
@@ -82,13 +90,29 @@ function item(v) {
   const isShut = (side) => why && !(measured && side === "filter") && !isOn(side, v.name);
   const sides = [["rows", "Rows"], ["cols", "Columns"], ["filter", "Filter"]];
   return make("li", { class: why ? "closed" : null },
-    make("span", { class: "name", id: `v${i}` }, v.label),
+    make("button", { type: "button", class: "name plain", id: `about${i}`, "aria-expanded": String(opened === v.name), "aria-label": t("About {name}", { name: v.label }), onclick: () => { opened = opened === v.name ? "" : v.name; drawVariables(); } },
+      make("span", { id: `v${i}` }, v.label)),
     make("span", { class: "group", role: "group", "aria-labelledby": `v${i}` }, ...sides.map(([side, word]) => make("button", {
       type: "button", id: `${side}${i}`, "aria-pressed": String(isOn(side, v.name)), "aria-label": `${word}: ${v.label}`,
       "aria-disabled": isShut(side) ? "true" : null, "aria-describedby": why ? `w${i}` : null,
       onclick: () => (isShut(side) ? say(`${v.label} cannot be added: ${why}.`) : toggle(side, v)),
     }, word))),
-    why ? make("small", { id: `w${i}`, class: "reason" }, why) : null);
+    why ? make("small", { id: `w${i}`, class: "reason" }, why) : null,
+    opened === v.name ? definition(v) : null);
+}
+
+// What a variable means, and who says so; asked for where it is opened.
+function definition(v) {
+  const box = make("dl", { class: "meaning" });
+  const fill = (d) => {
+    const line = (word, text) => (text ? [make("dt", {}, t(word)), make("dd", {}, text)] : []);
+    box.append(...line("Definition", d.definition), ...line("Only for those with", d.applies), ...line("Source", d.source), ...line("Contact", d.contact),
+      ...line("Held as", [t(d.kind), d.step ? t("in steps of {step}", { step: d.step }) : ""].filter(Boolean).join(", ")),
+      ...line("Released", t("{values} values, in {tables} tables", { values: number(d.n_values), tables: number(d.n_tables) })));
+  };
+  v.meaning ||= askJson("api/definition", new URLSearchParams({ column: v.name }));
+  v.meaning.then(fill, (error) => { v.meaning = null; box.append(make("dd", {}, error.message)); });
+  return box;
 }
 
 const isOn = (side, name) => (side === "filter" ? name in state.only || name in state.between : state[side].includes(name));

@@ -2,9 +2,10 @@
 
 import { ownBands, ownGroups, stepOf } from "./groups.js";
 import { byId, make, nothing, state } from "./state.js";
-import { FEW, find, label, loadValues, variables } from "./variables.js";
+import { FEW, MOST_PERIODS, find, isDated, label, loadValues, variables } from "./variables.js";
+import { t, unit } from "./words.js";
 
-const LISTED = 300;
+const LISTED = 300, PERIODS = { month: "months", quarter: "quarters" };
 const searches = new Map(); // what was typed to find a value, by list: a redraw must not lose it
 let changed = () => {}, say = () => {};
 
@@ -15,7 +16,7 @@ export function drawPicked(whenChanged, whenSaid) {
     if (state[side].length) out.push(make("div", { class: "side" }, make("h3", {}, word), ...state[side].map((c, i) => chip(side, c, i))));
   }
   const kept = [...new Set([...Object.keys(state.only), ...Object.keys(state.between)])];
-  if (kept.length) out.push(make("div", { class: "side" }, make("h3", {}, "Only people with"), ...kept.map(filter)));
+  if (kept.length) out.push(make("div", { class: "side" }, make("h3", {}, t("Only {units} with", { units: unit.many })), ...kept.map(filter)));
   const isMeasured = state.measure !== "count";
   if (out.length || isMeasured) out.push(make("p", { class: "acts" },
     state.rows.length + state.cols.length ? make("button", { type: "button", id: "swap", class: "plain", onclick: swap }, "Swap rows and columns") : null,
@@ -53,21 +54,32 @@ function chip(side, name, at) {
 
 // Each value, bands of some width, or groups of one's own.
 function detail(v) {
-  const years = /DATE|TIMESTAMP/.test(v.type), name = v.name;
-  const widths = [...new Set([...v.bands, state.bands[name]].filter(Boolean))];
+  const years = isDated(v), name = v.name, periods = Object.keys(v.periods);
+  const widths = [...new Set([...v.bands, state.bands[name]].filter((w) => w && !PERIODS[w]))];
   const isOwn = name in state.groups, canOwn = v.is_ordered ? stepOf(v) > 0 && v.bands.length : v.n_values > 2;
-  if (!widths.length && !canOwn && !isOwn) return null;
-  const word = (w) => `bands of ${w.toLocaleString("en-GB")}${years ? (w === 1 ? " year" : " years") : ""}`;
+  if (!widths.length && !canOwn && !isOwn && !periods.length) return null;
+  const word = (w) => (w === 1 && years ? t("years") : wide(w)), wide = (w) => `bands of ${w.toLocaleString("en-GB")}${years ? (w === 1 ? " year" : " years") : ""}`;
   const out = make("select", { id: `band${variables().indexOf(v)}`, "aria-label": `Detail of ${v.label}`, onchange: (e) => {
     delete state.groups[name];
     if (e.target.value === "own") state.groups[name] = []; // the bands stay until there is a group
+    else if (PERIODS[e.target.value]) inPeriods(v, e.target.value);
     else if (e.target.value) state.bands[name] = Number(e.target.value);
     else delete state.bands[name];
     changed();
-  } }, make("option", { value: "" }, "each value"), ...widths.map((w) => make("option", { value: w }, word(w))),
+  } }, make("option", { value: "" }, "each value"), ...periods.map((w) => make("option", { value: w }, t(PERIODS[w]))), ...widths.map((w) => make("option", { value: w }, word(w))),
   canOwn || isOwn ? make("option", { value: "own" }, v.is_ordered ? "own bands" : "own groups") : null);
   out.value = isOwn ? "own" : state.bands[name] || "";
   return out;
+}
+
+// Months or quarters; of a long time the last ones that one table can have.
+function inPeriods(v, period) {
+  state.bands[v.name] = period;
+  const [low, high] = state.between[v.name] ?? ["", ""];
+  if (v.periods[period] <= MOST_PERIODS || low !== "" || v.name in state.only) return;
+  const end = (high || v.last).slice(0, 10), years = period === "month" ? 5 : 20, first = `${String(Number(end.slice(0, 4)) - years + 1).padStart(4, "0")}-01-01`;
+  state.between[v.name] = [v.type === "DATE" ? first : first + "T00:00:00", high];
+  say(t("Too many for one table: from {first} on. The filter can be changed.", { first }));
 }
 
 function filter(name) {

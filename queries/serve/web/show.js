@@ -2,12 +2,13 @@
 
 import { byId, make } from "./state.js";
 import { listed } from "./variables.js";
+import { unit } from "./words.js";
 
 const FIRST_ROWS = 200;
-const STATUS = {
-  low: ["low", "few people, or none: the figure is next to nothing beside its noise"],
+export const STATUS = {
+  low: ["low", "few, or none: the figure is next to nothing beside its noise"],
   unreliable: ["unreliable", "the noise is a large share of the figure"],
-  "not released": ["not released", "too few people to show, or none: it is not told which"],
+  "not released": ["not released", "too few to show, or none: it is not told which"],
   "structural zero": ["impossible", "ruled out by how the data are defined"],
 };
 
@@ -44,7 +45,7 @@ const QUARTILES = { 0.25: "Lower quartile", 0.75: "Upper quartile" };
 
 export function caption(answer, labels, filters) {
   const by = [...answer.rows, ...answer.cols].map((c) => c.label);
-  const word = { count: "Number of people", share: "Percentage of people", mean: "Average", median: "Median", sum: "Total", ratio: "People as a ratio to the rest",
+  const word = { count: `Number of ${unit.many}`, share: `Percentage of ${unit.many}`, mean: "Average", median: "Median", sum: "Total", ratio: `${unit.many[0].toUpperCase()}${unit.many.slice(1)} as a ratio to the rest`,
     quantile: QUARTILES[answer.quantile] || `${answer.quantile} quantile` }[answer.measure];
   const of = answer.of ? ` of ${labels(answer.of)}` : "", isRatio = answer.measure === "ratio";
   const percent = { row: "each row", column: "each column" }[answer.percent];
@@ -96,7 +97,7 @@ const hasAll = (answer) => Boolean(answer.row_total || (answer.cols.length && ((
 function* lines(answer, rows, cell) {
   const width = answer.col_heads.length;
   for (let r = 0; r < rows; r++) {
-    const heads = answer.rows.length ? answer.row_heads[r] : ["All people"];
+    const heads = answer.rows.length ? answer.row_heads[r] : [`All ${unit.many}`];
     const line = make("tr", {}, ...heads.map((text) => make("th", { scope: "row" }, text)));
     for (let c = 0; c < width; c++) line.append(cell(answer.cells, r * width + c));
     if (answer.row_total) line.append(cell(answer.row_total, r));

@@ -3,7 +3,7 @@
 const named = () => Object.create(null); // by column: one may be called "constructor"
 export const nothing = () => ({
   rows: [], cols: [], bands: named(), groups: named(), only: named(), between: named(),
-  measure: "count", of: "", quantile: "", percent: "none", sort: null, odd: [],
+  measure: "count", of: "", quantile: "", percent: "none", sort: null, chart: "", compare: "", odd: [],
 });
 export const state = nothing();
 
@@ -46,10 +46,11 @@ export function link() {
   return out.toString();
 }
 
-// The same with what only the page knows: the order of the rows.
-export function address() {
+// The same with what only the page knows: the order of the rows, the kind of chart, what it is compared with.
+export function address(isWhole = true) {
   const sort = state.sort ? `sort=${state.sort.way}.${state.sort.at}` : "";
-  return [link(), sort].filter(Boolean).join("&");
+  const compared = isWhole && state.compare && `compare=${encodeURIComponent(state.compare)}`;
+  return [link(), sort, state.chart && `chart=${state.chart}`, compared].filter(Boolean).join("&");
 }
 
 export function readLink() {
@@ -59,16 +60,18 @@ export function readLink() {
     const dot = name.indexOf(".");
     const head = dot < 0 ? name : name.slice(0, dot), column = dot < 0 ? "" : name.slice(dot + 1);
     if (name === "rows" || name === "cols") state[name].push(text);
-    else if (head === "band" && !(column in state.bands)) state.bands[column] = Number(text);
+    else if (head === "band" && !(column in state.bands)) state.bands[column] = Number.isNaN(Number(text)) ? text : Number(text);
     else if (head === "group") readGroup(column, parts(text));
     else if (head === "only") (state.only[column] ||= []).push(text);
     else if (head === "from" || head === "to") (state.between[column] ||= ["", ""])[head === "to" ? 1 : 0] = text;
     else if (["measure", "of", "quantile", "percent"].includes(name)) state[name] = text;
     else if (/^(up|down)\.(\d+|all)$/.test(text) && name === "sort") state.sort = { way: text.split(".")[0], at: text.split(".")[1] };
+    else if (name === "chart" && /^[a-z]+$/.test(text)) state.chart = text;
+    else if (name === "compare") state.compare = text;
     else state.odd.push([name, text]); // the server says what is wrong with it
   }
   const asked = new Set(new URLSearchParams(link()).keys()); // what this page would leave out, the server is to judge
-  for (const [name, text] of given) if (text && name !== "sort" && !asked.has(name)) state.odd.push([name, text]);
+  for (const [name, text] of given) if (text && !["sort", "chart", "compare"].includes(name) && !asked.has(name)) state.odd.push([name, text]);
 }
 
 const readGroup = (column, [label, ...keys]) => (state.groups[column] ||= []).push([label, keys]);
@@ -96,6 +99,13 @@ export function percentages() {
 export function percentNow() {
   const allowed = percentages();
   return allowed.includes(state.percent) ? state.percent : allowed[0];
+}
+
+// The comparison that the address asks for: place and query of the other table; null: none, or one elsewhere.
+export const PLACE = /^\/([\w.~%-]+\/)?$/;
+export function comparison() {
+  const [place, ...rest] = state.compare.split("?");
+  return state.compare && PLACE.test(place) ? { place, query: rest.join("?") } : null;
 }
 
 class Refused extends Error {

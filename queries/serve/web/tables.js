@@ -23,11 +23,16 @@ export function tableLink(columns) {
   } }, listed(columns.map(label)) || "Everybody");
 }
 
+// All released tables; asked for once.
+export async function released() {
+  return (tables ||= (await askJson("api/tables")).tables);
+}
+
 // The list, those with what is on screen first.
 export async function drawTables() {
   if (!byId("tables-box").open) return;
   try {
-    tables ||= (await askJson("api/tables")).tables;
+    await released();
   } catch (error) {
     byId("tables").replaceChildren(make("li", {}, error.message));
     return;

@@ -3,6 +3,7 @@
 import { askJson, state } from "./state.js";
 
 const MANY = 40;
+export const MOST_PERIODS = 120; // months or quarters that one table has
 export const FEW = 12;
 let known = [];
 
@@ -10,6 +11,7 @@ export const setVariables = (given) => { known = given; };
 export const variables = () => known;
 export const find = (name) => known.find((v) => v.name === name);
 export const label = (name) => (find(name) || { label: name }).label;
+export const isDated = (v) => /DATE|TIMESTAMP/.test(v.type);
 export const isRanged = (v) => v.is_ordered && v.n_values > MANY;
 export const listed = (words, last = "and") => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}`);
 
@@ -56,4 +58,9 @@ export function shownAs(columns) {
 }
 
 // The bands that a long ordered variable begins with, if any.
-export const firstBand = (v) => (v && v.n_values > MANY && v.bands.length ? v.bands[Math.min(1, v.bands.length - 1)] : 0);
+export function firstBand(v) {
+  if (!v || v.n_values <= MANY) return 0;
+  const short = Object.keys(v.periods).find((name) => v.periods[name] <= MOST_PERIODS);
+  if (short && (v.bands.length ? v.bands[0] === 1 && v.periods[short] <= MANY : true)) return short;
+  return v.bands.length ? v.bands[isDated(v) ? 0 : Math.min(1, v.bands.length - 1)] : 0;
+}

@@ -31,12 +31,26 @@ def attack(given, **more):
     return checked(attribute(given, Assumptions(**more), rng()))
 
 
+def both(seed: int, with_strangers: bool):
+    """The attack on bare cells and on an honest release of the same people."""
+    members = people(2 * seed - 1)
+    strangers = people(2 * seed) if with_strangers else None
+    bare = held_of(members, trial_of_rows(members, WIDE, 1, draws=EXACT), strangers=strangers)
+    return attack(bare), attack(build(members, WIDE, strangers=strangers))
+
+
+@pytest.mark.parametrize("with_strangers", [True, False])
+def test_an_honest_release_tells_a_third_of_what_bare_cells_tell(with_strangers):
+    """The gain of 400 targets has an sd of .035 and counts as 0 where chance explains it: six sets of people."""
+    found = [both(seed, with_strangers) for seed in range(1, 7)]
+    bare, honest = np.mean([[x.values["gain"] for x in pair] for pair in found], axis=0)
+    assert bare >= 0.3
+    assert honest <= bare / 3
+
+
 def test_cells_shown_as_they_are_are_found_out():
     """The planted fault: nothing suppressed, no noise. Members are read off, strangers are not."""
-    members, strangers = people(1), people(2)
-    bare = held_of(members, trial_of_rows(members, WIDE, 1, draws=EXACT), strangers=strangers)
-    honest = build(members, WIDE, strangers=strangers)
-    found, kept = attack(bare), attack(honest)
+    found, kept = both(1, with_strangers=True)
     assert found.values["gain"] >= 0.15
     assert kept.values["gain"] <= 0.05
     assert kept.control.value == pytest.approx(0.5, abs=0.15)
@@ -46,11 +60,9 @@ def test_cells_shown_as_they_are_are_found_out():
 
 
 def test_without_strangers_the_control_is_what_others_tell():
-    members = people(1)
-    found = attack(held_of(members, trial_of_rows(members, WIDE, 1, draws=EXACT)))
+    found, _ = both(1, with_strangers=False)
     assert found.control_note == OTHERS
     assert found.values["gain"] >= 0.15
-    assert attack(build(members, WIDE)).values["gain"] <= 0.05
 
 
 def test_a_column_that_strangers_lack_is_not_attacked():

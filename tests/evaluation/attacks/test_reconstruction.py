@@ -112,19 +112,19 @@ def test_more_tables_say_more():
 
 
 def test_halved_noise_is_found_out():
-    """Means over three keys; sd of such a mean is about .02."""
+    """Means over eight keys; the sd of what halving adds is about .01 for squares, .02 for the program."""
     found = {}
     for kind in (StickyDraws, HalvedNoise):
         rates = []
-        for seed in (1, 2, 3):
+        for seed in range(1, 9):
             columns, tables = flagged(n_known=20, seed=seed, group=150, others=300)
             rates.append(right_of(build(columns, tables, seed, kind=kind)))
         found[kind] = {
             way: np.mean([rate[way] for rate in rates]) for way in ("squares", "program")
         }
-    assert found[StickyDraws]["squares"] <= 0.93
-    assert found[HalvedNoise]["squares"] >= found[StickyDraws]["squares"] + 0.04
-    assert found[HalvedNoise]["program"] >= found[StickyDraws]["program"] + 0.06
+    assert max(found[StickyDraws].values()) <= 0.95
+    assert found[HalvedNoise]["squares"] >= found[StickyDraws]["squares"] + 0.02
+    assert found[HalvedNoise]["program"] >= found[StickyDraws]["program"] + 0.05
 
 
 def test_noise_that_is_not_sticky_is_found_out():

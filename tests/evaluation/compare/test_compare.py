@@ -12,16 +12,19 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from fixtures.compare import TWO_WAY, VALUES, Builder, made, make_small
+from fixtures.compare import RISK, TWO_WAY, VALUES, Builder, made, make_small
 
 from engine.api.build import read
-from engine.api.compare import compare
+from engine.api.compare import compare, compare_levers
+from engine.api.evaluate import evaluate
 from engine.errors import PrivacyError, SpecError, StoreError
+from engine.evaluation.attacks import Assumptions
 from engine.evaluation.compare.building import (
     SCRATCH,
     checked_epsilons,
     compare_all,
     is_scratch,
+    own_way,
     refuse_scratch,
     variants,
     with_defaults,
@@ -29,7 +32,9 @@ from engine.evaluation.compare.building import (
 from engine.evaluation.compare.runs import CHOSEN, document, way_name
 from engine.evaluation.compare.scoring import grouped
 from engine.evaluation.figures import FIGURES
+from engine.evaluation.study.presets import check_plain
 from engine.release import build
+from engine.schema import Writing
 
 pytest.importorskip("sklearn")
 
@@ -58,6 +63,50 @@ def ran(small, tmp_path_factory):
 
 
 # --- what is built
+
+
+@pytest.mark.parametrize(
+    ("beyond", "named"),
+    [
+        ({"more": ("b.csv",)}, "several files"),
+        ({"path": "*.csv"}, "several files"),
+        ({"sql": "SELECT * FROM small"}, "sql"),
+        ({"encoding": "cp1252"}, "encoding"),
+        ({"delimiter": "^"}, "delimiter"),
+        ({"skip": 2}, "skip"),
+        ({"format": "xlsx", "sheet": "one"}, 'format = "xlsx", sheet'),
+        ({"format": "postgres"}, 'format = "postgres"'),
+        ({"decimal": ","}, "decimal, thousands or date_format"),
+    ],
+)
+@pytest.mark.parametrize("reader", ["modes", "levers", "evaluate"])
+def test_a_source_that_is_no_plain_file_is_refused(small, reader, beyond, named, monkeypatch):
+    spec = read(small)
+    keys = dict(beyond)
+    columns = spec.columns
+    if decimal := keys.pop("decimal", None):
+        columns = tuple(replace(c, writing=Writing(decimal=decimal)) for c in columns)
+    odd = replace(spec, source=replace(spec.source, **keys), columns=columns)
+    monkeypatch.setattr("engine.api.evaluate.read_spec", lambda path, sql_columns: odd)
+    data = odd.source.path if "path" not in beyond else small.parent / "small.csv"
+    monkeypatch.chdir(small.parent)
+    refused = {
+        "modes": lambda: compare(odd),
+        "levers": lambda: compare_levers(odd),
+        "evaluate": lambda: evaluate(data, data=data, spec=small),
+    }[reader]
+    with pytest.raises(SpecError, match=f"^source: {named}: .*as one Parquet file"):
+        refused()
+
+
+def test_the_same_rows_in_a_plain_file_may_be_evaluated(small, tmp_path):
+    spec = read(small)
+    odd = replace(spec, source=replace(spec.source, encoding="utf-16"))
+    with pytest.raises(SpecError, match="encoding"):
+        check_plain(odd, spec.source.path)
+    check_plain(odd, tmp_path / "plain.parquet")
+    check_plain(odd, pd.DataFrame())
+    check_plain(replace(spec, source=replace(spec.source, encoding="UTF_8", delimiter=";")))
 
 
 def test_variants_are_marked_and_differ_in_mode_and_epsilon_alone(small):
@@ -178,6 +227,55 @@ def test_better_releases_have_better_figures(ran):
     assert sticky.low < sticky.high
 
 
+def test_every_release_is_attacked_alike(ran):
+    """Before, a comparison said what an analyst loses by each way, and nothing of what an attacker gets."""
+    found = ran[0]
+    names = [f.name for f in found.weighed()]
+    assert names[:3] == ["misplaced", "attribute", "attribute_unusual"]
+    assert "membership" not in names  # no control
+    for run in found.runs:
+        assert {"misplaced", "attribute", "attribute_unusual"} <= run.figures.keys()
+    worst, exact = (found.spread("misplaced", *way) for way in (("dp", 0.1), ("exact", None)))
+    assert worst.low > 3 * exact.high
+    # Three quarters of a column are shuffled: who trusts it guesses worse than from everybody else.
+    gains = [found.spread("attribute", *way) for way in (("dp", 0.1), ("exact", None))]
+    assert gains[0].high < gains[1].low
+    assert found.own == ("sticky", None)
+    assert any("up to 2,000 of the data" in note for note in found.notes)
+    assert any("No control rows were given" in note for note in found.notes)
+
+
+def test_strangers_and_the_number_of_people_are_the_callers(small):
+    found = compare_all(
+        read(small),
+        epsilons=(1.0,),
+        repeats=1,
+        build=Builder(),
+        control=pd.read_csv(small.with_name("small.csv")).sample(frac=0.3, random_state=1),
+        assumptions=Assumptions(people=30),
+    )
+    assert found.has_control
+    assert all(0 <= run.figures["membership"] <= 1 for run in found.runs)
+    assert any("up to 30 of the data" in note for note in found.notes)
+    assert not [note for note in found.notes if "No control" in note]
+    # 30 people and 30 strangers: shares of those guessed right are thirtieths, and so is their difference.
+    gain = found.runs[0].figures["attribute/a"] * 30
+    assert gain == pytest.approx(round(gain))
+
+
+def test_the_way_of_the_spec_itself_is_known(small):
+    spec = read(small)
+    dp = replace(spec, mode="dp")
+    assert own_way(spec, (1.0,)) == ("sticky", None)
+    assert own_way(dp, (0.5, 1.0)) == ("dp", 1.0)
+    assert own_way(dp, (0.5, 2.0)) is None
+    assert own_way(replace(dp, dp=replace(dp.dp, epsilon=None)), (1.0,)) == ("exact", None)
+    found = compare_all(dp, epsilons=(2.0,), repeats=1, build=Builder())
+    assert found.own is None
+    assert any("no point is the spec's own" in note for note in found.notes)
+    assert found.beside()[0] == "sticky"
+
+
 def test_a_build_that_fails_leaves_nothing(small, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -216,6 +314,7 @@ def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path
     first, *others = (run.figures for run in found.runs)
     assert len(others) == 7
     assert len(first) >= 6
+    assert {"misplaced", "attribute", "attribute_unusual"} <= first.keys()
     assert all(other == first for other in others)
 
 
@@ -271,6 +370,42 @@ def test_the_document_is_plain_and_confidential():
         ("exact", None): 1.0,
     }
     assert len(told["runs"]) == 12
+    assert (told["weighed"], told["own"]) == ([], {"kind": "sticky", "epsilon": None})
+
+
+def test_the_document_has_the_risks_and_the_spec_s_own_way():
+    told = document(made(tables__s_pmse_2=VALUES, **RISK))
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert [f["name"] for f in told["figures"]] == [TWO_WAY]
+    assert [f["name"] for f in told["weighed"]] == ["misplaced", "attribute", "membership"]
+    summary = {(s["figure"], s["kind"], s["epsilon"]): s["median"] for s in told["summary"]}
+    assert summary["attribute", "sticky", None] == 0.05
+    assert summary["misplaced", "dp", 2.0] == pytest.approx(0.3)
+    assert ("membership", "exact", None) not in summary
+    assert document(replace(made(tables__s_pmse_2=VALUES), own=None))["own"] is None
+
+
+def test_each_way_stands_beside_the_spec_in_words():
+    found = made(**RISK)
+    assert found.beside() == (
+        "sticky",
+        (
+            (
+                "dp, epsilon 0.5",
+                "rows misplaced +0.400; lower: attribute gain -0.050; higher: membership AUC +0.020",
+            ),
+            ("dp, epsilon 2", "rows misplaced +0.100; lower: attribute gain -0.030"),
+            ("dp without noise", "rows misplaced -0.100; higher: attribute gain +0.040"),
+        ),
+    )
+    name, told = replace(found, own=("dp", 2.0)).beside()
+    assert name == "dp, epsilon 2"
+    assert dict(told)["sticky"] == "rows misplaced -0.100; higher: attribute gain +0.030"
+    assert made(tables__s_pmse_2=VALUES).beside() == ("sticky", ())
+    close = {("sticky", None): [0.02], ("exact", None): [0.0203]}
+    assert dict(made(misplaced=close, attribute=close).beside()[1])["dp without noise"] == (
+        "rows misplaced +0.000; no risk changed"
+    )
 
 
 def test_the_python_face_refuses_before_it_builds(small, tmp_path):

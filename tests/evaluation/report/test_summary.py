@@ -156,7 +156,8 @@ def test_what_cannot_be_compared_has_no_factor_and_no_mark():
     assert one["words"] == "not comparable: 4 columns against 24"
     html = page(evaluation(*pair), catalogue=catalogue)
     assert "not comparable: 4 columns against 24" in html
-    picture = html[html.index("<svg") : html.index("</svg>")]
+    versus = html[html.index('<section id="versus">') :]
+    picture = versus[versus.index("<svg") : versus.index("</svg>")]
     assert "tau" not in picture
     assert "Median error of counts" in picture
     (small,) = [
@@ -187,7 +188,8 @@ def test_one_row_a_measure_and_number_of_columns_is_drawn():
         for m in [s.scores["marginals"]]
     ]
     html = page(evaluation(*subjects), catalogue=CATALOGUE | {again.name: again})
-    picture = html[html.index("<svg") : html.index("</svg>")]
+    versus = html[html.index('<section id="versus">') :]
+    picture = versus[versus.index("<svg") : versus.index("</svg>")]
     assert picture.count("marginals") == 1
     assert "3.00" in html
 

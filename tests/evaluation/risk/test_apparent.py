@@ -131,16 +131,31 @@ def test_bad_input_says_why():
         against(original[:0], original),
         pair(original, {}, STUDY),
         against(original, original[["a", "b"]]),
-        against(original, original[["a", "x"]], original[["b", "y"]]),
         against(original, original[["x", "y"]]),
+        against(original, original[["a", "b"]], original[["x"]]),
     ):
         risk = attack(paired, "a", "b", baselines=HALF)
         assert not risk.values
         assert risk.why_not[WHOLE]
-    needed = attack(against(original, original[["a", "x"]], original[["b", "y"]]), "a", "b")
+    needed = attack(against(original, original[["a", "b"]], original[["x"]]), "a", "b")
     assert "a, b together with" in needed.why_not[WHOLE]
     partly = attack(against(original, original[["a", "x"]]), "a", "b", baselines=HALF)
     assert any("no table shows b" in note for note in partly.notes)
+
+
+def test_without_a_table_of_all_that_is_known_the_matches_of_several_are_pooled():
+    original = pd.DataFrame({"a": [1, 2, 3, 3], "b": [7, 8, 8, 9], "x": list("pqpq")})
+    shown = [
+        pd.DataFrame({"a": [1, 2, 3, 3], "x": list("ppqq")}),  # 1: p, 2: p
+        pd.DataFrame({"b": [7, 8, 8, 9], "x": list("pqqp")}),  # the first: p, the last: p
+    ]
+    risk = attack(against(original, *shown), "a", "b", baselines={"x": 0.5})
+    # Three people are matched by either; the first is right in both tables and counts once, the others are wrong.
+    assert risk.breakdown[["table", "matches", "right"]].values.tolist() == [
+        ["2 tables pooled", 3, 1]
+    ]
+    assert any("pooled" in note for note in risk.notes)
+    assert "largest_gain" in risk.values or "largest_gain" in risk.why_not
 
 
 def test_no_match_is_no_precision():

@@ -1,0 +1,182 @@
+"""Weigh the releases of a comparison: what an analyst loses by each, and what attackers get.
+
+Takes the spec and the path of a release; gives figures by name. CONFIDENTIAL: it reads the original. Invariant: the
+tables that count, their groups and what attacks draw are settled by the spec and the first release, alike for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.evaluation.attacks import Assumptions, Attacked, held
+from engine.evaluation.attacks.attribute import attribute
+from engine.evaluation.attacks.membership import membership
+from engine.evaluation.attacks.reconstruction import reconstruction
+from engine.evaluation.data.paired import Coded, Paired, covering, key_of
+from engine.evaluation.data.reading import read_like, read_original, read_subject, released_types
+from engine.evaluation.data.sampling import generator
+from engine.evaluation.score import Risk
+from engine.evaluation.study.default import default_study
+from engine.evaluation.study.model import Study
+from engine.evaluation.study.presets import check_plain, of_spec
+from engine.schema import ColumnSet
+from engine.spec import ReleaseSpec
+
+SEED = 2021
+"""Fixes what the attacks draw, alike for all releases."""
+NO_CONTROL = (
+    "No control rows were given: attributes are held against exact tables of all other people, and membership "
+    "is left out."
+)
+Floats = NDArray[np.float64]
+
+
+class Weighing:
+    """The original, read once the first release says of what types its columns are.
+
+    Parameters
+    ----------
+    frame, control : object
+        The source, where the spec's is a frame; people whom it does not hold. None: there are none.
+    assumptions : Assumptions
+        What attackers know and want.
+    """
+
+    def __init__(
+        self, spec: ReleaseSpec, frame: Any, control: Any, assumptions: Assumptions
+    ) -> None:
+        if frame is None:
+            check_plain(spec)
+        self._source = spec.source.path if frame is None else frame
+        self._place = spec.source.table
+        self._given = control
+        self._assumptions = assumptions
+        self._tables = spec.tables
+        self._study = of_spec(spec, Study(title=spec.title))
+        self._original: pd.DataFrame | None = None
+        self._control: pd.DataFrame | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the original."""
+        return 0 if self._original is None else len(self._original)
+
+    def figures(self, release: Path) -> dict[str, float]:
+        """Return the loss and the risks of one release.
+
+        Raises
+        ------
+        DataError, StoreError, DamagedRelease
+        """
+        attacked = self._read(release)
+        lost = [misplaced(attacked.paired, columns) for columns in self._tables]
+        return {"misplaced": float(np.mean(lost)), **risks_of(attacked, self._assumptions)}
+
+    def _read(self, release: Path) -> Attacked:
+        """The original beside a release; the first release settles how it is read."""
+        is_first = self._original is None
+        if self._original is None:
+            self._original = read_original(
+                self._source, self._study, like=released_types(release), table=self._place
+            )
+        if is_first and self._given is not None:
+            self._control = read_like(self._given, self._original, self._study, name="control")
+        subject = read_subject(str(release), self._original, self._study, release.stem)
+        if is_first:
+            chosen = default_study(self._original, subject.tables, title=self._study.title).study
+            self._study = self._study.model_copy(update={"bins": chosen.bins})
+        return held([subject], self._original, self._study, control=self._control)
+
+
+def risks_of(attacked: Attacked, assumptions: Assumptions) -> dict[str, float]:
+    """Attack a release; the figures that could be computed."""
+    found = attribute(attacked, assumptions, generator(SEED, "attribute"))
+    out = {"attribute": _gain(found)}
+    if len(found.breakdown):
+        rare = found.breakdown["right_unusual"] - found.breakdown["control_unusual"]
+        out["attribute_unusual"] = float(rare.mean())
+        gains = found.breakdown["right"] - found.breakdown["control"]
+        out |= {
+            f"attribute/{column}": float(gain)
+            for column, gain in zip(found.breakdown["column"], gains, strict=True)
+        }
+    out["reconstruction"] = _gain(
+        reconstruction(attacked, assumptions, generator(SEED, "reconstruction"))
+    )
+    strangers = membership(attacked, assumptions, generator(SEED, "membership"))
+    out["membership"] = strangers.values.get("auc_population", float("nan"))
+    # Rates that are alike differ by nothing, not by the last bit of a float.
+    return {name: round(value, 12) + 0.0 for name, value in out.items() if np.isfinite(value)}
+
+
+def _gain(risk: Risk) -> float:
+    """How much oftener an attack is right than its control, chance or not; NaN where there is none."""
+    if risk.rate is None or risk.control is None:
+        return float("nan")
+    return risk.rate.value - risk.control.value
+
+
+def misplaced(paired: Paired, columns: ColumnSet) -> float:
+    """Share of rows that would have to move for a released table to be the true one.
+
+    A table that is not released is put together from released ones of separate columns, the widest first, as if they
+    were independent. Columns are counted in the study's groups, where it has any.
+
+    Parameters
+    ----------
+    columns : ColumnSet
+        Those of them that no released table has are left out.
+
+    Returns
+    -------
+    float
+        0 to 1; NaN if no table has any of the columns.
+    """
+    pieces = _pieces(paired, columns)
+    together = tuple(c for c in columns if any(c in piece for piece, _ in pieces))
+    if not pieces:
+        return float("nan")
+    true_key = key_of(paired, paired.original, together, binned=together)
+    kept = true_key >= 0
+    _, first, count = np.unique(true_key[kept], return_index=True, return_counts=True)
+    rows = np.flatnonzero(kept)[first]
+    share = np.ones(len(rows))
+    for piece, table in pieces:
+        share *= _shares(paired, table, piece, rows)
+    truth = count / max(count.sum(), 1)
+    # What is shown of combinations that nobody has is the rest of the whole.
+    return float((np.abs(truth - share).sum() + max(1 - share.sum(), 0.0)) / 2)
+
+
+def _pieces(paired: Paired, columns: ColumnSet) -> list[tuple[ColumnSet, Coded]]:
+    """Separate columns, and the smallest released table of each."""
+    left, out = list(columns), []
+    while left:
+        released = [tuple(c for c in left if c in own) for own in paired.tables]
+        widest = max(released, key=len, default=())
+        if not widest:
+            break
+        table = covering(paired, widest)
+        if table is not None:
+            out.append((widest, table))
+        left = [c for c in left if c not in widest]
+    return out
+
+
+def _shares(
+    paired: Paired, table: Coded, columns: Collection[str], rows: Sequence[int] | Any
+) -> Floats:
+    """Share that a table shows of the combination that some rows of the original have."""
+    shown = key_of(paired, table, columns, binned=columns)
+    wanted = key_of(paired, paired.original, columns, binned=columns)[rows]
+    keys, place = np.unique(shown, return_inverse=True)
+    counts = np.bincount(place, table.n.astype(np.float64), minlength=len(keys))
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    found = np.where(keys[at] == wanted, counts[at], 0.0)
+    return np.asarray(found / max(float(counts[keys >= 0].sum()), 1.0), np.float64)

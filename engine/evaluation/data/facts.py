@@ -1,0 +1,113 @@
+"""What a release says of itself: about whom it is, how it was made, what its owner declared and accepted.
+
+Takes an open release; gives `Facts`. All of it is public: it stands in the file's own catalogue.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from engine.errors import DamagedRelease
+from engine.units import Unit, unit_from_json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """A release in its own words.
+
+    Attributes
+    ----------
+    unit, entity : Unit
+        What a row is, and whom the release protects.
+    privacy : dict
+        Parameters, as plain values.
+    detected : dict of str to tuple of str
+        Column -> settings that were found in the data.
+    is_reviewed : bool
+        A person says that these were looked at.
+    notes : tuple of str
+        Sentences about this release alone.
+    groups : tuple of dict
+        Mode sticky: the groups that the release tells most of, as its catalogue has them.
+    counted : tuple of str
+        Columns of the source of whose values each counts once: that of the entities, and of `each`; none where rows
+        count.
+    """
+
+    title: str
+    vintage: str
+    mode: str
+    key_id: str
+    version: str
+    unit: Unit
+    entity: Unit
+    privacy: Mapping[str, Any]
+    detected: Mapping[str, tuple[str, ...]]
+    is_reviewed: bool
+    notes: tuple[str, ...]
+    groups: tuple[Mapping[str, Any], ...] = ()
+    counted: tuple[str, ...] = ()
+
+
+def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
+    """Read them from the catalogue of an open release.
+
+    Raises
+    ------
+    DamagedRelease
+        What stands there is not what tablepack writes.
+    """
+    row = con.execute(
+        "SELECT title, vintage, mode, key_id, engine_version, unit, entity, privacy, reviewed FROM catalog.release"
+    ).fetchone()
+    found = con.execute("SELECT name, detected FROM catalog.columns ORDER BY position").fetchall()
+    notes = con.execute(
+        "SELECT note FROM catalog.notes WHERE topic = 'release' ORDER BY position"
+    ).fetchall()
+    groups = _groups(con) if row is not None and row[2] == "sticky" else ()
+    try:
+        title, vintage, mode, key_id, version, unit, entity, privacy, is_reviewed = row or ()
+        return Facts(
+            title=title or "",
+            vintage=vintage,
+            mode=mode,
+            key_id=key_id,
+            version=version,
+            unit=unit_from_json(unit),
+            entity=unit_from_json(entity),
+            privacy=dict(json.loads(privacy)),
+            counted=_counted(json.loads(privacy).get("counted")),
+            detected={name: tuple(settings) for name, settings in found if settings},
+            is_reviewed=bool(is_reviewed),
+            notes=tuple(note for (note,) in notes),
+            groups=groups,
+        )
+    except (ValueError, TypeError, AttributeError, KeyError):
+        raise DamagedRelease(
+            "what the release says of itself is not what tablepack wrote"
+        ) from None
+
+
+def _counted(told: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The columns of whose values each counts once."""
+    if told is None:
+        return ()
+    names = [told["by"], *([told["each"]] if told["each"] is not None else [])]
+    return tuple(map(str, names))
+
+
+def _groups(con: duckdb.DuckDBPyConnection) -> tuple[Mapping[str, Any], ...]:
+    """The groups that a sticky release tells most of, in its own order; none where it was not reckoned."""
+    has_them = con.execute(
+        "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'catalog' AND table_name = 'exposure'"
+    ).fetchone()
+    if has_them == (0,):
+        return ()
+    told = con.execute("FROM catalog.exposure")
+    names = [column[0] for column in told.description]
+    return tuple(dict(zip(names, values, strict=True)) for values in told.fetchall())

@@ -1,0 +1,136 @@
+"""Single moves within fibres, compiled: see `engine.fit.whole.walks`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float64, int64, njit, types
+
+from engine.fit.compiled.sums import FAR, affordable, cost_of, faulty, lot_of
+
+_INTS, _INTS_2D = int64[::1], int64[:, ::1]
+_BOTH = types.UniTuple(_INTS, 2)
+
+
+@njit(cache=True)
+def _ranked(
+    cells,
+    sign,
+    number,
+    n,
+    x,
+    fibre,
+    lot,
+    of,
+    base,
+    values,
+    kind,
+    fitted,
+    judged,
+    weights,
+    steps,
+    limits,
+):
+    """Cells and their costs by fibre, the cheapest first; among equals those back towards the fit, then by lot."""
+    cost = np.empty(len(cells), dtype=np.int64)
+    rank = np.empty(len(cells), dtype=np.int64)
+    for i in range(len(cells)):
+        cell = cells[i]
+        cost[i] = cost_of(
+            cell, sign, of, base, values, kind, fitted, judged, weights, steps, limits
+        )
+        late = n[cell] > x[cell] if sign > 0 else n[cell] <= x[cell]
+        within = (cost[i] * 2 + late + limits[3]) << 16
+        rank[i] = (fibre[cell] << 36) | within | lot_of(lot, cell, number, limits)
+    by = np.argsort(rank, kind="mergesort")
+    return cells[by], cost[by]
+
+
+@njit(cache=True)
+def _kept_apart(source, target, asked, judged, number, lot, of, base, values, kind, limits):
+    """Which of the moves that want the same slot of a margin stay: the last of each."""
+    kept = np.arange(len(source))
+    for j in range(-1, len(judged)):
+        margin = asked if j < 0 else judged[j]
+        if (j >= 0 and margin == asked) or kind[base[margin]] < 0:
+            continue
+        taken = np.empty(limits[2] * (base[margin + 1] - base[margin]), dtype=np.int64)
+        slot = np.empty(len(kept), dtype=np.int64)
+        for sign in (1, -1):
+            for i in range(len(kept)):
+                move = kept[i]
+                cell = source[move] if sign > 0 else target[move]
+                part = of[margin, cell]
+                free = min(max(sign * values[base[margin] + part], 1), limits[2])
+                slot[i] = part * limits[2] + lot_of(lot, source[move], number, limits) % free
+                taken[slot[i]] = move
+            left = 0
+            for i in range(len(kept)):
+                if taken[slot[i]] == kept[i]:
+                    kept[left] = kept[i]
+                    left += 1
+            kept = kept[:left]
+    return kept
+
+
+@njit(cache=True)
+def _pairs(source, target, loss, gain, asked, number, fibre, lot, of, size, most, limits):
+    """In every fibre the best source with the best target, and so on; of these the best for each sum."""
+    best = np.full(size, FAR)
+    giver, taker = np.empty_like(source), np.empty_like(source)
+    cost = np.empty_like(source)
+    i = j = pairs = 0
+    while i < len(source) and j < len(target):
+        one, other = fibre[source[i]], fibre[target[j]]
+        if one == other:
+            giver[pairs], taker[pairs], cost[pairs] = source[i], target[j], loss[i] + gain[j]
+            part = of[asked, source[i]]
+            rank = (cost[pairs] << 48) | (lot_of(lot, source[i], number, limits) << 32) | pairs
+            best[part] = min(best[part], rank)
+            pairs += 1
+        i += one <= other
+        j += other <= one
+    places = affordable(best, cost, most)
+    return giver[places], taker[places]
+
+
+@njit(cache=True)
+def _reachable(source, target, fibre):
+    """Cells in fibres that have a source; in place."""
+    reached = np.zeros(fibre[-1] + 1, dtype=np.bool_)
+    for cell in source:
+        reached[fibre[cell]] = True
+    size = 0
+    for cell in target:
+        if reached[fibre[cell]]:
+            target[size] = cell
+            size += 1
+    return target[:size]
+
+
+_SINGLE = _BOTH(
+    *(int64, _INTS, _INTS, int64, int64, _INTS, float64[::1], _INTS, _INTS, _INTS_2D, _INTS),
+    *(_INTS_2D, _INTS, _INTS, _INTS, _INTS, _INTS_2D, _INTS),
+)
+
+
+@njit(_SINGLE, cache=True)
+def single_moves(
+    asked, judged, weights, most, number, n, x, fibre, lot, of, base, order, first, values, kind, fitted, steps, limits
+):  # fmt: skip
+    """`walks.single_moves`."""
+    source, target = faulty(asked, number, n, of, base, order, first, values, kind, fitted, limits)
+    if not len(source) or not len(target):
+        return source[:0].copy(), target[:0].copy()
+    target, gain = _ranked(
+        _reachable(source, target, fibre), 1, number, n, x, fibre, lot, of, base, values, kind, fitted, judged,
+        weights, steps, limits,
+    )  # fmt: skip
+    source, loss = _ranked(
+        source, -1, number, n, x, fibre, lot, of, base, values, kind, fitted, judged, weights, steps, limits
+    )  # fmt: skip
+    size = base[asked + 1] - base[asked]
+    source, target = _pairs(
+        source, target, loss, gain, asked, number, fibre, lot, of, size, most, limits
+    )
+    kept = _kept_apart(source, target, asked, judged, number, lot, of, base, values, kind, limits)
+    return source[kept], target[kept]

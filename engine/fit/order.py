@@ -1,0 +1,58 @@
+"""How to fit, sent before any measurement. All of it is public but the sampling key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from engine.fit.borders import Universes
+from engine.keys import pack_strings
+from engine.relations import NO_RELATIONS, Relations
+from engine.schema import ColumnSet, ReleaseHeader
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FitOrder:
+    """What the fit process is told.
+
+    Attributes
+    ----------
+    release_path : Path
+        File to be made.
+    build_id : str
+        Keyed digest of all that decides the release; tells whether a staging area can be resumed.
+    limits : dict
+        Smallest and largest possible code of the columns that declare bounds.
+    sampling_key : bytes
+    low_threshold, threshold_mean, layer_sd : int
+        Public privacy parameters; see `PrivacyParams`.
+    workers : int
+        Processes that lock tables for the one that stores them; 0: it does so itself.
+    universes : dict
+        Declared universes, by the column that has one.
+    relations : Relations
+        Columns that determine each other.
+    force : bool
+        A release that is there may be replaced.
+    """
+
+    header: ReleaseHeader
+    release_path: Path
+    build_id: str
+    limits: dict[str, tuple[int, int]]
+    sampling_key: bytes
+    low_threshold: int
+    threshold_mean: int
+    layer_sd: int
+    profile: str
+    workers: int = 0
+    universes: Universes = field(default_factory=dict)
+    relations: Relations = NO_RELATIONS
+    force: bool = False
+
+    def sampling_key_of(self, columns: ColumnSet) -> bytes:
+        """Sampling key of one column set."""
+        return blake2b(
+            pack_strings(columns), key=self.sampling_key, person=b"sampling", digest_size=16
+        ).digest()

@@ -1,0 +1,217 @@
+"""Controlled rounding: fitted cells to whole numbers whose margins are the published ones.
+
+Cells that share all columns but one are a fibre, and fibres are neighbours' runs. Each fibre is rounded by running
+sums from a keyed start: its total is exact and every run of neighbours is within 1. Then units are moved, at first
+within fibres and then also in pairs between two of them, from sums of the other margins that are too large to ones
+that are too small (engine/fit/whole/walks.py). Released boxes stay near their fitted rows; more of that is given up
+only where it brings every margin to its published counts.
+Seeded by the sampling key; what decides an integer is a whole number. Cox 1987, doi:10.1080/01621459.1987.10478456.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.fit.candidates import MarginBounds
+from engine.fit.whole.steps import Steps, steps_of
+from engine.fit.whole.sums import FILLED, LOOSE, FittedSums, Moving, Sums, asked_for
+from engine.fit.whole.walks import Judged, Moves
+from engine.schema import FloatArray, Int64Array
+from engine.sticky_prf import siphash
+
+NARROWER, BOX, STIFF = 4, 1, 1 << 8
+"""Weights of penalties: of the margins that are asked for; of boxes; of margins that moves for boxes must not cost."""
+CAREFUL, BOLD, ANY = -12, (36, 52), 1 << 10
+"""Most that a move may cost: where it is to gain enough, where it may cost boxes, and where it is made at any cost."""
+BOLD_CELLS = 30_000
+"""Larger tables have so many filled cells that hardly one of them comes out whole: not worth the time."""
+ROUNDS, LAST_ROUNDS, EXCHANGES_FROM = 400, 8, 12
+"""Most rounds; most rounds for columns and boxes at the end; the first round that may exchange."""
+PROGRESS = 85
+"""Rounds have helped once the penalty is at most so many hundredths of what it was."""
+PATIENCE, LEAST_PATIENCE, WORK = 10, 6, 1 << 18
+"""Rounds that may go by without: in small tables, in large ones, and in between so many as look at WORK cells."""
+_FIXED = 20  # bits behind the point
+
+
+def controlled_rounding(
+    x: FloatArray,
+    fibres: MarginBounds,
+    others: Sequence[MarginBounds],
+    one_way: MarginBounds,
+    boxes: Int64Array,
+    key: bytes,
+) -> Int64Array:
+    """Round cells to whole numbers.
+
+    Parameters
+    ----------
+    x : ndarray of float64, shape (n_cells,)
+        All >= 0, the cells of each fibre next to each other.
+    fibres : MarginBounds
+        The narrower table without the column in which neighbours differ; its sums are exact.
+    others : sequence of MarginBounds
+        What else the table is locked to but for columns. Sums between two bounds were filled in: wanted is the number
+        in the middle.
+    one_way : MarginBounds
+        Counts of the column in which neighbours differ.
+    boxes : ndarray of int64, shape (n_cells,)
+        Deepest released bucket of each cell.
+    key : bytes
+        Sampling key of the table.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_cells,)
+        All >= 0. Sums over fibres are as asked for; all others as nearly as the moves allow.
+    """
+    if not len(x):
+        return np.zeros(0, dtype=np.int64)
+    fibre = _numbered(fibres.of)
+    order = np.lexsort((boxes, fibre))
+    x, fibre, box = x[order], fibre[order], boxes[order]
+    heads = np.flatnonzero(np.diff(fibre, prepend=-1))
+    name = fibres.of[order[heads]]
+    n = _by_running_sums(x, fibres.low[name], heads, name, key)
+    moving = Moving(
+        n=n,
+        x=x,
+        fibre=fibre,
+        heads=np.append(heads, len(x)),
+        lot=(siphash(key, [np.arange(len(x), dtype=np.uint64)]) >> np.uint64(48)).astype(np.int64),
+        narrower=tuple(asked_for(m, order, n) for m in others),
+        one_way=asked_for(one_way, order, n),
+        boxes=FittedSums(box, np.bincount(box, weights=x).astype(np.float64), n),
+    )
+    _move_units(moving)
+    out = np.empty_like(n)
+    out[order] = n
+    return out
+
+
+def _numbered(of: Int64Array) -> Int64Array:
+    """Runs of equal neighbours, numbered from 0."""
+    return np.cumsum(np.diff(of, prepend=-1) != 0) - 1
+
+
+def _by_running_sums(
+    x: FloatArray, target: Int64Array, heads: Int64Array, name: Int64Array, key: bytes
+) -> Int64Array:
+    """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1)."""
+    sizes = np.diff(np.append(heads, len(x)))
+    have = np.add.reduceat(x, heads)
+    scale = np.divide(target, have, out=np.zeros(len(have)), where=have > 1e-200)
+    running = np.cumsum(x)
+    base = np.repeat(running[heads] - x[heads], sizes)
+    start = (siphash(key, [name.view(np.uint64)]) >> np.uint64(64 - _FIXED)).astype(np.int64)
+    inside = ((running - base) * np.repeat(scale, sizes) * (1 << _FIXED)).astype(np.int64)
+    upto = (inside + np.repeat(start, sizes)) >> _FIXED
+    upto = np.minimum(np.maximum(upto, 0), np.repeat(target, sizes))
+    ends = np.append(heads[1:], len(x)) - 1
+    upto[ends] = target  # the last running sum is the target, whatever floats made of it
+    before = np.roll(upto, 1)
+    before[heads] = 0
+    out: Int64Array = upto - before
+    return out
+
+
+def _move_units(moving: Moving) -> None:
+    """Move units until every sum that is asked for is met, or no round helps any more.
+
+    First as long as no move costs boxes more than it is worth. Where that leaves faults, they may cost boxes more on
+    their way; if some are left even so, nothing is won, and the boxes get back what they gave.
+    """
+    steps = steps_of(moving)
+    walk = _Walk(steps)
+    if moving.narrower:
+        walk.go_on(CAREFUL)
+        if len(moving.n) <= BOLD_CELLS:
+            walk.be_bold()
+    else:
+        _until_idle(steps, moving.boxes, walk.judged, -1)
+        walk.go_on(0)
+    # What repair would do blindly; then boxes, where that costs nobody else.
+    _until_idle(steps, moving.one_way, [(margin, 1) for margin in moving.narrower], ANY)
+    stiff = [(margin, STIFF) for margin in (*moving.narrower, moving.one_way)]
+    _until_idle(steps, moving.boxes, [*stiff, (moving.boxes, BOX)], -1)
+
+
+class _Walk:
+    """Rounds of moves, and the way back.
+
+    Attributes
+    ----------
+    judged : list of (Sums, int)
+        What moves are judged by, with weights.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        moving = steps.moving
+        self._steps, self._moving, self._asked = steps, moving, moving.asked
+        self.judged = [*((margin, NARROWER) for margin in self._asked), (moving.boxes, BOX)]
+        self._number = 0
+        self._made: list[Moves] = []
+
+    def go_on(self, most: int) -> int:
+        """Make moves that cost no more than that, as long as it helps; return the least penalty, where it ends."""
+        mark = least = self._penalty()
+        best, idle = len(self._made), 0
+        patience = min(max(WORK // len(self._moving.n), LEAST_PATIENCE), PATIENCE)
+        for _ in range(ROUNDS):
+            if not least or idle > patience:
+                break
+            moves = self._round(most)
+            self._steps.move(*moves)
+            self._made.append(moves)
+            penalty = self._penalty()
+            if penalty < least:
+                least, best = penalty, len(self._made)
+            idle += 1
+            if 100 * penalty < PROGRESS * mark:
+                mark, idle = penalty, 0
+        self._take_back(best)
+        return least
+
+    def be_bold(self) -> None:
+        """Ask for filled counts too, at more cost to boxes; all or nothing."""
+        careful = len(self._made)
+        self._ask_for_filled(FILLED)
+        if all(self.go_on(most) for most in BOLD):
+            self._take_back(careful)
+            self._ask_for_filled(LOOSE)
+
+    def _ask_for_filled(self, kind: int) -> None:
+        """From now on ask for filled counts, or let them be off by one."""
+        for margin in self._moving.narrower:
+            margin.ask_for_filled(kind)
+
+    def _take_back(self, kept: int) -> None:
+        """Undo all rounds but so many."""
+        while len(self._made) > kept:
+            source, target = self._made.pop()
+            self._steps.move(target, source)
+
+    def _round(self, most: int) -> Moves:
+        """Moves for one margin after the other: single ones, and every second time exchanges."""
+        asked, number = self._asked, self._number
+        self._number += 1
+        turn, at = divmod(number, len(asked))
+        if len(asked) == 1 or number < EXCHANGES_FROM or turn % 2 == 0:
+            return self._steps.single(asked[at], self.judged, most, number)
+        kept = asked[(at + 1 + turn // 2 % (len(asked) - 1)) % len(asked)]
+        return self._steps.paired(asked[at], kept, self.judged, most, number)
+
+    def _penalty(self) -> int:
+        """What the margins that are asked for cost."""
+        return self._steps.penalty(self._asked)
+
+
+def _until_idle(steps: Steps, asked: Sums, judged: Judged, most: int) -> None:
+    """Single moves for one margin until a round finds none."""
+    for number in range(LAST_ROUNDS):
+        source, target = steps.single(asked, judged, most, number)
+        if not len(source):
+            return
+        steps.move(source, target)

@@ -1,0 +1,189 @@
+"""Finds out, before anything wider is measured, which columns of a release determine each other.
+
+Takes what the spec declares and, for copies that nobody declared, the rows; gives relations read off measurements, and
+sentences for readers. Left of the wall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import SpecError
+from engine.fit import Unused, related, relation_of
+from engine.measure import Measured, StickyDraws, measure_one_way, measure_wider
+from engine.params import NOISE_LAYERS
+from engine.progress import Progress, silent
+from engine.relations import Relation, Relations
+from engine.schema import Column, column_set
+from engine.source import ROWS_WITH_TOKENS, Opened
+from engine.source.detection import Table, copies, keyed_thresholds
+from engine.spec import ReleaseSpec, with_deciders, with_determined
+
+Pair = tuple[str, str]
+"""A column, and one that it determines."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Columns:
+    """The columns of a release, measured one by one, and what they tell of each other.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        Those that tables use, and all that they are related to.
+    measured : Measured
+    relations : Relations
+    notes : tuple of str
+        What readers are told of the relations.
+    """
+
+    columns: tuple[Column, ...]
+    measured: Measured
+    relations: Relations
+    notes: tuple[str, ...]
+
+
+def measure_columns(
+    spec: ReleaseSpec, opened: Opened, draws: StickyDraws, report: Progress = silent
+) -> Columns:
+    """Measure the total and every column, and find out which determine each other.
+
+    Raises
+    ------
+    PrivacyError
+        If not even the total passes the threshold.
+    SpecError
+        If released counts contradict what the spec declares.
+    """
+    found = _found_copies(opened, report)
+    columns = _with_related(spec, opened, found)
+    measured = measure_one_way(opened.ingested, opened.entities, columns, draws)
+    relations, notes = _relations(spec, opened, columns, found, measured, draws)
+    told = (*_released(columns), *notes)
+    return Columns(columns=columns, measured=measured, relations=relations, notes=told)
+
+
+def _released(columns: tuple[Column, ...]) -> list[str]:
+    """What readers are told of columns whose owner said why they may be published."""
+    return [
+        f"{column.name} may look like an identifier. The owner released it: {column.release}"
+        for column in columns
+        if column.release
+    ]
+
+
+def _found_copies(opened: Opened, report: Progress) -> list[Pair]:
+    """Pairs of columns that are one to one in the data, but for fewer people than a noisy threshold.
+
+    All columns that were read are compared, also those that no table of this build uses: so that tables of a copy have
+    the same counts, whichever build asks for them.
+    """
+    ingested = opened.ingested
+    named = [f"e{entity.number}" for entity in opened.entities if entity.tokens is not None]
+    table = Table(
+        con=ingested.con,
+        name=ROWS_WITH_TOKENS,
+        columns={column.name: ingested.sql_names[column.name] for column in ingested.columns},
+        entities=tuple(named),
+    )
+    return copies(table, keyed_thresholds(opened.key, opened.draws), report)
+
+
+def _with_related(spec: ReleaseSpec, opened: Opened, found: list[Pair]) -> tuple[Column, ...]:
+    """The columns to be measured: those that tables use, and all that their counts hang on.
+
+    So that no count hangs on which other tables are asked for.
+    """
+    used, known = {column.name for column in opened.columns}, set[str]()
+    while used != known:
+        known = used
+        copied = {name for pair in found if used & set(pair) for name in pair}
+        used = with_deciders(spec.columns, with_determined(spec.columns, used | copied))
+    return tuple(column for column in opened.ingested.columns if column.name in used)
+
+
+def _relations(
+    spec: ReleaseSpec,
+    opened: Opened,
+    columns: tuple[Column, ...],
+    found: list[Pair],
+    measured: Measured,
+    draws: StickyDraws,
+) -> tuple[Relations, tuple[str, ...]]:
+    """Read all relations off measurements of two columns; and what readers are told of them."""
+    names = {column.name for column in columns}
+    declared = [(c.name, told) for c in columns for told in c.determines if told in names]
+    pairs = dict.fromkeys(declared) | dict.fromkeys(p for p in found if names.issuperset(p))
+    total = int(measured.one_way[""].n[0])
+    noise = spec.privacy.layer_sd * NOISE_LAYERS**0.5
+    known: list[Relation] = []
+    unused: list[Unused] = []
+    stands = {name: name for name in names}
+    for finer, coarser in pairs:
+        if stands[finer] == stands[coarser]:
+            continue  # follows from what is known: they are copies of the same
+        (both,) = measure_wider(measured, (column_set((finer, coarser)),), draws)
+        one_ways = measured.one_way[finer], measured.one_way[coarser]
+        one = relation_of(both, *one_ways, total, noise * float(both.scale[-1]))
+        if not isinstance(one, Relation):
+            unused.append(one)
+            continue
+        known.append(one)
+        if one.is_copy:
+            joined = {stands[finer], stands[coarser]}
+            stands = {name: finer if of in joined else of for name, of in stands.items()}
+    _refuse_contradicted([one for one in unused if (one.finer, one.coarser) in declared])
+    relations = related(known, _precedence(columns, opened))
+    detected = {c.name for c in columns if "determines" in c.detected}
+    apart = [
+        f"{one.finer} is declared to determine {one.coarser}, but is measured apart from it: {one.why}."
+        for one in unused
+        if (one.finer, one.coarser) in declared
+    ]
+    return relations, (*_notes(relations, set(declared), detected), *apart)
+
+
+def _precedence(columns: tuple[Column, ...], opened: Opened) -> tuple[str, ...]:
+    """Which of several copies stands for all: another one than in an earlier build would be another draw.
+
+    So the one that stood for others before, then what was built before; then one with a list of values, by name.
+    """
+    stood, seen = opened.stands, opened.seen
+
+    def rank(column: Column) -> tuple[bool, bool, bool, str]:
+        name = column.name
+        return name not in stood, name not in seen, not column.is_ranked, name
+
+    return tuple(column.name for column in sorted(columns, key=rank))
+
+
+def _refuse_contradicted(declared: list[Unused]) -> None:
+    wrong = [
+        f"columns.{one.finer}.determines: {one.coarser} is not determined: {one.why}"
+        for one in declared
+        if one.is_contradicted
+    ]
+    if wrong:
+        raise SpecError(wrong)
+
+
+def _notes(relations: Relations, declared: set[Pair], detected: set[str]) -> tuple[str, ...]:
+    """What readers are told."""
+    notes = []
+    for one in relations.relations:
+        pair = (one.finer, one.coarser)
+        how = "found in the data"
+        if pair in declared or (one.is_copy and pair[::-1] in declared):
+            is_detected = one.finer in detected or (one.is_copy and one.coarser in detected)
+            how = "detected in the data" if is_detected else "declared"
+        elif not one.is_copy:
+            continue  # follows from others
+        if one.is_copy:
+            said = f"{one.coarser} and {one.finer} are one to one, {how}: their tables are the same, relabelled."
+        else:
+            said = (
+                f"{one.finer} determines {one.coarser}, {how}: its tables add up to those of {one.coarser}, up to the "
+                "gap of the card."
+            )
+        notes.append(said)
+    return tuple(notes)

@@ -1,0 +1,287 @@
+"""Finds columns that determine each other: rows that agree in the one agree in the other, but for a few people.
+
+Takes a table on a confidential connection and an SQL expression for each column; gives pairs of names. How many people
+speak against it is compared to a noisy threshold, and so is how many are in values that several share: a column of
+nearly unique values would determine everything. Values that few people hold decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import duckdb
+import numpy as np
+
+from engine.progress import Progress, silent
+from engine.schema import Int64Array
+from engine.source.detection.thresholds import LARGEST, Thresholds
+from engine.source.relation import fetch
+
+FIRST = 4_000
+"""Rows in which nearly all pairs of columns are ruled out."""
+SAMPLE = 5 * FIRST
+"""Rows in which most of the others are, such as two rare flags; a smaller source is looked at in memory."""
+LOOKED_AT = 5 * SAMPLE
+"""Rows that they are taken from, no entity twice."""
+MOST_COLUMNS = 200
+"""With more columns pairs are not looked at: their number grows with the square."""
+REPORTED = 200
+"""Progress is reported after so many pairs."""
+Pair = tuple[str, str]
+"""A column, and one that it may determine."""
+_PLACE, _SAMPLED = "the source", "sampled_for_pairs"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Where to look.
+
+    Attributes
+    ----------
+    con : DuckDBPyConnection
+    name : str
+        Of a table or view.
+    columns : dict
+        SQL expression of each column's cells by its name.
+    entities : tuple of str
+        SQL expressions of the entity columns; empty: each row is one.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    name: str
+    columns: Mapping[str, str]
+    entities: tuple[str, ...] = ()
+
+
+def determined(table: Table, thresholds: Thresholds, report: Progress = silent) -> list[Pair]:
+    """All pairs of columns of which the first determines the second.
+
+    Parameters
+    ----------
+    thresholds : Thresholds
+        What numbers of entities are compared to.
+
+    Returns
+    -------
+    list of (str, str)
+        In the order of the table's columns.
+    """
+    return [
+        pair
+        for one, look in _looked_at(table, thresholds, report)
+        for pair in (one, one[::-1])
+        if look.may_tell(*pair) and look.tells(*pair)
+    ]
+
+
+def copies(table: Table, thresholds: Thresholds, report: Progress = silent) -> list[Pair]:
+    """Pairs of columns that determine each other; none of columns that others show to be copies of the same."""
+    group = {name: name for name in table.columns}
+    found = []
+    for (one, other), look in _looked_at(table, thresholds, report):
+        both = ((one, other), (other, one))
+        if (
+            group[one] != group[other]
+            and look.may_be_copies(one, other)
+            and all(look.may_tell(*pair) for pair in both)
+            and all(look.tells(*pair) for pair in both)
+        ):
+            joined = {group[one], group[other]}
+            group = {name: one if of in joined else of for name, of in group.items()}
+            found.append((one, other))
+    return found
+
+
+def _looked_at(
+    table: Table, thresholds: Thresholds, report: Progress
+) -> Iterator[tuple[Pair, _Look]]:
+    """Pairs of columns in turn, each once, and what looks at them; none where there are too many."""
+    if not 1 < len(table.columns) <= MOST_COLUMNS:
+        return
+    look = _Look(table, thresholds)
+    pairs = list(combinations(table.columns, 2))
+    for done, pair in enumerate(pairs):
+        if done % REPORTED == 0:
+            report("pairs", done, len(pairs))
+        yield pair, look
+
+
+def _sampled(table: Table) -> dict[str, Int64Array]:
+    """Numbered cells of some rows. Which ones decides nothing: what they rule out, all rows would rule out."""
+    chosen = ", ".join(f"{sql} AS c{j}" for j, sql in enumerate(table.columns.values()))
+    rows = f"(SELECT * FROM {table.name} LIMIT {LOOKED_AT})"
+    for entity in table.entities:  # no entity of any kind twice
+        rows = f"(SELECT * FROM {rows} QUALIFY row_number() OVER (PARTITION BY {entity}) = 1)"
+    con, names = table.con, list(table.columns)
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE {_SAMPLED} AS SELECT row_number() OVER () AS r, {chosen} "
+        f"FROM {rows} LIMIT {SAMPLE}"
+    )
+    alike: dict[str, list[int]] = {}
+    for described in con.execute(f"DESCRIBE {_SAMPLED}").fetchall()[1:]:
+        alike.setdefault(str(described[1]), []).append(int(described[0][1:]))
+    # One window for all columns of a type: one for each takes far more memory and time.
+    ranks = {
+        names[j]: codes
+        for places in alike.values()
+        for j, codes in zip(places, _ranked(con, places), strict=True)
+    }
+    con.execute(f"DROP TABLE {_SAMPLED}")
+    return {name: ranks[name] for name in names}
+
+
+def _ranked(con: duckdb.DuckDBPyConnection, places: Sequence[int]) -> Int64Array:
+    """Numbers of the cells of some columns of one type, by value from 1, null last; a row a column."""
+    listed = ", ".join(f"c{j}" for j in places)
+    found = con.execute(
+        "SELECT dense_rank() OVER (PARTITION BY j ORDER BY cell) AS code FROM (SELECT r, "
+        f"unnest({[*places]}) AS j, unnest([{listed}]) AS cell FROM {_SAMPLED}) ORDER BY j, r"
+    ).fetchnumpy()["code"]
+    return np.asarray(found, dtype=np.int64).reshape(len(places), -1)
+
+
+def _is_ruled_out(finer: Int64Array, coarser: Int64Array) -> bool:
+    """Whether more people speak against it already than any threshold allows.
+
+    No entity is in the sample twice; and whoever is not where most are speaks against it in all rows, too.
+    """
+    return any(
+        len(finer) >= LARGEST and _spoken_against(finer[:n], coarser[:n])[0] >= LARGEST
+        for n in (FIRST, SAMPLE)
+    )
+
+
+def _spoken_against(finer: Int64Array, coarser: Int64Array) -> tuple[int, Int64Array]:
+    """How many are not where most of their value of the finer column are, and where most are, by value."""
+    width, height = int(coarser.max(initial=0)) + 1, int(finer.max(initial=0)) + 1
+    if width * height <= len(finer):
+        counts = np.bincount(finer * width + coarser, minlength=width * height)
+        counts = counts.reshape(height, width)
+        most = counts.max(axis=1)
+        return len(finer) - int(most.sum()), counts.argmax(axis=1)[most > 0]
+    pairs, n = np.unique(finer * width + coarser, return_counts=True)
+    of, at = np.divmod(pairs, width)
+    if not len(of):
+        return 0, at
+    starts = np.flatnonzero(np.diff(of, prepend=-1))
+    most = np.maximum.reduceat(n, starts)
+    are_most = np.flatnonzero(n == np.repeat(most, np.diff(starts, append=len(of))))
+    # Of equals the first, as the database sorts them.
+    usual = at[are_most[np.flatnonzero(np.diff(of[are_most], prepend=-1))]]
+    return len(finer) - int(most.sum()), usual
+
+
+class _Look:
+    """Looks at pairs of columns of a table; what is known of one column is counted once.
+
+    Parameters
+    ----------
+    thresholds : Thresholds
+        Among others, from so many entities on a value is shared.
+    """
+
+    def __init__(self, table: Table, thresholds: Thresholds) -> None:
+        self._table, self._thresholds = table, thresholds
+        self._sampled = _sampled(table)
+        n_rows = int(fetch(table.con, f"SELECT count(*) FROM {table.name}", _PLACE)[0][0])
+        # Then every entity has one row, and nobody else is to be asked: a statement a pair would cost far more.
+        self._is_all = all(len(codes) == n_rows for codes in self._sampled.values())
+        self._shared: dict[str, tuple[int, int, int]] = {}
+        self._sizes: dict[str, Int64Array] = {}
+
+    def may_tell(self, finer: str, coarser: str) -> bool:
+        """Whether a look at single columns and a sample leaves it open."""
+        if _is_ruled_out(self._sampled[finer], self._sampled[coarser]):
+            return False
+        _, inside, everybody = self._of(finer)
+        # Most people are in values that several share, as far as a noisy threshold tells.
+        by_most = inside - everybody // 2 >= self._thresholds.of("determines", finer, "shared")
+        return by_most and self._of(coarser)[0] > 1
+
+    def may_be_copies(self, one: str, other: str) -> bool:
+        """Whether both have values of nearly the same sizes: a row that speaks against it changes two by one each."""
+        if self._table.entities:
+            return True  # one of them may have many rows
+        sizes = [self._sizes_of(name) for name in (one, other)]
+        longest = max(map(len, sizes))
+        first, second = (np.pad(n, (0, longest - len(n))) for n in sizes)
+        return int(np.abs(first - second).sum()) <= 2 * LARGEST
+
+    def _sizes_of(self, name: str) -> Int64Array:
+        """Rows of each value, most first."""
+        if name not in self._sizes and self._is_all:
+            self._sizes[name] = np.sort(np.bincount(self._sampled[name])[1:])[::-1]
+        if name not in self._sizes:
+            sql, table = self._table.columns[name], self._table
+            counted = f"SELECT count(*) AS n FROM {table.name} GROUP BY {sql} ORDER BY n DESC"
+            found = table.con.execute(counted).fetchnumpy()["n"]
+            self._sizes[name] = np.asarray(found, dtype=np.int64)
+        return self._sizes[name]
+
+    def _of(self, name: str) -> tuple[int, int, int]:
+        """How many values several people share, how many people are in these, and in all."""
+        if name not in self._shared and self._is_all:
+            n = np.bincount(self._sampled[name])
+            shared = n[n >= self._thresholds.of("values", name)]
+            self._shared[name] = len(shared), int(shared.sum()), int(n.sum())
+        if name not in self._shared:
+            table, least = self._table, self._thresholds.of("values", name)
+            people, cells = _cells(table, {"v": name})
+            row = fetch(
+                table.con,
+                f"WITH cells AS MATERIALIZED ({cells}), "
+                f"shared AS (SELECT v AS common FROM cells GROUP BY v HAVING {people} >= {least}) "
+                f"SELECT (SELECT count(*) FROM shared), (SELECT {people} FROM cells JOIN shared "
+                f"ON v IS NOT DISTINCT FROM common), (SELECT {people} FROM cells)",
+                _PLACE,
+            )[0]
+            self._shared[name] = int(row[0]), int(row[1]), int(row[2])
+        return self._shared[name]
+
+    def tells(self, finer: str, coarser: str) -> bool:
+        """Whether fewer people than a threshold speak against it, and every shared value of the coarser is told."""
+        table, thresholds = self._table, self._thresholds
+        if self._is_all:
+            n_against, told = _spoken_against(self._sampled[finer], self._sampled[coarser])
+            n = np.bincount(self._sampled[coarser])
+            shared = np.flatnonzero(n >= thresholds.of("values", coarser))
+            is_told = bool(np.isin(shared, told).all())
+            return is_told and n_against < thresholds.of("determines", finer, coarser)
+        people, cells = _cells(table, {"f": finer, "c": coarser})
+        usual = (
+            f"SELECT f, c AS usual FROM (SELECT f, c, {people} AS n FROM cells GROUP BY f, c) "
+            "QUALIFY row_number() OVER (PARTITION BY f ORDER BY n DESC, c) = 1"
+        )
+        row = fetch(
+            table.con,
+            f"WITH cells AS MATERIALIZED ({cells}), usual AS ({usual}), "
+            f"shared AS (SELECT c FROM cells GROUP BY c HAVING {people} >= {thresholds.of('values', coarser)}) "
+            f"SELECT (SELECT {people} FROM cells JOIN usual ON cells.f IS NOT DISTINCT FROM usual.f "
+            "WHERE c IS DISTINCT FROM usual), "
+            "(SELECT count(*) FROM shared WHERE NOT EXISTS "
+            "(SELECT 1 FROM usual WHERE usual.usual IS NOT DISTINCT FROM shared.c))",
+            _PLACE,
+        )[0]
+        return int(row[0]) < thresholds.of("determines", finer, coarser) and not row[1]
+
+
+def _cells(table: Table, columns: Mapping[str, str]) -> tuple[str, str]:
+    """SQL that counts people in some columns under names of our own, and that which gives these columns.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        By new name: a column of the table.
+    """
+    names = [f"who{number}" for number in range(len(table.entities))]
+    held = [f"{table.columns[column]} AS {name}" for name, column in columns.items()]
+    held += [f"{sql} AS {name}" for sql, name in zip(table.entities, names, strict=True)]
+    return _people(names), f"SELECT {', '.join(held)} FROM {table.name}"
+
+
+def _people(entities: Sequence[str]) -> str:
+    """SQL that counts entities, rows where there are none; of several kinds the fewest."""
+    counts = [f"count(DISTINCT {entity})" for entity in entities] or ["count(*)"]
+    return counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"

@@ -1,0 +1,217 @@
+"""Finds how numbers and dates are written: decimal commas, signs between thousands, days before months.
+
+Takes the relation `source`; gives a `Writing` by column, for columns that are not written plainly. Invariant: a way of
+writing is found if enough entities show it and fewer than enough show anything else, by noisy thresholds, as every
+form of a column is (`shape`); a column that reads in two ways follows the columns that read in one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from engine.schema import Writing, literal, quoted
+from engine.source.detection.holders import Block, blocks_of, holders, list_cells
+from engine.source.detection.thresholds import Thresholds
+from engine.source.forms.writing import is_written, plain_sql
+from engine.source.relation import fetch
+
+AT_A_TIME = 200
+PLAIN = Writing()
+NUMBERS = (
+    *(Writing(decimal=",", thousands=sign) for sign in ("", ".", " ", "'")),
+    *(Writing(decimal=".", thousands=sign) for sign in (",", " ", "'")),
+)
+"""Ways to write numbers but the plain one; the simpler first."""
+_D, _M, _Y = "[0-9]{1,2}", "[A-Za-z]{3}", "[0-9]{4}"
+_DAYS = {
+    "%d.%m.%Y": rf"{_D}\.{_D}\.{_Y}",
+    "%d/%m/%Y": f"{_D}/{_D}/{_Y}",
+    "%m/%d/%Y": f"{_D}/{_D}/{_Y}",
+    "%d-%m-%Y": f"{_D}-{_D}-{_Y}",
+    "%m-%d-%Y": f"{_D}-{_D}-{_Y}",
+    "%Y/%m/%d": f"{_Y}/{_D}/{_D}",
+    "%Y.%m.%d": rf"{_Y}\.{_D}\.{_D}",
+    "%d %b %Y": f"{_D} {_M} {_Y}",
+    "%d-%b-%Y": f"{_D}-{_M}-{_Y}",
+    "%d%b%Y": f"{_D}{_M}{_Y}",
+    "%d.%m.%y": rf"{_D}\.{_D}\.[0-9]{{2}}",
+    "%d/%m/%y": f"{_D}/{_D}/[0-9]{{2}}",
+    "%m/%d/%y": f"{_D}/{_D}/[0-9]{{2}}",
+    "%Y%m%d": "(19|20)[0-9]{6}",
+}
+_TIMES = {"": "", " %H:%M": " [0-9]{1,2}:[0-9]{2}", " %H:%M:%S": " [0-9]{1,2}:[0-9]{2}:[0-9]{2}"}
+DATES = {day + time: _DAYS[day] + _TIMES[time] for day in _DAYS for time in _TIMES}
+"""Ways to write dates but ISO's, with the pattern that they have."""
+_PLAIN_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_STRANGE_NUMBER = r"[+-]?[0-9]*([.,'\x{2019} \x{a0}\x{202f}\x{2009}][0-9]+)+"
+_STRANGE_DATE = (
+    r"[0-9]{1,4}[-./ ]?([A-Za-z]{3}|[0-9]{1,2})[-./ ]?[0-9]{2,4}( [0-9]{1,2}(:[0-9]{2}){1,2})?"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """How a column is written.
+
+    Attributes
+    ----------
+    doubt : str
+        A remark, where it could be read otherwise.
+    """
+
+    writing: Writing
+    doubt: str = ""
+
+
+def written_columns(
+    con: duckdb.DuckDBPyConnection,
+    texts: Sequence[str],
+    entities: Sequence[str],
+    thresholds: Thresholds,
+    *,
+    n_rows: int,
+    delimiter: str | None,
+    nulls: Sequence[str],
+    place: str,
+) -> dict[str, Written]:
+    """Find how columns are written that are not written plainly.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The columns of texts.
+    delimiter : str or None
+        Of the file: numbers in a file with commas have no decimal comma, if they can be read without.
+    nulls : sequence of str
+        Spellings of null, which are no numbers.
+    """
+    chosen = [name for name in _strange(con, texts, place) if name not in entities]
+    numbers: dict[str, list[Writing]] = {}
+    dates: dict[str, list[str]] = {}
+    for block in blocks_of(
+        con, dict.fromkeys(chosen, "VARCHAR"), entities, n_rows=n_rows, place=place
+    ):
+        list_cells(block)
+        found_numbers, found_dates = _fitting(block, thresholds, nulls)
+        numbers |= found_numbers
+        dates |= found_dates
+    found = _numbers(numbers, has_commas=delimiter in (",", None))
+    return found | _dates({name: of for name, of in dates.items() if name not in found})
+
+
+def with_plain_cells(
+    con: duckdb.DuckDBPyConnection,
+    columns: Iterable[str],
+    written: Mapping[str, Written],
+    place: str,
+) -> None:
+    """Let `source` show plainly what is written otherwise; what is not written so stays as it is."""
+    cells = []
+    for name in columns:
+        if name in written:
+            writing, cell = written[name].writing, quoted(name)
+            kind = "timestamp" if writing.date_format else "real"
+            cells.append(f"coalesce({plain_sql(writing, kind, cell)}, {cell}) AS {cell}")
+        else:
+            cells.append(quoted(name))
+    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
+    what = "VIEW" if fetch(con, views, place) else "TABLE"
+    fetch(con, f"ALTER {what} source RENAME TO source_as_written", place)
+    fetch(
+        con, f"CREATE TEMP VIEW source AS SELECT {', '.join(cells)} FROM source_as_written", place
+    )
+
+
+def _strange(con: duckdb.DuckDBPyConnection, texts: Sequence[str], place: str) -> list[str]:
+    """Columns with any cell that may be a number or a date that is not written plainly."""
+    out: list[str] = []
+    for start in range(0, len(texts), AT_A_TIME):
+        names = texts[start : start + AT_A_TIME]
+        tests = ", ".join(
+            f"coalesce(bool_or(regexp_full_match({quoted(name)}, {literal(_STRANGE_NUMBER)}) "
+            f"OR regexp_full_match({quoted(name)}, {literal(_STRANGE_DATE)})), false)"
+            for name in names
+        )
+        row = fetch(con, f"SELECT {tests} FROM source", place)[0]
+        out += [name for name, is_strange in zip(names, row, strict=True) if is_strange]
+    return out
+
+
+def _fitting(
+    block: Block, thresholds: Thresholds, nulls: Sequence[str]
+) -> tuple[dict[str, list[Writing]], dict[str, list[str]]]:
+    """Ways to write numbers, and dates, that nearly all cells of a column have."""
+    tests = [f"regexp_full_match(cell, {literal(_STRANGE_NUMBER)})"]
+    tests += [f"regexp_full_match(cell, {literal(_PLAIN_NUMBER)})"]
+    tests += [is_written(writing, "cell") for writing in NUMBERS]
+    tests += [
+        f"regexp_full_match(cell, {literal(pattern)}) AND try_strptime(cell, {literal(form)}) IS NOT NULL"
+        for form, pattern in DATES.items()
+    ]
+    held = holders(block, tests, f"cell NOT IN ({', '.join(map(literal, nulls))})")
+    numbers, dates = {}, {}
+    for name in block.names:
+        (strange, _), *of_ways = held[name]
+        fits = [_has(name, shown, others, thresholds) for shown, others in of_ways]
+        ways = [PLAIN] if fits[0] else []
+        ways += [way for way, fit in zip(NUMBERS, fits[1:], strict=False) if fit]
+        forms = [form for form, fit in zip(DATES, fits[1 + len(NUMBERS) :], strict=True) if fit]
+        # Whole numbers read alike in all ways: signs must be shown by enough.
+        if ways and strange >= thresholds.of("form", name, "written shown"):
+            numbers[name] = ways
+        if forms:
+            dates[name] = forms
+    return numbers, dates
+
+
+def _has(name: str, shown: int, others: int, thresholds: Thresholds) -> bool:
+    """Whether enough entities show a form, and too few another."""
+    # The same threshold for all ways of writing: they are one decision.
+    return shown >= thresholds.of("form", name, "written shown") and others < thresholds.of(
+        "form", name, "not written"
+    )
+
+
+def _numbers(ways: Mapping[str, Sequence[Writing]], *, has_commas: bool) -> dict[str, Written]:
+    """Choose how numbers are written: with the decimal sign of the columns that leave no choice."""
+    certain = Counter(
+        next(iter(signs)) for of in ways.values() if len(signs := {way.decimal for way in of}) == 1
+    )
+    usual = "," if certain[","] > certain["."] or (not certain and not has_commas) else "."
+    found = {}
+    for name, of in ways.items():
+        alike = [way for way in of if way.decimal == usual] or list(of)
+        way = alike[0]
+        if way != PLAIN:
+            found[name] = Written(
+                writing=way, doubt=_doubt(way) if len({w.decimal for w in of}) > 1 else ""
+            )
+    return found
+
+
+def _doubt(way: Writing) -> str:
+    parted = f', thousands = "{way.thousands}"' if way.thousands else ""
+    return (
+        f'in doubt: numbers that can be read in two ways; read with decimal = "{way.decimal}"{parted}, as in other '
+        "columns or as the delimiter suggests"
+    )
+
+
+def _dates(forms: Mapping[str, Sequence[str]]) -> dict[str, Written]:
+    """Choose how dates are written: with the order of the columns that leave no choice, else days first."""
+    first = Counter(of[0][1] for of in forms.values() if len(of) == 1)
+    order = "m" if first["m"] > first["d"] else "d"
+    found = {}
+    for name, of in forms.items():
+        alike = [form for form in of if form[1] == order] or list(of)
+        doubt = ""
+        if len(of) > 1:
+            doubt = (
+                f'in doubt: days and months can be exchanged; read as date_format = "{alike[0]}"'
+            )
+        found[name] = Written(writing=Writing(date_format=alike[0]), doubt=doubt)
+    return found

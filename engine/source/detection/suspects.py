@@ -1,0 +1,304 @@
+"""Finds columns that look like identifiers, whatever their names: patient numbers, e-mail addresses, names, free text.
+
+Takes a table on a confidential connection; gives for each suspect why, in plain words. Four signs: nearly every value
+is of one entity only; numbers that look issued, not measured; long codes; rows of one value that agree in columns
+that have nothing to do with each other, as the rows of one person do. Counts carry a noisy slack: one person more
+changes an answer only where it hangs on a hair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from engine.schema import FloatArray, quoted
+from engine.source.detection.determined import Table
+from engine.source.detection.names import reads_like_an_identifier
+from engine.source.detection.thresholds import MEAN, Thresholds
+from engine.source.relation import fetch
+
+NAMED_VALUES, LEAST_VALUES, MANY_VALUES = 10, 30, 100
+"""Columns of fewer values are lists of categories: with a telling name, shared by one person's rows, and else."""
+SAMPLE = 10_000
+"""Distinct values whose form is looked at."""
+AT_A_TIME = 100
+"""Columns in one statement: wider ones take longer than their columns one by one."""
+MOST_TOLD = 60
+"""Other columns that rows of one value are compared in."""
+ALONE = {"text": 0.5, "number": 0.95, "weak name": 0.8}
+"""Share of rows whose value is of one entity only, from which on values are nearly unique."""
+NEARLY_ALL = 0.95
+"""Share of values that have one form."""
+LONG, VERY_LONG = 7, 9
+"""Digits that few measurements have all alike, and that hardly any has."""
+EVEN_FROM, EVEN_DIGITS = 1_000, 6
+"""Fewer values of fewer digits lie evenly by chance, or as amounts do."""
+ROWS_A_VALUE = 100
+"""Codes of more rows each are of places or things."""
+BY_CHANCE = 0.7
+"""The most by which two of all rows may agree in a column that tells somebody's rows."""
+_PLACE = "the source"
+_CODE = re.compile(r"(?=.{8,})(?:\D*\d){6,}.*")
+_ISSUED_TEXT = re.compile(r"[A-Za-z]{0,3}[-/ ]?\d{4,}")
+_ADDRESS = re.compile(
+    r"[^@\s]+@[^@\s]+\.[^@\s]+|https?://.+|\+\d[\d /-]{6,}|[A-Z]{2}\d{2}[ \dA-Z]{10,}"
+    r"|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-.+"
+)
+_MEASURE = re.compile(
+    r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?|\d{1,2}[:.]\d{2}(:\d{2})?( ?[aApP][mM])?"
+    r"|[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?|[+-]?\d*[.,]\d+|(19|20)\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])"
+)
+_UNIQUE = "nearly every value is of one {who} only"
+_ISSUED = "nearly all numbers differ, and they look issued, not measured"
+_CODES = "long codes, each in few rows"
+_SHARED = "rows that share a value agree in other columns too, as the rows of one person do"
+_NAMED = "named like an identifier, with many values"
+_ADDRESSES = "addresses, of mail, places in the net, phones or accounts"
+
+
+Values = Callable[[], Sequence[Any]]
+"""Gives the sample, drawn at the first call."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """A column that may be an identifier.
+
+    Attributes
+    ----------
+    is_number, is_whole : bool
+        Numbers, and whole ones; else texts or codes.
+    sample : callable
+        Gives distinct values of it, at most so many as are asked for.
+    """
+
+    is_number: bool
+    is_whole: bool
+    sample: Callable[[int], Sequence[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What is counted of one column. Only to be compared with a margin that is noisy."""
+
+    n_values: int
+    n_rows: int
+    n_alone: int
+    n_most: int  # rows of the commonest value
+
+    @property
+    def rows_a_value(self) -> float:
+        """Rows of a value, on average."""
+        return self.n_rows / max(self.n_values, 1)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether no value is much commoner than others, as with people's rows; things and places have common ones."""
+        return self.rows_a_value <= ROWS_A_VALUE and self.n_most <= 5 * self.rows_a_value + 10
+
+
+def suspects(table: Table, judged: Mapping[str, Judged], thresholds: Thresholds) -> dict[str, str]:
+    """Columns that look like identifiers.
+
+    Parameters
+    ----------
+    table : Table
+        All columns: rows of one value of a suspect are compared in the others.
+    judged : mapping
+        Those that may be suspects, by name.
+    thresholds : Thresholds
+        Where the slack of counts comes from.
+
+    Returns
+    -------
+    dict
+        Why, by name, in the order of `judged`.
+    """
+    many = _many_values(table)
+    found = {}
+    for name, column in judged.items():
+        is_named = reads_like_an_identifier(name) == "strong"
+        # Counted about only: a few more are asked for, so that wide files of few rows cost nothing.
+        if many[name] < (NAMED_VALUES if is_named else LEAST_VALUES + 5):
+            continue
+        facts = _facts(table, name)
+        slack = max(thresholds.of("key", name, "alone") - MEAN // 2, 0)
+        values = cache(
+            partial(column.sample, SAMPLE)
+        )  # few columns need them, and they cost a sort
+        if column.is_number and not column.is_whole and not _are_whole(values()):
+            continue
+        why = _by_itself(
+            name, column, facts, values, slack, who="person" if table.entities else "row"
+        )
+        if why is None and not table.entities and _may_be_shared(facts):
+            is_code = partial(_looks_issued, column, facts, values)
+            why = _by_others(table, name, many, is_code=is_code)
+        if why is not None:
+            found[name] = why
+    return found
+
+
+def _many_values(table: Table) -> dict[str, int]:
+    """About how many values each column has, a pass for some columns at a time."""
+    names = list(table.columns)
+    many: list[Any] = []
+    for start in range(0, len(names), AT_A_TIME):
+        counts = [
+            f"approx_count_distinct({table.columns[name]})"
+            for name in names[start : start + AT_A_TIME]
+        ]
+        many += fetch(table.con, f"SELECT {', '.join(counts)} FROM {table.name}", _PLACE)[0]
+    return dict(zip(names, map(int, many), strict=True))
+
+
+def _facts(table: Table, name: str) -> _Facts:
+    """Count values, rows with one, and rows whose value nobody else has."""
+    own = [f"min({entity}) = max({entity})" for entity in table.entities] or ["count(*) = 1"]
+    row = fetch(
+        table.con,
+        "SELECT count(*), coalesce(sum(n), 0), coalesce(sum(n) FILTER (alone), 0), coalesce(max(n), 0) FROM ("
+        f"SELECT count(*) AS n, {' OR '.join(own)} AS alone FROM {table.name} "
+        f"WHERE {table.columns[name]} IS NOT NULL GROUP BY {table.columns[name]})",
+        _PLACE,
+    )[0]
+    n_values, n_rows, n_alone, n_most = map(int, row)
+    return _Facts(n_values=n_values, n_rows=n_rows, n_alone=n_alone, n_most=n_most)
+
+
+def _by_itself(
+    name: str, column: Judged, facts: _Facts, values: Values, slack: int, *, who: str
+) -> str | None:
+    """Why a column is a suspect by its own values and name; None if it is none."""
+    named = reads_like_an_identifier(name)
+    if facts.n_values < NAMED_VALUES:
+        return None
+
+    def alone(share: float) -> bool:
+        return facts.n_alone >= share * facts.n_rows - slack
+
+    if named == "strong":
+        return _NAMED
+    if not column.is_number and _share(_ADDRESS, values()) >= NEARLY_ALL:
+        return _ADDRESSES
+    if named == "weak" and facts.n_values >= LEAST_VALUES and alone(ALONE["weak name"]):
+        return _NAMED if not column.is_number or looks_issued(values()) else None
+    if facts.n_values < MANY_VALUES:
+        return None
+    if column.is_number and not alone(ALONE["number"]):
+        return None
+    if _share(_MEASURE, values()) >= NEARLY_ALL:
+        return None  # dates, times and amounts that are written as texts
+    if column.is_number:
+        return _ISSUED if looks_issued(values()) else None
+    if alone(ALONE["text"]):
+        return _UNIQUE.format(who=who)
+    return _CODES if facts.is_even and _share(_CODE, values()) >= NEARLY_ALL else None
+
+
+def _looks_issued(column: Judged, facts: _Facts, values: Values) -> bool:
+    """Whether values look like numbers or codes that were given out, and are as common as people's rows are."""
+    if facts.n_values < MANY_VALUES or not facts.is_even:
+        return False
+    if column.is_number:
+        return looks_issued(values())
+    return _share(_ISSUED_TEXT, values()) >= NEARLY_ALL
+
+
+def looks_issued(values: Sequence[Any]) -> bool:
+    """Whether distinct numbers were given out one by one, or drawn as codes, and not measured.
+
+    Those lie close together, or as evenly as drawn numbers do, or have many digits, and all equally
+    many, or very many. Numbers that read as dates are none.
+    """
+    numbers = np.sort(np.abs(np.asarray(values, dtype=np.float64)))
+    digits = np.floor(np.log10(np.maximum(numbers, 1))) + 1
+    usual = float(np.median(digits))
+    is_alike = float(np.mean(digits == usual)) >= 0.98
+    is_close = float(numbers[-1] - numbers[0]) <= 3 * len(numbers)
+    may_be_even = len(numbers) >= EVEN_FROM or usual >= EVEN_DIGITS
+    is_long = usual >= VERY_LONG or (is_alike and usual >= LONG)
+    return is_close or is_long or (may_be_even and _is_even(numbers))
+
+
+def _are_whole(values: Sequence[Any]) -> bool:
+    """Whether no number has decimals: those are measured."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return bool((numbers == np.floor(numbers)).all())
+
+
+def _is_even(numbers: FloatArray) -> bool:
+    """Whether sorted numbers lie as draws from one interval do: Kolmogorov's distance, at 5 %."""
+    n = len(numbers)
+    places = (numbers - numbers[0]) / max(float(numbers[-1] - numbers[0]), 1.0)
+    distance = float(np.abs(places - (np.arange(n) + 0.5) / n).max())
+    return bool(distance <= max(1.36 / n**0.5, 0.03))
+
+
+def _share(form: re.Pattern[str], values: Sequence[Any]) -> float:
+    """Share of values that have a form."""
+    return float(np.mean([bool(form.fullmatch(str(v))) for v in values])) if len(values) else 0.0
+
+
+def _may_be_shared(facts: _Facts) -> bool:
+    """Whether values have as many rows as one person may have."""
+    return facts.n_values >= LEAST_VALUES and facts.rows_a_value >= 1.5
+
+
+def _by_others(
+    table: Table, name: str, many: Mapping[str, int], *, is_code: Callable[[], bool]
+) -> str | None:
+    """Why a column is a suspect by what its rows share; None if it is none.
+
+    Two columns are needed, neither of which tells the other: a place tells its region, and that its country; a person
+    has a sex and a year of birth. Of values that look issued one is enough.
+    """
+    others = [c for c, n in many.items() if c != name and 2 <= n <= max(many[name] // 2, 2)]
+    told = _agreed(table, name, others[:MOST_TOLD])
+    if told and is_code():
+        return _SHARED
+    for place, one in enumerate(told):
+        for other in told[place + 1 :]:
+            if other not in _agreed(table, one, [other]) and one not in _agreed(
+                table, other, [one]
+            ):
+                return _SHARED
+    return None
+
+
+def _agreed(table: Table, name: str, others: Sequence[str]) -> list[str]:
+    """Columns in which the rows of nearly every value agree, though two of all rows often do not."""
+    if not others:
+        return []
+    cell = {c: table.columns[c] for c in (name, *others)}
+    same = ", ".join(
+        f"min({cell[c]}) = max({cell[c]}) AS {quoted(f's{j}')}" for j, c in enumerate(others)
+    )
+    shares = ", ".join(
+        f"coalesce(avg(CAST({quoted(f's{j}')} AS INTEGER)), 0)" for j in range(len(others))
+    )
+    row = fetch(
+        table.con,
+        f"SELECT {shares} FROM (SELECT {same} FROM {table.name} WHERE {cell[name]} IS NOT NULL "
+        f"GROUP BY {cell[name]} HAVING count(*) > 1)",
+        _PLACE,
+    )[0]
+    agreed = [c for c, share in zip(others, row, strict=True) if float(share) >= NEARLY_ALL]
+    return [c for c in agreed if _by_chance(table, c) <= BY_CHANCE]
+
+
+def _by_chance(table: Table, name: str) -> float:
+    """How often two rows agree in a column."""
+    cell = table.columns[name]
+    row = fetch(
+        table.con,
+        f"SELECT coalesce(sum(n * n) / (sum(n) * sum(n)), 1) FROM (SELECT CAST(count(*) AS DOUBLE) AS n "
+        f"FROM {table.name} WHERE {cell} IS NOT NULL GROUP BY {cell})",
+        _PLACE,
+    )[0]
+    return float(row[0])

@@ -1,0 +1,194 @@
+"""Finds how a file is to be read: its encoding, delimiter, the lines above its names, its sheet.
+
+Takes a source of which none of that is said; gives it with what was found, and remarks. A file that cannot be read
+without has no rows to protect: nothing here is decided by a value, but by how the first records are laid out.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+
+from engine.errors import DataError
+from engine.schema import SourceSpec
+from engine.source.csv_header import DELIMITERS
+from engine.source.forms.workbook import sheets_of
+from engine.source.relation import matching_files
+
+_SAMPLE_BYTES = 1 << 20
+_LAID_OUT = 40
+"""Records that are looked at for the lines above the names."""
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_WINDOWS = "cp1252"
+_OTHERS = (
+    "cp1250",
+    "cp1251",
+    "cp1253",
+    "koi8_r",
+    "shift_jis",
+    "gb18030",
+    "big5",
+    "euc_kr",
+)
+
+
+def found_form(source: SourceSpec) -> tuple[SourceSpec, tuple[str, ...]]:
+    """Find what a source of text or a workbook does not say.
+
+    Returns
+    -------
+    SourceSpec
+    tuple of str
+        Remarks in plain words.
+    """
+    if source.path is None or source.sql is not None or source.format not in ("csv", "xlsx"):
+        return source, ()
+    files = matching_files(source.path)
+    return _of_text(source, files[0]) if source.format == "csv" else _of_sheet(source, files[0])
+
+
+def _of_sheet(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]]:
+    """The sheet of a workbook that holds most, and the rows above its names."""
+    sheets = sheets_of(file)
+    if not sheets or (source.sheet is not None and source.sheet not in sheets):
+        return source, ()  # is said where it is opened
+    chosen = source.sheet or max(sheets, key=lambda name: sum(map(len, sheets[name])))
+    remarks = []
+    if source.sheet is None and len(sheets) > 1:
+        others = ", ".join(name for name in sheets if name != chosen)
+        remarks.append(
+            f"sheet {chosen} holds most and is read; there are also: {others}. For another: tablepack init "
+            f"{source.path} --table {others.split(', ')[0]}"
+        )
+    skip = source.skip or _rows_above(sheets[chosen])
+    if skip:
+        remarks.append(_SKIPPED.format(skip=skip))
+    return replace(source, sheet=chosen if len(sheets) > 1 else None, skip=skip), tuple(remarks)
+
+
+_SKIPPED = "in doubt: the names of the columns are not at the top; what stands above them is left out: skip = {skip}"
+
+
+def _of_text(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]]:
+    """Encoding, delimiter and lines above the names of a text."""
+    head = _head(file)
+    remarks = []
+    encoding = source.encoding or _encoding(head)
+    if encoding is not None and source.encoding is None:
+        remarks.append(
+            f"the text is read as {encoding}, found by its signs; look whether names with accents are right"
+        )
+    text = _decoded(head, encoding or "utf-8")
+    if text is None:  # not what was declared: said where it is opened
+        return source, ()
+    delimiter, skip = source.delimiter, source.skip
+    lines = text.splitlines(keepends=True)[skip:]
+    if delimiter is None:
+        delimiter, above = _layout(lines)
+        skip += above
+        if above:
+            remarks.append(_SKIPPED.format(skip=skip))
+    found = replace(source, encoding=encoding, delimiter=delimiter, skip=skip)
+    return found, tuple(remarks)
+
+
+def _head(file: str) -> bytes:
+    """The first bytes of a text."""
+    try:
+        with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as data:
+            return data.read(_SAMPLE_BYTES)
+    except (OSError, EOFError):
+        pass
+    raise DataError(f"source {file}: cannot be read")
+
+
+def _encoding(head: bytes) -> str | None:
+    """The encoding of a text; None: UTF-8."""
+    known = next((name for bom, name in _BOMS if head.startswith(bom)), None)
+    if known is not None:
+        return known
+    if b"\0" in head:
+        return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
+    if _decoded(head, "utf-8") is not None:
+        return None
+    western = _decoded(head, _WINDOWS)
+    return _WINDOWS if western is not None and _reads_well(western) else _other(head)
+
+
+def _reads_well(text: str) -> bool:
+    """Whether signs beyond ASCII are letters where letters stand beside them, as in words."""
+    odd = beside = 0
+    for before, sign, after in zip(text, text[1:], text[2:], strict=False):
+        if sign > "\x7f" and (before.isalpha() or after.isalpha()):
+            beside += 1
+            odd += not sign.isalpha() and unicodedata.category(sign)[0] in "NSC"
+    return odd <= 0.05 * beside
+
+
+def _other(head: bytes) -> str:
+    """The likeliest of other encodings; that of Western Windows where nothing is likelier."""
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(head, cp_isolation=list(_OTHERS)).best()
+    if best is not None:
+        return str(best.encoding)
+    return _WINDOWS if _decoded(head, _WINDOWS) is not None else "latin-1"
+
+
+def _decoded(head: bytes, encoding: str) -> str | None:
+    """The text of some first bytes, whose last sign may be cut; None: it is of another encoding."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
+    except UnicodeError:
+        return None
+
+
+def _layout(lines: Sequence[str]) -> tuple[str | None, int]:
+    """The delimiter, and how many lines stand above the names; no delimiter where lines are not even."""
+    laid_out: list[tuple[int, str, int]] = []
+    for delimiter in DELIMITERS:
+        reader = csv.reader(lines, delimiter=delimiter)
+        records, above, before = [], [], 0
+        try:
+            for record in islice(reader, _LAID_OUT):
+                if record:
+                    records.append(record)
+                    above.append(before)
+                before = reader.line_num
+        except csv.Error:
+            pass
+        start = _rows_above(records, usual=_usual([len(record) for record in records]))
+        width = len(records[start]) if records else 0
+        if width > 1 and all(len(record) == width for record in records[start:]):
+            laid_out.append((width, delimiter, above[start]))
+    if not laid_out:
+        return None, 0
+    width, delimiter, above_names = max(laid_out, key=lambda found: found[0])
+    return delimiter, above_names
+
+
+def _rows_above(rows: Sequence[Sequence[str]], *, usual: int | None = None) -> int:
+    """How many rows stand above the names: the first row with about as many filled cells as later rows have cells."""
+    sample = rows[:_LAID_OUT]
+    filled = [sum(bool(cell.strip()) for cell in row) for row in sample]
+    wanted = usual or _usual(filled)
+    for place, (row, n) in enumerate(zip(sample, filled, strict=True)):
+        if n >= wanted / 2 and (usual is None or len(row) == usual):
+            return place
+    return 0
+
+
+def _usual(widths: Sequence[int]) -> int:
+    """The most frequent width of the later half."""
+    return max(Counter(widths[len(widths) // 2 :]).most_common(1), default=(0, 0))[0]

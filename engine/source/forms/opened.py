@@ -1,0 +1,182 @@
+"""Opens the source: whatever holds the rows becomes one relation named `source` on a confidential connection.
+
+Takes where the rows are (text, workbooks, Parquet, a table of a database, a pandas or Arrow object, a SELECT over
+several of them); gives the names and types of the columns, with every cell as it was read: null spellings and kinds
+are the business of `ingest`. Invariant: column names are those of the file, and every row of a text has as many
+fields as its header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from engine.errors import DataError, SpecError
+from engine.schema import SourceFormat, SourceSpec, quoted
+from engine.source.forms.databases import check_doubles, open_database
+from engine.source.forms.query import checked_query, named_files
+from engine.source.forms.text import open_text
+from engine.source.forms.workbook import open_workbook
+from engine.source.frames import register_frame
+from engine.source.relation import Source, check_names, fetch, file_literal, matching_files
+from engine.spec import format_of
+
+_RESULT = "tablepack_result"
+_SERVERS = ("postgres", "mysql")
+_DATABASES = ("duckdb", "sqlite", *_SERVERS)
+_ON_CELL = (
+    "source.sql fails on a cell of the data; where it casts, TRY_CAST in the place of CAST makes null of what "
+    "does not fit"
+)
+
+
+def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any = None) -> Source:
+    """Make the relation `source` (a table, or a view of what can be read again) on the connection.
+
+    Parameters
+    ----------
+    con : DuckDBPyConnection
+        Confidential connection.
+    frame : object, optional
+        The pandas DataFrame or Arrow table where the format is "frame".
+
+    Raises
+    ------
+    SpecError
+        If the path, the table or the frame is not there.
+    DataError
+        If it cannot be read, has no rows, or has empty or repeated column names.
+    """
+    unreadable: dict[str, str] = {}
+    mixed: frozenset[str] = frozenset()
+    orders: dict[str, tuple[str, ...]] = {}
+    if source.format == "frame":
+        place = "the data frame"
+        prepared = register_frame(con, frame)
+        check_names(prepared.columns, place)
+        unreadable, mixed = prepared.unreadable, prepared.mixed_numbers
+        orders = prepared.orders
+        fetch(con, "CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM frame", place)
+    elif source.path is None:
+        raise SpecError("source.path: say where the rows are")
+    else:
+        place = _place(source)
+        if source.sql is not None:
+            _open_query(con, source, place)
+        else:
+            _open_files(con, source, source.paths, "source", place)
+    described = fetch(con, "DESCRIBE source", place)
+    if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
+        raise DataError(f"{place}: has no rows")
+    return Source(
+        columns=tuple(str(row[0]) for row in described),
+        types={str(row[0]): str(row[1]) for row in described},
+        unreadable=unreadable,
+        mixed_numbers=mixed,
+        place=place,
+        orders=orders,
+    )
+
+
+def _place(source: SourceSpec) -> str:
+    """What a source is, for messages: never the address of a server, which may hold a password."""
+    forms = [_form(source, path) for path in source.paths]
+    shown = [f"({f})" if f in _SERVERS else p for p, f in zip(source.paths, forms, strict=True)]
+    return f"source {', '.join(shown)}"
+
+
+def _form(source: SourceSpec, path: str) -> SourceFormat:
+    """The format of one of several files: that of the source, unless its name tells another than the first's does."""
+    named = format_of(path)
+    return source.format if named in (None, format_of(source.paths[0])) else named
+
+
+def _open_files(
+    con: duckdb.DuckDBPyConnection,
+    source: SourceSpec,
+    paths: Sequence[str],
+    relation: str,
+    place: str,
+) -> None:
+    """Make one relation of the files of one format."""
+    if source.format in _DATABASES:
+        if len(paths) > 1:
+            raise SpecError('source.path: several databases want sql = "SELECT ..." over them')
+        open_database(con, source, paths[0], relation)
+        return
+    files = list(dict.fromkeys(file for path in paths for file in matching_files(path)))
+    if source.format == "csv":
+        open_text(con, source, files, relation, place)
+    elif source.format == "xlsx":
+        open_workbook(con, source, files, relation, place)
+    else:
+        _open_parquet(con, files, relation, place)
+
+
+def _open_query(con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str) -> None:
+    """Make `source` of a SELECT over the files: each is a table of its name, and nothing else can be read."""
+    relations: list[str] = []
+    forms = {path: _form(source, path) for path in source.paths}
+    names = named_files([path for path, form in forms.items() if form not in _DATABASES])
+    of_paths = {path: name for name, path in names.items()}
+    for path, form in forms.items():
+        one = SourceSpec(
+            path=path,
+            format=form,
+            encoding=source.encoding,
+            delimiter=source.delimiter,
+            skip=source.skip,
+            sheet=source.sheet,
+        )
+        if form in _DATABASES:
+            relations += open_database(con, one, path, None, relations)
+        else:
+            check_doubles([*relations, of_paths[path]], path)
+            _open_files(con, one, (path,), of_paths[path], f"source {path}")
+            relations.append(of_paths[path])
+    sql = checked_query(con, source.sql or "", relations, place)
+    fetch(con, f"CREATE OR REPLACE TABLE {_RESULT} AS {sql}", place, on_cell=_ON_CELL)
+    for name in relations:
+        is_view = fetch(
+            con, "SELECT 1 FROM duckdb_views() WHERE view_name = ? AND temporary", place, [name]
+        )
+        fetch(con, f"DROP {'VIEW' if is_view else 'TABLE'} {quoted(name)}", place)
+    fetch(con, f"ALTER TABLE {_RESULT} RENAME TO source", place)
+
+
+def _open_parquet(
+    con: duckdb.DuckDBPyConnection, files: Sequence[str], relation: str, place: str
+) -> None:
+    """Make a view of Parquet files."""
+    for file in files:
+        if Path(file).stat().st_size == 0:
+            raise DataError(f"source {file}: the file is empty")
+        schema = fetch(
+            con,
+            f"SELECT name, num_children FROM parquet_schema({file_literal(file)})",
+            f"source {file}",
+        )
+        check_names(_top_level([(str(name), int(n or 0)) for name, n in schema]), f"source {file}")
+    listed = ", ".join(file_literal(file) for file in files)
+    fetch(
+        con,
+        f"CREATE OR REPLACE TEMP VIEW {quoted(relation)} AS SELECT * FROM read_parquet([{listed}], "
+        "union_by_name = true, hive_partitioning = false)",
+        place,
+    )
+
+
+def _top_level(schema: list[tuple[str, int]]) -> list[str]:
+    """Names of a Parquet file's columns from its flattened tree of (name, number of children)."""
+    names: list[str] = []
+    inside = 0
+    for name, n_children in schema[1:]:
+        if inside == 0:
+            names.append(name)
+        else:
+            inside -= 1
+        inside += n_children
+    return names

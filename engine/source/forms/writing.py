@@ -1,0 +1,58 @@
+"""Numbers and dates as people write them, as SQL that writes them plainly.
+
+Takes how a column is written; gives an expression for its cells with a decimal point, without groups of thousands,
+and dates in ISO's form. Invariant: what is not written as declared gives NULL, never another number.
+"""
+
+from __future__ import annotations
+
+import re
+
+from engine.schema import Writing, literal
+
+NUMBERS = ("integer", "real", "decimal")
+MOMENTS = ("date", "timestamp")
+_SPACES = "\u00a0\u202f\u2009"
+_APOSTROPHES = "\u2019"
+_HAS_TIME = re.compile("%[HISMp]")
+
+
+def plain_sql(writing: Writing, kind: str, cell: str) -> str:
+    """A cell of text as the engine reads it, NULL if it is not written as declared.
+
+    Parameters
+    ----------
+    kind : str
+        Kind, or type of values; only numbers and dates are written in several ways.
+    cell : str
+        SQL of a text.
+    """
+    if kind in NUMBERS and (writing.decimal != "." or writing.thousands):
+        bare = cell
+        for sign in _thousands(writing):
+            bare = f"replace({bare}, {literal(sign)}, '')"
+        if writing.decimal != ".":
+            bare = f"replace({bare}, {literal(writing.decimal)}, '.')"
+        return f"CASE WHEN {is_written(writing, cell)} THEN {bare} END"
+    if kind in MOMENTS and writing.date_format:
+        shown = "%Y-%m-%d %H:%M:%S.%f" if _HAS_TIME.search(writing.date_format) else "%Y-%m-%d"
+        moment = f"try_strptime({cell}, {literal(writing.date_format)})"
+        return f"strftime({moment}, {literal(shown)})"
+    return cell
+
+
+def is_written(writing: Writing, cell: str) -> str:
+    """SQL that says whether a cell is a number written so."""
+    decimal = re.escape(writing.decimal)
+    whole = "[0-9]+"
+    if writing.thousands:
+        one = f"[{''.join(re.escape(sign) for sign in _thousands(writing))}]"
+        whole = f"([0-9]+|[0-9]{{1,3}}({one}[0-9]{{3}})+)"
+    pattern = f"[+-]?({whole}({decimal}[0-9]*)?|{decimal}[0-9]+)([eE][+-]?[0-9]+)?"
+    return f"regexp_full_match({cell}, {literal(pattern)})"
+
+
+def _thousands(writing: Writing) -> str:
+    """The signs that may stand between thousands: spaces and apostrophes come in several kinds."""
+    kinds = {" ": _SPACES, "'": _APOSTROPHES}
+    return writing.thousands + kinds.get(writing.thousands, "")

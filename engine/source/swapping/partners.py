@@ -1,0 +1,169 @@
+"""Partners: which records exchange their values, and with whom.
+
+Takes groups and keyed draws of all records as arrays; gives pairs of positions. Rare records are likelier to go first,
+each with a partner of its group, whatever that one holds: if partners had to differ, a small group most of whose
+members exchange a yes or no would show the opposite of the truth. It decides by comparing whole numbers only, and sorts
+by what a key draws of each record, so that neither the order of the rows nor the machine matters.
+
+Sources: targeted record swapping with matching variables that give way one by one, as the Office for National
+Statistics does for the censuses of 2011 and 2021 (methodology of statistical disclosure control for Census 2021);
+who goes first is drawn by sequential Poisson sampling (Ohlsson 1998, Journal of Official Statistics 14(2)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.schema import BoolArray, Int64Array, UInt64Array
+from engine.sticky_prf import siphash
+
+ATTEMPTS = 8
+"""Partners that a record asks in a group before it asks in a wider one: others may have taken them."""
+_COMMON = (1 << 31) - 1
+"""Largest rarity that is told from larger ones, so that its product with 32 bits fits into 64."""
+
+
+def rarity_of(pairs: Sequence[tuple[Int64Array, Int64Array]]) -> Int64Array:
+    """With how many records each shares two values, in the pair of columns in which these are fewest.
+
+    Parameters
+    ----------
+    pairs : sequence of (ndarray of int64, ndarray of int64), each of shape (n_records,)
+        Codes of two columns each, 0 and above; at least one pair.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_records,)
+        At least 1: the record itself.
+    """
+    fewest = np.full(len(pairs[0][0]), _COMMON, dtype=np.int64)
+    for one, other in pairs:
+        both = one * (other.max(initial=0) + 1) + other
+        _, place, count = np.unique(both, return_inverse=True, return_counts=True)
+        np.minimum(fewest, count[place], out=fewest)
+    return fewest
+
+
+def joined(codes: Sequence[Int64Array], n_records: int) -> Int64Array:
+    """One number a record for its combination of codes, from 0 without gaps, ordered as the combinations are.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int64, each of shape (n_records,)
+        None: all records have the same combination.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_records,)
+    """
+    out = np.zeros(n_records, dtype=np.int64)
+    for code in codes:
+        _, dense = np.unique(code, return_inverse=True)
+        # Both are below the number of records, whose square is far below 2**63.
+        _, out = np.unique(out * (dense.max(initial=0) + 1) + dense, return_inverse=True)
+    return out
+
+
+def partners(
+    *,
+    groups: Sequence[Int64Array],
+    rarity: Int64Array,
+    draws: UInt64Array,
+    n_pairs: int,
+    key: bytes,
+) -> Int64Array:
+    """Pair records of a group.
+
+    Parameters
+    ----------
+    groups : sequence of ndarray of int64, each of shape (n_records,)
+        The group of each record, the finest grouping first. A wider one is asked where a finer one has no partner.
+    rarity : ndarray of int64, shape (n_records,)
+        From `rarity_of`: a record's chance to go first is as one over it.
+    draws : ndarray of uint64, shape (n_records, 2)
+        Keyed by the record.
+    n_pairs : int
+        How many are wanted.
+    key : bytes
+        Of the choice of partners; at least 16 bytes.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_found, 2)
+        Positions; no record is in two pairs. Fewer than wanted where groups have nobody to exchange with.
+    """
+    ranked = (draws[:, 0] >> np.uint64(32)) * np.minimum(rarity, _COMMON).astype(np.uint64)
+    order = np.lexsort((draws[:, 1], ranked))
+    free = np.ones(len(rarity), dtype=np.bool_)
+    found = [np.zeros((0, 2), dtype=np.int64)]
+    n_found, asked, at_once = 0, 0, n_pairs
+    while n_found < n_pairs and asked < len(order):
+        # Twice as many each time: where nearly nobody finds a partner, few rounds see everybody.
+        seekers = order[asked : asked + at_once]
+        asked, at_once = asked + len(seekers), 2 * at_once
+        pairs = _paired(seekers[free[seekers]], groups, draws, free, key, n_pairs - n_found)
+        found.append(pairs)
+        n_found += len(pairs)
+    return np.concatenate(found)
+
+
+def _paired(
+    seekers: Int64Array,
+    groups: Sequence[Int64Array],
+    draws: UInt64Array,
+    free: BoolArray,
+    key: bytes,
+    most: int,
+) -> Int64Array:
+    """Find partners for some records, given in the order in which they go first; marks who is taken."""
+    found = [np.zeros((0, 2), dtype=np.int64)]
+    for level, group in enumerate(groups):
+        pool = _Pool(group, draws, free)
+        for attempt in range(ATTEMPTS):
+            seekers = seekers[free[seekers]]
+            number = np.uint64(level * ATTEMPTS + attempt)
+            pairs = _first_come(pool.asked(seekers, number, key), free)
+            pairs = pairs[: most - sum(map(len, found))]
+            free[pairs.ravel()] = False
+            found.append(pairs)
+    return np.concatenate(found)
+
+
+class _Pool:
+    """Free records by group, within it in the order of their draws."""
+
+    def __init__(self, group: Int64Array, draws: UInt64Array, free: BoolArray) -> None:
+        self._group = group
+        self._draws = draws
+        members = np.flatnonzero(free)
+        self._sorted = members[np.lexsort((draws[members, 0], group[members]))]
+        self._place = np.full(len(group), -1, dtype=np.int64)
+        self._place[self._sorted] = np.arange(len(self._sorted))
+
+    def asked(self, seekers: Int64Array, attempt: np.uint64, key: bytes) -> Int64Array:
+        """Pairs of a record and the partner that it asks; none for who is alone in a group."""
+        by_group = self._group[self._sorted]
+        first, last = (
+            np.searchsorted(by_group, self._group[seekers], s) for s in ("left", "right")
+        )
+        others = last - first - 1
+        has = others > 0
+        seekers, first, others = seekers[has], first[has], others[has]
+        words = [self._draws[seekers, 0], self._draws[seekers, 1]]
+        drawn = siphash(key, [*words, np.full(len(seekers), attempt)]) >> np.uint64(32)
+        place = first + ((drawn * others.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+        place += place >= self._place[seekers]  # all but itself
+        return np.column_stack([seekers, self._sorted[place]])
+
+
+def _first_come(pairs: Int64Array, free: BoolArray) -> Int64Array:
+    """Those of some pairs, the first ones first, whose both records are free and in no pair before."""
+    pairs = pairs[free[pairs].all(axis=1)]
+    place = np.arange(len(pairs))
+    earliest = np.full(len(free), len(pairs), dtype=np.int64)
+    for side in (0, 1):
+        np.minimum.at(earliest, pairs[:, side], place)
+    is_first: BoolArray = (earliest[pairs] == place[:, None]).all(axis=1)
+    return pairs[is_first]

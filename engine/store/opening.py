@@ -1,0 +1,244 @@
+"""The one way to open a release: locked before anything in it is looked at, then checked, then in use.
+
+A release comes from anywhere, and whoever can write a DuckDB file can write a fitting manifest. So the connection gives
+up the file system, the network, extensions, Python variables and its own settings around one read-only attachment; what
+is in the file is compared with what our writer makes (`engine.store.checks.structure`), and its catalogue with itself
+(`engine.store.checks.facts`). Only then is anything of it put in use.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+
+from engine.errors import DamagedRelease, StoreError
+from engine.schema import literal
+from engine.store.checks.counts import check_counts
+from engine.store.checks.facts import check_facts
+from engine.store.checks.sizes import check_sizes
+from engine.store.checks.structure import (
+    MOST_WIDTH,
+    check_catalog,
+    check_tables,
+    outline_of,
+    reference,
+)
+from engine.store.manifest import ATTACHED, ReleaseRecord, verify_release
+from engine.store.signature import Signature, checked_signature, sign_record
+
+OPENING_S = 30.0
+"""Seconds that the checks of an opening may take: they take a fraction of one."""
+_CLOSED = (
+    "SET secret_directory = ''; SET temp_directory = ''; SET max_temp_directory_size = '0B'; "
+    "SET autoload_known_extensions = false; SET autoinstall_known_extensions = false; "
+    "SET allow_community_extensions = false; SET python_enable_replacements = false; "
+    "SET enable_external_access = false"
+)
+"""Closes the network, extensions, Python variables, and all files but those allowed before."""
+_NO_FILES = "SET disabled_filesystems = 'LocalFileSystem'"
+_LOCKED = "SET lock_configuration = true"
+
+
+def locked_connection(
+    path: str | os.PathLike[str] | None,
+    *,
+    threads: int = 2,
+    memory: str = "2GB",
+    settings: str = "",
+    folder: str | os.PathLike[str] | None = None,
+) -> duckdb.DuckDBPyConnection:
+    """Attach a file read-only, as `release`, to a connection that can reach nothing else.
+
+    Nothing in the file is checked, nor in use: that is for `open_release`.
+
+    Parameters
+    ----------
+    path : path-like or None
+        The file; None: attach nothing.
+    threads : int
+        Threads of all its statements.
+    memory : str
+        Their memory limit; nothing is spilled to disk.
+    settings : str
+        Further settings, as SQL.
+    folder : path-like or None
+        A folder that may be written (and read) all the same.
+
+    Raises
+    ------
+    DamagedRelease
+        DuckDB cannot read the file.
+    """
+    con = duckdb.connect()
+    try:
+        con.execute(
+            f"SET threads = {int(threads)}; SET memory_limit = {literal(memory)}; {settings}"
+        )
+        if path is not None:
+            # DuckDB looks for a log beside the file, and a checkpoint beside that.
+            place = os.path.realpath(path)  # DuckDB follows links before it asks whether it may
+            own = ", ".join(literal(place + end) for end in ("", ".wal", ".wal.checkpoint"))
+            con.execute(f"SET allowed_paths = [{own}]")
+        if folder is not None:
+            con.execute(f"SET allowed_directories = [{literal(os.path.realpath(folder))}]")
+        con.execute(_CLOSED)
+        if path is not None:
+            with _readable(path):
+                con.execute(f"ATTACH {literal(place)} AS {ATTACHED} (READ_ONLY, TYPE duckdb)")
+        con.execute(_LOCKED if folder is not None else f"{_NO_FILES}; {_LOCKED}")
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def open_release(
+    path: str | os.PathLike[str],
+    *,
+    verify: Literal["size", "hash"] = "size",
+    threads: int = 2,
+    memory: str = "2GB",
+    folder: str | os.PathLike[str] | None = None,
+    counts: bool = False,
+    trust: str | os.PathLike[str] | None = None,
+) -> tuple[duckdb.DuckDBPyConnection, ReleaseRecord]:
+    """Open a release read-only, by its manifest; it is attached, and in use, as `release`.
+
+    Parameters
+    ----------
+    verify : str
+        As `engine.store.manifest.verify_release`.
+    threads, memory, folder
+        As `locked_connection`.
+    counts : bool
+        Add up the counts of all tables too: for whoever reads or writes all rows.
+    trust : path-like or None
+        File with a public key: the release must be signed by it, and is read whole.
+
+    Returns
+    -------
+    (duckdb.DuckDBPyConnection, ReleaseRecord)
+        The connection, locked down for good, and what the manifest says of the file.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        As `verify_release`; or the file holds anything but what tablepack writes.
+    UntrustedRelease
+        It is not signed by the key that is trusted.
+    """
+    record = verify_release(path, verify="hash" if trust is not None else verify)
+    if trust is not None:
+        checked_signature(Path(path), record, Path(trust))
+    con = locked_connection(path, threads=threads, memory=memory, folder=folder)
+    try:
+        with _readable(path), _within(con, OPENING_S, path):
+            _check(con, Path(path), record)
+            if counts:
+                check_counts(con, Path(path))
+            con.execute(f"USE {ATTACHED}")
+    except BaseException:
+        con.close()
+        raise
+    return con, record
+
+
+def check_release(path: str | os.PathLike[str]) -> tuple[ReleaseRecord, tuple[str, ...]]:
+    """Check a release to its last byte and row.
+
+    Returns
+    -------
+    (ReleaseRecord, tuple of str)
+        What the manifest says, and the columns that `engine.store.checks.contents.check_contents` names.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        As `open_release`; or rows, values or counts are not what their content hashes say.
+    """
+    from engine.store.checks.contents import (
+        check_contents,
+    )  # pandas is slow to import, and nobody else needs it
+
+    con, record = open_release(path, verify="hash")
+    with con, _readable(path):
+        return record, check_contents(con, Path(path))
+
+
+def sign_release(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> Signature:
+    """Check a release as `check_release`, and write its signature beside it.
+
+    Raises
+    ------
+    SpecError
+        The key is none, or others can read it.
+    StoreError, DamagedRelease
+        As `check_release`; or another key has signed it.
+    """
+    record, _ = check_release(path)
+    return sign_record(Path(path), record, Path(key))
+
+
+def verify_signature(
+    path: str | os.PathLike[str], trust: str | os.PathLike[str]
+) -> tuple[ReleaseRecord, Signature]:
+    """Check every byte of a release, and that it is signed by a key; it is not opened.
+
+    Raises
+    ------
+    UntrustedRelease
+        It is not.
+    StoreError, DamagedRelease
+        As `engine.store.manifest.verify_release`.
+    """
+    record = verify_release(path, verify="hash")
+    return record, checked_signature(Path(path), record, Path(trust))
+
+
+def _check(con: duckdb.DuckDBPyConnection, path: Path, record: ReleaseRecord) -> None:
+    """Refuse an attached file that holds anything but what tablepack writes."""
+    width = max((name.count(".") + 1 for name in record.tables), default=1)
+    with reference(con, min(width, MOST_WIDTH)):
+        outline = outline_of(con, path)
+        check_catalog(con, path, outline)
+        check_sizes(con, path, outline)
+        check_tables(con, path, outline, check_facts(con, path, outline, record))
+
+
+@contextmanager
+def _readable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what DuckDB cannot read into one of our errors, without its wording of values."""
+    try:
+        yield
+    except (duckdb.Error, UnicodeError):
+        raise DamagedRelease(f"{path}: DuckDB cannot read it as a release") from None
+
+
+@contextmanager
+def _within(
+    con: duckdb.DuckDBPyConnection, seconds: float, path: str | os.PathLike[str]
+) -> Iterator[None]:
+    """Stop what runs on a connection after so many seconds."""
+    is_late = threading.Event()
+
+    def stop() -> None:
+        is_late.set()
+        con.interrupt()
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        if not is_late.is_set():
+            raise KeyboardInterrupt from None
+        raise StoreError(f"{path}: was not opened within {seconds:g} seconds") from None
+    finally:
+        timer.cancel()

@@ -1,0 +1,332 @@
+"""Signatures of releases: an office's Ed25519 key says that a release is the one it made.
+
+Beside `r.duckdb` lies `r.duckdb.sig`: public key and signature, as JSON. What is signed is the manifest's record of the
+file: its SHA-256, so every byte, cards and notes included; content hashes, key id, vintage, versions. Anybody can write
+a manifest; this only who holds the private key. Whose key it is must be known from elsewhere: a signature is checked
+only against a public key that the reader gives.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import DamagedRelease, MissingPackage, SpecError, StoreError, UntrustedRelease
+from engine.store.manifest import FORMAT_VERSION, ReleaseRecord, read_plain
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
+_CONTEXT = b"tablepack release signature 1\n"
+"""Stands before what is signed: no other use of the key signs such bytes."""
+_MOST_BYTES = 10_000
+_ALGORITHM = "Ed25519"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signature:
+    """A signature beside a release.
+
+    Attributes
+    ----------
+    public_key : bytes
+        Of whoever signed, as the file says: 32 bytes.
+    signature : bytes
+        64 bytes.
+    is_checked : bool
+        It was found to be made by a key that the reader trusts.
+    """
+
+    public_key: bytes
+    signature: bytes
+    is_checked: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """Name of the public key: SHA-256 of its 32 bytes."""
+        return fingerprint_of(self.public_key)
+
+
+def fingerprint_of(public_key: bytes) -> str:
+    """Return the name of a public key, as people compare it."""
+    digest = hashlib.sha256(public_key).digest()
+    return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
+
+
+def said_of(signature: Signature | None) -> str:
+    """Return in words whether a release is signed, by whom, and whether that was checked."""
+    if signature is None:
+        return "not signed"
+    if signature.is_checked:
+        return f"signed by {signature.fingerprint}, which is trusted; checked"
+    return (
+        f"says that it is signed by {signature.fingerprint}; not checked: no public key was given"
+    )
+
+
+def signature_path(release: Path) -> Path:
+    """Return where the signature of a release lies."""
+    return release.with_name(release.name + ".sig")
+
+
+def read_signature(release: Path) -> Signature | None:
+    """Read the signature beside a release; None where there is none. Nothing is checked but its form.
+
+    Raises
+    ------
+    DamagedRelease
+        It cannot be read as one.
+    """
+    path = signature_path(release)
+    try:
+        raw = read_plain(path, _MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedRelease(
+            f"{release}: its signature {path.name} cannot be read ({error.strerror})"
+        ) from None
+    try:
+        found = _parsed(raw)
+    except (ValueError, RecursionError, binascii.Error):
+        raise DamagedRelease(
+            f"{release}: its signature {path.name} is none; get it anew, or remove it"
+        ) from None
+    return found
+
+
+def _parsed(raw: bytes) -> Signature:
+    """Return a signature from the text of its file; ValueError where it is none."""
+    fields = json.loads(raw.decode("utf-8")) if len(raw) <= _MOST_BYTES else None
+    names = {"format_version", "algorithm", "public_key", "signature"}
+    if not isinstance(fields, dict) or set(fields) != names:
+        raise ValueError("other fields")
+    if fields["format_version"] != 1 or fields["algorithm"] != _ALGORITHM:
+        raise ValueError("another format")
+    key, signature = (_decoded(fields[k]) for k in ("public_key", "signature"))
+    if (len(key), len(signature)) != (32, 64):
+        raise ValueError("of another length")
+    return Signature(public_key=key, signature=signature)
+
+
+def _decoded(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError("not a text")
+    return base64.b64decode(text, validate=True)
+
+
+def _message(record: ReleaseRecord) -> bytes:
+    """Return the bytes that are signed."""
+    signed = {"format_version": FORMAT_VERSION, "release": asdict(record)}
+    return _CONTEXT + json.dumps(signed, sort_keys=True, separators=(",", ":")).encode("utf-8")
+
+
+def checked_signature(release: Path, record: ReleaseRecord, trust: Path) -> Signature:
+    """Check the signature of a release whose bytes were found to be those of a record.
+
+    Parameters
+    ----------
+    record : ReleaseRecord
+        What `verify_release` gave with `verify="hash"`.
+    trust : Path
+        File with the public key.
+
+    Raises
+    ------
+    UntrustedRelease
+        There is no signature, it is by another key, or of another release.
+    SpecError
+        The file holds no public key.
+    MissingPackage
+        The extra `sign` is not installed.
+    """
+    key = _public_key(trust)
+    found = read_signature(release)
+    if found is None:
+        raise UntrustedRelease(f"{release}: is not signed; {trust} asks for a signature")
+    if found.public_key != key.public_bytes_raw():
+        raise UntrustedRelease(
+            f"{release}: is signed by {found.fingerprint}, not by {fingerprint_of(key.public_bytes_raw())} ({trust})"
+        )
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        key.verify(found.signature, _message(record))
+    except InvalidSignature:
+        raise UntrustedRelease(
+            f"{release}: its signature is of another release, or was altered"
+        ) from None
+    return Signature(public_key=found.public_key, signature=found.signature, is_checked=True)
+
+
+def sign_record(release: Path, record: ReleaseRecord, key: Path) -> Signature:
+    """Write the signature of a release beside it.
+
+    Parameters
+    ----------
+    record : ReleaseRecord
+        What `verify_release` gave with `verify="hash"`.
+    key : Path
+        File with the private key.
+
+    Raises
+    ------
+    SpecError
+        The file holds no private key, or others can read it.
+    StoreError
+        Another key has signed the release, or the signature cannot be written.
+    """
+    private = _private_key(key)
+    public = private.public_key().public_bytes_raw()
+    known = read_signature(release)
+    if known is not None and known.public_key != public:
+        raise StoreError(
+            f"{signature_path(release)}: is the signature of {known.fingerprint}; move it away to sign with another key"
+        )
+    made = Signature(public_key=public, signature=private.sign(_message(record)))
+    fields = {
+        "format_version": 1,
+        "algorithm": _ALGORITHM,
+        "public_key": base64.b64encode(made.public_key).decode("ascii"),
+        "signature": base64.b64encode(made.signature).decode("ascii"),
+    }
+    _write_beside(signature_path(release), json.dumps(fields, indent=1) + "\n")
+    return made
+
+
+def new_signing_key(path: Path) -> tuple[Path, str]:
+    """Make a key pair: the private key at a path (mode 0600), the public one beside it, ending in .pub.
+
+    Returns
+    -------
+    (Path, str)
+        File of the public key, and its fingerprint.
+
+    Raises
+    ------
+    StoreError
+        One of them exists (a key is never overwritten) or cannot be written.
+    """
+    with _package():
+        from cryptography.hazmat.primitives import serialization as forms
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    public_path = path.with_suffix(".pub")
+    if public_path == path:
+        raise SpecError(f"{path}: name the private key otherwise; .pub is for the public one")
+    if os.path.lexists(public_path):
+        raise StoreError(f"{public_path} exists; a key is never overwritten")
+    private = Ed25519PrivateKey.generate()
+    secret = private.private_bytes(
+        forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption()
+    )
+    public = private.public_key().public_bytes(
+        forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo
+    )
+    _create(path, secret, 0o600)
+    try:
+        _create(public_path, public, 0o644)
+    except StoreError:
+        path.unlink(missing_ok=True)
+        raise
+    return public_path, fingerprint_of(private.public_key().public_bytes_raw())
+
+
+def _create(path: Path, data: bytes, mode: int) -> None:
+    """Write a new file; never over another one."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        raise StoreError(f"{path} exists; a key is never overwritten") from None
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}") from None
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_beside(path: Path, text: str) -> None:
+    """Write a file in one step."""
+    part = None
+    try:
+        handle, part = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(part).chmod(0o644)
+        Path(part).replace(path)
+    except OSError as error:
+        if part is not None:
+            Path(part).unlink(missing_ok=True)
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+@contextmanager
+def _package() -> Iterator[None]:
+    """Say which extra is missing."""
+    try:
+        yield
+    except ImportError:
+        raise MissingPackage(
+            "signatures need cryptography: pip install 'tablepack[sign]'"
+        ) from None
+
+
+def _key_bytes(path: Path) -> bytes:
+    """Read a key file."""
+    try:
+        return read_plain(path, _MOST_BYTES)
+    except OSError as error:
+        raise SpecError(f"key file {path} cannot be read ({error.strerror})") from None
+
+
+def _public_key(path: Path) -> Ed25519PublicKey:
+    """Read a public key."""
+    with _package():
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    data = _key_bytes(path)
+    try:
+        key = load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise SpecError(f"{path}: holds no public Ed25519 key (PEM), as tablepack sign --new makes")
+    return key
+
+
+def _private_key(path: Path) -> Ed25519PrivateKey:
+    """Read a private key that nobody else can read."""
+    with _package():
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    data = _key_bytes(path)
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise SpecError(
+            f"key file {path} can be read by others; allow its owner only: chmod 600 {path}"
+        )
+    try:
+        key = load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise SpecError(
+            f"{path}: holds no private Ed25519 key without a password (PEM), as tablepack sign --new makes"
+        )
+    return key

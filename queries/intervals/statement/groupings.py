@@ -1,0 +1,130 @@
+"""Rows of an answer and the groups that they show, where a statement groups in several ways at once.
+
+Takes an answer's rows and the groups of each grouping (ROLLUP, CUBE, GROUPING SETS); gives the group of every row,
+numbered grouping after grouping. A NULL may be a blank of the source or stand for a total: then the figures decide,
+which are those of one group and not of the other, as far as they were not rounded away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from queries.intervals.estimates import Estimates
+from queries.intervals.statement.tree import (
+    Arithmetic,
+    ParsedStatement,
+    Rounded,
+    Term,
+    Unknown,
+)
+
+_SAME = 1e-9
+_HALF = 0.5 * (1 + _SAME)
+Keys = tuple[tuple[Any, ...], ...]
+
+
+def together(parts: Sequence[Estimates]) -> Estimates:
+    """Return the estimates of all groupings, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    names = ("value", "low", "high", "sd", "known")
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in parts]) for name in names
+    }
+    return replace(parts[0], **joined)
+
+
+def groups_of(
+    rows: Sequence[tuple[Any, ...]],
+    question: ParsedStatement,
+    groupings: Sequence[ParsedStatement],
+    keys: Sequence[Keys],
+    estimates: Mapping[int, Estimates],
+) -> list[int]:
+    """Return the group that each row shows.
+
+    Parameters
+    ----------
+    groupings : sequence of ParsedStatement
+        The question by each of its groupings.
+    keys : sequence of tuple of tuple
+        Keys of the groups of each.
+    estimates : mapping of int to Estimates
+        Of all groups, by place of the column.
+
+    Raises
+    ------
+    Unknown
+        A row shows no group, or one of several.
+    """
+    starts = np.cumsum([0, *map(len, keys)]).tolist()
+    numbers = [
+        {key: start + i for i, key in enumerate(of_one)}
+        for start, of_one in zip(starts, keys, strict=False)
+    ]
+    terms = dict(question.figures)
+    every = [at for at, _ in question.keys]
+    places = [[at for at, _ in one.keys] for one in groupings]
+    out = []
+    for row in rows:
+        found = list(_shown(row, every, places, numbers))
+        if len(found) > 1:
+            found = [i for i in found if _fits(row, i, estimates, terms)]
+        if len(found) != 1:
+            raise Unknown("its groups could not be told apart")
+        out.append(found[0])
+    return out
+
+
+def _shown(
+    row: tuple[Any, ...],
+    every: Sequence[int],
+    places: Sequence[Sequence[int]],
+    numbers: Sequence[Mapping[tuple[Any, ...], int]],
+) -> Iterator[int]:
+    """Groups that a row may show, by its keys."""
+    for own, number in zip(places, numbers, strict=True):
+        key = tuple(row[at] for at in own)
+        if key in number and all(row[at] is None for at in every if at not in own):
+            yield number[key]
+
+
+def _fits(
+    row: tuple[Any, ...],
+    group: int,
+    estimates: Mapping[int, Estimates],
+    terms: Mapping[int, Term | str],
+) -> bool:
+    """Whether a row's figures are those of a group."""
+    for at, one in estimates.items():
+        value = row[at]
+        if value is None:
+            continue
+        slack = max(_rounded_by(value, terms.get(at, "")), _SAME * max(abs(float(value)), 1))
+        if abs(float(value) - one.value[group]) > slack:
+            return False
+    return True
+
+
+def _rounded_by(value: Any, term: Term | str) -> float:
+    """How far a figure may be from what was rounded to it: by its term, or by a type without more decimals."""
+    if isinstance(term, Rounded):
+        return _HALF * 10.0**-term.digits
+    if isinstance(term, Arithmetic):
+        inner = (_rounded_by(0.0, part) for part in (term.left, term.right))
+        return math.inf if any(inner) else _by_type(value)
+    return _by_type(value)
+
+
+def _by_type(value: Any) -> float:
+    """Half of the last place that a type has; floats have none."""
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent
+        return _HALF * 10.0**exponent if isinstance(exponent, int) else 0.0
+    return _HALF if isinstance(value, int) else 0.0

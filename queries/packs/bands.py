@@ -1,0 +1,230 @@
+"""Bands of a column of many numbers or dates, for tables that nobody designed: few, round, and open at thin ends.
+
+Takes a column's released values with their counts; gives bands with their ends and labels. Nothing is drawn from the
+data but what is released.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+from queries.packs.sources import Sources
+from queries.packs.texts import SIGNS, number_text
+
+MOST_VALUES = 20
+"""Columns with more values are shown in bands."""
+MOST_BANDS = 12
+FEWEST_BANDS = 3
+"""Fewer say next to nothing, and a single one has no end to name."""
+MOST_SINGLE = 62
+"""Values that are shown one by one where few bands hold them all: the days of two months."""
+_THINS = (0.01, 0.001, 0.0001, 0)
+"""Shares of the rows that may lie beyond the last closed band at either end, as long as enough bands remain."""
+_DATED = ("DATE", "TIMESTAMP")
+_MONTHS = (1, 3, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12_000)
+"""Widths of bands of dates."""
+_LAST_MONTH = 12 * datetime.MAXYEAR + 11
+_PRECISION = 80
+"""Digits in which decimals of up to 38 are exact."""
+_QUARTER, _YEAR = 3, 12
+_GROUPED = 10_000
+"""From here on digits stand in groups."""
+_PLAIN = {**SIGNS, "group sign": ""}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Band:
+    """A band.
+
+    Attributes
+    ----------
+    limits : tuple
+        Lowest and highest value, both included; None: open at that end.
+    """
+
+    code: str
+    labels: tuple[str, ...]
+    limits: tuple[Any, Any]
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value lies in it."""
+        low, high = self.limits
+        return (low is None or low <= value) and (high is None or value <= high)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Axis:
+    """Where a column's values lie, in exact numbers: ends that are reckoned in floats fall beside the values.
+
+    Attributes
+    ----------
+    step : Fraction
+        Distance of two neighbours; of dates it is that of two bands, a month.
+    tick : timedelta
+        Distance of two neighbours, where they are dates.
+    """
+
+    of_type: type
+    step: Fraction
+    tick: datetime.timedelta
+
+    @property
+    def is_dated(self) -> bool:
+        """Its places are months since year 0."""
+        return issubclass(self.of_type, datetime.date)
+
+    def place(self, value: Any) -> Fraction:
+        """Return the place of a value."""
+        if self.is_dated:
+            return Fraction(value.year * 12 + value.month - 1)
+        exact = Fraction(value)
+        return round(exact / self.step) * self.step if self.of_type is float else exact
+
+    def value(self, place: Fraction) -> Any:
+        """Return the value at a place, in the column's own type; a real is rounded as released ones are."""
+        if self.is_dated:
+            year, month = divmod(int(place), 12)
+            return self.of_type(min(max(year, 1), datetime.MAXYEAR), month + 1, 1)
+        if self.of_type is Decimal:
+            with localcontext(prec=_PRECISION):
+                return (place.numerator / Decimal(place.denominator)).quantize(self._quantum)
+        return self.of_type(place)
+
+    def before(self, place: Fraction) -> Any:
+        """Return the last value before a place."""
+        if self.is_dated:
+            return self.value(place) - self.tick
+        last = self.value((math.ceil(place / self.step) - 1) * self.step)
+        # Where floats lie further apart than the steps, a neighbour may be rounded to the same one.
+        return min(last, math.nextafter(place, -math.inf)) if self.of_type is float else last
+
+    @property
+    def _quantum(self) -> Decimal:
+        return self.step.numerator / Decimal(self.step.denominator)
+
+
+def bands_of(name: str, sources: Sources) -> list[Band]:
+    """Return the bands of a column; none where it has few values, or values that are no numbers or dates."""
+    counted = sorted((v, n) for v, _, n in sources.release.values(name) if v is not None)
+    axis = _axis(name, sources, [v for v, _ in counted])
+    if axis is None or len(counted) <= MOST_VALUES:
+        return []
+    width, edges = _cut(axis, counted)
+    if len(edges) <= FEWEST_BANDS and len(counted) <= MOST_SINGLE:
+        return []
+    lowest, highest = axis.place(counted[0][0]), axis.place(counted[-1][0])
+    is_last = highest >= edges[-1] or (axis.is_dated and edges[-1] > _LAST_MONTH)
+    ends, last = (lowest < edges[0], is_last), len(edges) - 2
+    return [
+        _band(sources, axis, pair, float(width), (ends[0] and i == 0, ends[1] and i == last))
+        for i, pair in enumerate(itertools.pairwise(edges))
+    ]
+
+
+def _axis(name: str, sources: Sources, values: Sequence[Any]) -> _Axis | None:
+    """The axis of a column; None: it has no order, or no value."""
+    ((kind, type_, base, exponent),) = sources.con.execute(
+        "SELECT kind, sql_type, resolution_base, resolution_exponent FROM catalog.columns WHERE name = ?",
+        [name],
+    ).fetchall()
+    if kind in ("category", "text", "boolean") or not values:
+        return None
+    step, of_type = Fraction(1), type(values[0])
+    if type_ not in _DATED and base is not None and exponent is not None:
+        step = Fraction(base) ** exponent
+    elif of_type is Decimal:  # nobody declared how fine
+        step = Fraction(10) ** min(int(v.as_tuple().exponent) for v in values)
+    tick = datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)
+    return _Axis(of_type=of_type, step=step, tick=tick)
+
+
+def _cut(axis: _Axis, counted: Sequence[tuple[Any, int]]) -> tuple[Fraction, list[Fraction]]:
+    """Width of the bands, and where they begin and the last one ends.
+
+    Where nearly all have one value, the range is widened until others have bands of their own.
+    """
+    for thin in _THINS:
+        low, high = (axis.place(v) for v in _between(counted, thin))
+        width = _width(low, high, axis.step, is_dated=axis.is_dated)
+        starts = range(math.floor(low / width), math.floor(high / width) + 2)
+        if len(starts) > FEWEST_BANDS:
+            break
+    return width, [at * width for at in starts]
+
+
+def _between(counted: Sequence[tuple[Any, int]], thin: float) -> tuple[Any, Any]:
+    """The values between which all but the thin ends lie."""
+    low, high = counted[0][0], counted[-1][0]
+    total, below = sum(max(n, 0) for _, n in counted), 0
+    if not thin or not total:
+        return low, high
+    for value, n in counted:
+        if below < thin * total:
+            low = value
+        below += max(n, 0)
+        if below >= (1 - thin) * total:
+            high = value
+            break
+    return low, max(low, high)
+
+
+def _width(low: Fraction, high: Fraction, least: Fraction, *, is_dated: bool) -> Fraction:
+    """The narrowest round width that needs few bands."""
+    lowest = math.floor(math.log10(least))
+    round_ones = (m * Fraction(10) ** k for k in itertools.count(lowest) for m in (1, 2, 5))
+    widths = map(Fraction, _MONTHS) if is_dated else round_ones
+    return next(
+        width
+        for width in widths
+        if width >= least and math.floor(high / width) - math.floor(low / width) < MOST_BANDS
+    )
+
+
+def _band(
+    sources: Sources,
+    axis: _Axis,
+    edges: tuple[Fraction, Fraction],
+    width: float,
+    is_open: tuple[bool, bool],
+) -> Band:
+    """One band from where it begins and where the next one does."""
+    first, after, last = *(axis.value(edge) for edge in edges), axis.before(edges[1])
+    labels = []
+    for place in range(len(sources.languages)):
+        words = {word: told[place] for word, told in sources.words.items()}
+        begins, ends, next_one = (_told(value, width, words) for value in (first, last, after))
+        if is_open[0]:
+            labels.append(words["before" if axis.is_dated else "under"].format(next_one))
+        elif is_open[1]:
+            labels.append(words["and after" if axis.is_dated else "and over"].format(begins))
+        elif axis.is_dated or isinstance(first, int):
+            labels.append("–".join(dict.fromkeys((begins, ends))))
+        else:
+            labels.append(words["to under"].format(begins, next_one))
+    return Band(
+        code="-".join(dict.fromkeys(_told(value, width, _PLAIN) for value in (first, last))),
+        labels=tuple(labels),
+        limits=(None if is_open[0] else first, None if is_open[1] else last),
+    )
+
+
+def _told(value: Any, width: float, words: Mapping[str, str]) -> str:
+    """An end of a band for people; years where it has whole ones."""
+    if isinstance(value, datetime.date):
+        if width >= _YEAR:
+            return str(value.year)
+        if width == _QUARTER:
+            return f"{value.year}Q{(value.month + 2) // 3}"
+        return f"{value.year}-{value.month:02}"
+    digits = max(0, -math.floor(math.log10(width))) if isinstance(value, float) else 0
+    if isinstance(value, Decimal) and value % 1:
+        digits = -int(value.as_tuple().exponent)
+    is_long = abs(value) >= _GROUPED
+    return number_text(float(value), digits, words if is_long else {**words, "group sign": ""})

@@ -1,0 +1,201 @@
+"""Several releases behind one address: a front page, and each release below its own name.
+
+Takes a folder of releases; gives one application. Each release has the guard, the limits and the processes that it
+would have alone; the front page has a guard of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, MutableMapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+
+from engine.errors import StoreError
+from engine.store import said_of
+from queries.release import Release, open_release
+from queries.serve.app import LOCAL_HOSTS, add_errors, app_of
+from queries.serve.cache import Reply
+from queries.serve.guard import App, Guard, Limits, Receive, Scope, Send
+from queries.serve.service import json_reply
+from queries.serve.site.pages import page_files
+
+_MOST = 20
+_OWN = {"/": "/front.html"} | {
+    f"/{name}": f"/{name}" for name in ("front.js", "state.js", "words.js", "style.css", "icon.svg")
+}
+"""What the front page is made of, by the paths at which it is asked for."""
+_TAKEN = frozenset({"api", *(path.lstrip("/") for path in _OWN)})
+"""Names that no release can have."""
+
+
+class Front:
+    """The application: passes a request on to the release that its path names.
+
+    Parameters
+    ----------
+    own : Guard
+        The front page.
+    below : dict
+        Releases by name.
+    """
+
+    def __init__(self, own: Guard, below: dict[str, Guard]) -> None:
+        self._own, self._below = own, below
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            _, name, *rest = scope["path"].split("/", 2)
+            if rest and name in self._below:
+                path = f"/{rest[0]}"
+                inner = {**scope, "path": path, "raw_path": path.encode()}
+                await self._below[name](inner, receive, send)
+                return
+        await self._own(scope, receive, send)
+
+    def stop(self) -> None:
+        """Tell the work under way of all releases to end."""
+        for app in (self._own, *self._below.values()):
+            app.stop()
+
+
+def front_of(
+    folder: Path,
+    *,
+    token: str | None = None,
+    limits: Limits | None = None,
+    hosts: frozenset[str] = LOCAL_HOSTS,
+    memory: str = "1GB",
+    timeout_s: float = 10.0,
+    trust: str | Path | None = None,
+    **more: Any,
+) -> Front:
+    """Return the application that serves all releases of a folder, in the order of their names.
+
+    Parameters
+    ----------
+    memory : str
+        Memory that the statements of each release share.
+    token, limits, hosts, timeout_s, trust, more
+        As `queries.serve.app.app_of`, for each.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        There is none, there are more than 20, or one of them cannot be opened.
+    """
+    paths = sorted(folder.glob("*.duckdb"))
+    if not 0 < len(paths) <= _MOST:
+        raise StoreError(
+            f"{folder}: holds {len(paths)} releases (*.duckdb); 1 to {_MOST} can be served"
+        )
+    limits = limits or Limits()
+    asked: dict[str, Any] = {"token": token, "limits": limits, "hosts": hosts, "memory": memory}
+    with ExitStack() as resources:
+        releases = {
+            name: resources.enter_context(
+                open_release(path, timeout_s=timeout_s, memory=memory, trust=trust)
+            )
+            for name, path in _named(paths).items()
+        }
+        siblings = [
+            {"place": f"/{n}/", "title": f"{r.title}, {r.vintage}"} for n, r in releases.items()
+        ]
+        below: dict[str, Guard] = {}
+        for name, release in releases.items():
+            below[name] = app_of(release, timeout_s=timeout_s, siblings=siblings, **asked, **more)
+            resources.callback(below[name].stop)
+        own = _front_page(list(below.values()), releases, resources.pop_all())
+    return Front(Guard(own, limits=limits, token=token, hosts=hosts), below)
+
+
+def _named(paths: list[Path]) -> dict[str, Path]:
+    """Files by a name that an address can hold."""
+    plain = {
+        path: re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "release" for path in paths
+    }
+    taken, names = set(_TAKEN), {}
+    for path in sorted(paths, key=lambda p: plain[p] != p.stem):  # its own name is a file's first
+        counted = (f"{plain[path]}-{i}" for i in count(1))
+        names[path] = next(name for name in chain([plain[path]], counted) if name not in taken)
+        taken.add(names[path])
+    return {names[path]: path for path in paths}
+
+
+def _front_page(apps: list[Guard], releases: dict[str, Release], resources: ExitStack) -> FastAPI:
+    """The front page itself; as long as it lives, all releases do."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as alive:
+            alive.push_async_callback(asyncio.to_thread, resources.close)
+            for app in apps:
+                await alive.enter_async_context(_alive(app))
+            yield
+
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    add_errors(app)
+    files, listed = (
+        page_files(),
+        json_reply({"releases": [_about(n, r) for n, r in releases.items()]}),
+    )
+
+    def add(path: str, reply: Reply) -> None:
+        def page(_: Request) -> Response:
+            headers = {"cache-control": "private, no-cache"}
+            return Response(reply.body, media_type=reply.media_type, headers=headers)
+
+        app.add_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
+
+    for path, file in _OWN.items():
+        add(path, files[file])
+    add("/api/releases", listed)
+    for name in releases:
+        app.add_route(f"/{name}", _below, methods=["GET", "HEAD"], include_in_schema=False)
+    return app
+
+
+def _below(request: Request) -> Response:
+    """Send on to a release whose name was asked for without the last slash."""
+    asked = f"?{request.url.query}" if request.url.query else ""
+    where = f"{request.url.path.rpartition('/')[2]}/{asked}"  # as seen from there: a proxy may add to the path
+    return Response(status_code=307, headers={"location": where})
+
+
+def _about(name: str, release: Release) -> dict[str, Any]:
+    """One release on the front page."""
+    return {
+        "place": f"/{name}/",
+        "title": release.title or name,
+        "vintage": release.vintage,
+        "n_tables": len(release.tables),
+        "variables": [
+            label or column
+            for column, label in release.sql(
+                "SELECT name, label FROM catalog.columns ORDER BY position"
+            ).rows
+        ],
+        "signature": said_of(release.signature),
+    }
+
+
+@asynccontextmanager
+async def _alive(app: App) -> AsyncIterator[None]:
+    """Start an application below another one, and end it."""
+    inbox: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+    outbox: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+    running = asyncio.ensure_future(app({"type": "lifespan"}, inbox.get, outbox.put))
+    await inbox.put({"type": "lifespan.startup"})
+    await outbox.get()
+    try:
+        yield
+    finally:
+        await inbox.put({"type": "lifespan.shutdown"})
+        await outbox.get()
+        await running

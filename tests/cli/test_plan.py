@@ -1,0 +1,82 @@
+"""What `tablepack plan` shows of many tables: the worst first, the rest in a summary, all where asked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fixtures.pipeline import ACCEPTED, CENSUS, tablepack, write_spec
+
+from engine.cli import build
+
+NAMES = [name for name in CENSUS if name != "person_id"]
+PAIRS = [(a, b) for at, a in enumerate(NAMES) for b in NAMES[at + 1 :]][:24]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, census):
+    place = tmp_path_factory.mktemp("plan")
+    tables = [*PAIRS, ("age",), ("age", "region", "sex")]
+    write_spec(place, census / "people.parquet", CENSUS, tables, privacy=ACCEPTED)
+    return place
+
+
+@pytest.fixture(scope="module")
+def planned(folder):
+    """The plan of the folder's spec, measured once for all tests."""
+    return build.api.plan(build.api.read(folder / "release.toml"))
+
+
+@pytest.fixture
+def plan(folder, planned, monkeypatch):
+    monkeypatch.setattr(build.api, "plan", lambda *_, **__: planned)
+    return lambda *words: tablepack("plan", "release.toml", *words, cwd=folder)
+
+
+def shares(text: str) -> list[float]:
+    """Suppressed shares of the tables listed."""
+    cells = [line.split("│") for line in text.split("columns ┃")[0].splitlines() if "│" in line]
+    return [float(row[2].strip(" %")) for row in cells]
+
+
+def test_the_worst_come_first_and_the_rest_is_summed_up(plan, planned):
+    said = plan().stdout
+    shown = shares(said)
+    assert len(shown) == 20
+    assert shown == sorted(shown, reverse=True)
+    assert shown[0] == pytest.approx(
+        100 * max(t.suppressed_share for t in planned.published), abs=0.05
+    )
+    assert "... and 6 more tables, better than these (--all shows them)" in said
+    by_width = [line.split("│") for line in said.split("columns ┃")[1].splitlines() if "│" in line]
+    assert [(row[0].strip(), row[1].strip()) for row in by_width] == [
+        ("1", "1"),
+        ("2", "24"),
+        ("3", "1"),
+    ]
+    cells = sum(int(row[2].replace(",", "")) for row in by_width)
+    assert cells == sum(t.cells for t in planned.published)
+    assert "26 tables (" in said
+
+
+def test_as_many_as_are_asked_for(plan):
+    assert len(shares(plan("--top", 3).stdout)) == 3
+    every = plan("--all").stdout
+    assert len(shares(every)) == 26
+    assert "more tables" not in every
+    assert "columns ┃" not in every
+    assert len(shares(plan("--top", 26).stdout)) == 26
+    assert len(json.loads(plan("--json").stdout)["tables"]) >= 26
+
+
+def test_two_ways_at_once_are_refused(plan):
+    done = plan("--top", 3, "--all")
+    assert done.returncode == 2
+    assert "--all and --top: give one of them" in done.stderr
+
+
+def test_a_plan_in_a_notebook_is_as_short(planned):
+    shown = repr(planned)
+    assert "... and 6 more tables, with less suppressed" in shown
+    assert shown.count("\n") < 40
+    assert planned._repr_html_().count("<tr>") == 21

@@ -1,0 +1,304 @@
+"""Comparisons of levers: which settings are built, what an analyst loses by hand, what the map says of the spec."""
+
+from __future__ import annotations
+
+import json
+import stat
+import tempfile
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.compare import make_small
+
+from engine.api.build import read
+from engine.api.compare import compare_levers
+from engine.errors import PrivacyError, SpecError, StoreError
+from engine.evaluation.compare.building import SCRATCH
+from engine.evaluation.compare.levers import OWN, map_levers, settings_of
+from engine.evaluation.compare.mapped import LeverMap, Point, Setting, map_document
+from engine.evaluation.compare.weighing import misplaced
+from engine.evaluation.data.paired import Binning, Reading, distinct, pair
+from engine.evaluation.report.levers import map_page, map_pictures, map_table, write_map
+from engine.evaluation.report.pictures.scatter import meet
+from engine.params import SwapParams
+from engine.release import build
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+SWAP = SwapParams(columns=("a",), rare=("b",), rate=0.1)
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    found = read(make_small(folder, dp=""))
+    return replace(found, privacy=replace(found.privacy, swap=SWAP))
+
+
+# --- what is built
+
+
+def test_each_setting_moves_one_lever(spec):
+    found = settings_of(spec)
+    told = {s.name: one.privacy for s, one in found.items() if s.lever != "tables"}
+    own = spec.privacy
+    assert next(iter(found)) == OWN
+    assert told == {
+        "the spec": own,
+        "threshold of mean 8": replace(own, threshold_mean=8),
+        "threshold of mean 12": replace(own, threshold_mean=12),
+        "noise layers of sd 2": replace(own, layer_sd=2),
+        "noise layers of sd 4": replace(own, layer_sd=4),
+        "profile strict": replace(own, profile="strict", threshold_mean=20, layer_sd=2),
+        "swapping off": replace(own, swap=None),
+        "swapping at 5.00%": replace(own, swap=replace(SWAP, rate=0.05)),
+        "swapping at 20.00%": replace(own, swap=replace(SWAP, rate=0.2)),
+    }
+    narrow = found[Setting(lever="tables", name="tables of at most 1 column")]
+    assert narrow.tables == (("a",), ("b",), ("c",))
+    assert narrow.privacy == own
+    for one in found.values():
+        assert one.notes[0] == SCRATCH
+        assert one.bounds.accept_risk
+        assert one.previous is None
+
+
+def test_a_lever_that_the_spec_lacks_or_that_is_at_its_end_is_not_moved(spec):
+    plain = replace(spec, privacy=replace(spec.privacy, swap=None))
+    assert not [s for s in settings_of(plain) if s.lever == "swapping"]
+    most = replace(spec, privacy=replace(spec.privacy, swap=replace(SWAP, rate=0.5)))
+    names = [s.name for s in settings_of(most) if s.lever == "swapping"]
+    assert names == ["swapping off", "swapping at 25.00%"]
+
+
+def test_tables_that_sticky_mode_cannot_build_are_left_out(spec):
+    wide = ("a", "b", "c", "d", "e")
+    assert settings_of(replace(spec, tables=(*spec.tables, wide)))[OWN].tables == spec.tables
+    with pytest.raises(SpecError, match="at most 4 columns"):
+        settings_of(replace(spec, tables=(wide,)))
+
+
+# --- what an analyst loses
+
+
+def paired(tables, **bins):
+    original = pd.DataFrame({"a": ["x"] * 6 + ["y"] * 4, "b": [1, 1, 1, 2, 2, 2, 1, 1, 1, 1]})
+    frames = {tuple(sorted(frame)): distinct(frame) for frame in map(pd.DataFrame, tables)}
+    return pair(original, frames, Reading(bins=bins))
+
+
+def test_misplaced_rows_by_hand():
+    whole = {"a": ["x"] * 6 + ["y"] * 4, "b": [1, 1, 1, 2, 2, 2, 1, 1, 1, 1]}
+    assert misplaced(paired([whole]), ("a", "b")) == 0
+    # Two of ten rows of (x, 2) stand in (y, 2), which nobody has.
+    off = whole | {"a": ["x"] * 4 + ["y"] * 6}
+    assert misplaced(paired([off]), ("a", "b")) == pytest.approx(0.2)
+    assert misplaced(paired([off]), ("b",)) == 0
+    # Put together from one-way tables: .42, .18, .28, .12 for .3, .3, .4, 0.
+    one_way = [{"a": whole["a"]}, {"b": whole["b"]}]
+    assert misplaced(paired(one_way), ("a", "b")) == pytest.approx(0.24)
+    # What no table has is left out of the table.
+    assert misplaced(paired(one_way[:1]), ("a",)) == 0
+    bound = Binning(edges=(0.0, 5.0))
+    assert misplaced(paired([off], b=bound), ("a", "b")) == pytest.approx(0.2)
+    assert misplaced(paired([off], b=bound), ("b",)) == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_misplaced_rows_against_counting_every_cell(seed):
+    rng = np.random.default_rng(seed)
+    true, shown = (
+        pd.DataFrame(
+            {"a": rng.integers(0, 3, n), "b": rng.integers(0, 4, n), "c": rng.integers(0, 2, n)}
+        )
+        for n in (90, 70)
+    )
+    side = pair(
+        true, {("a", "b"): distinct(shown[["a", "b"]]), ("c",): distinct(shown[["c"]])}, Reading()
+    )
+    found = misplaced(side, ("a", "b", "c"))
+    ab, c = shown.groupby(["a", "b"]).size() / 70, shown.groupby("c").size() / 70
+    truth = true.groupby(["a", "b", "c"]).size() / 90
+    total = sum(
+        abs(truth.get((i, j, k), 0) - ab.get((i, j), 0) * c.get(k, 0))
+        for i in range(3)
+        for j in range(4)
+        for k in range(2)
+    )
+    assert found == pytest.approx(total / 2)
+
+
+# --- how it runs
+
+
+@pytest.fixture(scope="module")
+def ran(spec, tmp_path_factory):
+    scratch = tmp_path_factory.mktemp("scratch")
+    before, tempfile.tempdir = tempfile.tempdir, str(scratch)
+    told, seen = [], []
+
+    def build_one(one, path):
+        seen.append(one)
+        build(one, path, jobs=1)
+
+    chosen = settings_of(spec)
+    kept = {s: chosen[s] for s in chosen if s.lever in ("spec", "noise", "tables")}
+    control = pd.read_csv(spec.source.path).sample(frac=0.3, random_state=1)
+    try:
+        found = map_levers(
+            spec,
+            repeats=1,
+            build=build_one,
+            control=control,
+            settings=kept,
+            progress=lambda *what: told.append(what),
+        )
+    finally:
+        tempfile.tempdir = before
+    return found, seen, told, scratch
+
+
+def test_noise_and_fewer_tables_lose_more_and_nothing_is_left(ran, spec):
+    found, seen, told, scratch = ran
+    lost = {s.name: found.spread("misplaced", s).median for s in found.settings()}
+    # over 50 keys: .022 to .037, .033 to .050 (which overlap) and .055 to .078
+    assert lost["the spec"] < lost["noise layers of sd 4"]
+    assert "noise layers of sd 2" in lost
+    assert lost["tables of at most 1 column"] > 3 * lost["the spec"]
+    assert len({one.key_path for one in seen}) == 4
+    assert all(scratch in one.key_path.parents for one in seen)
+    assert not [p for p in scratch.rglob("*") if p.is_file() and p.suffix != ".lock"]
+    assert (told[0][1:], told[-1]) == ((0, 4), ("done", 4, 4))
+    assert {f.name for f in found.figures()} == {
+        *("misplaced", "attribute", "attribute_unusual", "membership"),
+    } | ({"reconstruction"} & found.points[0].figures.keys())
+    assert found.has_control
+    assert found.n_rows == 700
+
+
+def test_bad_wishes_build_nothing(spec, tmp_path):
+    def never(*_):
+        raise AssertionError
+
+    for repeats in (0, 51):
+        with pytest.raises(SpecError, match="seeds"):
+            map_levers(spec, repeats=repeats, build=never)
+    with pytest.raises(StoreError, match=r"ends in \.html"):
+        compare_levers(spec, out=tmp_path / "c.txt", build=never)
+
+
+def test_a_build_that_fails_leaves_nothing(spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def fails(_, path):
+        path.write_text("half")
+        raise PrivacyError("too few")
+
+    with pytest.raises(PrivacyError, match="too few"):
+        map_levers(spec, repeats=1, build=fails)
+    assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".lock"]
+
+
+# --- what is told
+
+NOISE = Setting(lever="noise", name="noise layers of sd 2")
+
+
+def made(**figures: tuple[list[float], list[float]]) -> LeverMap:
+    """A map of the spec and one other setting."""
+    points = [
+        Point(
+            setting=setting,
+            repeat=i + 1,
+            figures={name: sides[at][i] for name, sides in figures.items()},
+            seconds=1.0,
+        )
+        for at, setting in enumerate((OWN, NOISE))
+        for i in range(len(next(iter(figures.values()))[at]))
+    ]
+    return LeverMap(
+        title="<made> & up",
+        points=tuple(points),
+        repeats=3,
+        n_tables=4,
+        n_rows=1_000,
+        has_control=True,
+        notes=("a note",),
+        version="0",
+    )
+
+
+MADE = {
+    "misplaced": ([0.1, 0.3, 0.2], [0.4, 0.3, 0.5]),
+    "attribute": ([0.05, 0.06, 0.04], [0.02, 0.01, 0.03]),
+    "membership": ([0.6, 0.6, 0.6], [0.65, 0.6, 0.7]),
+}
+
+
+def test_the_spec_is_what_others_stand_beside():
+    found = made(**MADE)
+    assert found.verdict(OWN) == ""
+    assert found.verdict(NOISE) == (
+        "rows misplaced +0.200; lower: attribute gain -0.030; higher: membership AUC +0.050"
+    )
+    assert made(misplaced=([0.1], [0.2])).verdict(NOISE) == (
+        "rows misplaced +0.100; no risk changed"
+    )
+    heads, rows = map_table(found)
+    assert heads[:2] == ("setting", "rows misplaced")
+    assert rows[0][:3] == ("the spec", "0.200 (0.100 to 0.300)", "0.050 (0.040 to 0.060)")
+
+
+def test_the_document_is_plain_and_confidential():
+    told = map_document(made(**MADE, reconstruction=([float("nan")] * 3, [0.1] * 3)))
+    assert told["confidential"] is True
+    text = json.dumps(told, allow_nan=False)
+    assert json.loads(text) == told
+    by = {(s["setting"], s["figure"]): s["median"] for s in told["summary"]}
+    assert by["the spec", "misplaced"] == 0.2
+    assert ("the spec", "reconstruction") not in by
+    assert len(told["runs"]) == 6
+
+
+def test_the_page_is_private_and_names_the_spec(tmp_path):
+    found = made(**MADE)
+    write_map(found, tmp_path / "c.html")
+    assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
+    page = map_page(found)
+    assert page.count("<svg") == 2
+    assert "CONFIDENTIAL" in page
+    assert "<made>" not in page
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    first, second = map_pictures(found)
+    assert "the spec" in first.svg
+    assert "noise layers of sd 2" in first.svg
+    assert (first.is_wide, second.is_wide) == (True, False)
+
+
+def test_every_name_is_written_once_also_where_points_lie_close_or_far_apart():
+    names = [f"noise layers of sd {2**i}" for i in range(1, 7)]
+    losses = {
+        OWN: 0.02,
+        **{Setting(lever="noise", name=n): 0.02 + 0.001 * i for i, n in enumerate(names)},
+    }
+    losses[Setting(lever="tables", name="tables of at most 1 column")] = 0.4
+    found = replace(
+        made(misplaced=([0.1], [0.2]), attribute=([0.1], [0.1])),
+        points=tuple(
+            Point(setting=s, repeat=1, figures={"misplaced": x, "attribute": 0.1}, seconds=1.0)
+            for s, x in losses.items()
+        ),
+    )
+    svg = map_pictures(found)[0].svg
+    for setting in losses:
+        assert svg.count(f">{setting.name}<") == (2 if setting == OWN else 1)  # and in the legend
+    assert all(f">{tick}<" in svg for tick in ("0.02", "0.05", "0.1", "0.2"))
+    assert map_pictures(found)[0].svg == svg
+
+
+def test_boxes_meet_where_they_overlap():
+    assert meet((0, 0, 2, 2), (1, 1, 3, 3))
+    assert not meet((0, 0, 2, 2), (2, 0, 3, 2))
+    assert not meet((0, 0, 2, 2), (0, 3, 2, 4))

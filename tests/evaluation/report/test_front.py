@@ -1,0 +1,219 @@
+"""The first page: what is released about whom, three attackers, what is not known, what was accepted; strangers too."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import duckdb
+import pytest
+from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
+
+from engine.errors import DamagedRelease
+from engine.evaluation.data.facts import Facts, facts_of
+from engine.evaluation.report.attackers import attackers_of, told
+from engine.evaluation.report.front import RELEASED_IDENTIFIER, front_of
+from engine.evaluation.report.page import page
+from engine.evaluation.report.pictures.drawing import drawn_alike
+from engine.evaluation.report.verdicts import lines
+from engine.evaluation.score import Risk, wilson
+from engine.units import unit_of
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+EXPOSURE = {
+    "figures_a_person": 0.31,
+    "with_earlier_builds": 0.31,
+    "warn_at": 0.2,
+    "refuse_at": 0.4,
+    "membership_auc": 0.93,
+    "membership_caught": 0.61,
+    "accept_risk": f"agreed with {HOSTILE}",
+}
+FACTS = Facts(
+    title="Stays of 2021",
+    vintage="2021",
+    mode="sticky",
+    key_id="0123456789abcdef",
+    version="0.3.0",
+    unit=unit_of("stay", "stays"),
+    entity=unit_of("patient", "patients"),
+    privacy={"detected": ["max_rows"]},
+    detected={"age": ("domain",)},
+    is_reviewed=False,
+    notes=(f"mrn{RELEASED_IDENTIFIER}it is drawn anew", "a note"),
+    groups=(
+        {"columns": ["age"], "ranges": ["90"], "people": 16, "told": "day", "guessed": 0.68},
+        {"columns": ["day"], "ranges": ["1"], "people": 99, "told": "age", "guessed": 0.55},
+    ),
+)
+
+
+def released(facts=FACTS, **card):
+    base = result("ours", 0.3)
+    told_by_all = {
+        "profile": "standard",
+        "low_threshold": 3,
+        "threshold_mean": 5,
+        "exposure": EXPOSURE,
+        "dp": {},
+    }
+    cards = {c: {**one, **told_by_all, **card} for c, one in base.subject.cards.items()}
+    return replace(base, subject=replace(base.subject, cards=cards, facts=facts))
+
+
+def front(one):
+    whole = evaluation(one)
+    with drawn_alike():
+        return front_of(whole, one, lines(whole, CATALOGUE))
+
+
+def test_the_page_begins_with_what_is_signed():
+    html = page(evaluation(released()), catalogue=CATALOGUE)
+    assert html.index('class="front"') < html.index("How to read the figures")
+    first = html[html.index('<section class="front">') : html.index("</section>")]
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", first))
+    for part in (
+        "300 stays as released; protected: patients",
+        "4 (by number of columns: 3 of 1, 1 of 2)",
+        "profile standard: nothing about fewer than 3 patients, noisy threshold of mean 5",
+        "sd 1.40 stays",
+        "day of those with age 90 (about 16) is guessed 68% right; a coin is right in 50%",
+        "in 93% of the cases",
+        "Signature",
+        "no strong attack was run",
+    ):
+        assert part in text
+    assert "<script" not in first
+    assert "people" not in text.replace("people of the data", "").replace("people.csv", "")
+    assert "break-after: page" in html
+    assert "@page" in html
+
+
+def test_what_was_accepted_stands_there_whoever_accepted_it():
+    accepted = " ".join(front(released()).accepted)
+    assert HOSTILE in accepted
+    assert "mrn is published although it may identify, because: “it is drawn anew”" in accepted
+    assert "reviewed by NOBODY: domain of age; max_rows (privacy)" in accepted
+    assert "0123456789abcdef" in accepted
+    reviewed = " ".join(front(released(replace(FACTS, is_reviewed=True))).accepted)
+    assert "NOBODY" not in reviewed
+    assert "a person says were reviewed" in reviewed
+    plain = replace(FACTS, privacy={}, detected={}, notes=())
+    nothing = front(released(plain, exposure={**EXPOSURE, "accept_risk": ""})).accepted
+    assert nothing == ("Nothing beyond the rules of the profile.",)
+
+
+@pytest.mark.parametrize(
+    ("figures", "standing"), [(0.2, "holds"), (0.4, "holds in part"), (0.41, "does not hold")]
+)
+def test_small_groups_are_judged_by_the_bounds_of_the_release(figures, standing):
+    (_, second, third) = front(
+        released(exposure={**EXPOSURE, "with_earlier_builds": figures, "figures_a_person": 0.1})
+    ).attackers
+    assert second.standing == standing
+    assert (second.without, second.with_release) == (0.5, 0.68)
+    assert (third.standing, third.with_release) == ("does not hold", 0.93)
+
+
+@pytest.mark.parametrize(
+    ("dp", "part", "standing"),
+    [
+        ({"epsilon": 0.1, "noise": "laplace"}, "at most 52% sure", "holds"),
+        ({"epsilon": 3.0, "delta": 1e-6, "noise": "gaussian"}, "at most 95% sure", "does not hold"),
+        ({"epsilon": None}, "NOTHING IS GUARANTEED", "does not hold"),
+    ],
+)
+def test_mode_dp_says_what_it_guarantees(dp, part, standing):
+    found = front(released(replace(FACTS, mode="dp", groups=()), dp=dp, exposure={}))
+    third = found.attackers[2]
+    assert part in " ".join(third.learns)
+    assert third.standing == standing
+    how = dict(found.released)["made how"]
+    assert ("without a guarantee" in how) == (dp["epsilon"] is None)
+    assert ("without any guarantee" in " ".join(found.accepted)) == (dp["epsilon"] is None)
+
+
+def test_of_another_tools_table_only_what_is_known_is_said():
+    one = result("theirs", 0.9, is_release=False)
+    found = front(replace(one, risks={}))
+    assert found.accepted == ("Not known: another tool made this table.",)
+    assert {a.standing for a in found.attackers} == {"not computed"}
+    assert found.pictures == ()
+    assert any("not attacked here" in text for text in found.unknown)
+
+
+def always_right(control):
+    return Risk(
+        attack="inference",
+        words="",
+        rate=wilson(50, 50),
+        baseline=wilson(20, 50),
+        control=control,
+        values={"precision": 1.0},
+        control_note="" if control else "nobody is outside",
+    )
+
+
+def test_who_is_always_right_about_strangers_too_has_learnt_nothing():
+    assert told(always_right(wilson(50, 50))) == (
+        "Right about people of the data: 100.0 %; right about strangers: 100.0 %; beyond that: nothing."
+    )
+    alone = told(always_right(None))
+    assert "right about strangers: not known (nobody is outside)" in alone
+    assert "right by guessing: 40.0 %" in alone
+    assert told(Risk(attack="inference", words="")) == ""
+
+
+@pytest.mark.parametrize("control", [wilson(50, 50), None])
+def test_no_row_has_a_rate_without_what_it_is_on_strangers(control):
+    one = replace(result("ours", 0.3), risks={"inference": always_right(control)})
+    html = page(evaluation(one))
+    rows = [
+        r for r in re.findall(r"<tr.*?</tr>", html, re.DOTALL) if "100.0 %" in r or "1.000" in r
+    ]
+    assert rows
+    for row in rows:
+        assert "strangers" in row or "guessing" in row
+
+
+def test_counts_of_people_are_held_like_with_like():
+    rate, control = wilson(30, 1_000), wilson(60, 500)
+    for gain, words in ((0.02, "2 points"), (0.0, "nothing"), (float("nan"), "not known")):
+        one = Risk(
+            attack="linkage",
+            words="",
+            rate=rate,
+            control=control,
+            values={"excess_over_control": gain},
+        )
+        assert told(one).endswith(f"beyond that: {words}.")
+
+
+def test_the_first_attacker_is_judged_by_the_worst_figure_and_strong_ones_are_named():
+    one = replace(released(), risks={**released().risks})
+    first, *_ = attackers_of(one, lines(evaluation(one), CATALOGUE), ["age"])
+    assert first.standing == "does not hold"
+    assert "age" in first.more
+    strong = Risk(
+        attack="membership", words="", values={"auc": 0.55}, verdict="It was measured.", rate=None
+    )
+    small = Risk(attack="reconstruction", words="", why_not={"": "no table shows it"})
+    ran = replace(released(), risks={"membership": strong, "reconstruction": small})
+    _, second, third = front(ran).attackers
+    assert "Attacked: It was measured." in third.learns
+    assert third.with_release == 0.55
+    assert any("no table shows it" in text for text in second.learns)
+
+
+def test_a_release_that_says_something_else_of_itself_is_refused():
+    with duckdb.connect() as con:
+        con.execute("CREATE SCHEMA catalog")
+        con.execute(
+            "CREATE TABLE catalog.release AS SELECT '' AS title, '1' AS vintage, 'sticky' AS mode, 'k' AS key_id, "
+            "'0.3' AS engine_version, '{}' AS unit, '{}' AS entity, '{}' AS privacy, false AS reviewed"
+        )
+        con.execute("CREATE TABLE catalog.columns (position INT, name VARCHAR, detected VARCHAR[])")
+        con.execute("CREATE TABLE catalog.notes (position INT, topic VARCHAR, note VARCHAR)")
+        with pytest.raises(DamagedRelease, match="says of itself"):
+            facts_of(con)

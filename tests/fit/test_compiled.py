@@ -1,0 +1,180 @@
+"""Compiled loops give what numpy gives, to the last bit; without them, or while they are compiled, nothing changes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from fixtures.fit import contradictory, noisy
+
+from engine.fit.compiled import loops
+from engine.release import fit_workers
+from engine.release.fit_workers import FitWorkers
+
+EVERY = [("A", "B"), ("A", "B", "C"), ("A", "B", "D"), ("B", "C", "D"), ("A", "B", "C", "D")]
+
+
+@pytest.fixture(scope="module")
+def ready():
+    """All loops are compiled, and none is in use."""
+    pytest.importorskip("numba", reason="the extra `fast` is not installed")
+    loops.compile_all()
+    yield
+    unload()
+
+
+def unload() -> None:
+    for module in loops.MODULES:
+        sys.modules.pop(module, None)
+
+
+def fitted(make) -> list[object]:
+    """All that a fit gives of tables of two and more columns."""
+    fits = make()
+    out = []
+    for columns in EVERY:
+        table = fits.table(*columns)
+        raked = (table.gap, table.rake_cycles, table.rake_error)
+        out.append((table.codes.tobytes(), table.n.tobytes(), raked))
+    return out
+
+
+def both(make) -> tuple[list[object], list[object]]:
+    """The same by numpy and compiled."""
+    unload()
+    plain = fitted(make)
+    assert loops.load_compiled()
+    try:
+        return plain, fitted(make)
+    finally:
+        unload()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_same_bits_of_noisy_tables(ready, seed):
+    plain, compiled = both(lambda: noisy(seed, 50 + 173 * seed))
+    assert plain == compiled
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_same_bits_of_tables_that_contradict_each_other(ready, seed):
+    """So that bold rounds, exchanges and settling have much to do."""
+    plain, compiled = both(lambda: contradictory(seed, 150 + 90 * seed))
+    assert plain == compiled
+    assert any(one[2][0] > 1 for one in plain)
+
+
+def test_every_loop_is_called(ready, monkeypatch):
+    """Else the tests above would compare numpy with itself."""
+    assert loops.load_compiled()
+    called = set()
+    names = {
+        loops.RAKING: ["rake_by_variance"],
+        loops.SUMS: ["by_part", "move", "penalty"],
+        loops.SINGLE: ["single_moves"],
+        loops.PAIRS: ["exchanges"],
+        loops.SETTLING: ["exchange"],
+    }
+    for module, called_for in names.items():
+        for name in called_for:
+            real = getattr(sys.modules[module], name)
+
+            def told(*values, real=real, name=name):
+                called.add(name)
+                return real(*values)
+
+            monkeypatch.setattr(sys.modules[module], name, told)
+    try:
+        fitted(lambda: contradictory(2, 300))
+    finally:
+        unload()
+    assert called == {name for one in names.values() for name in one}
+
+
+def test_nothing_is_loaded_before_all_is_compiled(monkeypatch, tmp_path):
+    monkeypatch.setattr(loops, "folder", lambda: tmp_path / "none")
+    unload()
+    assert not loops.are_compiled()
+    assert not loops.load_compiled()
+    assert not any(map(loops.compiled, loops.MODULES))
+
+
+def test_what_cannot_be_brought_in_is_left(ready, monkeypatch):
+    unload()
+
+    def broken(name):
+        raise OSError
+
+    monkeypatch.setattr(loops.importlib, "import_module", broken)
+    assert not loops.load_compiled()
+    assert not any(map(loops.compiled, loops.MODULES))
+
+
+def test_without_numba_there_is_no_folder(monkeypatch):
+    monkeypatch.setattr(loops, "_DECIDING", ("no-such-package-of-anybody",))
+    loops.folder.cache_clear()
+    try:
+        assert loops.folder() is None
+        assert not loops.can_compile()
+        assert not loops.are_compiled()
+        loops.compile_all()
+    finally:
+        loops.folder.cache_clear()
+
+
+def test_other_sources_have_another_folder(monkeypatch, tmp_path):
+    pytest.importorskip("numba", reason="the extra `fast` is not installed")
+    one = loops.folder()
+    changed = tmp_path / "changed.py"
+    changed.write_text("# other loops")
+    monkeypatch.setattr(loops, "_source", lambda module: changed)
+    loops.folder.cache_clear()
+    try:
+        other = loops.folder()
+    finally:
+        loops.folder.cache_clear()
+    assert one != other
+    assert one.parent == other.parent
+
+
+def test_a_build_starts_to_compile_and_ends_it(monkeypatch):
+    started = []
+    real = fit_workers.start_interpreter
+
+    def start(module, folder, *arguments):
+        started.append((module, real("engine.release.fit_workers", folder)))
+        return started[-1][1]
+
+    monkeypatch.setattr(fit_workers, "start_interpreter", start)
+    monkeypatch.setattr(fit_workers, "can_compile", lambda: True)
+    monkeypatch.setattr(fit_workers, "are_compiled", lambda: False)
+    with FitWorkers(2) as workers:
+        workers._started()
+    assert [module for module, _ in started] == [
+        *["engine.release.fit_workers"] * 2,
+        "engine.fit.compiled",
+    ]
+    assert all(child.poll() is not None for _, child in started)
+
+
+def test_the_compiler_ends_with_its_parent():
+    waiting = "import time; from engine.fit.compiled.__main__ import end_with_parent as e; e(); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", waiting], stdin=subprocess.PIPE)
+    time.sleep(0.5)
+    assert child.poll() is None
+    child.stdin.close()
+    assert child.wait(timeout=20) == 0
+
+
+def test_older_machine_code_goes(ready):
+    kept = loops.folder()
+    old = kept.with_name("compiled-0000")
+    old.mkdir(exist_ok=True)
+    loops.compile_all()
+    unload()
+    assert kept.exists()
+    assert not old.exists()
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,219 @@
+"""Relations read off measurements, and tables that follow from others: by hand, and against relabelling."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from fixtures.fit import Fits, integer_column, measured, text_column, top_for
+
+from engine.fit import Unused, copied, derived_table, in_line, related, relation_of, steps_of
+from engine.fit.derived import support_codes, told_codes
+from engine.fit.placement import place_candidates
+from engine.relations import NO_RELATIONS, Relation
+from engine.schema import KIND_NULL, KIND_OTHER, NULL_CODE, OTHER_CODE, Support
+
+FINE = np.repeat([-3, 0, 1, 5, 6], [20, 30, 25, 12, 13])
+COARSE = np.select([FINE < 0, FINE < 2], [7, 4], default=2)
+
+
+def trees(fine, coarse, *, threshold=5, noise=None):
+    tops = {"F": top_for(fine), "C": top_for(coarse)}
+    one = {
+        name: measured((name,), codes[:, None], (tops[name],), threshold=threshold, noise=noise)
+        for name, codes in (("F", fine), ("C", coarse))
+    }
+    rows = np.column_stack([coarse, fine])
+    both = measured(("C", "F"), rows, (tops["C"], tops["F"]), threshold=threshold, noise=noise)
+    return both, one["F"], one["C"]
+
+
+def test_a_relation_is_read_off():
+    one = relation_of(*trees(FINE, COARSE), len(FINE), 1.4)
+    assert isinstance(one, Relation)
+    assert dict(zip(one.of.tolist(), one.to.tolist(), strict=True)) == {
+        -3: 7,
+        0: 4,
+        1: 4,
+        5: 2,
+        6: 2,
+    }
+    assert not one.is_copy
+    assert relation_of(*trees(FINE, FINE * 2 + 1), len(FINE), 1.4).is_copy
+
+
+def test_null_is_a_value_like_any_other():
+    fine, coarse = FINE.copy(), COARSE.copy()
+    fine[fine == 5], coarse[FINE == 5] = NULL_CODE, NULL_CODE
+    one = relation_of(*trees(fine, coarse), len(fine), 1.4)
+    assert dict(zip(one.of.tolist(), one.to.tolist(), strict=True))[NULL_CODE] == NULL_CODE
+
+
+MANY, MANY_COARSE = np.repeat(FINE, 10), np.repeat(COARSE, 10)
+
+
+@pytest.mark.parametrize(
+    ("fine", "coarse", "why", "is_contradicted"),
+    [
+        (MANY, np.tile([1, 2], 500), "about 500 rows contradict it", True),
+        (MANY, np.where(np.arange(1000) < 60, 1, 0), "about 60 rows contradict it", True),
+        (np.arange(1000) * 40, MANY_COARSE, "only released as ranges", False),
+        (MANY, np.zeros(1000, dtype=int), "some values of C are told by none", False),
+    ],
+)
+def test_why_a_relation_is_not_used(fine, coarse, why, is_contradicted):
+    one = relation_of(*trees(fine, coarse), 1000, 0.5)
+    assert isinstance(one, Unused)
+    assert one.is_contradicted == is_contradicted
+    assert why in one.why
+
+
+@pytest.mark.parametrize(("against", "is_used"), [(30, True), (31, False)])
+def test_as_many_people_may_contradict_it_whatever_the_total(against, is_used):
+    coarse = MANY_COARSE.copy()
+    coarse[:against] = 4
+    one = relation_of(*trees(MANY, coarse), 1000, 0.5)
+    assert isinstance(one, Relation) == is_used
+
+
+def test_values_too_rare_to_be_shown_may_stand_for_several():
+    fine = np.where(MANY > 4, OTHER_CODE, MANY)
+    coarse = np.where(np.arange(1000) > 880, 9, MANY_COARSE)
+    one = relation_of(*trees(fine, coarse), 1000, 0.5)
+    assert isinstance(one, Unused)
+    assert not one.is_contradicted
+    assert "too rare to be shown" in one.why
+
+
+def support(codes, n, *, measured=None, name="F", values=None) -> Support:
+    codes, n = np.asarray(codes, dtype=np.int64), np.asarray(n, dtype=np.int64)
+    kind = np.select(
+        [codes == NULL_CODE, codes == OTHER_CODE, codes < 0], [KIND_NULL, KIND_OTHER, 1], 2
+    )
+    special = (kind == KIND_NULL) | (kind == KIND_OTHER)
+    column = text_column(name) if values else integer_column(name)
+    return Support(
+        column=column,
+        kind=kind.astype(np.uint8),
+        grid=np.where(special, 0, codes),
+        n=n,
+        measured=np.ones(len(n), dtype=bool) if measured is None else np.asarray(measured),
+        values=values,
+        noise_sd=1.5,
+    )
+
+
+RELATION = Relation(
+    finer="F",
+    coarser="C",
+    of=np.array([NULL_CODE, -3, 0, 1, 6]),
+    to=np.array([NULL_CODE, 7, 4, 4, 2]),
+)
+
+
+def test_drawn_values_tell_what_their_neighbour_tells():
+    fine = support([NULL_CODE, -3, 0, 1, 2, 6, 9], [5, 20, 30, 25, 2, 13, 1])
+    coarse = support([NULL_CODE, 2, 4, 7], [5, 14, 57, 20], name="C")
+    assert told_codes(RELATION, fine, coarse).tolist() == [0, 3, 2, 2, 2, 1, 1]
+    assert support_codes(coarse).tolist() == [NULL_CODE, 2, 4, 7]
+
+
+def test_counts_are_brought_in_line():
+    fine = support([-3, 0, 1, 6], [20, 30, 25, 15])
+    coarse = support([2, 4, 7], [12, 61, 17], name="C")
+    told = told_codes(RELATION, fine, coarse)
+    out = in_line(fine, coarse, told, 2.0)
+    sums = np.bincount(told, weights=out.n)
+    assert sums.tolist() == [12, 61, 17]
+    assert out.n.sum() == fine.n.sum()
+    assert (out.grid == fine.grid).all()
+    assert abs(out.n[1] - 33) <= 1  # both of the class give way alike, for their noise is alike
+
+
+def test_what_nothing_tells_is_shared_out():
+    fine = support([-3, 0, 1, 6], [20, 30, 25, 15])
+    coarse = support([2, 4, 7, 9], [12, 55, 17, 6], name="C")
+    out = in_line(fine, coarse, told_codes(RELATION, fine, coarse), 2.0)
+    assert out.n.sum() == 90
+    assert (out.n > 0).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_copy_has_its_own_values_and_the_others_counts(sign):
+    relation = Relation(
+        finer="F", coarser="C", of=np.arange(4), to=100 + sign * 10 * np.arange(4), is_copy=True
+    )
+    fine = support([0, 1, 2, 3, 6, 9], [30, 20, 20, 20, 4, 2], measured=[1, 1, 1, 1, 0, 0])
+    own_codes = 100 + sign * 10 * np.array([0, 1, 2, 3, 5, 8])[::sign]
+    own = support(
+        own_codes, [27, 22, 21, 18, 3, 2][::sign], measured=[1, 1, 1, 1, 0, 0][::sign], name="C"
+    )
+    out, told = copied(relation, fine, own)
+    called = support_codes(out)[told]
+    assert called[:4].tolist() == relation.to.tolist()
+    assert called[4:].tolist() == [100 + sign * 50, 100 + sign * 80]  # in order, or against it
+    assert out.n.sum() == fine.n.sum()
+    assert dict(zip(called.tolist(), fine.n.tolist(), strict=True)) == dict(
+        zip(support_codes(out).tolist(), out.n.tolist(), strict=True)
+    )
+    assert out.measured.tolist() == np.isin(support_codes(out), relation.to).tolist()
+
+
+def test_steps_come_after_what_they_depend_on():
+    relations = related(
+        [
+            Relation(finer="fine", coarser="mid", of=np.arange(4), to=np.arange(4) // 2),
+            Relation(finer="mid", coarser="top", of=np.arange(2), to=np.zeros(2, dtype=int)),
+            Relation(finer="fine", coarser="twin", of=np.arange(4), to=np.arange(4), is_copy=True),
+        ],
+        ("fine", "mid", "top", "twin"),
+    )
+    deciders = {"mid": "fine", "top": "age", "fine": "age", "pay": "fine"}
+    names = ("age", "fine", "mid", "pay", "top", "twin")
+    steps = steps_of(deciders, relations, names)
+    assert sorted(steps) == sorted((name, last) for name in names for last in (False, True))
+    at = {step: place for place, step in enumerate(steps)}
+    assert (
+        at["age", True] < at["fine", False] < at["mid", False]
+    )  # its universe, before both are in line
+    assert at["top", True] < at["mid", True] < at["fine", True] < at["twin", False]
+    assert at["fine", True] < at["pay", False]  # others wait until it is in line
+    assert len(steps_of({"a": "b", "b": "a"}, NO_RELATIONS, ("a", "b"))) == 4  # no way: by name
+
+
+def fitted(seed=3):
+    rng = np.random.default_rng(seed)
+    data = {"A": rng.integers(0, 4, 300), "F": rng.choice(FINE, 300), "X": rng.integers(0, 3, 300)}
+    fits = Fits(data, threshold=4)
+    return fits, fits.table("A", "F", "X")
+
+
+def test_a_derived_table_is_its_base_relabelled():
+    fits, base = fitted()
+    fine = fits.supports["F"]
+    to = np.array([{-3: 2, 0: 1, 1: 1, 5: 0, 6: 0}.get(int(g), 0) for g in fine.grid])
+    n_of = np.bincount(to, weights=fine.n, minlength=3).astype(int)
+    coarse = support([2, 4, 7], n_of, name="C")
+    columns = ("A", "C", "F", "X")
+    supports = (fits.supports["A"], coarse, fine, fits.supports["X"])
+    own = tuple(fits.supports[c] for c in base.columns)
+    placement = place_candidates(fits.measurement(base.columns), own, base.codes)
+    out = derived_table(columns, base, {"C": (1, to)}, supports, placement)
+    wanted = Counter()
+    for (a, f, x), n in zip(base.codes.tolist(), base.n.tolist(), strict=True):
+        wanted[a, int(to[f]), f, x] += n
+    assert Counter(dict(zip(map(tuple, out.codes.tolist()), out.n.tolist(), strict=True))) == wanted
+    assert out.codes.tolist() == sorted(out.codes.tolist())
+    assert out.n_rows == base.n_rows
+    assert out.groups.n.sum() == base.n_rows
+    assert out.groups.tops[1] == 0
+    assert (out.groups.low[:, 1] == out.groups.high[:, 1]).all() or (out.groups.depth < 0).any()
+    # Without the finer column its cells add up.
+    less = derived_table(
+        ("A", "C", "X"), base, {"C": (1, to)}, (supports[0], coarse, supports[3]), placement
+    )
+    sums = Counter()
+    for (a, c, _, x), n in wanted.items():
+        sums[a, c, x] += n
+    assert Counter(dict(zip(map(tuple, less.codes.tolist()), less.n.tolist(), strict=True))) == sums

@@ -1,0 +1,298 @@
+"""What is not released is marked in every form that people read, and can be asked for in those for programs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import tablepack
+from fixtures.stays import release_of_stays
+
+from queries.intervals import tabulate
+from queries.sql import MARK, NOT_RELEASED
+
+WARDS = "SELECT age, ward, count(*) AS n FROM data GROUP BY ALL ORDER BY ALL"
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    with release_of_stays(tmp_path_factory.mktemp("marks")) as made:
+        yield made
+
+
+def statuses_of(release):
+    table = tabulate(release, ["age", "ward"])
+    return {key: status for key, status in zip(table.keys, table.status, strict=True)}
+
+
+def test_plain_answers_say_of_every_figure_what_a_tabulation_says(release):
+    result, known = release.sql(WARDS), statuses_of(release)
+    assert list(result.marks.statuses) == [2]
+    assert list(result.marks.statuses[2]) == [known[row[:2]] for row in result.rows]
+    assert NOT_RELEASED in result.marks.statuses[2]
+
+
+def test_figures_that_are_not_released_are_not_shown(release):
+    """Before, `age >= 69` gave invented counts of 1 and 2, as if they had been released."""
+    result, known = release.sql(WARDS), statuses_of(release)
+    for row, shown in zip(result.rows, result.shown(), strict=True):
+        hidden = known[row[:2]] == NOT_RELEASED
+        assert shown == ((*row[:2], MARK) if hidden else row)
+    n = sum(shown[2] == MARK for shown in result.shown())
+    assert f"[c]: {n} of {len(result)} figures are not released (too few patients, or none" in repr(
+        result
+    )
+    first = next(i for i, row in enumerate(result.shown()) if row[2] == MARK)
+    alone = f"SELECT age, ward, count(*) AS n FROM data WHERE age = {result.rows[first][0]} GROUP BY ALL"
+    assert MARK in repr(release.sql(alone))
+    assert f"<td>{MARK}</td>" in release.sql(alone)._repr_html_()
+
+
+def test_numbers_stay_for_programs_and_status_is_asked_for(release):
+    plain, wider = release.sql(WARDS), release.sql(WARDS, status=True)
+    assert plain.df()["n"].tolist() == [row[2] for row in plain.rows]
+    assert wider.columns == ("age", "ward", "n", "n_status")
+    assert [row[:3] for row in wider.rows] == plain.rows
+    assert [row[3] for row in wider.rows] == list(plain.marks.statuses[2])
+    assert wider.shown()[0][3] == wider.rows[0][3]
+    assert isinstance(wider.df(), pd.DataFrame)
+
+
+def test_shares_sums_and_means_are_marked_too(release):
+    text = (
+        "SELECT age, ward, 100 * count(*) / sum(count(*)) OVER () AS pct, avg(age) AS mean "
+        "FROM data GROUP BY ALL ORDER BY ALL"
+    )
+    result, counted = release.sql(text), release.sql(WARDS)
+    hidden = [status == NOT_RELEASED for status in counted.marks.statuses[2]]
+    assert [row[2] == MARK for row in result.shown()] == hidden
+    assert [row[3] == MARK for row in result.shown()] == hidden
+
+
+def test_intervals_show_the_mark_beside_their_ends(release):
+    result = release.sql(WARDS, intervals=True)
+    at = result.columns.index("n_status")
+    for row, shown in zip(result.rows, result.shown(), strict=True):
+        assert (shown[2] == MARK) == (row[at] == NOT_RELEASED)
+        assert shown[3:] == row[3:]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SELECT ward, max(n) FROM (SELECT ward, age, count(*) n FROM data GROUP BY ALL) GROUP BY 1",
+         "subquery"),
+        ("SELECT ward, count(DISTINCT age) AS k FROM data GROUP BY 1", "k: distinct values"),
+        ("SELECT ward, sum(count(*)) OVER () FROM data GROUP BY ROLLUP (ward)", "totals at once"),
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_says_that_nothing_is_known(release, text, why):
+    result = release.sql(text)
+    assert "Not known which figures are released" in repr(result)
+    assert why in " ".join(result.marks.unknown)
+
+
+def test_own_tables_say_so_and_rows_need_no_word(release):
+    own = pd.DataFrame({"ward": ["Surgery"]})
+    joined = release.sql("SELECT count(*) FROM data JOIN own USING (ward)", tables={"own": own})
+    assert joined.marks.unknown == ("it reads tables of one's own.",)
+    for text in ("SELECT ward FROM data LIMIT 3", "FROM catalog.notes", 'SELECT * FROM "age.ward"'):
+        result = release.sql(text)
+        assert result.marks.notes(release.entity, is_marked=True) == []
+
+
+def test_a_result_outlives_its_release_and_says_what_it_cannot_know(release):
+    from queries.release import open_release
+
+    with open_release(release.path) as opened:
+        result = opened.sql(WARDS)
+    assert result.rows
+    assert "is closed" in " ".join(result.marks.unknown)
+
+
+@pytest.mark.parametrize(
+    ("form", "is_marked"), [("table", True), ("markdown", True), ("csv", False)]
+)
+def test_commands_mark_what_people_read(release, form, is_marked):
+    done = tablepack("sql", release.path, WARDS, "--format", form, cwd=release.path.parent)
+    assert done.returncode == 0
+    assert (MARK in done.stdout) == is_marked
+    assert "figures are not released (too few patients" in done.stderr
+    assert ("the numbers given were filled in" in done.stderr) != is_marked
+
+
+def test_a_status_column_in_files(release, tmp_path):
+    for ending in (".csv", ".json", ".parquet"):
+        out = tmp_path / f"a{ending}"
+        done = tablepack("sql", release.path, WARDS, "--status", "-o", out, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    columns = ["age", "ward", "n", "n_status"]
+    assert list(pd.read_csv(tmp_path / "a.csv").columns) == columns
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))["columns"] == columns
+    parquet = pd.read_parquet(tmp_path / "a.parquet")
+    assert list(parquet.columns) == columns
+    assert NOT_RELEASED in set(parquet["n_status"])
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_exports_have_a_status_column_on_request(release, tmp_path, form):
+    done = tablepack(
+        *("export", release.path, tmp_path / "out", "--format", form, "--status"), cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "out" / f"age.ward.{form}"
+    frame = pd.read_csv(path) if form == "csv" else pd.read_parquet(path)
+    assert list(frame.columns) == ["ward", "age", "status"]
+    assert len(frame) == release.card("age", "ward").rows
+    of_groups = frame.groupby(["age", "ward"])["status"].unique()
+    known = statuses_of(release)
+    assert {key: len(values) for key, values in of_groups.items()} == dict.fromkeys(
+        of_groups.index, 1
+    )
+    for key, (status,) in of_groups.items():
+        assert (status == NOT_RELEASED) == (known[key] == NOT_RELEASED)
+
+
+def test_exports_without_it_are_as_before(release, tmp_path):
+    from queries.sql import export
+
+    (path,) = export(release, tmp_path / "out", tables=(("age", "ward"),))
+    assert path.read_text("utf-8").splitlines()[0] == "ward,age"
+
+
+@pytest.mark.parametrize(
+    "how", ["ROLLUP (age, ward)", "CUBE (age, ward)", "GROUPING SETS ((age, ward), ())"]
+)
+def test_totals_of_a_statement_add_up_and_parts_are_marked_as_by_themselves(release, how):
+    result = release.sql(f"SELECT age, ward, count(*) AS n, grouping(age) FROM data GROUP BY {how}")
+    known = statuses_of(release)
+    total = 0
+    for (age, ward, n, _), status in zip(result.rows, result.marks.statuses[2], strict=True):
+        if age is not None and ward is not None:
+            assert status == known[age, ward]
+            total += n
+    (whole,) = (row for row in result.rows if row[0] is None and row[1] is None)
+    assert whole[2] == total == release.card("age", "ward").rows
+    assert MARK not in result.shown()[result.rows.index(whole)]
+    assert "Totals count them in" in repr(result)
+
+
+def test_a_blank_is_told_from_a_total_by_its_figure():
+    from queries.intervals.estimates import Estimates
+    from queries.intervals.statement.groupings import groups_of
+    from queries.intervals.statement.tree import ParsedStatement, Unknown
+
+    def estimates(*values):
+        value = np.array(values, dtype=float)
+        return Estimates(value=value, low=value, high=value, sd=value, known=value > 0)
+
+    asked = ParsedStatement(source={}, keys=((0, {}),), figures=(), where=(), sets=((), (0,)))
+    keys = [((),), ((None,), ("a",))]
+    rows = [(None, 5), ("a", 3), (None, 2)]
+    given = rows, asked, asked.groupings(), keys
+    assert groups_of(*given, {1: estimates(5, 2, 3)}) == [0, 2, 1]
+    for figures in ({}, {1: estimates(5, 5, 3)}):
+        with pytest.raises(Unknown, match="could not be told apart"):
+            groups_of(*given, figures)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT age, ward, count(*) AS n FROM "age.ward" GROUP BY ALL',
+        'SELECT age, count(*) OVER (PARTITION BY age, ward) AS n FROM "age.ward"',
+        'SUMMARIZE "age.ward"',
+        "SELECT * FROM tables.t_0001",
+    ],
+)
+def test_tables_read_by_name_say_that_nothing_is_known(release, text):
+    """Before, their filled-in counts stood there without a word."""
+    assert "Not known which figures are released: it reads a stored table" in repr(
+        release.sql(text)
+    )
+
+
+@pytest.mark.parametrize("text", ['SELECT * FROM "age.ward"', 'DESCRIBE "age.ward"', "SHOW TABLES"])
+def test_rows_of_tables_and_what_there_is_need_no_word(release, text):
+    assert release.sql(text).marks.unknown == ()
+
+
+def test_group_by_all_with_other_aggregates_keeps_the_marks(release):
+    """Before, max(urgent) was taken for a group: all marks were lost."""
+    more = WARDS.replace("AS n", "AS n, max(urgent), min(urgent), list(urgent)")
+    result, known = release.sql(more), statuses_of_three(release)
+    assert list(result.marks.statuses[2]) == [known[row[:2]] for row in result.rows]
+    assert NOT_RELEASED in result.marks.statuses[2]
+    assert len(result.marks.unknown) == 3
+
+
+def statuses_of_three(release):
+    """As the table of three columns has them."""
+    text = WARDS.replace("AS n", "AS n, count(urgent)")
+    result = release.sql(text)
+    return {row[:2]: s for row, s in zip(result.rows, result.marks.statuses[2], strict=True)}
+
+
+def test_what_duckdb_says_of_our_statements_is_not_printed(release):
+    text = "SELECT age, geomean(age), count(*) FROM data GROUP BY ALL"
+    (why,) = release.sql(text).marks.unknown
+    assert why == "it is not understood."
+    (warning,) = release.sql(text, intervals=True).warnings
+    assert "Error" not in warning
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "round(avg(age), 0)",
+        "avg(age)::INTEGER",
+        "avg(age)::DECIMAL(5, 1)",
+        "count(*)::VARCHAR",
+        "2 * round(avg(age))",
+    ],
+)
+def test_totals_with_rounded_figures_are_marked(release, figure):
+    """What is rounded has the marks of what is not."""
+    sets = "GROUP BY ROLLUP (age, ward) ORDER BY ALL"
+    plain = release.sql(f"SELECT age, ward, count(*) AS n FROM data {sets}")
+    more = release.sql(f"SELECT age, ward, count(*) AS n, {figure} AS f FROM data {sets}")
+    assert more.marks.statuses[2] == plain.marks.statuses[2]
+    hidden = [status == NOT_RELEASED for status in plain.marks.statuses[2]]
+    assert [row[3] == MARK for row in more.shown()] == hidden
+
+
+def test_a_rounded_figure_decides_between_a_blank_and_a_total():
+    from decimal import Decimal
+
+    from queries.intervals.estimates import Estimates
+    from queries.intervals.statement.groupings import groups_of
+    from queries.intervals.statement.tree import Aggregate, Arithmetic, ParsedStatement, Rounded
+
+    mean = Aggregate(kind="avg", of={})
+    rounded = Rounded(term=mean, digits=0)
+    doubled = Arithmetic(operator="*", left=2.0, right=rounded)
+    value = np.array([5.3, 2.4, 3.0])
+    means = Estimates(value=value, low=value, high=value, sd=value, known=value > 0)
+    counted = np.array([5.0, 2.0, 3.0])
+    counts = Estimates(value=counted, low=counted, high=counted, sd=counted, known=counted > 0)
+    for term, total, blank in (
+        (rounded, 5.0, 2.0),
+        (mean, 5, 2),
+        (mean, Decimal("5.3"), Decimal("2.4")),
+        (mean, "5.3", "2.4"),
+        (doubled, 10.0, 4.0),
+    ):
+        asked = ParsedStatement(
+            source={}, keys=((0, {}),), figures=((1, term),), where=(), sets=((), (0,))
+        )
+        given = asked, asked.groupings(), [((),), ((None,), ("a",))], {1: means, 2: counts}
+        rows = [(None, total, 5), ("a", None, 3), (None, blank, 2)]
+        assert groups_of(rows, *given) == [0, 2, 1]
+
+
+def test_a_constant_is_no_figure_however_it_is_spelled(release):
+    result = release.sql(WARDS.replace("AS n", "AS n, 0 * count(*), 2 + 0 * sum(age)"), status=True)
+    assert result.columns[:4] == ("age", "ward", "n", "n_status")
+    assert len(result.columns) == 6

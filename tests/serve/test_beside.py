@@ -1,0 +1,269 @@
+"""What stands beside a release: definitions, sources, contacts, maps; what is wrong there is told at the start."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import fixtures.page
+import pytest
+from fixtures.page import open_page
+from fixtures.serve import served
+
+from engine.errors import SpecError
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from queries.serve import Limits, app_of, service
+from queries.serve.site.about import about_of
+from queries.serve.site.outlines import outlines_of
+
+browser, _, path, sheet = fixtures.page.FIXTURES
+ABOUT = """
+about = "A census of nobody."
+contact = "all@example.org"
+
+[variables.region]
+definition = "Where people live. <img src=x onerror=alert(1)>"
+source = "Form, question 1"
+
+[variables.age]
+contact = "ages@example.org"
+
+[maps.age]
+file = "ages.json"
+key = "code"
+
+[maps.region]
+file = "areas.json"
+key = "code"
+"""
+
+
+ONE = """{"features": [{"properties": {"code": 1},
+    "geometry": {"type": "Polygon", "coordinates": [[POINT]]}}]}"""
+
+
+def square(x: float, y: float) -> list[list[list[float]]]:
+    return [[[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]]
+
+
+def areas(*keys: object, kind: str = "Polygon") -> dict[str, object]:
+    """A row of squares on the equator."""
+    features = []
+    for i, key in enumerate(keys):
+        shape = square(i, -0.5) if kind == "Polygon" else [square(i, -0.5)]
+        geometry = {"type": kind, "coordinates": shape}
+        features.append({"type": "Feature", "properties": {"code": key}, "geometry": geometry})
+    return {"type": "FeatureCollection", "features": features}
+
+
+@pytest.fixture(scope="module")
+def described(path, tmp_path_factory) -> Path:
+    """The release, with what stands beside it; R9 has no area, and R0 no people."""
+    folder = tmp_path_factory.mktemp("beside")
+    for file in path.parent.glob(f"{path.name}*"):
+        os.link(file, folder / file.name)
+    (folder / "r.about.toml").write_text(ABOUT)
+    (folder / "areas.json").write_text(json.dumps(areas("R0", *(f"R{i}" for i in range(1, 9)))))
+    ages = areas(*range(100))  # as GIS programs write whole numbers: 30.0
+    for feature in ages["features"]:
+        feature["properties"]["code"] = float(feature["properties"]["code"])
+    (folder / "ages.json").write_text(json.dumps(ages))
+    return folder / "r.duckdb"
+
+
+@pytest.fixture(scope="module")
+def client(described):
+    with served(app_of(described)) as client:
+        yield client
+
+
+def test_outlines_fit_a_box_and_keep_their_shape(tmp_path):
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(areas("a", "b")))
+    got = outlines_of(file, "code")
+    assert (got["width"], got["height"]) == (1000, 500)
+    assert got["areas"][0] == {"key": "a", "path": "M0 500L500 500L500 0L0 0L0 500Z"}
+    file.write_text(json.dumps(areas("a", "b", kind="MultiPolygon")))
+    assert outlines_of(file, "code") == got
+    north = {"type": "Polygon", "coordinates": square(10, 59.5)}
+    feature = {"properties": {"code": 7}, "geometry": north}
+    file.write_text(json.dumps({"features": [feature, {"properties": None, "geometry": None}]}))
+    got = outlines_of(file, "code")
+    assert (got["width"], got["height"]) == (500, 1000)  # a degree is half as wide there
+    assert [a["key"] for a in got["areas"]] == ["7"]
+    metres = {"type": "Polygon", "coordinates": square(500_000, 60)}
+    file.write_text(json.dumps({"features": [{"properties": {"code": "x"}, "geometry": metres}]}))
+    assert outlines_of(file, "code")["width"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read"),
+        ("{", "is no GeoJSON"),
+        ("[1]", "is no GeoJSON"),
+        ('{"features": [1]}', "is no GeoJSON"),
+        ('{"features": []}', "no feature with areas has a property 'code'"),
+        (ONE.replace("POINT", '["x", 1]'), "is no GeoJSON"),
+        (ONE.replace("POINT", "[1e999, 1]"), "is no GeoJSON"),
+        (ONE.replace("POINT", "[-1e308, 1], [1e308, 2]"), r"features\[0\].*-1e\+09 to 1e\+09"),
+        (ONE.replace("POINT", f"[{10**400}, 1]"), r"features\[0\]: is no GeoJSON"),
+        (ONE.replace("POINT", "[NaN, 1]"), "no number from"),
+        (ONE.replace("POINT", "[0]"), r"features\[0\]"),
+        (ONE.replace(": 1}", ": [1]}").replace("POINT", ""), "'code' is neither text nor a number"),
+        ('{"features": {}}', "is no GeoJSON"),
+        (json.dumps({"features": [{}] * 5001}), "more than 5,000 areas"),
+    ],
+)  # fmt: skip
+def test_a_map_that_is_none_is_refused(tmp_path, text, words):
+    if text is not None:
+        (tmp_path / "a.json").write_text(text)
+    with pytest.raises(SpecError, match=words):
+        outlines_of(tmp_path / "a.json", "code")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.json")
+    with pytest.raises(SpecError, match="is no file"):
+        outlines_of(tmp_path / "a.json", "code")
+
+
+def test_points_and_rings_below_a_pixel_are_left_out(tmp_path):
+    steps = [[i / 10_000, 0] for i in range(10_001)]
+    ring = [*steps, [1, 1], [0, 1], [0, 0]]
+    islet = [[2 + x / 1e5, y / 1e5] for [x, y] in square(0, 0)[0]]
+    both = {"type": "MultiPolygon", "coordinates": [[ring], [islet]]}
+    alone = {"type": "Polygon", "coordinates": [islet]}
+    features = [{"properties": {"code": g["type"]}, "geometry": g} for g in (both, alone)]
+    (tmp_path / "a.json").write_text(json.dumps({"features": features}))
+    large, small = (a["path"] for a in outlines_of(tmp_path / "a.json", "code")["areas"])
+    assert large.count("M") == 1
+    assert 200 < large.count("L") < 300  # half of 1,000 units are 500
+    assert small.startswith("M")  # the only ring of an area stays
+
+
+def test_values_meet_those_of_the_column(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(areas(1.0, 1, True, "1.0", 2.5, "~x")))
+    keys = [a["key"] for a in outlines_of(tmp_path / "a.json", "code")["areas"]]
+    assert keys == ["1", "1", "true", "1.0", "2.5", "~~x"]
+
+
+@pytest.mark.parametrize("file", ["{0}/a.json", "../a.json", "link.json", "a\\u0000b"])
+def test_a_map_elsewhere_is_refused(tmp_path, file):
+    folder = tmp_path / "served"
+    (folder / "maps").mkdir(parents=True)
+    (tmp_path / "a.json").write_text(json.dumps(areas("x")))
+    (folder / "link.json").symlink_to(tmp_path / "a.json")
+    about = folder / "r.about.toml"
+    about.write_text(f'[maps.age]\nfile = "{file.format(tmp_path)}"\nkey = "code"')
+    with pytest.raises(SpecError, match=r"maps\.age\.file: .* outside the release's folder"):
+        about_of(folder / "r.duckdb", frozenset({"age"}))
+    about.write_text('[maps.age]\nfile = "maps/../maps/a.json"\nkey = "code"')
+    assert about_of(folder / "r.duckdb", frozenset({"age"})).maps["age"].key == "code"
+
+
+def test_outlines_are_made_once_and_have_a_bound(described, monkeypatch):
+    with pytest.raises(SpecError, match=r"its outlines take [\d,]+ bytes, at most 1,000: simplify"):
+        app_of(described, limits=Limits(answer_bytes=1_000))
+    with served(app_of(described)) as client:
+        monkeypatch.setattr(service, "outlines_of", None)
+        monkeypatch.setattr(service, "json_reply", None)
+        got = client.ask("/api/map?column=region")
+        assert got.status == 200
+        again = client.ask("/api/map?column=region", if_none_match=got.headers["etag"])
+        assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("about = ", "is not TOML"),
+        ("abuot = 'x'", "abuot.*allowed: about, source, contact, variables, maps"),
+        ("[variables.age]\nmeaning = 'x'", "meaning.*allowed: definition, source, contact"),
+        ("[maps.age]\nfile = 'x'\nkey = 'k'\nkind = 'x'", "kind.*allowed: file, key"),
+        ("[variables.agee]\ndefinition = 'x'", r"variables\.agee: the release has no such column"),
+        ("[maps.area]\nfile = 'x'\nkey = 'y'", r"maps\.area: the release has no such column"),
+        ("\xff", "is not UTF-8"),
+        ("a" * 4_000_001, "larger than 4 MB"),
+    ],
+    ids=range(8),
+)
+def test_what_is_wrong_beside_a_release_is_told(tmp_path, text, words):
+    (tmp_path / "r.about.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(SpecError, match=words):
+        about_of(tmp_path / "r.duckdb", frozenset({"age"}))
+
+
+def test_a_folder_of_that_name_is_nothing(tmp_path):
+    (tmp_path / "r.about.toml").mkdir()
+    assert about_of(tmp_path / "r.duckdb", frozenset()).variables == {}
+    (tmp_path / "s.about.toml").write_text("")
+    (tmp_path / "s.about.toml").chmod(0)
+    if os.geteuid() != 0:
+        with pytest.raises(SpecError, match="cannot be read"):
+            about_of(tmp_path / "s.duckdb", frozenset())
+
+
+def test_variables_say_what_they_mean(client):
+    got = client.ask("/api/definition?column=region").json
+    assert (got["source"], got["contact"]) == ("Form, question 1", "all@example.org")
+    assert (got["kind"], got["n_values"], got["n_tables"] > 0) == ("categories", 9, True)
+    assert client.ask("/api/definition?column=age").json["contact"] == "ages@example.org"
+    rent = client.ask("/api/definition?column=rent_weekly").json
+    assert (rent["kind"], rent["step"]) == ("numbers", 0.01)
+    assert client.ask("/api/definition?column=nothing").status == 404
+    assert client.ask("/api/map?column=sex").status == 404
+    assert len(client.ask("/api/map?column=region").json["areas"]) == 9
+    about = client.ask("/api/variables").json
+    assert about["about"][0] == "A census of nobody."
+    assert [v["name"] for v in about["variables"] if v["has_map"]] == ["region", "age"]
+
+
+def test_the_page_tells_what_a_variable_means(sheet, client):
+    open_page(sheet, client.address)
+    assert "A census of nobody." in sheet.locator("#about").inner_text()
+    button = sheet.get_by_role("button", name="About region")
+    button.click()
+    sheet.get_by_text("Form, question 1").wait_for()
+    assert "<img" in sheet.locator(".meaning").inner_text()
+    assert button.get_attribute("aria-expanded") == "true"
+    button.click()
+    assert sheet.locator(".meaning").count() == 0
+    assert sheet.messages == []
+
+
+def test_bands_have_no_areas(sheet, client):
+    open_page(sheet, f"{client.address}?rows=age&chart=map")
+    sheet.wait_for_selector("#chart path.area")
+    said = sheet.locator("#chart path.area title").all_text_contents()
+    figures = client.ask("/api/tabulate?rows=age").json
+    [at] = [i for i, [head] in enumerate(figures["row_heads"]) if head == "30"]
+    assert said[30].startswith(f"30: {figures['cells']['value'][at]:,.0f}")
+    open_page(sheet, f"{client.address}?rows=age&band.age=10&chart=map")
+    assert sheet.locator("#chart-kind option").all_inner_texts() == ["Bars", "Lines"]
+    assert sheet.locator("#chart rect.bar").count() > 5
+    assert sheet.messages == []
+
+
+def test_areas_are_drawn_with_their_figures(sheet, client):
+    user = open_page(sheet, f"{client.address}?rows=region")
+    sheet.wait_for_selector("#chart path.area")
+    assert sheet.locator("#chart-kind").input_value() == "map"
+    figures = client.ask("/api/tabulate?rows=region").json["cells"]["value"]
+    said = sheet.locator("#chart path.area title").all_text_contents()
+    assert said[0] == "R0: not in the table"
+    assert said[1].startswith(f"R1: {figures[0]:,.0f} (")
+    strength = "[...document.querySelectorAll('#chart path.k0')].map(a => Number(a.getAttribute('fill-opacity')))"
+    drawn = sheet.evaluate(strength)
+    assert max(drawn) == drawn[figures[:8].index(max(figures[:8]))]
+    assert user.download("PNG")[:4] == b"\x89PNG"
+    open_page(sheet, f"{client.address}?rows=region&cols=sex&chart=map")
+    sheet.wait_for_selector("#chart path.area")
+    assert sheet.locator("#chart path.area").count() == 18
+    open_page(sheet, f"{client.address}?rows=sex")
+    assert "Map" not in sheet.locator("#chart").inner_text()
+    assert sheet.messages == []

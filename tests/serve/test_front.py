@@ -1,0 +1,151 @@
+"""Several releases behind a front page: each below its name, each guarded, compared with each other, ended together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import fixtures.page
+import pytest
+from fixtures.page import open_page
+from fixtures.serve import served
+from serve_tasks import User
+
+from engine.errors import StoreError
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from queries.serve import front_of
+from queries.serve.site import front
+
+browser, _, path, sheet = fixtures.page.FIXTURES
+TOKEN = "a-token-of-some-length"
+
+
+def linked(path: Path, folder: Path, name: str) -> None:
+    """The release under another name."""
+    for file in path.parent.glob(f"{path.name}*"):
+        os.link(file, folder / file.name.replace("r.duckdb", f"{name}.duckdb"))
+
+
+@pytest.fixture(scope="module")
+def folder(path, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("several")
+    for name in ("census 2021", "later", "api"):
+        linked(path, folder, name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with served(front_of(folder)) as client:
+        yield client
+
+
+def test_each_release_is_below_its_name(client):
+    listed = client.ask("/api/releases").json["releases"]
+    assert [r["place"] for r in listed] == ["/api-1/", "/census-2021/", "/later/"]
+    assert listed[0]["n_tables"] >= 5
+    got = client.ask("/later/api/tabulate?rows=sex")
+    assert (got.status, got.json["row_heads"]) == (200, [["Women"], ["Men"]])
+    about = client.ask("/later/api/variables").json
+    assert [s["place"] for s in about["siblings"]] == ["/api-1/", "/census-2021/", "/later/"]
+    for address in ("/nothing/", "/nothing", "/api/tabulate?rows=sex", "/later/later/", "/app.js"):
+        got = client.ask(address)
+        assert (got.status, got.json["error"]) == (404, "BadRequest"), address
+    assert "default-src 'none'" in client.ask("/").headers["content-security-policy"]
+    assert client.ask("/later/").body.startswith(b"<!DOCTYPE html>")
+
+
+def test_a_name_without_its_slash_leads_to_the_release(client):
+    for method in ("GET", "HEAD"):
+        got = client.ask("/later?rows=sex&only.region=R%201", method=method)
+        assert (got.status, got.headers["location"]) == (307, "later/?rows=sex&only.region=R%201")
+    assert client.ask("/census-2021").headers["location"] == "census-2021/"
+    wrong = client.ask("/later", method="POST")
+    assert (wrong.status, wrong.json["error"]) == (405, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("stems", "names"),
+    [
+        (("a b 3", "a b", "a-b"), {"a-b-3": "a b 3", "a-b-1": "a b", "a-b": "a-b"}),
+        (("a b", "a-b", "a-b-1"), {"a-b-2": "a b", "a-b": "a-b", "a-b-1": "a-b-1"}),
+        (("ä", "é", "ö"), {"release": "ä", "release-1": "é", "release-2": "ö"}),
+        (("api", "front.js"), {"api-1": "api", "front.js-1": "front.js"}),
+    ],
+)
+def test_each_file_has_a_name_of_its_own(stems, names):
+    found = front._named([Path(f"{stem}.duckdb") for stem in stems])
+    assert {name: path.stem for name, path in found.items()} == names
+    assert [path.stem for path in found.values()] == list(stems)
+
+
+def test_no_release_of_a_folder_is_lost(tmp_path, path):
+    for name in ("a b 3", "a b", "a-b"):
+        linked(path, tmp_path, name)
+    with served(front_of(tmp_path)) as client:
+        places = [r["place"] for r in client.ask("/api/releases").json["releases"]]
+        assert places == ["/a-b-3/", "/a-b-1/", "/a-b/"]
+        assert all(client.ask(f"{place}api/variables").status == 200 for place in places)
+
+
+def test_a_token_guards_the_front_page_and_each_release(folder):
+    with served(front_of(folder, token=TOKEN)) as client:
+        for address in ("/api/releases", "/later/api/variables"):
+            assert client.ask(address).status == 401
+            assert client.ask(address, authorization=f"Bearer {TOKEN}").status == 200
+
+
+def test_a_folder_without_releases_or_with_a_broken_one_is_refused(tmp_path, path):
+    with pytest.raises(StoreError, match="holds 0 releases"):
+        front_of(tmp_path)
+    linked(path, tmp_path, "good")
+    (tmp_path / "worse.duckdb").write_bytes(b"x")
+    with pytest.raises(StoreError, match=r"worse\.duckdb"):
+        front_of(tmp_path)
+    for i in range(20):
+        (tmp_path / f"{i}.duckdb").touch()
+    with pytest.raises(StoreError, match="1 to 20 can be served"):
+        front_of(tmp_path)
+
+
+def test_two_releases_are_compared_on_the_page(sheet, client):
+    sheet.goto(client.address)
+    sheet.wait_for_selector(".card a")
+    assert "Vintage" in sheet.locator(".card").first.inner_text()
+    sheet.locator(".card a").nth(2).click()
+    sheet.wait_for_selector("#table table")
+    user = User(sheet)
+    user.press("Rows: sex")
+    sheet.get_by_text("Saved tables, and comparing").click()
+    sheet.locator("#saved button", has_text="Compare with").first.click()
+    sheet.wait_for_selector("#compare tbody tr")
+    assert sheet.locator("#compare tbody tr").count() == 2
+    texts = sheet.locator("#compare tbody td:last-child").all_inner_texts()
+    assert texts == ["0\nmay be noise"] * 2  # the same release under two names
+    assert sheet.messages == []
+
+
+def test_the_front_page_asks_for_a_token(sheet, folder):
+    with served(front_of(folder, token=TOKEN)) as client:
+        sheet.goto(client.address)
+        sheet.get_by_label("Token of this server").fill(TOKEN)
+        sheet.get_by_role("button", name="Use it").click()
+        sheet.wait_for_selector(".card a")
+        sheet.locator(".card a").first.click()
+        sheet.wait_for_selector("#table table")
+        sheet.goto("about:blank")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_front_page_is_for_everybody(sheet, client, width, scheme):
+    axe = fixtures.page.needed("axe_playwright_python.sync_playwright").Axe()
+    sheet.set_viewport_size({"width": width, "height": 844})
+    sheet.emulate_media(color_scheme=scheme)
+    sheet.goto(client.address)
+    sheet.wait_for_selector(".card a")
+    assert axe.run(sheet, options={"resultTypes": ["violations"]}).response["violations"] == []
+    assert sheet.evaluate("document.documentElement.scrollWidth") <= width
+    open_page(sheet, f"{client.address}later/")

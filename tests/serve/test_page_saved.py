@@ -1,0 +1,153 @@
+"""Tables that readers keep and compare: in this browser, by link, never more than links of this server."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import fixtures.page
+import pytest
+from fixtures.page import open_page
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+browser, client, path, sheet = fixtures.page.FIXTURES
+
+
+def saved(sheet) -> list[str]:
+    return sheet.locator("#saved li a").all_inner_texts()
+
+
+def test_tables_are_kept_opened_compared_and_forgotten(sheet, client):
+    user = open_page(sheet, f"{client.address}?rows=region&only.sex=Female")
+    sheet.get_by_text("Saved tables, and comparing").click()
+    user.press("Save this table")
+    user.press("Save this table")
+    assert saved(sheet) == ["Number of people by region; only sex: Women"]
+    open_page(sheet, f"{client.address}?rows=region&only.sex=Male")
+    sheet.get_by_text("Saved tables, and comparing").click()
+    user.press("Compare with Number of people by region; only sex: Women")
+    sheet.wait_for_selector("#compare tbody tr")
+    assert "compare=" in sheet.url
+    men, women = (
+        client.ask(f"/api/tabulate?rows=region&only.sex={sex}").json["cells"]
+        for sex in ("Male", "Female")
+    )
+    first = [
+        t.split("\n")
+        for t in sheet.locator("#compare tbody tr").first.locator("td").all_inner_texts()
+    ]
+    figures = [float(parts[0].replace(",", "").replace("+", "")) for parts in first]
+    assert figures == [men["value"][0], women["value"][0], women["value"][0] - men["value"][0]]
+    is_noise = women["low"][0] <= men["high"][0] and women["high"][0] >= men["low"][0]
+    assert ("may be noise" in first[2]) == is_noise
+    sheet.reload()
+    sheet.wait_for_selector("#compare tbody tr")
+    user.press("End the comparison")
+    assert not sheet.locator("#compare").is_visible()
+    sheet.get_by_text("Saved tables, and comparing").click()
+    user.press("Forget Number of people by region; only sex: Women")
+    assert saved(sheet) == []
+    assert sheet.messages == []
+
+
+def test_a_list_travels_as_a_link_and_a_foreign_one_is_dropped(sheet, client):
+    entry = {"title": "Mine <b>", "release": "r", "place": "/", "query": "rows=sex"}
+    foreign = [{**entry, "place": "//evil.example/"}, {**entry, "query": 1}, None, "x"]
+    sheet.goto(f"{client.address}#saved={quote(json.dumps([entry, *foreign]))}")
+    sheet.wait_for_selector("#saved li")
+    assert saved(sheet) == ["Mine <b>"]
+    assert "#" not in sheet.url
+    sheet.reload()
+    sheet.wait_for_selector("#table table")
+    sheet.get_by_text("Saved tables, and comparing").click()
+    sheet.get_by_role("link", name="Mine <b>").click()
+    sheet.wait_for_selector("#table tbody tr:nth-child(2)")
+    assert "rows=sex" in sheet.url
+    sheet.goto("about:blank")
+    sheet.goto(f"{client.address}#saved=%7B")
+    sheet.wait_for_selector("#table table")
+    assert "cannot be read" in sheet.locator("#live").text_content()
+    assert sheet.messages == []
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ("/?rows=sex", "No row and column"),
+        ("/?rows=nothing", "no column"),
+        ("/?rows=region&percent=total", "different figures"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_told(sheet, client, other, words):
+    open_page(sheet, f"{client.address}?rows=region&compare={quote(other)}")
+    sheet.locator("#compare p").first.wait_for()
+    assert words in sheet.locator("#compare").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("this", "other"),
+    [
+        ("rows=region&cols=sex&percent=row", "rows=region&cols=sex&percent=column"),
+        ("rows=region&cols=sex&percent=total", "rows=region&cols=sex&percent=row"),
+        ("rows=sex&measure=mean&of=income", "rows=sex&measure=mean&of=age"),
+        ("rows=sex&measure=quantile&of=income&quantile=0.25", "rows=sex&measure=quantile&of=income&quantile=0.75"),
+        ("rows=sex&measure=mean&of=income", "rows=sex&measure=median&of=income"),
+    ],
+)  # fmt: skip
+def test_figures_of_another_kind_have_no_difference(sheet, client, this, other):
+    open_page(sheet, f"{client.address}?{this}&compare={quote('/?' + other)}")
+    sheet.wait_for_selector("#compare tbody tr")
+    heads = sheet.locator("#compare thead th").all_inner_texts()
+    assert heads[-2:] == ["This table", "The other"]
+    assert sheet.locator("#compare tbody tr").first.locator("td").count() == 2
+    assert "different figures" in sheet.locator("#compare").inner_text()
+
+
+def test_another_unit_is_another_kind_of_figure(sheet, client):
+    asked = []
+
+    def stays(route):
+        """The first to ask is the page itself, the second its comparison."""
+        about = client.ask("/api/variables").json
+        asked.append(1)
+        unit = about["unit"]["en"] | ({"many": "stays"} if len(asked) > 1 else {})
+        route.fulfill(json=about | {"unit": about["unit"] | {"en": unit}})
+
+    sheet.route("**/api/variables", stays)
+    open_page(sheet, f"{client.address}?rows=region&compare={quote('/?rows=region')}")
+    sheet.wait_for_selector("#compare tbody tr")
+    assert len(asked) == 2
+    assert "different figures" in sheet.locator("#compare").inner_text()
+
+
+def test_statuses_are_said_in_a_comparison(sheet, client):
+    links = [f"rows=education&cols=sex&only.region={region}" for region in ("R1", "R2")]
+    open_page(sheet, f"{client.address}?{links[0]}&compare={quote('/?' + links[1])}")
+    sheet.wait_for_selector("#compare tbody tr")
+    said = {"reliable": "", "structural zero": "impossible"}
+    this, other = (client.ask(f"/api/tabulate?{link}").json for link in links)
+    places = [
+        {(*r, *c): i * len(a["col_heads"]) + j
+         for i, r in enumerate(a["row_heads"]) for j, c in enumerate(a["col_heads"])}
+        for a in (this, other)
+    ]  # fmt: skip
+    rows = [key for key in places[0] if key in places[1]]
+    shown, wanted = [], []
+    for row, key in zip(sheet.locator("#compare tbody tr").all(), rows, strict=True):
+        for n, answer in enumerate((this, other)):
+            status = answer["cells"]["status"][places[n][key]]
+            wanted.append(said.get(status, status))
+            words = row.locator("td").nth(n).locator(".s")
+            shown.append(words.inner_text() if words.count() else "")
+    assert shown == wanted
+    assert {"not released", "unreliable"} <= set(wanted)
+
+
+def test_another_server_is_never_asked(sheet, client):
+    open_page(
+        sheet, f"{client.address}?rows=region&compare={quote('https://evil.example/?rows=sex')}"
+    )
+    assert not sheet.locator("#compare").is_visible()
+    assert all(url.startswith(client.address) for url in sheet.requests)

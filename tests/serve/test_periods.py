@@ -1,0 +1,122 @@
+"""Months and quarters of dates: the range that anyone asks for, in order, with an end to how many there are."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+
+import fixtures.page
+import pytest
+from fixtures.page import open_page
+
+from engine.errors import QueryRefused
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from queries.serve.values import Value, Variable, bands_of, key_of
+
+browser, client, path, sheet = fixtures.page.FIXTURES
+LINK = "rows=arrival_date&band.arrival_date=month&from.arrival_date=2018-02-10&to.arrival_date=2020-01-31"
+
+
+def variable(*days: date, kind: str = "DATE") -> Variable:
+    """A variable with some released days."""
+    step = timedelta(days=1) if kind == "DATE" else timedelta(seconds=1)
+    values = tuple(Value(key=key_of(d), value=d, label=key_of(d), n=1) for d in days)
+    return Variable(name="day", label="day", sql_type=kind, step=step, values=values)
+
+
+def test_periods_are_whole_and_without_gaps():
+    months = bands_of(variable(date(2019, 11, 5), date(2020, 3, 1)), "month")
+    assert [label for _, label, _, _ in months] == [
+        "2019-11",
+        "2019-12",
+        "2020-01",
+        "2020-02",
+        "2020-03",
+    ]
+    assert months[3][2:] == (date(2020, 2, 1), date(2020, 2, 29))
+    quarters = bands_of(variable(date(2019, 11, 5), date(2020, 3, 1)), "quarter")
+    assert [(k, low, high) for k, _, low, high in quarters] == [
+        ("2019 Q4", date(2019, 10, 1), date(2019, 12, 31)),
+        ("2020 Q1", date(2020, 1, 1), date(2020, 3, 31)),
+    ]  # fmt: skip
+    points = variable(datetime(2021, 1, 3, 5), datetime(2021, 2, 1), kind="TIMESTAMP")
+    assert bands_of(points, "month")[0][2:] == (
+        datetime(2021, 1, 1),
+        datetime(2021, 1, 31, 23, 59, 59),
+    )
+    last = bands_of(variable(date(9999, 11, 5), date(9999, 12, 31)), "month")
+    assert last[-1][2:] == (date(9999, 12, 1), date.max)
+
+
+def test_what_has_none_or_too_many_is_refused():
+    long = variable(date(1990, 1, 1), date(2020, 1, 1))
+    assert long.periods == {"month": 361, "quarter": 121}
+    with pytest.raises(
+        QueryRefused, match=r"361 months, more than 120: keep a shorter range by from\.day"
+    ):
+        bands_of(long, "month")
+    assert len(bands_of(long, "month", ("2010-03-01", ""))) == 119
+    assert len(bands_of(long, "month", ("1980-01-01", "1990-02-28"))) == 2
+    ages = Variable(name="age", label="age", sql_type="BIGINT", step=1, values=())
+    with pytest.raises(QueryRefused, match="age has no quarters: it holds no dates"):
+        bands_of(ages, "quarter")
+    assert ages.periods == variable(date(2020, 1, 1), date(2020, 1, 31)).periods == {}
+
+
+def test_a_short_time_has_years():
+    days = [date(2021, 1, 1) + timedelta(days=60 * i) for i in range(10)]
+    assert variable(*days).widths == (1, 2)
+
+
+def test_a_month_is_the_range_anyone_asks_for(client):
+    got = client.ask(f"/api/tabulate?{LINK}").json
+    heads = [head for [head] in got["row_heads"]]
+    months = [f"{m // 12}-{m % 12 + 1:02}" for m in range(2018 * 12 + 1, 2020 * 12 + 1)]
+    assert heads == months
+    asked = client.ask("/api/tabulate?from.arrival_date=2019-06-01&to.arrival_date=2019-06-30").json
+    for part in ("value", "low", "high", "status"):
+        assert got["cells"][part][heads.index("2019-06")] == asked["cells"][part][0]
+    cut = client.ask("/api/tabulate?from.arrival_date=2018-02-10&to.arrival_date=2018-02-28").json
+    assert got["cells"]["value"][0] == cut["cells"]["value"][0]
+
+
+def test_the_sql_of_months_runs(client):
+    plan = client.ask(f"/api/plan?{LINK}").json
+    assert "date_trunc('month', " in plan["sql"]
+    assert len(client.sql(plan["sql"]).json["rows"]) > 3
+
+
+@pytest.mark.parametrize(
+    ("link", "status", "words"),
+    [
+        ("rows=arrival_date&band.arrival_date=month", 400, "more than 120"),
+        ("rows=arrival_date&band.arrival_date=week", 400, "'month' or 'quarter'"),
+        ("rows=age&band.age=month", 400, "holds no dates"),
+        (f"{LINK}&cols=sex&group.sex=W|Female&group.sex=M|Male", 200, ""),
+        ("rows=arrival_date&band.arrival_date=month&from.arrival_date=2015-01-01&cols=sex"
+         "&group.sex=W|Female&group.sex=M|Male", 413, "at most 121"),
+    ],
+)  # fmt: skip
+def test_too_much_is_refused_in_words(client, link, status, words):
+    got = client.ask(f"/api/tabulate?{link}")
+    assert got.status == status, got.body
+    assert words in got.json.get("message", "")
+
+
+def test_the_page_offers_months_and_keeps_them_in_bounds(sheet, client):
+    user = open_page(sheet, f"{client.address}?rows=arrival_date&band.arrival_date=10")
+    user.pick("Detail of arrival_date", "months")
+    assert "from 20" in sheet.locator("#live").inner_text()
+    assert "band.arrival_date=month" in sheet.url
+    assert sheet.locator("#chart polyline").count() >= 1
+    heads = [row[0] for row in user.table()]
+    assert heads[0].endswith("-01")
+    assert 24 <= len(heads) <= 62
+    sheet.reload()
+    sheet.wait_for_selector("#table table")
+    assert [row[0] for row in user.table()] == heads
+    user.pick("Detail of arrival_date", "quarters")
+    assert user.table()[0][0].endswith("Q1")
+    assert sheet.messages == []

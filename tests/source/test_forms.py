@@ -1,0 +1,449 @@
+"""Forms of sources: encodings, delimiters, workbooks, databases, several files, SQL over them."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pytest
+import xlsxwriter
+from fixtures.source import connection
+
+from engine.errors import DataError, SpecError
+from engine.schema import SourceSpec, Writing
+from engine.source import open_source
+from engine.source.detection import detect_source, make_spec, spec_text
+from engine.source.forms.finding import found_form
+from engine.source.forms.writing import plain_sql
+from engine.spec import read_spec
+from engine.spec.source import is_encoding
+
+ROWS = [("Köln", "1,5"), ("Zürich", "2,5")]
+TEXT = "Ort;Größe\n" + "".join(f"{a};{b}\n" for a, b in ROWS)
+
+
+def rows(path, form="csv", **keys):
+    con = connection()
+    opened = open_source(con, SourceSpec(path=str(path), format=form, **keys))
+    return opened, sorted(con.execute("SELECT * FROM source").fetchall())
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8-sig"])
+def test_text_of_any_encoding(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes(TEXT.encode(encoding))
+    opened, found = rows(path, encoding=encoding)
+    assert opened.columns == ("Ort", "Größe")
+    assert found == ROWS
+
+
+def test_zipped_text_of_another_encoding(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(("Titel\n\n" + TEXT).encode("cp1252")))
+    assert rows(path, encoding="cp1252", skip=2)[1] == ROWS
+
+
+def test_text_that_is_not_of_its_encoding(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(TEXT.encode("latin-1"))
+    with pytest.raises(DataError, match="say in"):
+        rows(path)
+    with pytest.raises(DataError, match="is not ascii text"):
+        rows(path, encoding="ascii")
+
+
+def test_any_delimiter(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a^b\n1;2^x\n")
+    assert rows(path, delimiter="^")[1] == [("1;2", "x")]
+
+
+def test_several_files_and_globs_are_one_table(tmp_path):
+    for name in ("p1", "p2", "q"):
+        (tmp_path / f"{name}.csv").write_text(f"a,b\n{name},1\n")
+    more = (str(tmp_path / "q.csv"), str(tmp_path / "p1.csv"))
+    found = rows(tmp_path / "p*.csv", more=more)[1]
+    assert found == [("p1", "1"), ("p2", "1"), ("q", "1")]
+    (tmp_path / "q.csv").write_text("a,c\nq,1\n")
+    with pytest.raises(DataError, match="its header differs"):
+        rows(tmp_path / "p*.csv", more=more)
+
+
+@pytest.fixture
+def workbook(tmp_path):
+    path = tmp_path / "book.xlsx"
+    book = xlsxwriter.Workbook(path)
+    notes, data = book.add_worksheet("Notes"), book.add_worksheet("Data")
+    notes.write(0, 0, "made by hand")
+    data.write(0, 0, "Report")
+    day = book.add_format({"num_format": "yyyy-mm-dd"})
+    for j, name in enumerate(("age", "day", "ok")):
+        data.write(2, j, name)
+    for i in range(3):
+        data.write(3 + i, 0, 30 + i)
+        data.write_datetime(3 + i, 1, pd.Timestamp("2021-03-01"), day)
+        data.write_boolean(3 + i, 2, True)
+    book.close()
+    return path
+
+
+def test_workbook_with_title_rows_and_several_sheets(workbook):
+    opened, found = rows(workbook, "xlsx", sheet="Data", skip=1)
+    assert opened.columns == ("age", "day", "ok")
+    assert found == [(str(30 + i), "2021-03-01", "true") for i in range(3)]
+    with pytest.raises(SpecError, match=r"say which sheet; .* holds: Notes, Data"):
+        rows(workbook, "xlsx")
+    with pytest.raises(SpecError, match="no sheet Dat with rows"):
+        rows(workbook, "xlsx", sheet="Dat")
+    form, remarks = found_form(SourceSpec(path=str(workbook), format="xlsx"))
+    assert (form.sheet, form.skip) == ("Data", 2)
+    assert "--table Notes" in remarks[0]
+
+
+def test_workbook_that_is_none(tmp_path):
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="is empty"):
+        rows(path, "xlsx")
+    path.write_bytes(b"PK, but no more")
+    with pytest.raises(DataError, match="is no workbook"):
+        rows(path, "xlsx")
+    xlsxwriter.Workbook(path).close()
+    with pytest.raises(DataError, match="has no rows"):
+        rows(path, "xlsx")
+
+
+@pytest.fixture
+def database(tmp_path):
+    path = tmp_path / "clinic.db"
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE stays (id INTEGER, cost REAL, note TEXT)")
+        file.executemany("INSERT INTO stays VALUES (?, ?, ?)", [(1, 1.5, None), (2, "free", "x")])
+        file.execute("CREATE TABLE scans (id INTEGER, image BLOB)")
+        file.execute("INSERT INTO scans VALUES (1, x'00')")
+    return path
+
+
+def test_sqlite_is_read_as_texts_whatever_its_name(database):
+    found = rows(database, "duckdb", table="stays")[1]
+    assert found == [("1", "1.5", None), ("2", "free", "x")]
+    with pytest.raises(SpecError, match=r"say which table; .* holds: scans, stays"):
+        rows(database, "sqlite")
+    with pytest.raises(DataError, match="'image' holds bytes"):
+        rows(database, "sqlite", table="scans")
+
+
+def test_databases_that_cannot_be_opened(tmp_path):
+    path = tmp_path / "a.sqlite"
+    with pytest.raises(SpecError, match="no file"):
+        rows(path, "sqlite")
+    path.write_bytes(b"something else")
+    with pytest.raises(DataError, match="is not a SQLite file"):
+        rows(path, "sqlite")
+    path.write_bytes(b"SQLite format 3\0" + b"x" * 90)
+    with pytest.raises(DataError, match="cannot be read"):
+        rows(path, "sqlite")
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="is empty"):
+        rows(path, "sqlite")
+
+
+def _installed(name):
+    found = duckdb.execute(
+        "SELECT installed FROM duckdb_extensions() WHERE extension_name = ?", [f"{name}_scanner"]
+    ).fetchall()
+    return bool(found and found[0][0])
+
+
+@pytest.mark.parametrize("form", ["postgres", "mysql"])
+def test_servers_want_an_extension(form):
+    wanted = "cannot be reached" if _installed(form) else "extension for .* is not installed"
+    with pytest.raises((SpecError, DataError), match=wanted):
+        rows("host=127.0.0.1 port=1", form)
+
+
+def test_sql_joins_files_of_several_formats(tmp_path, database):
+    (tmp_path / "who is.csv").write_text("id,sex\n1,f\n2,m\n")
+    source = {
+        "more": (str(database),),
+        "sql": "WITH w AS (SELECT * FROM who_is) SELECT sex, cost FROM w JOIN stays USING (id);",
+    }
+    assert rows(tmp_path / "who is.csv", **source)[1] == [("f", "1.5"), ("m", "free")]
+
+
+def test_sql_leaves_out_bytes_of_sqlite_as_is_advised(database):
+    with pytest.raises(DataError) as failed:
+        rows(database, "sqlite", table="scans")
+    advised = str(failed.value).partition("sql = '")[2].rstrip("'")
+    assert rows(database, "sqlite", sql=advised)[1] == [("1",)]
+    assert rows(database, "sqlite", sql="SELECT * FROM scans")[1] == [("1", None)]
+
+
+def test_tables_of_one_name_in_two_schemas(tmp_path):
+    path = tmp_path / "two.duckdb"
+    with duckdb.connect(path) as file:
+        file.execute("CREATE TABLE t AS SELECT 1 AS a; CREATE SCHEMA s; CREATE SCHEMA r")
+        file.execute("CREATE TABLE s.t AS SELECT 2 AS a; CREATE TABLE r.u AS SELECT 3 AS a")
+    found = rows(path, "duckdb", sql='SELECT a FROM t UNION ALL FROM "s.t" UNION ALL FROM u')[1]
+    assert found == [(1,), (2,), (3,)]
+    with pytest.raises(SpecError, match=r'there is no table s\.t; .*: t, u, "s\.t"'):
+        rows(path, "duckdb", sql="SELECT * FROM s.t")
+    with duckdb.connect(path) as file:
+        file.execute('CREATE SCHEMA public; CREATE TABLE public."T" AS SELECT 4 AS a')
+    with pytest.raises(SpecError, match=r"second table [tT] "):
+        rows(path, "duckdb", sql="SELECT * FROM t")
+
+
+@pytest.mark.parametrize("form", ["duckdb", "sqlite"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_file_and_a_table_of_one_name(tmp_path, form, is_first):
+    path, text = tmp_path / f"one.{form}", tmp_path / "X.csv"
+    with duckdb.connect(path) if form == "duckdb" else sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE x AS SELECT 1 AS a")
+    text.write_text("a\n9\n")
+    first, then = (text, path) if is_first else (path, text)
+    form = "csv" if is_first else form
+    with pytest.raises(SpecError, match=r"second table [xX] "):
+        rows(first, form, more=(str(then),), sql="SELECT * FROM x")
+
+
+def test_a_declared_format_stands_for_files_whose_names_tell_none(tmp_path):
+    for name in ("p", "q"):
+        (tmp_path / f"{name}.dat").write_text(f"a,{name}\n1,2\n")
+    pd.DataFrame({"a": ["1"]}).to_parquet(tmp_path / "r.parquet")
+    more = (str(tmp_path / "q.dat"), str(tmp_path / "r.parquet"))
+    sql = "SELECT a, p, q FROM p_dat JOIN q_dat USING (a) JOIN r USING (a)"
+    assert rows(tmp_path / "p.dat", more=more, sql=sql)[1] == [("1", "2", "2")]
+
+
+@pytest.mark.parametrize("form", ["postgres", "mysql"])
+def test_no_message_has_the_address_of_a_server(form, monkeypatch):
+    def opened(con, source, path, relation, taken=()):
+        name = relation or "t"
+        con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT 1 AS a WHERE false")
+        return [name]
+
+    monkeypatch.setattr("engine.source.forms.opened.open_database", opened)
+    for sql in (None, "SELECT * FROM t"):
+        with pytest.raises(DataError, match=rf"^source \({form}\): has no rows") as failed:
+            rows("host=h password=PW/db", form, sql=sql)
+        assert "PW" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT * FROM read_csv('/etc/passwd')", "read_csv is not allowed"),
+        ("SELECT * FROM '/etc/passwd'", "there is no table /etc/passwd"),
+        ("SELECT * FROM a, (SELECT * FROM b.c)", "there is no table b.c"),
+        ("SELECT (SELECT max(content) FROM read_text('a.csv')) FROM a", "read_text is not allowed"),
+        ("SELECT * FROM query('SELECT 1')", "query is not allowed"),
+        ("SELECT * FROM duckdb_settings()", "duckdb_settings is not allowed"),
+        ("FROM (SHOW TABLES)", "is not allowed"),
+        ("DROP TABLE a", "wants one SELECT"),
+        ("SELECT 1; SELECT 2", "wants one SELECT"),
+        ("SELECT z FROM a", '"z" not found'),
+        ("SELECT * FROM a TABLESAMPLE 50%", "gives other rows or values"),
+        ("SELECT * FROM (FROM a USING SAMPLE 1)", "gives other rows or values"),
+        ("SELECT x FROM a ORDER BY Random()", "gives other rows or values"),
+        ("SELECT x, uuid() AS u FROM a", "gives other rows or values"),
+    ],
+)
+def test_sql_reads_the_named_files_only(tmp_path, sql, message):
+    (tmp_path / "a.csv").write_text("x,y\n1,secret\n")
+    with pytest.raises(SpecError, match=message) as failed:
+        rows(tmp_path / "a.csv", sql=sql)
+    assert "secret" not in str(failed.value)
+
+
+def test_sql_that_fails_on_a_value_does_not_tell_it(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,secret\n")
+    with pytest.raises(DataError, match=r"source\.sql fails on a cell .*TRY_CAST") as failed:
+        rows(tmp_path / "a.csv", sql="SELECT CAST(y AS INTEGER) AS y FROM a")
+    assert "secret" not in str(failed.value)
+
+
+def test_two_files_of_one_name(tmp_path):
+    for folder in ("p", "q"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.csv").write_text("x\n1\n")
+    with pytest.raises(SpecError, match="would both be the table a"):
+        rows(tmp_path / "p/a.csv", more=(str(tmp_path / "q/a.csv"),), sql="SELECT * FROM a")
+
+
+@pytest.mark.parametrize(
+    ("writing", "cell", "plain"),
+    [
+        (Writing(decimal=",", thousands="."), "1.234.567,5", "1234567.5"),
+        (Writing(decimal=",", thousands="."), "-12", "-12"),
+        (Writing(decimal=",", thousands="."), "1.5", None),
+        (Writing(decimal=",", thousands="."), "12.34,5", None),
+        (Writing(decimal=","), "1.234,5", None),
+        (Writing(decimal=",", thousands=" "), "1\u202f234,5", "1234.5"),
+        (Writing(thousands="'"), "1\u2019234.5", "1234.5"),
+        (Writing(thousands=","), "1,234", "1234"),
+    ],
+)
+def test_numbers_are_read_as_declared_or_not_at_all(writing, cell, plain):
+    sql = plain_sql(writing, "real", "cell")
+    con = connection()
+    assert con.execute(f"SELECT {sql} FROM (SELECT ? AS cell)", [cell]).fetchall() == [(plain,)]
+
+
+def test_a_file_as_offices_have_it(tmp_path):
+    path = tmp_path / "kosten.csv"
+    lines = ["Bericht", "Straße;Kosten;Tag;Größe"]
+    lines += [
+        f"Ä{i % 3};{i % 40 + 1}.{i:03},5{i % 10};{i % 28 + 1:02}.0{i % 9 + 1}.2021;1,{i % 90 + 10}"
+        for i in range(300)
+    ]
+    path.write_bytes("\r\n".join(lines).encode("latin-1"))
+    detection = detect_source(path)
+    columns = {c.name: c for c in detection.columns}
+    assert columns["Kosten"].writing == Writing(decimal=",", thousands=".")
+    assert columns["Größe"].writing == Writing(decimal=",")
+    assert columns["Tag"].writing == Writing(date_format="%d.%m.%Y")
+    assert [columns[n].kind for n in ("Straße", "Kosten", "Tag")] == ["category", "decimal", "date"]
+    (tmp_path / "release.toml").write_text(
+        spec_text(detection, spec_path=tmp_path / "release.toml")
+    )
+    spec = read_spec(tmp_path / "release.toml", check_key=False)
+    source = spec.source
+    assert (source.encoding, source.delimiter, source.skip) == ("cp1252", ";", 1)
+    read = {c.name: (c.kind, c.writing.date_format, c.writing.decimal) for c in spec.columns}
+    assert read["Tag"] == ("date", "%d.%m.%Y", ",")
+    assert read["Größe"] == ("decimal", "%d.%m.%Y", ",")
+
+
+# What columns are said to be.
+
+
+def remarks(tmp_path, cells, name="x"):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{name};y\n" + "".join(f"{cell};{i % 5}\n" for i, cell in enumerate(cells)))
+    return " ".join(detect_source(path).column_remarks.get(name, ()))
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([i % 40 if i % 5 else 99 for i in range(400)], 'nulls = ["99", ""]'),
+        ([i % 40 if i % 5 else -9 for i in range(400)], 'nulls = ["-9", ""]'),
+        ([i % 100 for i in range(2000)], ""),
+        ([f"{i % 60} %" for i in range(400)], "nearly numbers; in the way: percent signs"),
+        ([i % 60 if i % 9 else "k.A." for i in range(400)], 'nulls = ["k.A.", ""]'),
+        ([i % 60 if i % 9 else f"secret {i}" for i in range(400)], "other texts, each of few"),
+        ([f"{i % 28 + 1}. 3. 2021" for i in range(400)], "nearly dates"),
+        ([f"word {i % 7}" for i in range(400)], ""),
+        ([1021 + i % 30 * 283 for i in range(800)], "may be codes"),
+        ([1960 + i % 60 for i in range(800)], ""),
+    ],
+)
+def test_remarks(tmp_path, cells, said):
+    found = remarks(tmp_path, cells)
+    assert said in found
+    assert bool(said) == bool(found)
+    assert "secret" not in found
+
+
+def test_numbers_stored_as_numbers_want_sql(tmp_path):
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"x": [i % 40 if i % 5 else -9 for i in range(400)], "y": "v"}).to_parquet(path)
+    said = detect_source(path).column_remarks["x"][0]
+    cell = 'CASE WHEN "x" NOT IN (-9) THEN "x" END'
+    assert f'SELECT * REPLACE ({cell} AS "x")' in said
+    con = connection()
+    sql = f'SELECT * REPLACE ({cell} AS "x") FROM a'
+    open_source(con, SourceSpec(path=str(path), format="parquet", sql=sql))
+    least = con.execute("SELECT min(x), count(*) - count(x) FROM source").fetchall()
+    assert least == [(1, 80)]
+
+
+def test_days_and_months_follow_the_columns_that_leave_no_choice(tmp_path):
+    path = tmp_path / "a.csv"
+    lines = [f"{i % 12 + 1}/{i % 12 + 1}/2021,{i % 12 + 1}/{i % 28 + 1}/2021" for i in range(300)]
+    path.write_text("a,b\n" + "\n".join(lines))
+    detection = detect_source(path)
+    assert {c.writing.date_format for c in detection.columns} == {"%m/%d/%Y"}
+    assert "days and months can be exchanged" in detection.column_remarks["a"][0]
+
+
+def test_a_column_of_another_writing_says_so(tmp_path):
+    path = tmp_path / "a.csv"
+    lines = [f"{i},{i % 10}{i % 7};{i % 90}.{i % 10}{i % 9};{i % 30}" for i in range(400)]
+    path.write_text("a;b;c\n" + "\n".join(lines))
+    spec = tmp_path / "release.toml"
+    spec.write_text(spec_text(detect_source(path), spec_path=spec).replace("drop = true\n", ""))
+    written = {c.name: c.writing.decimal for c in read_spec(spec, check_key=False).columns}
+    assert (written["a"], written["b"]) == (",", ".")
+    assert spec.read_text().count("decimal = ") == 2
+
+
+def frame(**columns):
+    return pd.DataFrame({"sex": ["f", "m"] * 150} | columns)
+
+
+def taken(held):
+    con = connection()
+    opened = open_source(con, SourceSpec(path=None, format="frame"), held)
+    return opened, [
+        v for (v,) in con.execute("SELECT DISTINCT v FROM source ORDER BY v").fetchall()
+    ]
+
+
+def test_columns_of_frames_keep_their_meaning():
+    vienna = pd.Timestamp("2021-07-01 08:00", tz="Europe/Vienna")
+    of_arrow = pd.ArrowDtype(pa.timestamp("us", "Europe/Vienna"))
+    for held in (
+        frame(v=[vienna] * 300),
+        frame(v=pd.Series([vienna] * 300, dtype=of_arrow)),
+        pa.Table.from_pandas(frame(v=[vienna] * 300)),
+    ):
+        assert taken(held)[1] == [vienna.tz_localize(None)]
+    assert taken(frame(v=pd.period_range("2021-01", periods=300, freq="M")))[1][1].month == 2
+    assert taken(frame(v=pd.to_timedelta([90] * 300, unit="s")))[1] == [90.0]
+    assert taken(frame(v=pd.arrays.SparseArray([1] * 300)))[1] == [1]
+    bands = pd.cut(pd.Series(range(300)), [-1, 150, 300])
+    opened, values = taken(frame(v=bands))
+    assert values == ["(-1, 150]", "(150, 300]"]
+    assert opened.orders == {"v": ("(-1, 150]", "(150, 300]")}
+    assert taken(frame(v=bands.astype(object)))[1] == ["(-1, 150]", "(150, 300]"]
+
+
+@pytest.mark.parametrize("as_arrow", [False, True])
+def test_ordered_categoricals_keep_their_order(as_arrow):
+    order = ["low", "mid", "high"]
+    held = frame(v=pd.Categorical(order * 100, categories=order, ordered=True))
+    spec = make_spec(
+        pa.Table.from_pandas(held) if as_arrow else held,
+        tables=1,
+        key="k",
+        entities=[],
+        check_key=False,
+    )
+    column = next(c for c in spec.columns if c.name == "v")
+    assert column.domain == ("low", "mid", "high")
+    assert (column.public, "domain" in column.detected) == (False, True)
+
+
+def test_ordered_dictionaries_of_one_name():
+    order = pa.DictionaryArray.from_arrays([0], ["a"], ordered=True)
+    with pytest.raises(DataError, match="are the same"):
+        taken(pa.table([order, order], names=["v", "v"]))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "none", "ä"])
+def test_names_that_are_no_encoding(name):
+    assert not is_encoding(name)
+
+
+def test_columns_that_cannot_be_read_are_an_error_unless_left_out():
+    held = frame(v=[[1]] * 300)
+    keys = {"key": "k", "entities": [], "check_key": False}
+    for tables in (1, [["v"]]):
+        with pytest.raises(SpecError, match=r"column 'v': holds .*drop\(columns=\['v'\]\)"):
+            make_spec(held, tables=tables, **keys)
+    assert make_spec(held, tables=[["sex"]], **keys).tables == (("sex",),)

@@ -1,0 +1,242 @@
+"""Columns that look like identifiers: found whatever their names; harmless ones are left alone; none is published."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.detect import EXACTLY_TEN
+from fixtures.identifiers import harmless, identifiers
+from fixtures.pipeline import make_frame
+
+import engine
+from engine.errors import PrivacyError, SpecError
+from engine.schema import Column
+from engine.source.detection.determined import Table
+from engine.source.detection.names import reads_like_an_identifier
+from engine.source.detection.suspects import Judged, looks_issued, suspects
+
+
+def found_in(frame: pd.DataFrame, *, entities: tuple[str, ...] = ()) -> dict[str, str]:
+    con = duckdb.connect()
+    con.register("given", frame)
+    con.execute("CREATE TABLE t AS SELECT * FROM given")
+    columns = {name: f'"{name}"' for name in frame if name not in entities}
+    judged = {}
+    for name in columns:
+        is_number = pd.api.types.is_numeric_dtype(frame[name])
+        if is_number or pd.api.types.is_string_dtype(frame[name]):
+            values = sorted(set(frame[name].dropna()))
+            judged[name] = Judged(
+                is_number=is_number,
+                is_whole=pd.api.types.is_integer_dtype(frame[name]),
+                sample=lambda most, v=values: v[:most],
+            )
+    table = Table(con=con, name="t", columns=columns, entities=tuple(f'"{e}"' for e in entities))
+    return suspects(table, judged, EXACTLY_TEN)
+
+
+@pytest.mark.parametrize(("n_people", "rows_each"), [(2_500, 1), (400, 9)])
+def test_sixty_identifiers_are_found_whatever_their_names(n_people, rows_each):
+    frame, names = identifiers(n_people, rows_each, seed=1)
+    assert set(names) - set(found_in(frame)) == set()
+
+
+def test_identifiers_beside_a_declared_one_are_found():
+    frame, names = identifiers(400, 9, seed=2)
+    found = found_in(frame, entities=("v00",))
+    assert set(names) - {"v00"} - set(found) == set()
+    assert set(found) <= set(names)
+
+
+@pytest.mark.parametrize("n", [300, 2_000, 20_000])
+def test_of_sixty_harmless_columns_three_are_suspected_at_most(n):
+    frame = harmless(n, seed=3)
+    assert len(frame.columns) == 60
+    found = found_in(frame)
+    assert len(found) <= 3, found
+
+
+def repeated(n_people: int, rows_each: int, seed: int = 8) -> pd.DataFrame:
+    """Rows of people who have a sex, and nothing else that stays."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n_people), rows_each)
+    n = len(who)
+    return pd.DataFrame(
+        {
+            "who": who,
+            "sex": rng.choice(["f", "m"], n_people)[who],
+            "ward": rng.integers(0, 9, n),
+            "days": rng.integers(1, 25, n),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "n_people", "rows_each"),
+    [
+        ("patient_id", lambda who: 107_000 + 17 * who, 50, 200),
+        ("patient_id", lambda who: [f"P{x:05d}" for x in who], 25, 100),
+        ("surname", lambda who: [f"Muller{x}" for x in who], 25, 100),
+        ("contact", lambda who: [f"a{x}@b.de" for x in who], 300, 20),
+        ("x1", lambda who: [f"P{x:05d}" for x in who], 400, 8),
+        ("x1", lambda who: 100_000 + 1_731 * who, 400, 8),
+        ("x1", lambda who: 5_000_000.0 + who, 400, 12),
+    ],
+)  # fmt: skip
+def test_identifiers_of_people_with_many_rows(name, values, n_people, rows_each):
+    frame = repeated(n_people, rows_each)
+    frame[name] = values(frame.pop("who"))
+    assert set(found_in(frame)) == {name}
+
+
+@pytest.mark.parametrize("n", [120, 500, 5_000])
+def test_measures_written_as_texts_and_small_frames_are_no_suspects(n):
+    rng = np.random.default_rng(4)
+    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 1_000, n), unit="D")
+    frame = pd.DataFrame(
+        {
+            "date_txt": days.strftime("%d.%m.%Y"),
+            "yyyymmdd": days.strftime("%Y%m%d").astype(int),
+            "time_txt": [f"{x // 60:02d}:{x % 60:02d}" for x in rng.integers(0, 1_440, n)],
+            "euro_txt": [f"{x:.2f}".replace(".", ",") for x in rng.lognormal(6, 1, n)],
+            "score": rng.integers(0, 1_001, n),
+            "steps": rng.integers(0, 30_000, n),
+            "hours": rng.integers(0, 2_500, n),
+            "sales_no": rng.integers(0, 200, n),
+            "run": rng.integers(0, 40, n),
+            "employees_number": rng.lognormal(5, 1.5, n).astype(int),
+        }
+    )
+    assert found_in(frame) == {}
+
+
+def test_what_is_known_of_people_is_no_suspect():
+    frame, names = identifiers(400, 9, seed=4)
+    assert set(found_in(frame)) <= set(names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Pat-Nr.", "patientId", "N° de dossier", "Sozialversicherungsnummer", "e-mail", "caseid", "CPR", "rodné číslo",
+     "cliente_nummer", "ID", "id.person", "Kunden_Nummer", "hh_id", "NACHNAME"],
+)  # fmt: skip
+def test_names_of_identifiers(name):
+    assert reads_like_an_identifier(name) == "strong"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "123",
+        "age",
+        "paid",
+        "covid",
+        "humid",
+        "valid",
+        "number of rooms",
+        "nrw",
+        "casemix",
+        "identity_theft",
+    ],
+)
+def test_other_names(name):
+    assert reads_like_an_identifier(name) == "none"
+
+
+@pytest.mark.parametrize("name", ["room_no", "sales number", "run", "key", "id_checks", "phone"])
+def test_names_of_numbers_of_anything(name):
+    assert reads_like_an_identifier(name) == "weak"
+
+
+def test_numbers_that_were_issued_and_numbers_that_were_measured():
+    rng = np.random.default_rng(1)
+    assert looks_issued(range(500, 900))
+    assert looks_issued(rng.choice(10**6, 300, replace=False))
+    assert looks_issued([2020_000 * 10**4 + x for x in range(200)])
+    assert not looks_issued(np.unique(rng.lognormal(10, 1, 900).astype(int)))
+
+
+def build(tmp_path, frame, **more):
+    engine.new_key(tmp_path / "a.key")
+    return engine.build(
+        frame,
+        key=tmp_path / "a.key",
+        out=tmp_path / "r.duckdb",
+        **{"tables": 1, "entities": []} | more,
+    )
+
+
+def test_nothing_of_sixty_identifiers_is_published(tmp_path):
+    frame, names = identifiers(400, 9, seed=5)
+    release = build(tmp_path, frame)
+    assert set(release.columns) == set(frame) - set(names)
+
+
+def spec_of(tmp_path, section: str, tables: str = "all = 1") -> str:
+    frame, _ = identifiers(300, 7, seed=6)
+    frame[["sex", "v02", "days"]].to_csv(tmp_path / "stays.csv", index=False)
+    engine.new_key(tmp_path / "a.key")
+    path = tmp_path / "r.toml"
+    path.write_text(
+        f"""
+        [release]
+        vintage = "1"
+        key = "a.key"
+        [source]
+        path = "stays.csv"
+        [columns.sex]
+        kind = "category"
+        [columns.days]
+        kind = "integer"
+        [columns.v02]
+        {section}
+        [[tables]]
+        {tables}
+        """
+    )
+    return path
+
+
+def test_a_declared_column_that_looks_like_an_identifier_is_refused(tmp_path):
+    path = spec_of(tmp_path, 'kind = "integer"')
+    frame, _ = identifiers(300, 7, seed=6)
+    frame["v02"] = np.arange(len(frame))
+    frame[["sex", "v02", "days"]].to_csv(tmp_path / "stays.csv", index=False)
+    for act in (engine.plan, lambda p: engine.build(p, out=tmp_path / "r.duckdb")):
+        with pytest.raises(
+            PrivacyError, match=r"columns\.v02: nearly all numbers differ(.|\n)*drop = true"
+        ):
+            act(path)
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+def test_a_dropped_column_is_in_no_table(tmp_path):
+    release = engine.build(spec_of(tmp_path, "drop = true"), out=tmp_path / "r.duckdb")
+    assert set(release.columns) == {"sex", "days"}
+
+
+def test_a_table_that_names_a_dropped_column_is_a_mistake(tmp_path):
+    path = spec_of(tmp_path, "drop = true", 'columns = ["sex", "v02"]')
+    with pytest.raises(SpecError, match=r"v02 is left out of the release \(columns.v02.drop\)"):
+        engine.plan(path)
+
+
+def test_a_released_column_says_why(tmp_path):
+    section = 'kind = "integer"\nrelease = "numbers of rooms, which are on every door"'
+    path = spec_of(tmp_path, section)
+    release = engine.build(path, out=tmp_path / "r.duckdb")
+    assert "v02" in release.columns
+    notes = " ".join(n for (n,) in release.sql("SELECT note FROM catalog.notes").rows)
+    assert "The owner released it: numbers of rooms, which are on every door" in notes
+
+
+def test_a_public_list_is_no_suspect(tmp_path):
+    frame = make_frame(900)
+    frame["place"] = [f"P{x % 300:06d}" for x in range(900)]
+    listed = tuple(sorted(set(frame["place"])))
+    place = Column(name="place", kind="category", value_type="text", domain=listed, public=True)
+    release = build(tmp_path, frame, columns=[place], tables=[["place"]])
+    assert "place" in release.columns

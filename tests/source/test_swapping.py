@@ -1,0 +1,253 @@
+"""Records that exchange values before anything is counted: who, with whom, and what stays as it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.measure import column
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import swap_oracle
+
+from engine.errors import DataError
+from engine.keys import new_key
+from engine.params import PROFILES, SwapParams
+from engine.progress import silent
+from engine.schema import SourceSpec
+from engine.source import ROWS_WITH_TOKENS, open_rows
+from engine.source.swapping.partners import joined, partners, rarity_of
+from engine.spec import ReleaseSpec
+
+KEY = bytes(range(16))
+
+
+@st.composite
+def people(draw):
+    """Groups of two finenesses, rarities and draws of a few records."""
+    n = draw(st.integers(2, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    wide = rng.integers(0, draw(st.integers(1, 3)), n)
+    return {
+        "groups": [joined((wide, rng.integers(0, 3, n)), n), joined((wide,), n)],
+        "rarity": rng.integers(1, 9, n),
+        "draws": rng.integers(0, 2**63, (n, 2)).astype(np.uint64),
+        "n_pairs": draw(st.integers(1, max(n // 2, 1))),
+    }
+
+
+@settings(max_examples=60)
+@given(people())
+def test_partners_are_those_that_are_found_one_after_the_other(given_people):
+    found = partners(**given_people, key=KEY)
+    assert [tuple(pair) for pair in found.tolist()] == swap_oracle.partners(
+        **{k: v if k == "n_pairs" else list(v) for k, v in given_people.items()}, key=KEY
+    )
+
+
+@settings(max_examples=60)
+@given(people(), st.integers(0, 99))
+def test_pairs_are_of_one_group_and_nobody_is_in_two(given_people, seed):
+    found = partners(**given_people, key=KEY)
+    one, other = found.T
+    group = given_people["groups"][-1]
+    assert len(found) <= given_people["n_pairs"]
+    assert len(np.unique(found)) == found.size
+    assert (group[one] == group[other]).all()
+    # The order of the rows decides nothing.
+    order = np.random.default_rng(seed).permutation(len(group))
+    moved = partners(
+        groups=[g[order] for g in given_people["groups"]],
+        rarity=given_people["rarity"][order],
+        draws=given_people["draws"][order],
+        n_pairs=given_people["n_pairs"],
+        key=KEY,
+    )
+    assert order[moved].tolist() == found.tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 2)), min_size=1))
+def test_rarity_is_counted_pair_by_pair(rows):
+    a, b, c = (np.array(codes) for codes in zip(*rows, strict=True))
+    assert rarity_of([(a, b), (a, c)]).tolist() == swap_oracle.rarity([(a, b), (a, c)])
+
+
+def test_a_partner_alike_is_preferred_and_a_wider_group_asked_where_there_is_none():
+    # Alike record 0 are records 1 and 3; nobody is alike record 4, who asks in the wider group.
+    fine, wide = np.array([0, 0, 1, 0, 2, 1]), np.zeros(6, dtype=np.int64)
+    for first, partner in ((0, {1, 3}), (4, {0, 1, 2, 3, 5})):
+        rarity = np.where(np.arange(6) == first, 1, 1_000)
+        draws = np.arange(1, 13, dtype=np.uint64).reshape(6, 2) << np.uint64(32)
+        draws[first, 0] = 0
+        found = partners(groups=[fine, wide], rarity=rarity, draws=draws, n_pairs=1, key=KEY)
+        assert found[0, 0] == first
+        assert found[0, 1] in partner
+
+
+def test_a_group_all_of_which_exchanges_does_not_show_the_opposite():
+    """A yes or no that most of a group exchange tells nothing; if partners had to differ it would tell all."""
+    rng = np.random.default_rng(3)
+    n = 4_000
+    bits = rng.integers(0, 2, n)
+    found = partners(
+        groups=[np.zeros(n, dtype=np.int64)],
+        rarity=np.ones(n, dtype=np.int64),
+        draws=rng.integers(0, 2**63, (n, 2)).astype(np.uint64),
+        n_pairs=n // 2,
+        key=KEY,
+    )
+    assert len(found) > 0.9 * n / 2
+    shown = bits.copy()
+    shown[found.ravel()] = bits[found[:, ::-1].ravel()]
+    same = (shown == bits)[found.ravel()].mean()
+    assert abs(same - 0.5) < 4 * 0.5 / (n / 2) ** 0.5
+
+
+def test_rare_records_go_first():
+    rng = np.random.default_rng(5)
+    n = 4_000
+    rarity = np.where(np.arange(n) < 200, 2, 400)
+    found = partners(
+        groups=[np.zeros(n, dtype=np.int64)],
+        rarity=rarity,
+        draws=rng.integers(0, 2**63, (n, 2)).astype(np.uint64),
+        n_pairs=100,
+        key=KEY,
+    )
+    rare = rarity[found[:, 0]] == 2
+    # Each of the rare is 200 times as likely as each of the 3,800 others: 200 * 200 of 43,800.
+    assert 0.8 < rare.mean() <= 1
+    assert (rarity[found[:, 1]] == 2).mean() < 0.3
+
+
+# --- in the rows of a source
+
+SWAP = SwapParams(columns=("place",), within=("area",), similar=("age",), rare=("job",), rate=0.2)
+NAMES = ("place", "area", "age", "job", "other")
+
+
+def frame(n: int = 600) -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    area = rng.integers(0, 3, n)
+    return pd.DataFrame(
+        {
+            "id": [f"p{i}" for i in range(n)],
+            "area": area,
+            "place": area * 4 + rng.integers(0, 4, n),
+            "age": rng.integers(0, 5, n),
+            "job": rng.geometric(0.4, n),
+            "other": rng.integers(0, 11, n),
+        }
+    )
+
+
+@pytest.fixture
+def spec(tmp_path):
+    new_key(tmp_path / "key")
+    return ReleaseSpec(
+        title="t",
+        logical_name="data",
+        vintage="2024",
+        key_path=tmp_path / "key",
+        mode="sticky",
+        source=SourceSpec(path=None, format="frame", entities=("id",)),
+        columns=(column("id", "text"), *(column(name) for name in sorted(NAMES))),
+        privacy=replace(PROFILES["standard"], swap=SWAP),
+        tables=(("other",),),
+    )
+
+
+def rows(spec, given_frame) -> pd.DataFrame:
+    """The rows that would be counted, by the token of the person."""
+    with open_rows(spec, given_frame, silent) as opened:
+        sql = opened.ingested.sql_names
+        listed = ", ".join(f"{sql[name]} AS {name}" for name in NAMES if name in sql)
+        found = opened.ingested.con.execute(
+            f"SELECT l0_0 AS token, {listed} FROM {ROWS_WITH_TOKENS} ORDER BY l0_0"
+        )
+        return found.df()
+
+
+def without(spec):
+    return replace(spec, privacy=PROFILES["standard"])
+
+
+def moved(spec, given_frame) -> pd.Series:
+    """Who has another place than before."""
+    plain, changed = rows(without(spec), given_frame), rows(spec, given_frame)
+    assert plain["token"].tolist() == changed["token"].tolist()
+    return plain["place"] != changed["place"]
+
+
+def test_only_the_exchanged_column_changes_and_its_counts_in_a_group_stay(spec):
+    plain, changed = rows(without(spec), frame()), rows(spec, frame())
+    pd.testing.assert_frame_equal(plain.drop(columns="place"), changed.drop(columns="place"))
+    # A fifth of 600 exchange; about a quarter of their partners have the same of four places.
+    assert 72 <= (plain["place"] != changed["place"]).sum() < 120
+    for names in (["place"], ["area", "place"]):
+        before, after = (Counter(map(tuple, t[names].to_numpy())) for t in (plain, changed))
+        assert before == after
+    both = ["job", "place"]
+    assert Counter(map(tuple, plain[both].to_numpy())) != Counter(
+        map(tuple, changed[both].to_numpy())
+    )
+
+
+def test_several_columns_are_exchanged_together(spec):
+    swap = SwapParams(columns=("area", "place"), rare=("job",), rate=0.1)
+    spec = replace(spec, privacy=replace(spec.privacy, swap=swap))
+    plain, changed = rows(without(spec), frame()), rows(spec, frame())
+    assert (changed["place"] // 4 == changed["area"]).all()
+    moved_place = (plain["place"] != changed["place"]).sum()
+    assert (plain["area"] != changed["area"]).sum() < moved_place <= 60
+
+
+def test_neither_tables_nor_other_columns_nor_the_order_of_rows_matter(spec):
+    first = rows(spec, frame())
+    shuffled = frame().sample(frac=1, random_state=1)
+    pd.testing.assert_frame_equal(first, rows(spec, shuffled))
+    wider = replace(spec, tables=(("job", "place"), ("other",)))
+    pd.testing.assert_frame_equal(first, rows(wider, frame()))
+    fewer = replace(spec, columns=tuple(c for c in spec.columns if c.name != "other"))
+    fewer = replace(fewer, tables=(("age",),))
+    pd.testing.assert_frame_equal(first.drop(columns="other"), rows(fewer, frame()))
+
+
+def test_another_key_exchanges_others_and_a_going_on_vintage_the_same(spec, tmp_path):
+    first = moved(spec, frame())
+    new_key(tmp_path / "other")
+    plain = rows(without(replace(spec, key_path=tmp_path / "other")), frame())
+    changed = rows(replace(spec, key_path=tmp_path / "other"), frame())
+    assert (plain["place"] != changed["place"]).tolist() != first.tolist()
+    assert moved(replace(spec, vintage="2025"), frame()).tolist() != first.tolist()
+
+
+def test_an_exchange_that_finds_nobody_is_refused(spec):
+    lonely = frame().assign(area=range(600))
+    with pytest.raises(DataError, match="too few records agree in area and differ in place"):
+        rows(spec, lonely)
+    with pytest.raises(DataError, match="too few records agree in area"):
+        rows(spec, frame().assign(place=1))
+
+
+def test_entities_of_several_rows_are_refused(spec):
+    spec = replace(spec, privacy=replace(spec.privacy, max_rows=2))
+    with pytest.raises(DataError, match=r"privacy\.swap: column 'id' names entities with several"):
+        rows(spec, frame().assign(id=np.arange(600) // 2))
+
+
+def test_rows_without_a_name_are_exchanged_too(spec):
+    spec = replace(spec, source=replace(spec.source, entities=()), columns=spec.columns[1:])
+    changed = moved(
+        replace(spec, columns=tuple(sorted(spec.columns, key=lambda c: c.name))), frame()
+    )
+    assert 72 <= changed.sum() < 120
+
+
+def test_mode_dp_reads_the_rows_as_they_are(spec):
+    pd.testing.assert_frame_equal(
+        rows(replace(spec, mode="dp"), frame()), rows(without(spec), frame())
+    )

@@ -1,0 +1,109 @@
+"""The reference spec: it is a right spec, and names every key that the model knows."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import tablepack
+
+from engine.spec import example_spec, model
+from engine.spec.reading import spec_from
+
+EXAMPLE = example_spec()
+SECTIONS = {
+    "release": model.ReleaseSection,
+    "source": model.SourceSection,
+    "columns": model.ColumnSection,
+    "privacy": model.PrivacySection,
+    "dp": model.DPSection,
+    "tables": model.TableEntry,
+}
+BELOW = {"universe": model.UniverseSection, "swap": model.SwapSection}
+
+
+def keys_of(text: str, name: str) -> set[str]:
+    """Keys that stand in the sections of one name, also in comments."""
+    parts = re.split(r"^(?:# )?\[+([a-z]+)[^\]\n]*\]+$", text, flags=re.MULTILINE)
+    bodies = [body for head, body in zip(parts[1::2], parts[2::2], strict=True) if head == name]
+    return set(re.findall(r"^(?:# )?([a-z_]+) = ", "\n".join(bodies), flags=re.MULTILINE))
+
+
+def test_the_sections_are_those_of_the_model():
+    assert set(SECTIONS) == set(model.SECTIONS)
+    kinds = {
+        m for m in vars(model).values() if isinstance(m, type) and m.__name__.endswith("Section")
+    }
+    assert kinds - {model._Section} == {*SECTIONS.values(), *BELOW.values()} - {model.TableEntry}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_every_key_is_there_and_no_other(name):
+    assert keys_of(EXAMPLE, name) == set(SECTIONS[name].model_fields)
+
+
+@pytest.mark.parametrize("name", BELOW)
+def test_every_key_of_what_is_written_on_one_line(name):
+    written = " ".join(re.findall(rf"^(?:# )?{name} = (\{{.*)$", EXAMPLE, flags=re.MULTILINE))
+    assert set(re.findall(r"([a-z_]+) = ", written)) == set(BELOW[name].model_fields)
+
+
+def test_it_is_a_right_spec():
+    spec = spec_from(tomllib.loads(EXAMPLE), folder=Path(), check_key=False)
+    assert ("age", "sex") in spec.tables
+    assert len(spec.tables) == 3
+    shown = {name: field.default for name, field in model.PrivacySection.model_fields.items()}
+    assert spec.privacy.low_threshold == 3
+    assert shown["profile"] == spec.privacy.profile
+
+
+def test_what_is_commented_out_is_right_too():
+    """The section [dp], and each key that stands in comments, has a value that the model takes."""
+    for name, section in SECTIONS.items():
+        for key, value in re.findall(r"^# ([a-z_]+) = (.*?)(?: {2,}#.*)?$", EXAMPLE, re.MULTILINE):
+            if key in section.model_fields and key in keys_of(EXAMPLE, name):
+                held = tomllib.loads(f"{key} = {value}")
+                problems: list[str] = []
+                model.checked(section, held, name, problems)
+                assert [p for p in problems if "is missing" not in p] == [], (name, key)
+
+
+def test_init_prints_it(tmp_path):
+    done = tablepack("init", "--example", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, EXAMPLE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_writes_the_tables_that_are_given(tmp_path):
+    (tmp_path / "p.csv").write_text(
+        "id,age,sex,town\n" + "".join(f"{i},{i % 50},{'fm'[i % 2]},T{i % 3}\n" for i in range(400))
+    )
+    words = ("init", "p.csv", "--entity", "id", "--force")
+    done = tablepack(*words, "--tables", "age,sex", "--tables", "town", "--all", 2, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    tables = tomllib.loads((tmp_path / "release.toml").read_text())["tables"]
+    assert tables == [{"columns": ["age", "sex"]}, {"columns": ["town"]}, {"all": 2}]
+    for given, said in {
+        "age,sxe": "the source has no column sxe; there are: age, sex, town",
+        "id,age": "id names whom to protect, or looks like an identifier",
+        " , ": "names no column; write --tables age,sex",
+    }.items():
+        done = tablepack(*words, "--tables", given, cwd=tmp_path)
+        assert done.returncode == 2
+        assert said in done.stderr
+    assert len(tomllib.loads((tmp_path / "release.toml").read_text())["tables"]) == 3
+    tablepack("key", "new", "release.key", cwd=tmp_path)
+    planned = tablepack("plan", "release.toml", "--tables", "sex", "--json", cwd=tmp_path)
+    published = [t["columns"] for t in json.loads(planned.stdout)["tables"] if t["published"]]
+    assert published == [["sex"]]
+    planned = tablepack("plan", "release.toml", "--width", 2, "--json", cwd=tmp_path)
+    assert sum(t["published"] for t in json.loads(planned.stdout)["tables"]) == 3
+    built = tablepack("build", "release.toml", "--tables", "town,sex", "--all", 1, cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert "4 tables" in built.stderr
+    wrong = tablepack("build", "release.toml", "--tables", "twon", "-o", "x.duckdb", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "no column twon; did you mean 'town'?" in wrong.stderr

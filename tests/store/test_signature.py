@@ -1,0 +1,249 @@
+"""Signatures: who made a release, checked against a public key that the reader gives."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import shutil
+import stat
+
+import pytest
+from fixtures.release import build_release
+from fixtures.serve import served
+from typer.testing import CliRunner
+
+from engine.cli.app import app
+from engine.errors import DamagedRelease, MissingPackage, SpecError, StoreError, UntrustedRelease
+from engine.store import (
+    manifest_path,
+    new_signing_key,
+    read_signature,
+    said_of,
+    sign_release,
+    signature_path,
+    verify_signature,
+)
+from queries.release import open_release
+
+pytest.importorskip("cryptography")
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory):
+    """A folder with an office's keys, those of another one, and a release that the office signed."""
+    folder = tmp_path_factory.mktemp("office")
+    for name in ("office", "other"):
+        new_signing_key(folder / f"{name}.pem")
+    sign_release(build_release(folder / "r.duckdb"), folder / "office.pem")
+    return folder
+
+
+@pytest.fixture
+def release(office, tmp_path):
+    """A copy of the signed release, to be altered."""
+    for name in ("r.duckdb", "r.duckdb.manifest.json", "r.duckdb.sig"):
+        shutil.copy(office / name, tmp_path)
+    return tmp_path / "r.duckdb"
+
+
+def run(*words):
+    done = CliRunner().invoke(app, [str(w) for w in words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def test_keys_are_made_once(tmp_path):
+    public, fingerprint = new_signing_key(tmp_path / "k.pem")
+    assert stat.S_IMODE((tmp_path / "k.pem").stat().st_mode) == 0o600
+    assert public == tmp_path / "k.pub"
+    assert fingerprint.startswith("SHA256:")
+    before = (tmp_path / "k.pem").read_bytes(), public.read_bytes()
+    for path in (tmp_path / "k.pem", tmp_path / "k.other"):
+        with pytest.raises(StoreError, match="never overwritten"):
+            new_signing_key(path)
+    public.unlink()
+    with pytest.raises(StoreError, match=r"k\.pem exists; a key is never overwritten"):
+        new_signing_key(tmp_path / "k.pem")
+    with pytest.raises(SpecError, match="name the private key otherwise"):
+        new_signing_key(tmp_path / "l.pub")
+    with pytest.raises(StoreError, match="cannot write"):
+        new_signing_key(tmp_path / "none" / "k.pem")
+    assert (tmp_path / "k.pem").read_bytes() == before[0]
+
+
+def test_a_signed_release_is_verified_and_opened(office, release):
+    record, signature = verify_signature(release, office / "office.pub")
+    assert signature.is_checked
+    with open_release(release, trust=office / "office.pub") as opened:
+        assert opened.signature == signature
+        assert opened.content_hash == record.content_hash
+    with open_release(release) as opened:
+        assert opened.signature.fingerprint == signature.fingerprint
+        assert not opened.signature.is_checked
+
+
+@pytest.mark.parametrize("field", ["vintage", "key_id", "engine_version"])
+def test_the_signature_covers_the_manifest(office, release, field):
+    raw = json.loads(manifest_path(release).read_text())
+    raw["accepts"][0][field] += "x"
+    manifest_path(release).write_text(json.dumps(raw))
+    with pytest.raises(UntrustedRelease, match="of another release, or was altered"):
+        verify_signature(release, office / "office.pub")
+
+
+def test_what_is_not_signed_by_the_trusted_key_is_refused(office, release):
+    with pytest.raises(UntrustedRelease, match=r"is signed by SHA256:.*, not by SHA256:") as error:
+        open_release(release, trust=office / "other.pub")
+    assert error.value.exit_code == 6
+    other = build_release(release.with_name("s.duckdb"), seed=3)
+    shutil.copy(signature_path(release), signature_path(other))
+    with pytest.raises(UntrustedRelease, match="of another release"):
+        open_release(other, trust=office / "office.pub")
+    signature_path(release).unlink()
+    with pytest.raises(UntrustedRelease, match="is not signed"):
+        open_release(release, trust=office / "office.pub")
+    with open_release(release) as opened:
+        assert opened.signature is None
+        assert said_of(opened.signature) == "not signed"
+
+
+def test_a_trusted_release_is_read_whole(office, release, monkeypatch):
+    """Also one that is so large that its size is enough otherwise."""
+    monkeypatch.setattr("engine.store.manifest.SMALL_RELEASE", 1000)
+    data = bytearray(release.read_bytes())
+    data[-1] ^= 1
+    release.write_bytes(data)
+    with pytest.raises(DamagedRelease, match="its bytes are not"):
+        open_release(release, trust=office / "office.pub")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "[" * 9000,
+        "x" * 20000,
+        '{"format_version": 2, "algorithm": "Ed25519", "public_key": "", "signature": ""}',
+        '{"format_version": 1, "algorithm": "none", "public_key": "", "signature": ""}',
+        '{"format_version": 1, "algorithm": "Ed25519", "public_key": "AA==", "signature": "AA=="}',
+        '{"format_version": 1, "algorithm": "Ed25519", "public_key": "A", "signature": "AA=="}',
+        '{"format_version": 1, "algorithm": "Ed25519", "public_key": 7, "signature": "AA=="}',
+        '{"format_version": NaN}',
+    ],
+)
+def test_a_signature_that_is_none(release, text):
+    signature_path(release).write_text(text)
+    with pytest.raises(DamagedRelease, match=r"its signature r\.duckdb\.sig is none"):
+        open_release(release)
+
+
+def test_a_signature_that_cannot_be_read(release):
+    signature_path(release).unlink()
+    signature_path(release).mkdir()
+    with pytest.raises(DamagedRelease, match="cannot be read"):
+        read_signature(release)
+
+
+def test_files_that_are_no_keys(office, release, tmp_path):
+    with pytest.raises(SpecError, match="holds no public Ed25519 key"):
+        open_release(release, trust=office / "office.pem")
+    with pytest.raises(SpecError, match="cannot be read"):
+        open_release(release, trust=tmp_path / "none.pub")
+    loose = tmp_path / "loose.pem"
+    shutil.copyfile(office / "office.pem", loose)
+    loose.chmod(0o644)
+    with pytest.raises(SpecError, match="can be read by others"):
+        sign_release(release, loose)
+    loose.write_text("no key")
+    loose.chmod(0o600)
+    with pytest.raises(SpecError, match="holds no private Ed25519 key"):
+        sign_release(release, loose)
+
+
+def test_another_office_does_not_sign_over_it(office, release):
+    before = signature_path(release).read_bytes()
+    with pytest.raises(StoreError, match="is the signature of SHA256:"):
+        sign_release(release, office / "other.pem")
+    assert signature_path(release).read_bytes() == before
+    sign_release(release, office / "office.pem")
+    assert signature_path(release).read_bytes() == before  # Ed25519 draws nothing
+
+
+def test_a_damaged_release_is_not_signed(office, release):
+    signature_path(release).unlink()
+    release.write_bytes(release.read_bytes()[:-1])
+    with pytest.raises(DamagedRelease):
+        sign_release(release, office / "office.pem")
+    assert not signature_path(release).exists()
+
+
+def test_a_build_takes_the_old_signature_away(release):
+    build_release(release)
+    assert signature_path(release).exists()  # the same bytes
+    build_release(release, seed=4)
+    assert not signature_path(release).exists()
+
+
+def test_commands(office, tmp_path):
+    release = build_release(tmp_path / "r.duckdb")
+    assert "fingerprint SHA256:" in run("sign", "--new", tmp_path / "k.pem")
+    assert "not signed" in run("show", release)
+    assert "signed by SHA256:" in run("sign", release, "--key", tmp_path / "k.pem")
+    assert "checked" in run("verify", release, "--with", tmp_path / "k.pub")
+    assert "not checked: no public key was given" in run("show", release)
+    assert "which is trusted; checked" in run("show", release, "--trust", tmp_path / "k.pub")
+    said = json.loads(run("show", release, "--json", "--trust", tmp_path / "k.pub"))
+    assert said["signed_by"].startswith("SHA256:")
+    assert said["signature_checked"]
+    trust = ("--trust", office / "office.pub")
+    for words in (
+        ("show", release),
+        ("sql", release, "SELECT 1"),
+        ("export", release, tmp_path / "csv"),
+        ("publish", release, tmp_path / "pack"),
+        ("publish", release, "--dry-run"),
+    ):
+        with pytest.raises(UntrustedRelease):
+            run(*words, *trust)
+    with pytest.raises(SpecError, match="give --new FILE"):
+        run("sign", release)
+
+
+def test_a_pack_carries_the_signature(office, release, tmp_path):
+    spec = tmp_path / "pack.toml"
+    spec.write_text("[pack]\nrelease_file = true\n")
+    run("publish", release, tmp_path / "pack", "--spec", spec, "--trust", office / "office.pub")
+    assert verify_signature(tmp_path / "pack" / "r.duckdb", office / "office.pub")[1].is_checked
+
+
+def test_the_server_says_it(office, release):
+    pytest.importorskip("fastapi")
+    from queries.serve import app_of
+
+    with served(app_of(release, trust=office / "office.pub")) as client:
+        assert client.ask("/api/variables").json["signature"].endswith("which is trusted; checked")
+    with pytest.raises(UntrustedRelease):
+        app_of(release, trust=office / "other.pub")
+
+
+def test_without_the_package(office, release, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("cryptography"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with open_release(release) as opened:  # what is not checked needs nothing
+        assert "not checked" in said_of(opened.signature)
+    for call in (
+        lambda: open_release(release, trust=office / "office.pub"),
+        lambda: sign_release(release, office / "office.pem"),
+        lambda: new_signing_key(release.with_name("k.pem")),
+    ):
+        with pytest.raises(MissingPackage, match=r"tablepack\[sign\]"):
+            call()

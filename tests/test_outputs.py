@@ -1,0 +1,477 @@
+"""Nothing is overwritten by a slip: what an output of any command, or function, may take the place of."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import threading
+
+import pandas as pd
+import pytest
+from fixtures.pipeline import (
+    ACCEPTED,
+    COMMAND,
+    KEY,
+    content_of,
+    environment,
+    tablepack,
+    write_spec,
+)
+from fixtures.release import build_release
+
+import engine
+from engine.api.build import read
+from engine.errors import StoreError
+from engine.measure.dp.ledger import ledger_path, measured_folder
+from engine.outputs import (
+    RESERVED,
+    SPEC,
+    check_folder,
+    check_output,
+    kind_of,
+    output_file,
+    output_folder,
+    write_output,
+)
+from engine.release import build
+from engine.source.charges import charges_path
+from engine.source.journal import journal_path
+from engine.store import manifest_path, new_signing_key, sign_release, signature_path
+from queries.release import open_release
+
+ASK = "SELECT sex, count(*) AS n FROM data GROUP BY sex"
+COLUMNS = {"AGE": {"kind": "integer"}, "SEX": {"kind": "category"}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with one of everything: source, spec, key, journal, ledgers, release, manifest, pack spec."""
+    folder = tmp_path_factory.mktemp("made")
+    people = [{"AGE": 20 + i % 5, "SEX": "fm"[i % 2]} for i in range(400)]
+    pd.DataFrame(people).to_csv(folder / "people.csv", index=False)
+    spec = write_spec(
+        folder, "people.csv", COLUMNS, [("AGE",), ("AGE", "SEX")], entities=(), privacy=ACCEPTED
+    )
+    build(read(spec), folder / "r.duckdb", jobs=1)
+    ledger = {"format": 1, "entries": [], "digest": "0"}
+    ledger_path(folder / "my.key").write_text(json.dumps(ledger))
+    (folder / "pack.toml").write_text('[pack]\ntitle = "x"\n')
+    (folder / "tls.pem").write_text("-----BEGIN PRIVATE KEY-----\nx\n")
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    shutil.copytree(made, tmp_path / "f")
+    return tmp_path / "f"
+
+
+NEEDED = (
+    *("my.key", "my.key.journal", "my.key.exposure.json", "my.key.ledger.json"),
+    *("r.duckdb", "r.duckdb.manifest.json", "people.csv", "release.toml", "pack.toml", "tls.pem"),
+)
+
+
+def test_names_that_are_reserved_are_those_in_use(made):
+    key = made / "my.key"
+    paths = (journal_path(key), charges_path(key), ledger_path(key), measured_folder(key))
+    for path in (*paths, manifest_path(made / "r.duckdb")):
+        assert path.name.endswith(tuple(RESERVED)), path
+
+
+def plain(path):
+    return path
+
+
+def relative(path):
+    return os.path.join("..", path.parent.name, ".", path.name)
+
+
+def linked(path):
+    link = path.with_name("link.csv")
+    link.symlink_to(path)
+    return link
+
+
+def hard_linked(path):
+    link = path.with_name("hard.csv")
+    os.link(path, link)
+    return link
+
+
+def copied(path):
+    return shutil.copy(path, path.with_name("copy.csv"))
+
+
+@pytest.mark.parametrize("way", [plain, relative, linked, hard_linked])
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_is_needed_is_never_replaced(folder, name, way):
+    """By any command, also by force, whatever the path is called."""
+    given = way(folder / name)
+    before = content_of(folder)
+    for words in (
+        ("sql", "r.duckdb", ASK, "-o", given, "--format", "csv"),
+        ("sql", "r.duckdb", ASK, "-o", given, "--format", "parquet", "--force"),
+        ("build", "release.toml", "-o", given),
+        ("init", "people.csv", "-o", given),
+        ("key", "new", given),
+        ("simulate", given, "--people", 1000),
+        ("export", "r.duckdb", given),
+        ("publish", "r.duckdb", given),
+    ):
+        done = tablepack(*words, cwd=folder)
+        assert done.returncode == 2, (words, done.stderr)
+        assert done.stderr.startswith("error: ")
+    assert content_of(folder) == before
+
+
+@pytest.mark.parametrize("name", [n for n in NEEDED if n != "people.csv"])
+def test_what_is_needed_is_known_by_what_it_holds(folder, name):
+    """A source looks like any other file: it is known by the spec that names it."""
+    there = folder / "copy.csv"
+    shutil.copy(folder / name, there)
+    with pytest.raises(StoreError, match="never replaced"):
+        write_output(there, "x", force=True)
+    assert there.read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_source_of_a_spec_is_known_by_it(folder, monkeypatch):
+    source = folder / "people.csv"
+    with pytest.raises(StoreError, match=r"is the source of .*release\.toml"):
+        write_output(source, "x", force=True)
+    away = folder.parent / "people.csv"
+    shutil.move(source, away)
+    (folder / "release.toml").write_text('[source]\npath = "../p*.csv"\n')
+    write_output(folder.parent / "other.csv", "x", force=True)
+    monkeypatch.chdir(folder)
+    with pytest.raises(StoreError, match="is the source"):
+        write_output(away, "x", force=True)
+
+
+def test_what_a_command_reads_is_not_what_it_writes(folder):
+    shutil.move(folder / "people.csv", folder / "people.json")
+    (folder / "release.toml").unlink()
+    before = content_of(folder)
+    for words in (
+        ("init", "people.json", "-o", "people.json", "--force"),
+        ("evaluate", "people.json", "--data", "people.json", "-o", "people.html", "--force"),
+        ("attack", "people.json", "--data", "people.json", "-o", "people.html", "--force"),
+        ("sql", "r.duckdb", ASK, "--with", "a=people.json", "-o", "people.json", "--force"),
+    ):
+        done = tablepack(*words, cwd=folder)
+        assert done.returncode == 2, (words, done.stderr)
+        assert "is read here" in done.stderr, words
+    assert content_of(folder) == before
+
+
+def test_another_file_only_by_force(folder):
+    for name, words in (
+        ("a.csv", ("sql", "r.duckdb", ASK, "-o", "a.csv")),
+        ("a.parquet", ("sql", "r.duckdb", ASK, "-o", "a.parquet")),
+        ("report.html", ("evaluate", "r.duckdb", "--data", "people.csv", "-o", "report.html")),
+        ("report.json", ("evaluate", "r.duckdb", "--data", "people.csv", "-o", "report.html")),
+    ):
+        for old in (folder / "report.html", folder / "report.json"):
+            old.unlink(missing_ok=True)
+        (folder / name).write_text("ten years of work")
+        done = tablepack(*words, cwd=folder)
+        assert done.returncode == 2, words
+        assert f"{name}: exists; give another output, or --force" in done.stderr
+        assert (folder / name).read_text() == "ten years of work"
+        assert tablepack(*words, "--force", cwd=folder).returncode == 0, words
+        assert (folder / name).read_bytes()[:9] != b"ten years"
+        assert not list(folder.glob(".*.part"))
+
+
+def test_reserved_names_are_refused_before_anything_is_there(tmp_path):
+    for name in (
+        "k.journal",
+        "K.EXPOSURE.JSON",
+        "k.ledger.json.lock",
+        "r.manifest.json",
+        "r.wal",
+    ):
+        with pytest.raises(StoreError, match="a name on"):
+            check_output(tmp_path / name, force=True)
+    (tmp_path / "k.measured").mkdir()
+    with pytest.raises(StoreError, match="measured counts"):
+        check_output(tmp_path / "k.measured" / "a.csv")
+    with pytest.raises(StoreError, match="measured counts"):
+        check_folder(tmp_path / "new.measured")
+
+
+def test_a_spec_is_replaced_by_init_with_force_only(folder):
+    assert tablepack("init", "people.csv", "-o", "release.toml", cwd=folder).returncode == 2
+    done = tablepack("init", "people.csv", "-o", "release.toml", "--force", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(StoreError, match="is a spec"):
+        check_output(folder / "release.toml", force=True)
+    check_output(folder / "release.toml", force=True, own=SPEC)
+
+
+def test_a_build_replaces_its_release_by_force_only(folder):
+    words = ("build", "release.toml", "-o", "r.duckdb")
+    before = content_of(folder)
+    done = tablepack(*words, cwd=folder)
+    assert done.returncode == 2
+    assert "r.duckdb: is a release already" in done.stderr
+    assert "--force" in done.stderr
+    assert content_of(folder) == before
+    assert tablepack(*words, "--force", cwd=folder).returncode == 0
+    with pytest.raises(StoreError, match="force=True"):
+        engine.build(folder / "release.toml", out=folder / "r.duckdb")
+    engine.build(folder / "release.toml", out=folder / "r.duckdb", force=True).close()
+
+
+def test_a_build_says_that_a_signature_is_removed(folder):
+    """Once: the next build finds none."""
+    pytest.importorskip("cryptography")
+    new_signing_key(folder / "office.pem")
+    sign_release(folder / "r.duckdb", folder / "office.pem")
+    words = ("build", "release.toml", "-o", "r.duckdb", "--force")
+    spec = folder / "release.toml"
+    spec.write_text(spec.read_text().replace('["AGE"]', '["SEX"]', 1))
+    done = tablepack(*words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "r.duckdb is another file now: its signature was removed; sign it again" in done.stderr
+    assert not signature_path(folder / "r.duckdb").exists()
+    done = tablepack(*words, cwd=folder)
+    assert "signature" not in done.stderr
+
+
+def test_an_interrupted_build_goes_on_without_force(folder):
+    """Between giving the release its name and the end: the same command ends it."""
+    staged = folder / "r.duckdb.tmp"
+    staged.mkdir()
+    (staged / "lock").touch()
+    (staged / "build.json").write_text('{"build_id": "of another build"}')
+    done = tablepack("build", "release.toml", "-o", "r.duckdb", cwd=folder)
+    assert done.returncode == 2
+    assert "is a release already" in done.stderr
+    shutil.rmtree(staged)
+    with engine.open(folder / "r.duckdb") as release:
+        first = release.content_hash
+    seen = []
+
+    def stop(stage, done, total):
+        seen.append(stage)
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build(read(folder / "release.toml"), folder / "r.duckdb", jobs=1, force=True, progress=stop)
+    assert (staged / "build.json").exists()
+    done = tablepack("build", "release.toml", "-o", "r.duckdb", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert not staged.exists()
+    with engine.open(folder / "r.duckdb") as release:
+        assert release.content_hash == first
+
+
+def test_a_release_is_not_built_over_a_link_or_a_strange_manifest(folder):
+    (folder / "current.duckdb").symlink_to(folder / "r.duckdb")
+    (folder / "new.duckdb.manifest.json").write_text("my shopping list")
+    for name, said in (("current.duckdb", "is a link"), ("new.duckdb", "is no manifest")):
+        done = tablepack("build", "release.toml", "-o", name, "--force", cwd=folder)
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
+def test_a_key_is_not_made_beside_ledgers_of_an_older_one(folder):
+    (folder / "my.key").unlink()
+    before = content_of(folder)
+    done = tablepack("key", "new", "my.key", cwd=folder)
+    assert done.returncode == 2
+    assert "the journal of a key of that name lies beside it" in done.stderr
+    assert content_of(folder) == before
+
+
+def test_answers_of_the_python_face_too(folder):
+    with open_release(folder / "r.duckdb") as release:
+        result = release.sql(ASK)
+        for write in (result.to_csv, result.to_json):
+            with pytest.raises(StoreError, match="is a key"):
+                write(folder / "my.key", force=True)
+            write(folder / "new.txt")
+            with pytest.raises(StoreError, match="exists"):
+                write(folder / "new.txt")
+            assert write(folder / "new.txt", force=True) == (folder / "new.txt").read_text()
+            (folder / "new.txt").unlink()
+    assert (folder / "my.key").read_bytes() == KEY
+
+
+def test_what_appears_meanwhile_stays(tmp_path):
+    out = tmp_path / "a.csv"
+    with pytest.raises(StoreError, match="exists"), output_file(out) as part:  # noqa: PT012
+        part.write_text("mine")
+        out.write_text("theirs")
+    assert out.read_text() == "theirs"
+    (tmp_path / "k").write_bytes(KEY)
+    with pytest.raises(StoreError, match="is a key"), output_file(out, force=True) as part:  # noqa: PT012
+        part.write_text("mine")
+        (tmp_path / "k").replace(out)
+    assert out.read_bytes() == KEY
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_link_is_never_beaten_to_a_name(tmp_path, monkeypatch):
+    """Between the last look and the new name."""
+    out = tmp_path / "a.csv"
+    monkeypatch.setattr("engine.outputs._sync", lambda part: None)
+    calls = []
+
+    def check(path, **_):
+        calls.append(path)
+        if len(calls) == 2:
+            out.write_text("theirs")
+
+    monkeypatch.setattr("engine.outputs.check_output", check)
+    with pytest.raises(StoreError, match="appeared while"):
+        write_output(out, "mine")
+    assert out.read_text() == "theirs"
+
+
+def test_modes_are_never_wider_than_before(tmp_path):
+    out = tmp_path / "a.txt"
+    write_output(out, "x")
+    umask = os.umask(0o022)
+    os.umask(umask)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o666 & ~umask
+    out.chmod(0o600)
+    write_output(out, "y", force=True)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    out.chmod(0o644)
+    write_output(out, "z", force=True, private=True)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
+def test_a_failure_leaves_what_was_there(tmp_path):
+    out = tmp_path / "a.txt"
+    out.write_text("old")
+    with pytest.raises(StoreError, match="No space left"), output_file(out, force=True) as part:  # noqa: PT012
+        part.write_text("half")
+        raise OSError(28, "No space left on device")
+    assert out.read_text() == "old"
+    with pytest.raises(StoreError, match="No space left"), output_folder(tmp_path / "d") as part:  # noqa: PT012
+        (part / "half").touch()
+        raise OSError(28, "No space left on device")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_pipes_are_written_as_they_are(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    write_output(pipe, "through")
+    reader.join(10)
+    assert got == ["through"]
+    write_output("/dev/null", "away")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-o /dev/fd/3 3< my.key",
+        "-o /dev/../dev/fd/3 --force 3<> my.key",
+        "-o /proc/self/fd/3 --force 3>> my.key",
+        "-o link --force 1<> my.key 3>&1",
+    ],
+)
+def test_a_descriptor_is_the_file_behind_it(folder, words):
+    (folder / "link").symlink_to("/dev/fd/3")
+    before = content_of(folder)
+    done = shell(f"sql r.duckdb '{ASK}' --format csv {words}", folder)
+    assert done.returncode == 2, done.stderr
+    assert "is a key" in done.stderr
+    assert content_of(folder) == before
+
+
+def shell(words, folder):
+    """Run a command line with what the shell opens for it."""
+    return subprocess.run(
+        f"{shlex.join(COMMAND)} {words}",
+        shell=True, cwd=folder, env=environment(), capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_standard_output_goes_behind_what_is_there(folder):
+    ask = f"sql r.duckdb '{ASK}' --format csv"
+    new = shell(ask, folder).stdout
+    assert new.startswith("SEX,n")
+    for name, number in (("/dev/stdout", 1), ("/dev/fd/1", 1), ("/dev/stderr", 2)):
+        (folder / "all.csv").write_text("old")
+        done = shell(f"{ask} -o {name} {number}>> all.csv", folder)
+        assert done.returncode == 0, done.stderr
+        assert (folder / "all.csv").read_text().startswith("old" + new), name
+        assert shell(f"{ask} -o {name} {number}>&1 | cat", folder).stdout.startswith(new)
+    (folder / "all.csv").write_text("old")
+    for opened, said in (
+        ("1< all.csv", "Bad file"),
+        (">&-", "Bad file"),
+        ("3>> all.csv", "exists"),
+    ):
+        given = "/dev/fd/3" if "3" in opened else "/dev/stdout"
+        done = shell(f"{ask} -o {given} {opened}", folder)
+        assert done.returncode == 2
+        assert said in done.stderr, opened
+        assert (folder / "all.csv").read_text() == "old"
+    done = shell(f"{ask} -o /dev/fd/3 --force 3> all.csv", folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "all.csv").read_text() == new
+    done = shell(f"{ask} -o /dev/fd/3 3>&1", folder)
+    assert (done.returncode, done.stdout) == (0, new)
+
+
+def test_a_descriptor_of_a_file_that_was_removed(tmp_path):
+    with (tmp_path / "gone").open("w") as file:
+        (tmp_path / "gone").unlink()
+        with pytest.raises(StoreError, match="was removed"):
+            write_output(f"/dev/fd/{file.fileno()}", "x", force=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_and_strange_paths(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    for path, said in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "no" / "a", "folder does not exist"),
+        (tmp_path / "file" / "a", "folder does not exist|Not a directory"),
+        (tmp_path / ("n" * 300), "name too long"),
+        ("a\0b", "null character"),
+    ):
+        with pytest.raises(StoreError, match=f"(?i){said}"):
+            write_output(path, "x")
+    with pytest.raises(StoreError, match="not an empty directory"):
+        check_folder(tmp_path / "file")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with output_folder(".") as part:
+        (part / "a").touch()
+    assert (tmp_path / "here" / "a").exists()
+
+
+def test_ordinary_files_are_nobody_s(tmp_path):
+    texts = {
+        "a.csv": "a,b\n1,2\n", "b.json": '{"rows": []}', "c.json": "[" * 6000, "d.txt": "x" * 32,
+        "e.html": "<html>", "f.json": '{"a":' * 6000, "g.txt": "[release]\nthis is no TOML", "empty": "",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        assert kind_of(tmp_path / name) == "", name
+        check_output(tmp_path / name, force=True)
+    (tmp_path / "cut.json").write_text('{"format": 1, "digest": "0", "charges": [')
+    assert kind_of(tmp_path / "cut.json")
+
+
+def test_a_parted_release_is_a_database_still(tmp_path):
+    build_release(tmp_path / "r.duckdb")
+    manifest_path(tmp_path / "r.duckdb").unlink()
+    with pytest.raises(StoreError, match="a DuckDB database, which is never replaced"):
+        check_output(tmp_path / "r.duckdb", force=True)

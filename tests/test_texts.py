@@ -1,0 +1,106 @@
+"""Text of others: too deep, too long, not UTF-8, full of control characters."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+
+import pytest
+from fixtures.pipeline import COMMAND, environment, read_terminal, tablepack
+from fixtures.release import build_release
+
+from engine.texts import parsed_json, parsed_toml, shown
+
+DEEP = "[" * 5000 + "]" * 5000
+HOSTILE = "\x1b[31mred\x1b]0;title\x07\u202eevil\u2066\x9b1m\r\x08\u2028"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    build_release(folder / "r.duckdb")
+    (folder / "deep.toml").write_text(f"title = 'x'\nx = {DEEP}")
+    (folder / "long.toml").write_text("\n\n[privacy]\nwarn_at = " + "9" * 5000)
+    (folder / "bytes.toml").write_bytes(b"[release]\n# \xff\n")
+    (folder / "data.csv").write_text("a,b\n1,2\n")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["deep.toml", "long.toml", "bytes.toml"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "{}"),
+        ("build", "{}"),
+        ("budget", "{}"),
+        ("compare", "{}", "-o", "c.html"),
+        ("publish", "r.duckdb", "pack", "--spec", "{}"),
+        ("evaluate", "data.csv", "--data", "data.csv", "--spec", "{}", "-o", "e.html"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_documents_of_people_end_with_2_and_a_place(folder, words, name):
+    done = tablepack(*(word.format(name) for word in words), cwd=folder)
+    assert done.returncode == 2, done.stderr
+    line = {"deep.toml": "line 2", "long.toml": "line 4", "bytes.toml": "byte|position"}[name]
+    assert any(place in done.stderr for place in line.split("|")), done.stderr
+    assert name in done.stderr
+    assert "bug" not in done.stderr
+
+
+def test_tables_of_a_file_that_is_too_deep(folder):
+    with pytest.raises(ValueError, match="within each other"):
+        parsed_json(DEEP)
+    with pytest.raises(ValueError, match="digits"):
+        parsed_json("[1,\n" + "9" * 5000 + "]")
+    assert parsed_json("[1]") == [1]
+    assert parsed_toml("a = 1") == {"a": 1}
+
+
+def test_arguments_and_statements_that_are_no_utf_8(folder):
+    for words in ((b"sql", b"r.duckdb", b"SELECT \xff"), (b"show", b"\xff.duckdb")):
+        done = subprocess.run(
+            [*COMMAND, *words], cwd=folder, env=environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 2
+        assert f"argument {len(words)}: is not UTF-8" in done.stderr
+    done = subprocess.run(
+        [*COMMAND, "sql", "r.duckdb", "-"], cwd=folder, env=environment(), capture_output=True, input=b"SELECT \xff",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert b"standard input: is not UTF-8" in done.stderr
+
+
+def test_what_is_hidden_is_shown():
+    assert shown("Größe\t1\n日本 👩‍👩‍👧") == "Größe\t1\n日本 👩‍👩‍👧"
+    assert shown(HOSTILE) == (
+        "\\x1b[31mred\\x1b]0;title\\x07\\u202eevil\\u2066\\x9b1m\\r\\x08\\u2028"
+    )
+    assert shown("\ud800") == "\\ud800"
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "markdown"])
+def test_no_value_of_a_release_controls_the_terminal(folder, form):
+    """Also as a column's name, in a table that is too wide, and in the words of a refusal."""
+    chars = "||".join(f"chr({ord(c)})" for c in HOSTILE)
+    name = HOSTILE.replace('"', "")
+    for statement in (
+        f"SELECT {chars} AS x",
+        f"SELECT repeat({chars}, 40) AS x",
+        f'SELECT 1 AS "{name}"',
+        f'SELECT "{name}" FROM data',
+    ):
+        ours, theirs = pty.openpty()
+        running = subprocess.Popen(
+            [*COMMAND, "sql", "r.duckdb", statement, "--format", form], cwd=folder,
+            env=environment(NO_COLOR="1"), stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+        )  # fmt: skip
+        os.close(theirs)
+        told = read_terminal(ours)
+        assert running.wait() in (0, 5)
+        text = told.decode()
+        for sign in "\x07\u202e\u2066\x9b\x08\u2028":
+            assert sign not in text, (statement, sign)
+        assert "\x1b[31m" not in text
+        assert "\x1b]0" not in text
