@@ -296,3 +296,14 @@ def test_a_constant_is_no_figure_however_it_is_spelled(release):
     result = release.sql(WARDS.replace("AS n", "AS n, 0 * count(*), 2 + 0 * sum(age)"), status=True)
     assert result.columns[:4] == ("age", "ward", "n", "n_status")
     assert len(result.columns) == 6
+
+
+@pytest.mark.parametrize("key", ["MAP {'a': 1}", "[ward]", "{'of': ward}", "[{'of': [ward]}]"])
+def test_keys_of_lists_maps_and_structs_have_the_marks_of_plain_ones(release, key):
+    plain = release.sql("SELECT ward, count(*) AS n FROM data GROUP BY ward ORDER BY ward")
+    for how in ("ALL", "ROLLUP (k)"):
+        nested = release.sql(f"SELECT {key} AS k, count(*) AS n FROM data GROUP BY {how}")
+        assert len(nested.marks.statuses[1]) == len(nested)
+    if "ward" in key:
+        alone = release.sql(f"SELECT {key} AS k, count(*) AS n FROM data GROUP BY k ORDER BY k")
+        assert alone.marks.statuses == plain.marks.statuses

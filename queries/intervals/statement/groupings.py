@@ -8,7 +8,7 @@ which are those of one group and not of the other, as far as they were not round
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -65,7 +65,7 @@ def groups_of(
     """
     starts = np.cumsum([0, *map(len, keys)]).tolist()
     numbers = [
-        {key: start + i for i, key in enumerate(of_one)}
+        {_comparable(key): start + i for i, key in enumerate(of_one)}
         for start, of_one in zip(starts, keys, strict=False)
     ]
     terms = dict(question.figures)
@@ -90,9 +90,14 @@ def _shown(
 ) -> Iterator[int]:
     """Groups that a row may show, by its keys."""
     for own, number in zip(places, numbers, strict=True):
-        key = tuple(row[at] for at in own)
+        key = _comparable(row[at] for at in own)
         if key in number and all(row[at] is None for at in every if at not in own):
             yield number[key]
+
+
+def _comparable(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Keys of a group as a dict takes them: lists, structs and maps by their text."""
+    return tuple(repr(value) if isinstance(value, list | dict) else value for value in values)
 
 
 def _fits(
