@@ -21,7 +21,7 @@ from engine.source import begin_charges
 from engine.source.detection import make_spec
 from engine.spec import ReleaseSpec, read_spec
 from queries.release import Release, open_release
-from queries.sql import columns_read
+from queries.sql import StatementReader
 
 SpecOrFrame = Any
 """A ReleaseSpec, the path of a spec (.toml), the path of a source, or a pandas or Arrow table."""
@@ -154,7 +154,7 @@ def new_key(path: str | Path) -> str:
 
 def read(path: Path, *, tables: Sequence[Mapping[str, Any]] = ()) -> ReleaseSpec:
     """Read a spec, with SQL table entries understood; `tables` as `engine.spec.read_spec`."""
-    return read_spec(path, sql_columns=columns_read, tables=tables)
+    return read_spec(path, sql=StatementReader(), tables=tables)
 
 
 def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
