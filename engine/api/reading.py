@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.spec import ReleaseSpec, read_spec
-from queries.sql import columns_read
+from queries.sql import StatementReader
 
 
 def read(path: Path, *, tables: Sequence[Mapping[str, Any]] = ()) -> ReleaseSpec:
     """Read a spec, with SQL table entries understood; `tables` as `engine.spec.read_spec`."""
-    return read_spec(path, sql_columns=columns_read, tables=tables)
+    return read_spec(path, sql=StatementReader(), tables=tables)

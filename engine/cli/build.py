@@ -31,7 +31,7 @@ from engine.cli.show import summary_of
 from engine.errors import SpecError
 from engine.release import Plan, PlanDP, build
 from engine.release.planner import N_SHOWN
-from engine.spec import ReleaseSpec, warning_of_many
+from engine.spec import ReleaseSpec, Workload, warning_of_many
 from engine.store import GeneratorCard, exposure_sentences, promises, signature_path
 from queries.release import open_release
 
@@ -71,6 +71,11 @@ def plan_command(
     """Say what a release would hold: tables, cells, noise, time, and what it would cost. Builds nothing.
 
     Tables named here stand in the place of the spec's.
+
+    Where the spec names a file of statements (`file = "queries.sql"` under `[[tables]]`, or a query log: `.jsonl`,
+    `.csv`, `.txt`, `.log`), it also says which table answers which of them, and which get no answer. Of what these
+    statements ask, a table is left out where another has its columns and one more: that one shows the same counts, up
+    to its rounding gap, with noise intervals two to three times as wide. Tables of one column are always kept.
     """
     if is_all and top is not None:
         raise SpecError("--all and --top: give one of them")
@@ -78,15 +83,17 @@ def plan_command(
         raise SpecError("--quick shows no tables: give it without --all and --top")
     wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
+    shown = None if is_all else top or N_SHOWN
     if is_quick:
-        _print_estimate(wanted, as_json=as_json)
+        _print_estimate(wanted, shown, as_json=as_json)
         return
     with progress_bar(quiet=as_json) as report:
         plan = api.plan(wanted, progress=report)
     if as_json:
         print_json(plan.as_dict())
         return
-    _print_plan(plan, None if is_all else top or N_SHOWN)
+    _print_plan(plan, shown)
+    _print_workload(wanted.workload, shown)
     for warning in plan.warnings:
         notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
     if isinstance(plan, Plan) and plan.refused:
@@ -94,15 +101,17 @@ def plan_command(
         notes().print(f"build would refuse: {joined}", soft_wrap=True, markup=False)
 
 
-def _print_estimate(wanted: ReleaseSpec, *, as_json: bool) -> None:
+def _print_estimate(wanted: ReleaseSpec, top: int | None, *, as_json: bool) -> None:
     """What a build would cost."""
     with progress_bar(quiet=as_json) as report:
         found = api.estimate(wanted, progress=report)
+    workload = wanted.workload
     if as_json:
-        print_json(found.as_dict())
+        print_json(found.as_dict() | ({"workload": workload.as_dict()} if workload else {}))
         return
     for line in found.sentences():
         out().print(line, soft_wrap=True, markup=False)
+    _print_workload(workload, top)
 
 
 def _warn_of_many(spec: ReleaseSpec) -> None:
@@ -126,6 +135,32 @@ def _print_plan(plan: Plan | PlanDP, top: int | None) -> None:
             print_table("", plan.width_heads, plan.by_width())
     for line in plan.sentences():
         out().print(line, soft_wrap=True, markup=False)
+
+
+def _print_workload(workload: Workload | None, top: int | None) -> None:
+    """Which table answers which statements of files, what is asked most first; which statements get no answer."""
+    if workload is None:
+        return
+    out().print()
+    print_table("", workload.heads, workload.rows_of(top))
+    hidden = 0 if top is None else len(workload.asked) - top
+    if hidden > 0:
+        out().print(
+            f"... and {number(hidden, 'more combination')}, asked less often (--all shows them)",
+            soft_wrap=True,
+        )
+    for line in workload.sentences(top):
+        out().print(line, soft_wrap=True, markup=False)
+
+
+def _say_unanswered(spec: ReleaseSpec) -> None:
+    """How many statements of files a release will not answer."""
+    lost = sum(len(one.places) for one in spec.workload.unanswered) if spec.workload else 0
+    if lost:
+        notes().print(
+            f"{number(lost, 'statement')} of the workload will have no answer: tablepack plan says which and why",
+            soft_wrap=True,
+        )
 
 
 @commands.command("build", epilog="Example: `tablepack build release.toml -o census.duckdb`")
@@ -156,6 +191,7 @@ def build_command(
     output = output or api.default_output(spec)
     wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
+    _say_unanswered(wanted)
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
         build(wanted, output, jobs=jobs, force=force, progress=report)

@@ -78,23 +78,24 @@ def amended(
         entities=spec.source.entities,
         columns=None,
         logical_name=spec.logical_name,
-        sql_columns=None,
+        sql=None,
         max_width=None if spec.mode == "dp" else MAX_WIDTH,
     )
     entries = [
         (f"tables[{i}]", TableEntry(columns=list(columns))) for i, columns in enumerate(more, 1)
     ]
-    added = with_each(expanded(entries, context, problems), spec.each, problems)
+    tables, _ = expanded(entries, context, problems)
+    added = with_each(tables, spec.each, problems)
     gone = {column_set(tuple(columns)) for columns in fewer}
     problems += [
         f"{', '.join(c)}: the spec has no such table" for c in sorted(gone - {*spec.tables})
     ]
-    tables = ({*spec.tables} | {*added}) - gone
-    if not tables:
+    left = ({*spec.tables} | {*added}) - gone
+    if not left:
         problems.append("tables: none would be left")
     if problems:
         raise SpecError(problems)
-    return replace(spec, tables=tuple(sorted(tables, key=lambda t: (len(t), t))))
+    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))))
 
 
 def _without(text: str, index: int) -> str | None:
