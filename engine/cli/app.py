@@ -75,6 +75,11 @@ COMMANDS = (
         "Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only.",
     ),
     Command(
+        "requests",
+        "engine.cli.requests",
+        "List the tables that were asked for (`tablepack serve --requests`), and what each would cost; or settle one.",
+    ),
+    Command(
         "open",
         "engine.cli.serve",
         "Open a release in the browser: serve it on this machine, for you alone, until Ctrl-C.",
