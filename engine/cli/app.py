@@ -56,7 +56,7 @@ COMMANDS = (
     ),
     Command(
         "budget",
-        "engine.cli.budget",
+        "engine.cli.custody",
         "Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases.",
     ),
     Command(
@@ -76,7 +76,7 @@ COMMANDS = (
     ),
     Command(
         "requests",
-        "engine.cli.requests",
+        "engine.cli.custody",
         "List the tables that were asked for (`tablepack serve --requests`), and what each would cost; or settle one.",
     ),
     Command(

@@ -67,6 +67,15 @@ Formulas = Annotated[
     ),
 ]
 
+Requests = Annotated[
+    bool,
+    typer.Option(
+        "--requests",
+        help="Whoever asks may leave requests for tables that are not released, in a file beside the release; see "
+        "tablepack requests.",
+    ),
+]
+
 
 @commands.command("serve", epilog=EXAMPLE)
 def serve_command(
@@ -95,14 +104,7 @@ def serve_command(
     waiting_each: WaitingEach = 50,
     wait: Wait = 10.0,
     formulas: Formulas = "quote",
-    takes_requests: Annotated[
-        bool,
-        typer.Option(
-            "--requests",
-            help="Whoever asks may leave requests for tables that are not released, in a file beside the release; see "
-            "tablepack requests.",
-        ),
-    ] = False,
+    takes_requests: Requests = False,
     trust: Trust = None,
 ) -> None:
     """Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only."""
