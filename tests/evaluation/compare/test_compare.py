@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from fixtures.compare import RISK, TWO_WAY, VALUES, Builder, made, make_small
 
-from engine.api.build import read
 from engine.api.compare import compare, compare_levers
 from engine.api.evaluate import evaluate
+from engine.api.reading import read
 from engine.errors import PrivacyError, SpecError, StoreError
 from engine.evaluation.attacks import Assumptions
 from engine.evaluation.compare.building import (
@@ -87,7 +87,7 @@ def test_a_source_that_is_no_plain_file_is_refused(small, reader, beyond, named,
     if decimal := keys.pop("decimal", None):
         columns = tuple(replace(c, writing=Writing(decimal=decimal)) for c in columns)
     odd = replace(spec, source=replace(spec.source, **keys), columns=columns)
-    monkeypatch.setattr("engine.api.evaluate.read_spec", lambda path, sql_columns: odd)
+    monkeypatch.setattr("engine.api.evaluate.read_spec", lambda path, sql: odd)
     data = odd.source.path if "path" not in beyond else small.parent / "small.csv"
     monkeypatch.chdir(small.parent)
     refused = {
