@@ -43,7 +43,7 @@ from engine.keys import MasterKey
 from engine.progress import Progress, silent
 from engine.source.detection import detect_source
 from engine.spec import ReleaseSpec, format_of, of_rows, read_spec
-from queries.sql import columns_read
+from queries.sql import StatementReader
 
 Source = Any
 """The path of a release, CSV or Parquet file, or a pandas or Arrow table."""
@@ -293,7 +293,7 @@ def _reading(
 
 def _read_spec(path: Path) -> ReleaseSpec:
     """The spec of a release."""
-    return read_spec(path, sql_columns=columns_read)
+    return read_spec(path, sql=StatementReader())
 
 
 def _spellings(data: Source, table: str | None) -> tuple[str, ...]:

@@ -45,8 +45,18 @@ COMMANDS = (
         "Build a release. Run again after an interruption, it goes on where it stopped.",
     ),
     Command(
+        "add",
+        "engine.cli.build",
+        "Add tables to a release; only what is new is fitted. The result is what a build of all would be.",
+    ),
+    Command(
+        "drop",
+        "engine.cli.build",
+        "Take tables out of a release; the others stay as they are. What was told is told, and stays in the ledger.",
+    ),
+    Command(
         "budget",
-        "engine.cli.budget",
+        "engine.cli.custody",
         "Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases.",
     ),
     Command(
@@ -63,6 +73,11 @@ COMMANDS = (
         "serve",
         "engine.cli.serve",
         "Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only.",
+    ),
+    Command(
+        "requests",
+        "engine.cli.custody",
+        "List the tables that were asked for (`tablepack serve --requests`), and what each would cost; or settle one.",
     ),
     Command(
         "open",

@@ -8,7 +8,7 @@ from measurements, so it is no further look: which ranges are released hangs on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -22,7 +22,7 @@ BOUNDED_KINDS = frozenset({"integer", "real", "decimal", "date", "timestamp"})
 
 
 def found_limits(
-    trees: Mapping[str, Measurement], columns: Iterable[Column]
+    trees: Mapping[str, Measurement], columns: Iterable[Column], deciders: Collection[str] = ()
 ) -> dict[str, tuple[int, int]]:
     """Smallest and largest code to be drawn, of the columns on a grid that declare no bounds.
 
@@ -31,11 +31,11 @@ def found_limits(
     trees : mapping of str to Measurement
         One-way.
     columns : iterable of Column
-        All columns of the release: those that decide a universe keep their outermost ranges whole, for the border may
-        lie in one.
+        Of the release.
+    deciders : collection of str
+        Columns that decide a universe of any column of the source: they keep their outermost ranges whole, for the
+        border may lie in one.
     """
-    columns = tuple(columns)
-    deciders = {column.universe.column for column in columns if column.universe is not None}
     out = {}
     for column in columns:
         if column.kind not in BOUNDED_KINDS or column.bounds is not None:

@@ -23,7 +23,7 @@ from engine.release.relating import measure_columns
 from engine.release.sticky import fit_order
 from engine.schema import ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
-from engine.spec import ReleaseSpec
+from engine.spec import ReleaseSpec, Workload
 from engine.texts import html_table, text_table
 from engine.units import ROWS, Unit
 
@@ -77,6 +77,8 @@ class Plan:
         Of the whole build, with one job.
     unit : Unit
         What rows are called.
+    workload : Workload or None
+        Which statements of files the tables answer.
     """
 
     tables: tuple[PlannedTable, ...]
@@ -86,6 +88,7 @@ class Plan:
     refused: tuple[str, ...] = ()
     unit: Unit = ROWS
     cost: Cost
+    workload: Workload | None = None
     heads: ClassVar[tuple[str, ...]] = (
         "table",
         "cells shown",
@@ -128,7 +131,7 @@ class Plan:
                 }
                 for t in self.tables
             ],
-        }
+        } | ({"workload": self.workload.as_dict()} if self.workload else {})
 
     @property
     def published(self) -> tuple[PlannedTable, ...]:
@@ -187,6 +190,7 @@ class Plan:
         return [
             *([f"... and {more:,} more tables, with less suppressed"] if more > 0 else []),
             *self.sentences(),
+            *(self.workload.sentences(N_SHOWN) if self.workload else ()),
             *(f"warning: {warning}" for warning in self.warnings),
             *(f"build would refuse: {sentence}" for sentence in self.refused),
         ]
@@ -230,6 +234,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         warnings=(*_warnings(tables, spec.unit), *_exposed(exposure)),
         exposure=exposure,
         unit=spec.unit,
+        workload=spec.workload,
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None),
         refused=tuple(
             refusal(

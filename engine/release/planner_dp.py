@@ -26,7 +26,7 @@ from engine.measure.dp import (
 )
 from engine.params import DPParams
 from engine.schema import ColumnSet
-from engine.spec import ReleaseSpec
+from engine.spec import ReleaseSpec, Workload
 from engine.texts import html_table, text_table
 
 MANY_LEVELS = 1_000
@@ -86,6 +86,8 @@ class PlanDP:
         Combinations of all columns, strata included.
     fit : str
         How the joint distribution would be fitted.
+    workload : Workload or None
+        Which statements of files the tables answer.
     """
 
     tables: tuple[PlannedTableDP, ...]
@@ -100,6 +102,7 @@ class PlanDP:
     cells: int
     fit: str
     warnings: tuple[str, ...]
+    workload: Workload | None = None
     heads: ClassVar[tuple[str, ...]] = ("table", "cells", "noise sd")
 
     @property
@@ -135,7 +138,7 @@ class PlanDP:
                 }
                 for t in self.tables
             ],
-        }
+        } | ({"workload": self.workload.as_dict()} if self.workload else {})
 
     def rows_of(self, top: int | None = None) -> list[tuple[str, ...]]:
         """Tables as texts under `heads`, worst first: modelled ones, then by noise; the first ones, or all."""
@@ -166,6 +169,7 @@ class PlanDP:
         return [
             *([f"... and {more:,} more tables"] if more > 0 else []),
             *self.sentences(),
+            *(self.workload.sentences(N_SHOWN) if self.workload else ()),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
 
@@ -211,6 +215,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
         counts=sum(_n_counts(share, params.strata, levels) for share in margins),
         cells=n_cells(sizes_of(levels, params.columns)),
         fit=_fit(params, levels),
+        workload=spec.workload,
         warnings=(
             *_ledger_warnings(params, spends, held, budget, delta),
             *_coverage_warnings(params),

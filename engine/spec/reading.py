@@ -23,14 +23,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
 from engine.keys import check_key_file
 from engine.params import BOUNDS, PROFILES, DPParams, ExposureBounds, PrivacyParams, ZeroRule
-from engine.schema import MAX_WIDTH, Column, ColumnSet, SourceSpec, Writing
+from engine.schema import Column, ColumnSet, SourceSpec, Writing
 from engine.spec.columns import columns_from
 from engine.spec.dp import DPContext, dp_from
 from engine.spec.model import (
@@ -44,8 +44,9 @@ from engine.spec.model import (
 )
 from engine.spec.source import check_names, source_from
 from engine.spec.swapping import swap_of, swap_problems
-from engine.spec.tables import SqlColumns, TableContext, expanded
+from engine.spec.tables import TableContext, expanded, table_context
 from engine.spec.units import count_of, count_problems, with_each
+from engine.spec.workload import SqlReader, Workload
 from engine.spec.writing import writing_of
 from engine.texts import parsed_toml
 from engine.units import ENTITIES, ROWS, Unit, declared_unit, units_for
@@ -90,6 +91,8 @@ class ReleaseSpec:
         With "entities": once for each value of this column, which is in every table.
     most : int or None
         With `each`: so many of its values count of one entity; a power of two.
+    workload : Workload or None
+        What becomes of the statements of files; None: the spec names none.
     """
 
     title: str
@@ -112,6 +115,7 @@ class ReleaseSpec:
     count: str = "rows"
     each: str | None = None
     most: int | None = None
+    workload: Workload | None = field(default=None, compare=False)
 
     @property
     def counted(self) -> PrivacyParams:
@@ -144,7 +148,7 @@ def read_spec(
     path: str | Path,
     *,
     check_key: bool = True,
-    sql_columns: SqlColumns | None = None,
+    sql: SqlReader | None = None,
     tables: Sequence[Mapping[str, Any]] = (),
 ) -> ReleaseSpec:
     """Read and check a spec file.
@@ -153,8 +157,8 @@ def read_spec(
     ----------
     check_key : bool
         Check the key file too.
-    sql_columns : callable, optional
-        Gives the columns that a `[[tables]]` entry with `sql` reads.
+    sql : SqlReader, optional
+        Reads the statements of `[[tables]]` entries with `sql` or with a file of statements.
     tables : sequence of mapping
         Entries in the place of the file's; none: those of the file.
 
@@ -183,7 +187,7 @@ def read_spec(
         raise SpecError(f"spec file {path}: is not TOML: {error}") from None
     if tables:
         raw["tables"] = list(tables)
-    return spec_from(raw, folder=path.parent, check_key=check_key, sql_columns=sql_columns)
+    return spec_from(raw, folder=path.parent, check_key=check_key, sql=sql)
 
 
 def example_spec() -> str:
@@ -196,7 +200,7 @@ def spec_from(
     *,
     folder: Path,
     check_key: bool = True,
-    sql_columns: SqlColumns | None = None,
+    sql: SqlReader | None = None,
 ) -> ReleaseSpec:
     """Check the values of a spec file.
 
@@ -228,7 +232,7 @@ def spec_from(
         problems,
         folder=folder,
         check_key=check_key,
-        sql_columns=sql_columns,
+        sql=sql,
         dropped=dropped,
     )
 
@@ -271,7 +275,7 @@ def spec_of(
         list(problems),
         folder=Path(),
         check_key=check_key,
-        sql_columns=None,
+        sql=None,
     )
 
 
@@ -284,7 +288,7 @@ def _assembled(
     *,
     folder: Path,
     check_key: bool,
-    sql_columns: SqlColumns | None,
+    sql: SqlReader | None,
     dropped: frozenset[str] = frozenset(),
 ) -> ReleaseSpec:
     """Check the sections that stand on source and columns, and put all together or tell every mistake."""
@@ -304,18 +308,10 @@ def _assembled(
     is_dp = texts.get("mode") == "dp"
     if protection and protection[0].swap:
         problems += swap_problems(protection[0].swap, columns, names, entities, is_dp=is_dp)
-    data = tuple(column for column in columns if column.name not in entities)
-    context = TableContext(
-        folder=folder,
-        names=tuple(name for name in names if name not in entities),
-        entities=entities,
-        columns=data if len(columns) == len(names) else None,
-        dropped=dropped,
-        logical_name=release.name if release else "data",
-        sql_columns=sql_columns,
-        max_width=None if is_dp else MAX_WIDTH,
+    context = table_context(
+        names, columns, entities, release, folder=folder, dropped=dropped, sql=sql, is_dp=is_dp
     )
-    tables = _tables(raw, release, context, problems, is_dp=is_dp)
+    tables, workload = _tables(raw, release, context, problems, is_dp=is_dp)
     dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
     if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
@@ -334,6 +330,7 @@ def _assembled(
         dp=dp,
         zeros=zeros,
         bounds=bounds,
+        workload=workload,
         **(count_of(release) | {"unit": unit, "entity": entity}),
     )
 
@@ -358,13 +355,13 @@ def _tables(
     problems: list[str],
     *,
     is_dp: bool,
-) -> tuple[ColumnSet, ...]:
-    """The tables of the spec, of what it counts."""
-    tables = expanded(_entries(raw.get("tables", []), problems), context, problems)
+) -> tuple[tuple[ColumnSet, ...], Workload | None]:
+    """The tables of the spec, of what it counts, and what becomes of the statements of files."""
+    tables, workload = expanded(_entries(raw.get("tables", []), problems), context, problems)
     if release is None:
-        return tables
+        return tables, workload
     problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
-    return with_each(tables, release.each, problems)
+    return with_each(tables, release.each, problems), workload
 
 
 def _column_problems(

@@ -1,21 +1,33 @@
 """Expands the `[[tables]]` entries of a spec into column sets.
 
-Takes checked entries and the names of the columns; gives the sorted list of tables, each once.
+Takes checked entries and the names of the columns; gives the sorted list of tables, each once, and what becomes of
+the statements of files (`engine.spec.workload`).
 Invariant: a table named twice on purpose is a mistake; families (`all`, `sql`, `file`) may overlap.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from engine.errors import TablepackError
+from engine.errors import SpecError, TablepackError
 from engine.schema import MAX_WIDTH, Column, ColumnSet, column_set
-from engine.spec.model import TableEntry, did_you_mean
+from engine.spec.model import ReleaseSection, TableEntry, did_you_mean
+from engine.spec.workload import (
+    Question,
+    SqlReader,
+    Statement,
+    Unanswered,
+    Workload,
+    is_workload,
+    merged,
+    statements_of,
+    workload_of,
+)
 from engine.texts import parsed_json
 
 MOST_TABLES = 100_000
@@ -24,8 +36,6 @@ MANY_TABLES = 2_000
 """From so many on, a person is told what they cost before they are measured."""
 SECONDS_A_TABLE = 0.02
 """Least cost of a table: to fit and to store it, on one core."""
-SqlColumns = Callable[[str, Mapping[str, str], str], ColumnSet]
-"""Gives the columns a statement reads: from its text, the SQL type of each data column, the logical table's name."""
 _SQL_TYPES = {
     "integer": "BIGINT",
     "real": "DOUBLE",
@@ -50,10 +60,14 @@ class TableContext:
         Data columns.
     columns : tuple of Column or None
         Data columns in full; None while some of them are mistaken.
+    sql : SqlReader or None
+        Reads statements; None: they cannot be read here.
     max_width : int or None
         Widest table that can be built. None: of any width.
     dropped : frozenset of str
         Columns that are left out of every table.
+    each : str or None
+        A column that every table will have.
     """
 
     folder: Path
@@ -61,14 +75,54 @@ class TableContext:
     entities: tuple[str, ...]
     columns: tuple[Column, ...] | None
     logical_name: str
-    sql_columns: SqlColumns | None
+    sql: SqlReader | None
     max_width: int | None = MAX_WIDTH
     dropped: frozenset[str] = frozenset()
+    each: str | None = None
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The SQL type of each data column."""
+        return {column.name: _SQL_TYPES[column.value_type] for column in self.columns or ()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Files:
+    """What the statements of all files ask, and those that get no answer."""
+
+    questions: list[Question] = field(default_factory=list)
+    unanswered: list[Unanswered] = field(default_factory=list)
+
+
+def table_context(
+    names: tuple[str, ...],
+    columns: tuple[Column, ...],
+    entities: tuple[str, ...],
+    release: ReleaseSection | None,
+    *,
+    folder: Path,
+    dropped: frozenset[str],
+    sql: SqlReader | None,
+    is_dp: bool,
+) -> TableContext:
+    """Gather what the tables of a spec are checked against; mode dp has them of any width."""
+    data = tuple(column for column in columns if column.name not in entities)
+    return TableContext(
+        folder=folder,
+        names=tuple(name for name in names if name not in entities),
+        entities=entities,
+        columns=data if len(columns) == len(names) else None,
+        dropped=dropped,
+        logical_name=release.name if release else "data",
+        sql=sql,
+        max_width=None if is_dp else MAX_WIDTH,
+        each=release.each if release else None,
+    )
 
 
 def expanded(
     entries: Sequence[tuple[str, TableEntry]], context: TableContext, problems: list[str]
-) -> tuple[ColumnSet, ...]:
+) -> tuple[tuple[ColumnSet, ...], Workload | None]:
     """Expand all entries.
 
     Parameters
@@ -82,8 +136,11 @@ def expanded(
     -------
     tuple of ColumnSet
         Each once, by width, then name.
+    Workload or None
+        What becomes of the statements of files; None: there are none.
     """
     tables: set[ColumnSet] = set()
+    files = _Files()
     explicit: dict[ColumnSet, str] = {}
     for place, entry in entries:
         ways = [key for key in _ENTRIES if getattr(entry, key) is not None]
@@ -100,9 +157,13 @@ def expanded(
             elif table:
                 explicit[table] = place
             tables.update([table] if table else [])
+        elif entry.file is not None and is_workload(entry.file):
+            _ask(entry, f"{place}.file", context, problems, files)
         else:
             tables.update(_family(entry, place, context, problems))
-    return tuple(sorted(tables, key=lambda table: (len(table), table)))
+    workload = _workload(tables, files, context) if files.questions else None
+    tables.update(workload.tables if workload else ())
+    return tuple(sorted(tables, key=lambda table: (len(table), table))), workload
 
 
 def warning_of_many(n: int) -> str | None:
@@ -178,14 +239,13 @@ def _subsets(
 
 def _read_by(sql: str, place: str, context: TableContext, problems: list[str]) -> list[ColumnSet]:
     """The columns a statement reads."""
-    if context.sql_columns is None:
+    if context.sql is None:
         problems.append(f"{place}: cannot be read here; use the command line, or columns = [...]")
         return []
     if context.columns is None:
         return []  # the mistaken columns are reported already
     try:
-        types = {column.name: _SQL_TYPES[column.value_type] for column in context.columns}
-        names = context.sql_columns(sql, types, context.logical_name)
+        names = context.sql.columns(sql, context.types, context.logical_name)
     except TablepackError as error:
         problems.append(f"{place}: {error}")
         return []
@@ -194,6 +254,80 @@ def _read_by(sql: str, place: str, context: TableContext, problems: list[str]) -
         return []
     table = _table(names, place, context, problems)
     return [table] if table else []
+
+
+def _ask(
+    entry: TableEntry, place: str, context: TableContext, problems: list[str], files: _Files
+) -> None:
+    """Read a file of statements; those that cannot be answered are a mistake only where no other is left."""
+    path = context.folder / (entry.file or "")
+    if context.sql is None:
+        problems.append(f"{place}: cannot be read here; use the command line, or columns = [...]")
+        return
+    _check_widest(entry, place, context, problems)
+    try:
+        statements = statements_of(path, context.sql)
+    except SpecError as error:
+        problems.extend(f"{place}: {sentence}" for sentence in error.problems)
+        return
+    if context.columns is None:
+        return  # the mistaken columns are reported already
+    asked, unanswered = _answerable(statements, path.name, entry.max_width, context, context.sql)
+    if not any(question.columns for question in asked):
+        reasons = "; ".join(f"line {u.places[0][1]}: {u.reason}" for u in unanswered[:3])
+        problems.append(
+            f"{place}: {path.name} has no statement that reads columns of {context.logical_name} and can be answered"
+            + (f" ({reasons})" if reasons else "")
+        )
+    files.questions.extend(asked)
+    files.unanswered.extend(unanswered)
+
+
+def _answerable(
+    statements: Sequence[Statement],
+    file: str,
+    max_width: int | None,
+    context: TableContext,
+    reader: SqlReader,
+) -> tuple[list[Question], list[Unanswered]]:
+    """What the statements of a file read, equal ones once, and why the others get no answer."""
+    lines: dict[str, list[int]] = {}
+    for statement in statements:
+        lines.setdefault(statement.text, []).append(statement.line)
+    widest = min((w for w in (max_width, context.max_width) if w is not None), default=None)
+    questions, unanswered = [], []
+    read = reader.columns_of_each(list(lines), context.types, context.logical_name)
+    for found, at in zip(read, lines.values(), strict=True):
+        places = tuple((file, line) for line in at)
+        if isinstance(found, TablepackError):
+            reason = str(found).partition("\n")[0]
+            unanswered.append(Unanswered(reason=reason, places=places))
+            continue
+        extra = {context.each} if context.each else set()
+        columns = column_set([*{*found, *extra}]) if found else ()
+        if widest is not None and len(columns) > widest:
+            reason = f"reads {len(columns)} columns; tables have at most {widest}"
+            unanswered.append(Unanswered(reason=reason, places=places))
+        else:
+            questions.append(Question(columns=columns, places=places))
+    return questions, unanswered
+
+
+def _workload(tables: set[ColumnSet], files: _Files, context: TableContext) -> Workload:
+    """The fewest tables beside others that answer all statements of files."""
+    extra = {context.each} if context.each else set()
+    given = {column_set([*{*table, *extra}]) for table in tables}
+    added = merged({question.columns for question in files.questions}, given)
+    return workload_of(files.questions, files.unanswered, added=added, tables=given | added)
+
+
+def _check_widest(
+    entry: TableEntry, place: str, context: TableContext, problems: list[str]
+) -> None:
+    """The widest table that a file may ask for."""
+    widest = context.max_width or len(context.names)
+    if entry.max_width is not None and not 1 <= entry.max_width <= widest:
+        problems.append(f"{place.removesuffix('file')}max_width: wants a number from 1 to {widest}")
 
 
 def _listed(
@@ -214,9 +348,7 @@ def _listed(
     ):
         problems.append(f"{place}: {path} is not a JSON list of lists of column names")
         return []
-    widest = context.max_width or len(context.names)
-    if entry.max_width is not None and not 1 <= entry.max_width <= widest:
-        problems.append(f"{place.removesuffix('file')}max_width: wants a number from 1 to {widest}")
+    _check_widest(entry, place, context, problems)
     tables = []
     for number, names in enumerate(lists, start=1):
         if entry.max_width is None or len(set(names)) <= entry.max_width:

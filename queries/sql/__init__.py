@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from queries.sql.budget import Oversight, Plan, megabytes_of
 from queries.sql.exports import export, file_stem, workbook_of
-from queries.sql.planner import columns_read, has_stored_figures, plan_of, selected
+from queries.sql.planner import (
+    StatementReader,
+    columns_read,
+    has_stored_figures,
+    plan_of,
+    selected,
+)
 from queries.sql.refusals import near_names
 from queries.sql.result import Form, Result, Statement
-from queries.sql.router import nearest, spec_entry
+from queries.sql.router import nearest
 from queries.sql.session import TIMEOUT_S, Session
 from queries.sql.unreleased import MARK, NOT_RELEASED, Marks, marked
 
@@ -27,6 +33,7 @@ __all__ = [
     "Result",
     "Session",
     "Statement",
+    "StatementReader",
     "columns_read",
     "export",
     "file_stem",
@@ -37,6 +44,5 @@ __all__ = [
     "nearest",
     "plan_of",
     "selected",
-    "spec_entry",
     "workbook_of",
 ]

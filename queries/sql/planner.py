@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import duckdb
 
-from engine.errors import QueryRefused
+from engine.errors import QueryRefused, TablepackError
 from engine.schema import ColumnSet, column_set, quoted
 from engine.store import ATTACHED, locked_connection
 from queries.sql.advice import Advice, advice_of
@@ -30,6 +30,7 @@ from queries.sql.unreleased import MOST_REMARKS, Released, compared, released, r
 __all__ = [
     "NO_ADVICE",
     "Reads",
+    "StatementReader",
     "StubPlanner",
     "columns_read",
     "has_stored_figures",
@@ -236,6 +237,60 @@ def columns_read(sql: str, columns: Mapping[str, str], logical_name: str = "data
         return planner.read(sql).columns
     finally:
         planner.close()
+
+
+class StatementReader:
+    """Reads the statements of a spec: `engine.spec.workload.SqlReader`."""
+
+    def split(self, text: str) -> list[tuple[int, str]]:
+        """Return the statements of a text, each with the line in which it begins, as DuckDB's scanner parts them.
+
+        What DuckDB cannot parse is a statement, too, up to its semicolon.
+        """
+        data = text.encode()
+        found: list[tuple[int, str]] = []
+        line = counted = start = 0
+        first: int | None = None  # where the statement begins, comments aside
+        for at, kind in [*duckdb.tokenize(text), (len(data), duckdb.token_type.operator)]:
+            if kind == duckdb.token_type.comment:
+                continue
+            if data[at : at + 1] not in (b";", b""):
+                first = at if first is None else first
+            else:
+                if first is not None:
+                    line, counted = line + data.count(b"\n", counted, first), first
+                    found.append((line + 1, data[start:at].decode().strip()))
+                start, first = at + 1, None
+        return found
+
+    def columns(self, sql: str, types: Mapping[str, str], logical_name: str) -> ColumnSet:
+        """Return the columns that a statement reads: `columns_read`."""
+        return columns_read(sql, types, logical_name)
+
+    def columns_of_each(
+        self, statements: Sequence[str], types: Mapping[str, str], logical_name: str
+    ) -> list[ColumnSet | TablepackError]:
+        """Return the columns that each statement reads, or why it gets no answer."""
+        planner = StubPlanner(types, logical_name)
+        try:
+            return [_read_or_why(planner, sql, logical_name) for sql in statements]
+        finally:
+            planner.close()
+
+
+def _read_or_why(planner: StubPlanner, sql: str, logical_name: str) -> ColumnSet | TablepackError:
+    """Return the columns that a statement reads, or why it gets no answer."""
+    try:
+        reads = planner.read(sql)
+    except TablepackError as error:
+        return error
+    if reads.is_multi and not reads.columns:
+        return QueryRefused(
+            "what it reads shows only when it is run; name the columns in [[tables]]"
+        )
+    if not reads.is_logical:
+        return QueryRefused(f"does not read {logical_name}")
+    return reads.columns
 
 
 def read_from(plan: Plan, columns: Sequence[str]) -> Reads:

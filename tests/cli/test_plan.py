@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from fixtures.pipeline import ACCEPTED, CENSUS, tablepack, write_spec
+from fixtures.pipeline import ACCEPTED, CENSUS, table_hashes, tablepack, write_spec
 
+import engine
 from engine.cli import build
 
 NAMES = [name for name in CENSUS if name != "person_id"]
@@ -73,6 +74,59 @@ def test_two_ways_at_once_are_refused(plan):
     done = plan("--top", 3, "--all")
     assert done.returncode == 2
     assert "--all and --top: give one of them" in done.stderr
+
+
+STATEMENTS = """SELECT age, sex, count(*) FROM data GROUP BY ALL;
+SELECT region, age, sex, count(*) FROM data GROUP BY ALL;
+SELECT sex, count(*) FROM data GROUP BY sex;
+SELECT count(*) FROM data WHERE sex = 'Female' AND age > 30;
+DROP TABLE data;
+"""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory, census):
+    """A folder with a spec whose tables are those of a file of statements."""
+    place = tmp_path_factory.mktemp("asked")
+    (place / "queries.sql").write_text(STATEMENTS)
+    path = write_spec(place, census / "people.parquet", CENSUS, [("income",)], privacy=ACCEPTED)
+    path.write_text(path.read_text() + '\n[[tables]]\nfile = "queries.sql"\n')
+    return place
+
+
+def test_plan_and_build_agree_on_the_tables_of_a_workload(asked):
+    done = tablepack("plan", "release.toml", "--json", cwd=asked)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    planned = {tuple(t["columns"]) for t in plan["tables"] if t["published"]}
+    assert planned == {("income",), ("sex",), ("age", "region", "sex")}
+    built = tablepack("build", "release.toml", "-o", "r.duckdb", cwd=asked)
+    assert built.returncode == 0, built.stderr
+    assert "1 statement of the workload will have no answer: tablepack plan says" in built.stderr
+    assert set(table_hashes(asked / "r.duckdb")) == planned
+    with engine.open(asked / "r.duckdb") as release:
+        statements = STATEMENTS.split(";\n")[:4]
+        for one in plan["workload"]["asked"]:
+            for _, line in one["lines"]:
+                table = release.explain(statements[line - 1]).table
+                assert list(table) in one["answered_from"]
+    assert sorted(line for one in plan["workload"]["asked"] for _, line in one["lines"]) == [
+        *range(1, 5)
+    ]
+
+
+def test_a_workload_is_told_whichever_way_a_plan_is_asked_for(asked):
+    for words in ((), ("--all",), ("--top", 1), ("--quick",)):
+        said = tablepack("plan", "release.toml", *words, cwd=asked).stdout
+        assert "4 of 5 statements have an answer; they read 3 combinations of columns" in said
+        assert "no table of their own: age, sex; one with a column more" in said
+        assert "no answer to 1 statement (line 5): DROP is not allowed here" in said
+    assert "... and 2 more combinations, asked less often (--all shows them)" in (
+        tablepack("plan", "release.toml", "--top", 1, cwd=asked).stdout
+    )
+    quick = json.loads(tablepack("plan", "release.toml", "--quick", "--json", cwd=asked).stdout)
+    assert quick["workload"]["left_out"] == [["age", "sex"]]
+    assert "4 of 5 statements have an answer" in repr(engine.plan(asked / "release.toml"))
 
 
 def test_a_plan_in_a_notebook_is_as_short(planned):

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from fixtures.pipeline import ACCEPTED, write_spec
 
-from engine.api.build import read
 from engine.api.compare import compare
 from engine.api.evaluate import evaluate
+from engine.api.reading import read
 from engine.errors import DataError, SpecError
 from engine.evaluation.data import data_of, read_original
 from engine.evaluation.data.declared import Declared

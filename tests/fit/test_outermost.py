@@ -13,23 +13,23 @@ import pytest
 from fixtures.fit import KEY, integer_column, measured, top_for, tree_of
 from fixtures.measure import cells_of, column, key_number, sticky, tokens_of
 from fixtures.measure import measured as measured_rows
-from fixtures.pipeline import write_spec
+from fixtures.pipeline import table_hashes, write_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import PrivacyError
 from engine.fit import fit_support, found_limits
 from engine.measure.bounds import RowBounds
 from engine.measure.forest import grow
 from engine.release import build
-from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, Resolution, Universe
+from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, Resolution
 
 NONNEG, NEG, NULL = KIND_NONNEGATIVE, KIND_NEGATIVE, KIND_NULL
 
 
-def limits(tree, one=None, *others):
-    return found_limits({"A": tree}, (one or integer_column(), *others)).get("A")
+def limits(tree, one=None, deciders=()):
+    return found_limits({"A": tree}, (one or integer_column(),), deciders).get("A")
 
 
 def drawn(tree, found, *, step=1, total=None):
@@ -124,8 +124,8 @@ def test_declared_bounds_lists_and_deciders_are_left_alone():
     assert limits(tree, integer_column(bounds=(-5, 80))) is None
     assert limits(tree, column("A", "boolean")) is None
     assert limits(tree, column("A", "category")) is None
-    about = integer_column("B", universe=Universe(column="A", low=2), bounds=(0, 1))
-    assert limits(tree, integer_column(), about) == (0, 15)
+    assert limits(tree, integer_column(), {"A"}) == (0, 15)
+    assert limits(tree, integer_column(), {"B"}) == (3, 12)
     for kind in ("real", "decimal", "date", "timestamp"):
         assert limits(tree, column("A", kind, resolution=Resolution())) == (3, 12)
 
@@ -318,6 +318,25 @@ def test_columns_with_declared_bounds_have_no_such_note(tmp_path):
         with duckdb.connect(str(out), read_only=True) as con:
             notes = [note for (note,) in con.execute("SELECT note FROM catalog.notes").fetchall()]
         assert any(note.startswith("Bounds found") for note in notes) == has_note
+
+
+def test_a_column_shows_the_same_whichever_other_tables_are_asked_for(tmp_path):
+    """Age decides a universe of a column that only one of both builds has tables of."""
+    rng = np.random.default_rng(4)
+    age = np.append(rng.integers(15, 70, 900), [12, 13, 13, 14, 14])
+    pd.DataFrame(
+        {"id": range(len(age)), "age": age, "job": np.where(age < 16, None, "some")}
+    ).to_parquet(tmp_path / "a.parquet")
+    kinds = ID | {
+        "age": {"kind": "integer"},
+        "job": {"kind": "category", "universe": {"column": "age", "min": 16}},
+    }
+    digests = set()
+    for tables in ([("age",)], [("age",), ("job",)]):
+        spec = write_spec(tmp_path, tmp_path / "a.parquet", kinds, tables, entities=("id",))
+        out = build(read(spec), tmp_path / f"{len(tables)}.duckdb")
+        digests.add(table_hashes(out)["age",])
+    assert len(digests) == 1
 
 
 def test_too_few_people_are_refused_as_ever(tmp_path):

@@ -395,27 +395,26 @@ def test_tables_of_a_file(write, tmp_path):
 def test_tables_of_a_statement(write):
     seen = []
 
-    def reads(sql, columns, name):
-        seen.append((sql, dict(columns), name))
-        if "nothing" in sql:
-            return ()
-        if "bad" in sql:
-            raise QueryRefused("one SELECT only")
-        return ("SEX", "AGE")
+    class Reader:
+        def columns(self, sql, types, name):
+            seen.append((sql, dict(types), name))
+            if "nothing" in sql:
+                return ()
+            if "bad" in sql:
+                raise QueryRefused("one SELECT only")
+            return ("SEX", "AGE")
 
     text = HEAD + 'entities = ["id"]\n' + COLUMNS + '[[tables]]\nsql = "{}"\n'
-    spec = read_spec(write(text.format("SELECT x FROM data")), sql_columns=reads)
+    spec = read_spec(write(text.format("SELECT x FROM data")), sql=Reader())
     assert spec.tables == (("AGE", "SEX"),)
     assert seen == [
         ("SELECT x FROM data", {"AGE": "BIGINT", "SEX": "VARCHAR", "PAY": "DOUBLE"}, "data")
     ]
-    assert mistakes(write(text.format("bad")), sql_columns=reads) == [
-        "tables[1].sql: one SELECT only"
-    ]
-    found = mistakes(write(text.format("nothing")), sql_columns=reads)
+    assert mistakes(write(text.format("bad")), sql=Reader()) == ["tables[1].sql: one SELECT only"]
+    found = mistakes(write(text.format("nothing")), sql=Reader())
     assert found == ["tables[1].sql: reads no column of data"]
     broken = text.format("SELECT").replace('kind = "integer"', 'kind = "whole"')
-    assert len(mistakes(write(broken), sql_columns=reads)) == 1
+    assert len(mistakes(write(broken), sql=Reader())) == 1
     assert len(seen) == 3
 
 
