@@ -10,7 +10,7 @@ import { drawTables, listenTables, tableLink } from "./tables.js";
 import { filters, find, inWords, label, listed, loadValues, setVariables } from "./variables.js";
 import { number as spelled, t, unit, unitWords } from "./words.js";
 
-let shown = null, number = 0, waiting = 0, fading = 0, saved = null, release = t("Table builder");
+let shown = null, number = 0, waiting = 0, fading = 0, saved = null, takesRequests = false, release = t("Table builder");
 
 const WORKING = t("Working …");
 
@@ -106,13 +106,22 @@ function refuse(error) {
   saved?.drawSaved(null);
   for (const id of ["compare", "bar", "table", "sideways", "chart", "card-box", "sql-box"]) byId(id).hidden = true;
   for (const id of ["words", "legend", "more"]) byId(id).replaceChildren();
-  const together = error.columns?.length > 1 && spec;
+  const together = error.columns?.length > 1 && spec, wish = makeWish(together && error.columns);
   byId("problem").replaceChildren(make("div", { class: "why" },
     make("p", { lang: together || !error.status ? null : "en" }, together ? t("{variables} are in no released table together. Take one of them away.", { variables: listed(error.columns.map(label)) }) : error.message),
     near.length ? make("p", {}, t("Nearest tables:") + " ", ...near.flatMap((t, i) => [i ? "; " : "", tableLink(t)])) : null,
-    spec ? make("details", {}, make("summary", {}, t("For those who make the release")), make("p", {}, t("Put this in the spec and build again:")), make("pre", { tabindex: 0, "aria-label": t("Lines for the spec"), role: "region" }, spec)) : null));
+    spec ? make("details", {}, make("summary", {}, t("For those who make the release")), make("p", {}, t("Put this in the spec and build again:")), make("pre", { tabindex: 0, "aria-label": t("Lines for the spec"), role: "region" }, spec)) : null,
+    wish));
   byId("token-box").hidden = error.status !== 401;
   drawTables();
+}
+
+// Where to ask for a combination, if this server takes requests.
+function makeWish(columns) {
+  if (!takesRequests || !columns) return null;
+  const place = make("div");
+  import("./wish.js").then((m) => place.replaceChildren(m.form(columns, say)));
+  return place;
 }
 
 async function download(form) {
@@ -152,6 +161,7 @@ async function begin() {
   byId("lead").textContent = t("No row here is a person: every figure carries noise, and says how much. Pick variables; the table follows.");
   byId("notes").replaceChildren(...about.notes.map((n) => make("li", {}, n)));
   byId("foot").textContent = t("Vintage {vintage}, {tables} released tables, content hash {hash}; {signature}. Programs: /api/openapi.json.", { vintage: about.vintage, tables: spelled(about.n_tables), hash: about.content_hash, signature: about.signature });
+  takesRequests = about.takes_requests;
   Object.assign(unit, unitWords(about.unit));
   byId("measure").options[0].textContent = t("Number of {units}", { units: unit.many });
   setVariables(about.variables);

@@ -128,11 +128,11 @@ class Refused extends Error {
   }
 }
 
-export async function ask(path, query) {
-  const headers = token ? { Authorization: "Bearer " + token } : {};
+export async function ask(path, query, more = {}) {
+  const headers = { ...(token ? { Authorization: "Bearer " + token } : {}), ...more.headers };
   let got;
   try {
-    got = await fetch(path + (query ? "?" + query : ""), { headers });
+    got = await fetch(path + (query ? "?" + query : ""), { ...more, headers });
   } catch {
     throw new Refused(0, { message: t("The server cannot be reached.") });
   }
@@ -143,6 +143,7 @@ export async function ask(path, query) {
 }
 
 export const askJson = async (path, query) => (await ask(path, query)).json();
+export const send = async (path, body) => (await ask(path, "", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
 
 // Make an element: make("td", {class: "n"}, "text", child, ...). Text is text, never markup.
 export function make(tag, attributes = {}, ...children) {
