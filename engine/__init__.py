@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.api.amend import add, drop
     from engine.api.build import build, new_key, open, plan
     from engine.api.compare import compare, compare_levers
     from engine.api.evaluate import attack, evaluate
@@ -59,10 +60,12 @@ __all__ = [
     "StoreError",
     "TablepackError",
     "__version__",
+    "add",
     "attack",
     "build",
     "compare",
     "compare_levers",
+    "drop",
     "estimate",
     "evaluate",
     "new_key",
@@ -76,9 +79,11 @@ _HOMES = {name: "engine.api.build" for name in ("build", "estimate", "new_key", 
     "Column": "engine.schema",
     "Release": "queries.release",
     "__version__": "engine.version",
+    "add": "engine.api.amend",
     "attack": "engine.api.evaluate",
     "compare": "engine.api.compare",
     "compare_levers": "engine.api.compare",
+    "drop": "engine.api.amend",
     "evaluate": "engine.api.evaluate",
     "publish_pack": "engine.api.publish",
     "synthesize": "engine.api.synthesize",

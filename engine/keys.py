@@ -37,6 +37,7 @@ Purpose = Literal[
     "sketch",
     "swapping",
     "rows",
+    "recipe",
 ]
 EntityId = int | str | float | bool | bytes | datetime.date
 

@@ -475,6 +475,8 @@ class ReleaseHeader:
         What a row is called, and whom the release protects.
     is_reviewed : bool
         A person says that what is marked as detected was looked at.
+    recipe : str
+        Mode sticky: keyed digest of all that decides a table, so that releases of one recipe can share tables.
     """
 
     title: str
@@ -490,3 +492,4 @@ class ReleaseHeader:
     unit: Unit = ROWS
     entity: Unit = ENTITIES
     is_reviewed: bool = False
+    recipe: str = ""

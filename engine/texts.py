@@ -126,3 +126,9 @@ def html_sentences(sentences: Sequence[str]) -> str:
     """Return sentences as a paragraph of HTML, one a line; nothing where there is none."""
     lines = "<br>".join(html.escape(line) for line in sentences)
     return f"<p>{lines}</p>" if lines else ""
+
+
+def spec_entry(columns: Iterable[str]) -> str:
+    """Return the lines of a spec that would release a table."""
+    listed = ", ".join(json.dumps(c, ensure_ascii=False) for c in columns)
+    return f"[[tables]]\ncolumns = [{listed}]"

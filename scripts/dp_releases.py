@@ -12,7 +12,7 @@ from dp_loops import data_in
 from measured import markdown
 from score_releases import null_spellings
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.evaluation.data.paired import pair
 from engine.evaluation.data.reading import read_original, read_release, released_types
 from engine.evaluation.data.sampling import generator

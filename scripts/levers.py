@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from measured import add_option, command_line, markdown, record
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.evaluation.attacks import Assumptions
 from engine.evaluation.compare.levers import map_levers, settings_of
 from engine.evaluation.compare.mapped import LEVERS, LeverMap, Point, Setting, map_document

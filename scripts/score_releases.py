@@ -17,7 +17,7 @@ from attacks.cloning import clone_accuracy
 from attacks.scorecard import HEADINGS, lines, markdown
 from measured import add_option, command_line, record
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import TablepackError
 from engine.evaluation.data.paired import pair
 from engine.evaluation.data.reading import read_original, read_release, released_types

@@ -25,7 +25,7 @@ from fixtures.pipeline import (
 )
 
 import engine
-from engine.api.build import read
+from engine.api.reading import read
 from engine.schema import Column
 
 TABLES = [["AGE", "SEX"], ["SEX"], ["AGE", "INCOME"]]

@@ -17,7 +17,7 @@ from fixtures.pipeline import ACCEPTED, CENSUS, TWELVE, process, table_hashes, t
 from numpy._core import _multiarray_umath as umath
 
 import engine
-from engine.api.build import read
+from engine.api.reading import read
 from engine.release import build
 
 NO_ENTITY = {name: c for name, c in CENSUS.items() if name != "person_id"}

@@ -308,7 +308,7 @@ def test_what_crosses_the_wall_holds_no_secret(planted, monkeypatch):
     """Every message to the fit process, byte for byte."""
     import pickle
 
-    from engine.api.build import read
+    from engine.api.reading import read
     from engine.keys import MasterKey
     from engine.release import build, pipes
 

@@ -24,7 +24,7 @@ from fixtures.pipeline import (
 from fixtures.release import build_release
 
 import engine
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import StoreError
 from engine.measure.dp.ledger import ledger_path, measured_folder
 from engine.outputs import (

@@ -8,20 +8,21 @@ release.sql("SELECT SEX, count(*) FROM data GROUP BY SEX")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from engine import keys, release
+from engine.api.amend import BuiltRelease
+from engine.api.reading import read
 from engine.errors import SpecError
 from engine.outputs import check_new_key
 from engine.progress import Progress
 from engine.schema import Column
 from engine.source import begin_charges
 from engine.source.detection import make_spec
-from engine.spec import ReleaseSpec, read_spec
+from engine.spec import ReleaseSpec
 from queries.release import Release, open_release
-from queries.sql import StatementReader
 
 SpecOrFrame = Any
 """A ReleaseSpec, the path of a spec (.toml), the path of a source, or a pandas or Arrow table."""
@@ -102,7 +103,8 @@ def build(
     )
     path = default_output(what) if out is None else Path(out)
     release.build(spec, path, frame=frame, jobs=jobs, force=force, progress=progress)
-    return open(path)
+    is_file = isinstance(what, str | Path) and Path(what).suffix == ".toml"
+    return BuiltRelease.of(path, Path(what) if is_file else spec, frame)
 
 
 def default_output(what: SpecOrFrame) -> Path:
@@ -150,11 +152,6 @@ def new_key(path: str | Path) -> str:
     key_id = keys.new_key(Path(path))
     begin_charges(Path(path))
     return key_id
-
-
-def read(path: Path, *, tables: Sequence[Mapping[str, Any]] = ()) -> ReleaseSpec:
-    """Read a spec, with SQL table entries understood; `tables` as `engine.spec.read_spec`."""
-    return read_spec(path, sql=StatementReader(), tables=tables)
 
 
 def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:

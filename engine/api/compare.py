@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import release
-from engine.api.build import read
+from engine.api.reading import read
 from engine.evaluation.compare import (
     EPSILONS,
     Build,

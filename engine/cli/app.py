@@ -45,6 +45,16 @@ COMMANDS = (
         "Build a release. Run again after an interruption, it goes on where it stopped.",
     ),
     Command(
+        "add",
+        "engine.cli.build",
+        "Add tables to a release; only what is new is fitted. The result is what a build of all would be.",
+    ),
+    Command(
+        "drop",
+        "engine.cli.build",
+        "Take tables out of a release; the others stay as they are. What was told is told, and stays in the ledger.",
+    ),
+    Command(
         "budget",
         "engine.cli.budget",
         "Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases.",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.api import build as api
+from engine.api.reading import read
 from engine.cli.console import AsJson, notes, out, print_json, print_table
 from engine.errors import SpecError
 from engine.keys import check_key_file
@@ -66,7 +66,7 @@ def key_of(what: Path) -> Path:
         If the spec has mistakes, or the file is no key.
     """
     if what.suffix.lower() == ".toml":
-        return api.read(what).key_path
+        return read(what).key_path
     problems = check_key_file(what)
     if problems:
         raise SpecError(problems)

@@ -10,9 +10,12 @@ from typing import Annotated
 
 import typer
 
+from engine.api import amend
 from engine.api import build as api
+from engine.api.reading import read
 from engine.cli.console import (
     AsJson,
+    ReleasePath,
     SpecPath,
     Tables,
     Width,
@@ -33,6 +36,19 @@ from engine.store import GeneratorCard, exposure_sentences, promises, signature_
 from queries.release import open_release
 
 commands = typer.Typer(rich_markup_mode="markdown")
+Changed = Annotated[
+    list[str] | None,
+    typer.Option("--columns", help="Columns of one table, with commas between; may be repeated."),
+]
+SpecBeside = Annotated[
+    Path | None,
+    typer.Option(
+        "--spec",
+        help="What the release was built from; by default the spec beside it, r.toml of r.duckdb. It is kept in line.",
+    ),
+]
+_NAMED = 5
+"""Tables that a message names."""
 
 
 @commands.command("plan", epilog="Example: `tablepack plan release.toml --top 10`")
@@ -65,7 +81,7 @@ def plan_command(
         raise SpecError("--all and --top: give one of them")
     if is_quick and (is_all or top is not None):
         raise SpecError("--quick shows no tables: give it without --all and --top")
-    wanted = api.read(spec, tables=entries_of(tables, width))
+    wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
     shown = None if is_all else top or N_SHOWN
     if is_quick:
@@ -173,12 +189,71 @@ def build_command(
     Tables named here stand in the place of the spec's.
     """
     output = output or api.default_output(spec)
-    wanted = api.read(spec, tables=entries_of(tables, width))
+    wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
     _say_unanswered(wanted)
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
         build(wanted, output, jobs=jobs, force=force, progress=report)
+    _print_built(output, was_signed=was_signed, as_json=as_json)
+
+
+@commands.command("add", epilog="Example: `tablepack add census.duckdb --columns age,sex,region`")
+def add_command(
+    release: ReleasePath,
+    columns: Changed = None,
+    spec: SpecBeside = None,
+    jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Add tables to a release; only what is new is fitted. The result is what a build of all would be.
+
+    Without --columns: the tables that the spec lists and the release has not.
+    """
+    change = amend.addition(release, _column_sets(columns), spec)
+    _print_changed(change, "added", jobs=jobs, as_json=as_json)
+
+
+@commands.command("drop", epilog="Example: `tablepack drop census.duckdb --columns age,sex,region`")
+def drop_command(
+    release: ReleasePath,
+    columns: Changed = None,
+    spec: SpecBeside = None,
+    jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Take tables out of a release; the others stay as they are. What was told is told, and stays in the ledger.
+
+    Without --columns: the tables that the release has and the spec no longer lists.
+    """
+    change = amend.removal(release, _column_sets(columns), spec)
+    _print_changed(change, "taken out", jobs=jobs, as_json=as_json)
+
+
+def _column_sets(listed: list[str] | None) -> list[list[str]]:
+    """The tables that options name."""
+    return [entry["columns"] for entry in entries_of(listed, None, "--columns")]
+
+
+def _print_changed(change: amend.Change, how: str, *, jobs: int, as_json: bool) -> None:
+    """Make a change, and say what was made."""
+    was_signed = signature_path(change.release).exists()
+    with progress_bar(quiet=as_json) as report:
+        amend.changed(change, jobs=jobs, progress=report).close()
+    if not as_json:
+        named = "; ".join(", ".join(table) for table in change.tables[:_NAMED])
+        more = len(change.tables) - _NAMED
+        notes().print(
+            f"{how}: {named}{f'; and {more:,} more' if more > 0 else ''}"
+            + (f"; {change.spec_path} says so" if change.text is not None else ""),
+            soft_wrap=True,
+            markup=False,
+        )
+    _print_built(change.release, was_signed=was_signed, as_json=as_json)
+
+
+def _print_built(output: Path, *, was_signed: bool, as_json: bool) -> None:
+    """Say what a finished release is; exit code 4 where a fit did not converge."""
     if was_signed and not signature_path(output).exists():
         notes().print(
             f"{output} is another file now: its signature was removed; sign it again",

@@ -154,13 +154,15 @@ def _lines() -> Progress:
     return report
 
 
-def entries_of(tables: Sequence[str] | None, width: int | None) -> list[dict[str, Any]]:
+def entries_of(
+    tables: Sequence[str] | None, width: int | None, option: str = "--tables"
+) -> list[dict[str, Any]]:
     """The entries [[tables]] that options mean; none: the options were not given."""
     entries: list[dict[str, Any]] = []
     for listed in tables or ():
         columns = [name.strip() for name in listed.split(",") if name.strip()]
         if not columns:
-            raise SpecError(f"--tables {listed!r}: names no column; write --tables age,sex")
+            raise SpecError(f"{option} {listed!r}: names no column; write {option} age,sex")
         entries.append({"columns": columns})
     return entries + ([] if width is None else [{"all": width}])
 

@@ -35,6 +35,8 @@ class FitOrder:
         Columns that determine each other.
     force : bool
         A release that is there may be replaced.
+    earlier : Path or None
+        A release of the same recipe, whose tables are taken where this one has them too.
     """
 
     header: ReleaseHeader
@@ -50,6 +52,7 @@ class FitOrder:
     universes: Universes = field(default_factory=dict)
     relations: Relations = NO_RELATIONS
     force: bool = False
+    earlier: Path | None = None
 
     def sampling_key_of(self, columns: ColumnSet) -> bytes:
         """Sampling key of one column set."""

@@ -146,7 +146,11 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
             return
         with (
             Staging.open(
-                order.release_path, order.header, build_id=order.build_id, force=order.force
+                order.release_path,
+                order.header,
+                build_id=order.build_id,
+                force=order.force,
+                earlier=order.earlier,
             ) as staging,
             FitWorkers(order.workers) as workers,
         ):

@@ -55,8 +55,8 @@ class JointOrder:
         `epsilon`, `delta` and `rho` of this build, as accounted; `epsilon` None: nothing is guaranteed.
     ledger : tuple of dict
         Entries of the ledger in plain values.
-    workers, force
-        As in `FitOrder`; a joint fit has no use for workers.
+    workers, force, earlier
+        As in `FitOrder`; a joint fit has no use for workers, and takes no tables from elsewhere.
     """
 
     header: ReleaseHeader
@@ -70,6 +70,7 @@ class JointOrder:
     ledger: tuple[dict[str, Any], ...] = field(default=())
     workers: int = 0
     force: bool = False
+    earlier: None = None
 
 
 class JointFitter:

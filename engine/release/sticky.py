@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from engine.release.relating import Columns, measure_columns
 from engine.schema import ColumnSet, Measurement
 from engine.source import Opened, code_limits, coded_universes, open_rows, pin_vintage
 from engine.spec import ReleaseSpec
-from engine.store import check_target, removed_if_refused, writing
+from engine.store import check_shared, check_target, removed_if_refused, writing
+from engine.version import ENGINE_VERSION
 
 AHEAD = 12
 """Measurements that may be under way between the two processes."""
@@ -37,6 +39,7 @@ def build(
     frame: Any = None,
     jobs: int = 2,
     force: bool = False,
+    earlier: Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Build a release.
@@ -51,6 +54,9 @@ def build(
         1: measure and fit take turns. 2 and more: they work at the same time, and so many tables are fitted at once.
     force : bool
         Replace a release that is there.
+    earlier : Path, optional
+        Mode sticky: a release of the same data, key and spec but for its tables. Those that both have are taken from
+        there; the result is what a build of all would be.
 
     Raises
     ------
@@ -58,17 +64,29 @@ def build(
     """
     report = progress or silent
     out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
+    earlier = earlier and Path(os.path.abspath(earlier))
     if spec.mode == "dp":
         return build_joint(spec, out, frame=frame, force=force, progress=progress)
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
     with open_rows(spec, frame, report) as opened:
         # Before anything is staged: too few entities end the build here.
+        if earlier is not None:
+            check_shared(
+                earlier,
+                recipe=opened.recipe,
+                key_id=opened.key.id,
+                vintage=spec.vintage,
+                engine_version=ENGINE_VERSION,
+            )
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
         with writing(out):
             check_target(out, force=force, build_id=opened.fingerprint)
-        order = fit_order(spec, opened, out, columns, workers=jobs if jobs > 1 else 0, force=force)
+        order = replace(
+            fit_order(spec, opened, out, columns, workers=jobs if jobs > 1 else 0, force=force),
+            earlier=earlier,
+        )
         stands = {copy.finer for copy in columns.relations.copies.values()}
         # Before the wall is crossed.
         is_new = pin_vintage(spec.key_path, spec.vintage, opened.state, stands)

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from engine.errors import DataError, InternalError, StoreError, TablepackError, place_of
-from engine.keys import MasterKey, pack_strings, read_key
+from engine.keys import MasterKey, Purpose, pack_strings, read_key
 from engine.progress import Progress
 from engine.schema import Column
 from engine.source.charges import Sketch
@@ -79,6 +79,8 @@ class Opened:
         Columns that stood for copies of theirs in earlier builds with these draws, and all that these had.
     shapes : dict
         Mode sticky: how each column groups the rows, as a keyed digest; see `column_shapes`.
+    recipe : str
+        Keyed digest of all that decides a table of a release, whichever others there are.
     fingerprint : str
         Keyed digest of all that decides a release.
     """
@@ -94,6 +96,7 @@ class Opened:
     stands: frozenset[str]
     seen: frozenset[str]
     shapes: dict[str, str]
+    recipe: str
     fingerprint: str
 
 
@@ -131,6 +134,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             ingested, entities = _counted(spec, ingested, entities, used, key, draws)
             if ingested.n_rows < MANY_ROWS:
                 con.execute("SET threads = 1")
+            recipe = _recipe(spec, state, source.columns, key)
             yield Opened(
                 key=key,
                 ingested=ingested,
@@ -143,7 +147,8 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
                 stands=pinned_stands(spec.key_path, draws),
                 seen=frozenset(order),
                 shapes=shapes,
-                fingerprint=_fingerprint(spec, state, source.columns, key),
+                recipe=recipe,
+                fingerprint=_fingerprint(spec, recipe, key),
             )
         except duckdb.Error as error:
             raise _in_our_words(error) from None
@@ -255,27 +260,33 @@ def _privacy_print(spec: ReleaseSpec, ingested: Ingested) -> str:
     return blake2b(parts, digest_size=16).hexdigest()
 
 
-def _fingerprint(
+def _recipe(
     spec: ReleaseSpec, state: VintageState, source_order: tuple[str, ...], key: MasterKey
 ) -> str:
-    """Keyed digest of data, spec, key and engine: equal where the releases would be equal."""
+    """Keyed digest of data, spec, key and engine, but for what a release says of itself and which tables it has."""
     parts = [
         ENGINE_VERSION,
-        spec.title,
-        spec.logical_name,
         spec.mode,
         repr(asdict(state)),
         repr([asdict(c) for c in spec.columns]),
         repr(source_order),
-        repr(spec.tables),
-        repr(spec.notes),
-        repr(spec.bounds),
         # Said in catalogue and cards, though nothing that is drawn hangs on it.
         repr((spec.unit, spec.entity, spec.is_reviewed, spec.privacy)),
         repr((spec.dp, spec.zeros)) if spec.mode == "dp" else "",
         *([repr((spec.count, spec.each, spec.most))] if spec.count != "rows" else []),
     ]
-    secret = key.derive("fingerprint", spec.vintage)
+    return _digest("recipe", parts, spec, key)
+
+
+def _fingerprint(spec: ReleaseSpec, recipe: str, key: MasterKey) -> str:
+    """Keyed digest of all that decides a release: equal where the releases would be equal."""
+    own = [spec.title, spec.logical_name, repr(spec.tables), repr(spec.notes), repr(spec.bounds)]
+    return _digest("fingerprint", [recipe, *own], spec, key)
+
+
+def _digest(purpose: Purpose, parts: list[str], spec: ReleaseSpec, key: MasterKey) -> str:
+    """Keyed digest of some texts."""
+    secret = key.derive(purpose, spec.vintage)
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
 
 

@@ -8,8 +8,8 @@ May import the engine's root.
 
 from __future__ import annotations
 
-from engine.spec.dp import DPContext, dp_from
-from engine.spec.levels import missing_domain
+from engine.spec.amending import amended, with_entries, without_entries
+from engine.spec.dp import DPContext, dp_from, missing_domain
 from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
 from engine.spec.source import format_of, named_format
 from engine.spec.tables import SECONDS_A_TABLE, warning_of_many
@@ -21,6 +21,7 @@ __all__ = [
     "DPContext",
     "ReleaseSpec",
     "Workload",
+    "amended",
     "dp_from",
     "example_spec",
     "format_of",
@@ -33,4 +34,6 @@ __all__ = [
     "warning_of_many",
     "with_deciders",
     "with_determined",
+    "with_entries",
+    "without_entries",
 ]

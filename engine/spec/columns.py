@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.params import bad_bound
 from engine.schema import DEFAULT_PLACEHOLDER, RANKED_KINDS, Column, Resolution, ValueType, Writing
-from engine.spec.levels import misplaced_breaks
+from engine.spec.dp import misplaced_breaks
 from engine.spec.model import ColumnSection, checked
 from engine.spec.universes import with_universes
 from engine.spec.values import typed

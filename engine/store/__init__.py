@@ -27,6 +27,7 @@ from engine.store.opening import (
     sign_release,
     verify_signature,
 )
+from engine.store.sharing import check_shared, released_tables
 from engine.store.signature import (
     Signature,
     new_signing_key,
@@ -47,6 +48,7 @@ __all__ = [
     "Staging",
     "as_text",
     "check_release",
+    "check_shared",
     "check_target",
     "count_names",
     "detected_of",
@@ -59,6 +61,7 @@ __all__ = [
     "physical_name",
     "promises",
     "read_signature",
+    "released_tables",
     "removed_if_refused",
     "said_of",
     "sign_release",

@@ -44,6 +44,7 @@ from engine.store.manifest import (
 )
 from engine.store.room import check_card, check_header, check_room, check_support
 from engine.store.schema import create_catalog
+from engine.store.sharing import copy_tables
 from engine.store.signature import signature_path
 from engine.store.target import (
     DATABASE,
@@ -92,7 +93,13 @@ class Staging:
 
     @classmethod
     def open(
-        cls, release_path: Path, header: ReleaseHeader, *, build_id: str, force: bool = False
+        cls,
+        release_path: Path,
+        header: ReleaseHeader,
+        *,
+        build_id: str,
+        force: bool = False,
+        earlier: Path | None = None,
     ) -> Staging:
         """Begin a build, or resume the one that was interrupted.
 
@@ -104,6 +111,8 @@ class Staging:
             Keyed fingerprint of all that decides the release; staging of another build is thrown away.
         force : bool
             A release that is there may be replaced.
+        earlier : Path, optional
+            A release of the same recipe (`engine.store.sharing.check_shared`): the tables that both have are finished.
 
         Raises
         ------
@@ -122,14 +131,14 @@ class Staging:
         staging = cls(path, header, lock, may_replace=may_replace)
         try:
             with writing(path):
-                staging._begin(build_id)
+                staging._begin(build_id, earlier)
         except BaseException:
             staging.close()
             raise
         return staging
 
-    def _begin(self, build_id: str) -> None:
-        """Attach the staging database of this build, or a fresh one."""
+    def _begin(self, build_id: str, earlier: Path | None) -> None:
+        """Attach the staging database of this build, or a fresh one with what an earlier release has of it."""
         if read_build_id(self._folder) == build_id:
             with contextlib.suppress(duckdb.Error):
                 self._attach()
@@ -140,6 +149,9 @@ class Staging:
         self._attach()
         width = max((len(t) for t in self._header.tables), default=1)
         create_catalog(self._connection, width=width)
+        if earlier is not None:
+            copy_tables(self._connection, earlier, ids=self._ids, positions=self._positions)
+            self._done = self._stored()
         write_build_id(self._folder, build_id)
 
     def _attach(self) -> None:

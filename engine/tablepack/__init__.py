@@ -11,7 +11,7 @@ tp.plan(frame, tables=2, key="my.key", entities=["person_id"])
 release = tp.build(frame, tables=2, key="my.key", entities=["person_id"], out="census.duckdb")
 
 begin       synthesize
-release     new_key, plan, estimate, build (of a frame, a file or a spec), Column, open
+release     new_key, plan, estimate, build (of a frame, a file or a spec), add, drop, Column, open
 ask         Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
 check       evaluate, attack, compare, compare_levers
 hand out    publish_pack
@@ -46,10 +46,12 @@ if TYPE_CHECKING:
         StoreError,
         TablepackError,
         __version__,
+        add,
         attack,
         build,
         compare,
         compare_levers,
+        drop,
         estimate,
         evaluate,
         new_key,

@@ -13,12 +13,12 @@ from typing import Any
 
 from engine.errors import NotAnswerable, QueryRefused, TooLarge
 from engine.schema import FloatArray, quoted
+from engine.texts import spec_entry
 from queries.intervals import CrossTable, Slice, Tabulation, adding_up
 from queries.release import Release
 from queries.serve.groups import grouped_variable, inside, members_of
 from queries.serve.question import Question, bands_in, check, sql_of
 from queries.serve.values import BLANK_LABEL, MOST_PERIODS, Band, Variable, bound_of, values_of
-from queries.sql import spec_entry
 
 MAX_CELLS = 20_000
 _MAX_BANDS = 60

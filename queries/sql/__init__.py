@@ -18,7 +18,7 @@ from queries.sql.planner import (
 )
 from queries.sql.refusals import near_names
 from queries.sql.result import Form, Result, Statement
-from queries.sql.router import nearest, spec_entry
+from queries.sql.router import nearest
 from queries.sql.session import TIMEOUT_S, Session
 from queries.sql.unreleased import MARK, NOT_RELEASED, Marks, marked
 
@@ -44,6 +44,5 @@ __all__ = [
     "nearest",
     "plan_of",
     "selected",
-    "spec_entry",
     "workbook_of",
 ]

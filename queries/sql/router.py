@@ -6,13 +6,14 @@ them. One canonical table an answer: were it another each time, the same questio
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from engine.errors import NotAnswerable
 from engine.schema import MAX_WIDTH, ColumnSet, column_set
 from engine.store import GeneratorCard
+from engine.texts import spec_entry
 
 N_NEAREST = 3
 """How many near tables a refusal names."""
@@ -102,10 +103,15 @@ def nearest(columns: ColumnSet, tables: Collection[ColumnSet]) -> tuple[ColumnSe
     return tuple(t for t in ranked[:N_NEAREST] if wanted & frozenset(t))
 
 
-def spec_entry(columns: ColumnSet) -> str:
-    """Return the lines of a spec that would release a table."""
-    listed = ", ".join(json.dumps(c, ensure_ascii=False) for c in columns)
-    return f"[[tables]]\ncolumns = [{listed}]"
+def _to_add(columns: ColumnSet, *, is_added: bool) -> str:
+    """How whoever built the release adds a table; in mode dp by a build, which costs nothing there."""
+    listed = ",".join(columns)
+    if not is_added or "," in "".join(columns):
+        return f"To add it, put in the spec and build again:\n{spec_entry(columns)}"
+    return (
+        f"To add it: tablepack add RELEASE --columns {shlex.quote(listed)} "
+        f"(in Python: release.add([{list(columns)}])), or put in the spec and build again:\n{spec_entry(columns)}"
+    )
 
 
 def no_such_table(columns: ColumnSet, tables: Collection[ColumnSet]) -> NotAnswerable:
@@ -141,8 +147,7 @@ def uncovered(
         )
     return NotAnswerable(
         f"{head}No released table holds {', '.join(wanted)} together.\n"
-        f"Nearest tables: {names}.\n"
-        f"To add it, put in the spec (in Python: tables=[..., {list(wanted)}]) and build again:\n{spec_entry(wanted)}",
+        f"Nearest tables: {names}.\n{_to_add(wanted, is_added=max_width is not None)}",
         missing=missing,
         nearest=near,
     )

@@ -14,7 +14,7 @@ from engine.measure.dp import levels_of, zeros_of
 from engine.params import ZeroPart, ZeroRule
 from engine.schema import Column, Resolution, Universe
 from engine.spec import missing_domain
-from engine.spec.levels import MOST_VALUES, n_levels
+from engine.spec.dp.levels import MOST_VALUES, n_levels
 
 
 def column(name="v", kind="integer", **more):

@@ -11,7 +11,7 @@ import pytest
 from fixtures.pipeline import ACCEPTED, counts, write_spec
 
 import engine
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import PrivacyError, StoreError
 from engine.release import build, plan
 from engine.release.exposing import range_words

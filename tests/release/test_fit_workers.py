@@ -20,7 +20,7 @@ from fixtures.fitting import JOBS, NAMES, PAIR, TREES, environment, is_alive, or
 from fixtures.pipeline import CENSUS, ROOT, left_of_the_wall, table_hashes, write_spec
 
 from engine import errors
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import InternalError, StoreError, TablepackError
 from engine.fit import lock_table
 from engine.release import FitProcess, build, fit_workers, pipes

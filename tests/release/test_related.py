@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from fixtures.pipeline import ACCEPTED, counts, table_hashes, write_spec
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import SpecError
 from engine.release import build, plan
 from queries.release import open_release

@@ -12,7 +12,7 @@ import pytest
 from attacks.swapped import errors_of
 from fixtures.pipeline import ACCEPTED, counts, table_hashes, write_spec
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import PrivacyError
 from engine.evaluation.attacks import held
 from engine.evaluation.data import read_original, read_subject

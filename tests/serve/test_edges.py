@@ -16,7 +16,7 @@ import pytest
 from fixtures.pipeline import tablepack, write_spec
 from fixtures.serve import served
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import StoreError
 from engine.release import build
 from queries.intervals import tabulate

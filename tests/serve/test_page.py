@@ -9,7 +9,7 @@ from fixtures.pipeline import KEY, demo_text
 from fixtures.serve import served
 from serve_tasks import EXTRA_TABLE, TASKS, User, run, twice
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.release import build
 
 pytest.importorskip("fastapi")

@@ -9,7 +9,7 @@ from fixtures.pipeline import CENSUS, write_spec
 from fixtures.serve import served
 from fixtures.stays import release_of_stays
 
-from engine.api.build import read
+from engine.api.reading import read
 from engine.release import build
 from queries.release import open_release
 

@@ -11,7 +11,7 @@ from fixtures.detect import Exactly, found
 from fixtures.pipeline import write_spec
 
 import engine
-from engine.api.build import read
+from engine.api.reading import read
 from engine.errors import DataError, SpecError
 from engine.keys import new_key
 from engine.release import build

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import NotAnswerable, QueryRefused
-from queries.sql import columns_read, nearest, spec_entry
+from engine.texts import spec_entry
+from queries.sql import columns_read, nearest
 from queries.sql.planner import StubPlanner
 from queries.sql.router import route
 

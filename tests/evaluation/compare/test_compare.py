@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from fixtures.compare import RISK, TWO_WAY, VALUES, Builder, made, make_small
 
-from engine.api.build import read
 from engine.api.compare import compare, compare_levers
 from engine.api.evaluate import evaluate
+from engine.api.reading import read
 from engine.errors import PrivacyError, SpecError, StoreError
 from engine.evaluation.attacks import Assumptions
 from engine.evaluation.compare.building import (

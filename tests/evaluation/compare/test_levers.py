@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from fixtures.compare import make_small
 
-from engine.api.build import read
 from engine.api.compare import compare_levers
+from engine.api.reading import read
 from engine.errors import PrivacyError, SpecError, StoreError
 from engine.evaluation.compare.building import SCRATCH
 from engine.evaluation.compare.levers import OWN, map_levers, settings_of

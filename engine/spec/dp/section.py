@@ -16,9 +16,9 @@ from typing import Any
 from engine.levels import n_cells
 from engine.params import LEAST_EPSILON, MOST_EPSILON, Allocation, DPParams, ZeroRule
 from engine.schema import Column, ColumnSet, column_set
-from engine.spec.levels import missing_domain, n_levels
+from engine.spec.dp.levels import missing_domain, n_levels
+from engine.spec.dp.zeros import zero_rules
 from engine.spec.model import DPSection, checked, did_you_mean
-from engine.spec.zeros import zero_rules
 
 WIDEST_MARGINS = 4
 MOST_MARGINS = 100_000

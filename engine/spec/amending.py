@@ -1,0 +1,124 @@
+"""Tables added to a spec and taken out of it: in its text, which people read, and in a spec made in Python.
+
+Takes column sets; gives the text, or the spec, with more or fewer `[[tables]]`. Invariant: a text differs by these
+entries alone.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.errors import SpecError
+from engine.schema import MAX_WIDTH, ColumnSet, column_set
+from engine.spec.model import TableEntry
+from engine.spec.reading import ReleaseSpec
+from engine.spec.tables import TableContext, expanded
+from engine.spec.units import with_each
+from engine.texts import spec_entry
+
+_ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*tables[ \t]*\]\]", re.MULTILINE)
+_HEAD = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+def with_entries(text: str, tables: Iterable[ColumnSet]) -> str:
+    """The text of a spec with an entry more for each table."""
+    added = "".join(f"\n{spec_entry(columns)}\n" for columns in tables)
+    return text if not added else f"{text.rstrip()}\n{added}"
+
+
+def without_entries(text: str, tables: Iterable[ColumnSet]) -> str:
+    """The text of a spec without the entries that name these very tables.
+
+    Raises
+    ------
+    SpecError
+        A table has no entry of its own, or its lines cannot be told from others.
+    """
+    for columns in tables:
+        entries = tomllib.loads(text).get("tables", [])
+        own = [i for i, one in enumerate(entries) if column_set(one.get("columns", ())) == columns]
+        if not own:
+            raise SpecError(
+                f"{', '.join(columns)}: no [[tables]] of the spec names it alone, it is one of a family (all, sql, "
+                "file); list its tables one by one, or narrow the family, and say drop without columns"
+            )
+        shorter = _without(text, own[0])
+        if shorter is None:
+            raise SpecError(
+                f"{', '.join(columns)}: its lines in the spec cannot be told from others; take out "
+                f"tables[{own[0] + 1}] by hand, and say drop without columns"
+            )
+        text = shorter
+    return text
+
+
+def amended(
+    spec: ReleaseSpec,
+    *,
+    more: Sequence[Sequence[str]] = (),
+    fewer: Sequence[Sequence[str]] = (),
+) -> ReleaseSpec:
+    """A spec with more tables, or fewer.
+
+    Raises
+    ------
+    SpecError
+        A table that cannot be, or is not there; or none is left.
+    """
+    problems: list[str] = []
+    names = tuple(c.name for c in spec.columns if c.name not in spec.source.entities)
+    context = TableContext(
+        folder=Path(),
+        names=names,
+        entities=spec.source.entities,
+        columns=None,
+        logical_name=spec.logical_name,
+        sql=None,
+        max_width=None if spec.mode == "dp" else MAX_WIDTH,
+    )
+    entries = [
+        (f"tables[{i}]", TableEntry(columns=list(columns))) for i, columns in enumerate(more, 1)
+    ]
+    tables, _ = expanded(entries, context, problems)
+    added = with_each(tables, spec.each, problems)
+    gone = {column_set(tuple(columns)) for columns in fewer}
+    problems += [
+        f"{', '.join(c)}: the spec has no such table" for c in sorted(gone - {*spec.tables})
+    ]
+    left = ({*spec.tables} | {*added}) - gone
+    if not left:
+        problems.append("tables: none would be left")
+    if problems:
+        raise SpecError(problems)
+    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))))
+
+
+def _without(text: str, index: int) -> str | None:
+    """The text without one entry; None where that would change more, or less."""
+    was = tomllib.loads(text)
+    heads = [found.span() for found in _ENTRY.finditer(text)]
+    if index >= len(heads):
+        return None
+    start, inside = heads[index]
+    after = _HEAD.search(text, inside)
+    lines = text[start : after.start() if after else len(text)].splitlines(keepends=True)
+    while len(lines) > 1 and lines[-1].strip()[:1] in ("", "#"):
+        lines.pop()  # remarks at the end may belong to what follows
+    before, rest = text[:start].rstrip(), text[start + len("".join(lines)) :].lstrip("\n")
+    shorter = f"{before}\n\n{rest}" if rest else f"{before}\n"
+    left = [one for i, one in enumerate(was["tables"]) if i != index]
+    wanted = {key: value for key, value in was.items() if key != "tables"}
+    return shorter if _read(shorter) == wanted | ({"tables": left} if left else {}) else None
+
+
+def _read(text: str) -> dict[str, Any] | None:
+    """What a text of TOML holds; None where it is none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None

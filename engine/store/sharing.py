@@ -1,0 +1,124 @@
+"""Tables of one release in another: what was fitted once is copied, not fitted again.
+
+A table depends on the recipe (data, spec, key, engine) and its columns alone, not on which other tables there are. So a
+build may take tables from an earlier release of the same recipe, and the result is what a build of all would be.
+Right of the wall but for `check_shared`, which asks before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+
+from engine.errors import StoreError
+from engine.schema import ColumnSet, literal
+from engine.store.catalogue import physical_name
+from engine.store.opening import open_release
+
+_EARLIER = "earlier"
+
+
+def check_shared(
+    path: Path, *, recipe: str, key_id: str, vintage: str, engine_version: str
+) -> None:
+    """Refuse a release whose tables are not what a build by this recipe would make.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        It is of another recipe, or no release.
+    """
+    con, record = open_release(path, verify="hash")
+    with con:
+        ((found,),) = con.execute("SELECT recipe FROM catalog.release").fetchall()
+    if found == recipe:
+        return
+    if record.key_id != key_id:
+        why = f"it was built with another key ({record.key_id}, the spec's is {key_id})"
+    elif record.vintage != vintage:
+        why = f"it is of vintage {record.vintage!r}, the spec's is {vintage!r}"
+    elif record.engine_version != engine_version:
+        why = f"tablepack {record.engine_version} built it, this is {engine_version}"
+    else:
+        why = "the spec says something else than its tables, title and notes in another way than when it was built"
+    raise StoreError(
+        f"{path}: {why}, so its tables cannot be kept; build all of it: tablepack build SPEC -o {path} --force"
+    )
+
+
+def released_tables(path: Path) -> frozenset[ColumnSet]:
+    """The tables of a release.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+    """
+    con, _ = open_release(path)
+    with con:
+        rows = con.execute("SELECT columns FROM catalog.tables").fetchall()
+    return frozenset(tuple(columns) for (columns,) in rows)
+
+
+def copy_tables(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    *,
+    ids: Mapping[ColumnSet, int],
+    positions: Mapping[str, int],
+) -> None:
+    """Copy the tables that two releases share into an empty staging database, in one transaction.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The staging database is attached and in use.
+    path : Path
+        The earlier release, checked by `check_shared`.
+    ids : mapping of ColumnSet to int
+        The new release's tables and their numbers.
+    positions : mapping of str to int
+        Its columns and their places.
+    """
+    con.execute(f"ATTACH {literal(str(path))} AS {_EARLIER} (READ_ONLY, TYPE duckdb)")
+    try:
+        rows = con.execute(f"SELECT table_id, columns FROM {_EARLIER}.catalog.tables").fetchall()
+        shared = {old: ids[tuple(c)] for old, c in rows if tuple(c) in ids}
+        if shared:
+            width = min(max(map(len, ids)), max(len(columns) for _, columns in rows))
+            con.execute("; ".join(_statements(shared, positions, width)))
+    finally:
+        con.execute(f"DETACH {_EARLIER}")
+
+
+def _statements(shared: Mapping[int, int], positions: Mapping[str, int], width: int) -> list[str]:
+    """The statements that copy tables, by their numbers there and here."""
+    numbers = ", ".join(
+        f"({old}, {new}, {literal(physical_name(new))})" for old, new in sorted(shared.items())
+    )
+    places = ", ".join(f"({literal(name)}, {place})" for name, place in positions.items())
+    catalog = f"{_EARLIER}.catalog"
+    ends = ", ".join(f"low_{j}, span_{j}" for j in range(1, width + 1))
+    return [
+        "BEGIN",
+        f"CREATE TEMP TABLE shared AS SELECT * FROM (VALUES {numbers}) AS t(old, new, name)",
+        f"CREATE TEMP TABLE places AS SELECT * FROM (VALUES {places}) AS t(name, place)",
+        "CREATE TEMP TABLE used AS SELECT DISTINCT unnest(columns) AS name "
+        f"FROM {catalog}.tables JOIN shared ON table_id = old",
+        *(
+            f"CREATE TABLE tables.{physical_name(new)} AS "
+            f"SELECT * FROM {_EARLIER}.tables.{physical_name(old)}"
+            for old, new in sorted(shared.items())
+        ),
+        f"INSERT INTO catalog.cell_ranges BY NAME SELECT new AS table_id, {ends}, n, noise_sd, measured, depth "
+        f"FROM {catalog}.cell_ranges JOIN shared ON table_id = old",
+        "INSERT INTO catalog.tables SELECT r.* REPLACE (new AS table_id, shared.name AS physical) "
+        f"FROM {catalog}.tables AS r JOIN shared ON table_id = old",
+        f"INSERT INTO catalog.codes SELECT * FROM {catalog}.codes "
+        "WHERE column_name IN (SELECT name FROM used)",
+        "INSERT INTO catalog.columns SELECT c.* REPLACE (place AS position) "
+        f"FROM {catalog}.columns AS c JOIN places USING (name) WHERE name IN (SELECT name FROM used)",
+        "DROP TABLE shared; DROP TABLE places; DROP TABLE used",
+        "COMMIT",
+    ]

@@ -1,0 +1,393 @@
+"""Tables added to a release and taken out of it: what comes out is what a build of the other spec gives, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import duckdb
+import pytest
+from fixtures.pipeline import (
+    ACCEPTED,
+    CENSUS,
+    KEY,
+    left_over,
+    make_census,
+    make_frame,
+    tablepack,
+    write_spec,
+)
+
+import engine
+from engine.api.reading import read
+from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
+from engine.release import build
+from engine.spec import amended, without_entries
+from engine.store import check_shared, manifest_path, released_tables
+
+SINGLES = (("age",), ("sex",), ("region",))
+SMALL = (*SINGLES, ("age", "sex"))
+LARGE = (
+    *SMALL,
+    ("carer",),  # of no table before
+    ("age", "region"),  # sorts before what was there
+    ("age", "region", "sex"),  # one of whose pairs, region x sex, is not released
+    ("age", "carer", "education", "sex"),  # wider than any before
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_census(tmp_path_factory.mktemp("amended"), people=2_000)
+
+
+def made(folder, tables, name, *, columns=CENSUS, **more):
+    """A spec and what a build of it gives."""
+    more.setdefault("privacy", ACCEPTED)
+    spec = read(write_spec(folder, folder / "people.parquet", columns, tables, **more))
+    return spec, build(spec, folder / f"{name}.duckdb", force=True, jobs=1)
+
+
+def content(path):
+    """All that is in a release, table numbers aside: rows of every table, and the whole catalogue, sorted."""
+    with duckdb.connect(str(path), read_only=True) as con:
+        names = con.execute(
+            "SELECT columns, physical FROM catalog.tables ORDER BY table_id"
+        ).fetchall()
+        rows = {
+            tuple(columns): con.execute(f"SELECT * FROM tables.{physical}").fetchall()
+            for columns, physical in names
+        }
+        catalog = {
+            name: sorted(con.execute(f"SELECT * FROM catalog.{name}").fetchall(), key=repr)
+            for name in ("release", "tables", "columns", "codes", "universes", "notes", "cells")
+        }
+        catalog["exposure"] = con.execute("SELECT * FROM catalog.exposure").fetchall()
+        made_by = con.execute(
+            "SELECT sql, comment FROM duckdb_views() WHERE NOT internal "
+            "UNION ALL SELECT sql, comment FROM duckdb_tables() ORDER BY ALL"
+        ).fetchall()
+        comments = con.execute(
+            "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+        ).fetchall()
+    return rows, catalog, made_by, comments
+
+
+def check_same(one, other):
+    for ours, theirs in zip(content(one), content(other), strict=True):
+        assert ours == theirs
+
+
+def test_more_and_fewer_tables_are_what_builds_of_these_give(folder):
+    small, path = made(folder, SMALL, "small")
+    large, whole = made(folder, LARGE, "large")
+    build(large, path, force=True, earlier=path, jobs=1)
+    check_same(path, whole)
+    assert engine.open(path).content_hash == engine.open(whole).content_hash
+    build(small, path, force=True, earlier=path, jobs=1)
+    # What earlier builds told counts for both.
+    check_same(path, made(folder, SMALL, "again")[1])
+    assert tablepack("doctor", path, cwd=folder).returncode == 0
+
+
+def test_only_what_is_new_is_fitted(folder, monkeypatch):
+    from engine.release import sticky
+
+    spec, path = made(folder, SMALL, "once")
+    sent = []
+
+    class Watched(sticky.FitProcess):
+        def send(self, measurement, *, ahead):
+            sent.append(measurement.columns)
+            return super().send(measurement, ahead=ahead)
+
+    monkeypatch.setattr(sticky, "FitProcess", Watched)
+    build(amended(spec, more=[["region", "sex"]]), path, force=True, earlier=path, jobs=1)
+    assert [columns for columns in sent if len(columns) > 1] == [("region", "sex")]
+
+
+def test_universes_copies_and_columns_that_tell_others(tmp_path):
+    people = make_frame(1200).assign(KIND=lambda f: f["SEX"].map({"f": "x", "m": "y"}))
+    people["WORK"] = people["INCOME"].where(people["AGE"] >= 15)
+    people["BAND"] = people["AGE"] // 10
+    people.to_parquet(tmp_path / "people.parquet")
+    columns = {
+        "ID": {"kind": "integer"},
+        "SEX": {"kind": "category"},
+        "KIND": {"kind": "category"},
+        "AGE": {"kind": "integer", "determines": ["BAND"]},
+        "BAND": {"kind": "integer"},
+        "WORK": {"kind": "integer", "universe": {"column": "AGE", "min": 15}},
+    }
+    own = {"columns": columns, "entities": ("ID",)}
+    small = (("SEX",), ("AGE",), ("AGE", "SEX"), ("BAND", "SEX"))
+    large = (
+        *small,
+        ("KIND",),
+        ("AGE", "KIND"),
+        ("BAND", "KIND"),
+        ("AGE", "BAND"),
+        ("AGE", "WORK"),
+        ("SEX", "WORK"),
+    )
+    less, path = made(tmp_path, small, "small", **own)
+    more, whole = made(tmp_path, large, "large", **own)
+    build(more, path, force=True, earlier=path, jobs=1)
+    check_same(path, whole)
+    build(less, path, force=True, earlier=path, jobs=1)
+    check_same(path, made(tmp_path, small, "again", **own)[1])
+
+
+def test_counts_of_entities(folder):
+    own = {
+        "columns": {k: CENSUS[k] for k in ("person_id", "age", "sex", "region")},
+        "release": {"count": "entities"},
+    }
+    _, path = made(folder, (("age",), ("sex",)), "entities", **own)
+    more, whole = made(folder, (("age",), ("sex",), ("age", "sex")), "entities-whole", **own)
+    build(more, path, force=True, earlier=path, jobs=1)
+    check_same(path, whole)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"vintage": "2022"}, "it is of vintage '2021', the spec's is '2022'"),
+        ({"key": "other.key"}, "it was built with another key"),
+        ({"release": {"unit": "visits"}}, "says something else"),
+        ({"columns": CENSUS | {"age": {"kind": "integer", "label": "Age"}}}, "says something else"),
+    ],
+)
+def test_releases_of_another_recipe_are_left_alone(folder, how, said):
+    _, path = made(folder, SMALL, "recipe")
+    if "key" in how:
+        (folder / "other.key").unlink(missing_ok=True)
+        engine.new_key(folder / "other.key")
+        (folder / "other.key").chmod(0o600)
+    columns = how.pop("columns", CENSUS)
+    how = {**how, "privacy": ACCEPTED}
+    spec = read(write_spec(folder, folder / "people.parquet", columns, LARGE, name="o.toml", **how))
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=said) as raised:
+        build(spec, path, force=True, earlier=path, jobs=1)
+    assert "tablepack build SPEC" in str(raised.value)
+    assert path.read_bytes() == before
+    assert not path.with_name(path.name + ".tmp").exists()
+
+
+def test_another_version_is_told(folder):
+    _, path = made(folder, SMALL, "version")
+    with engine.open(path) as opened:
+        same = {"key_id": opened.key_id, "vintage": opened.vintage}
+        said = f"tablepack {opened.engine_version} built it, this is 9.9.9"
+    with pytest.raises(StoreError, match=said):
+        check_shared(path, recipe="0" * 32, engine_version="9.9.9", **same)
+
+
+def test_a_damaged_release_lends_nothing(folder):
+    spec, path = made(folder, SMALL, "damaged")
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(DamagedRelease):
+        build(amended(spec, more=[["region"]]), path, force=True, earlier=path, jobs=1)
+
+
+def test_over_the_bound_it_is_refused_and_the_release_stays(folder):
+    bound = {"refuse_at": 0.12, "warn_at": 0.1}
+    spec, path = made(folder, SINGLES, "bound", privacy=bound, vintage="bound")
+    before = path.read_bytes()
+    with pytest.raises(PrivacyError, match="more than its owner accepted"):
+        engine.add(path, [["age", "region", "sex"], ["age", "education", "sex"]], spec=spec)
+    assert path.read_bytes() == before
+    assert not path.with_name(path.name + ".tmp").exists()
+
+
+def test_stopped_halfway_it_goes_on(folder, monkeypatch):
+    from engine.release import sticky
+
+    spec, path = made(folder, SMALL, "stopped")
+    before, larger = path.read_bytes(), amended(spec, more=[["age", "region", "sex"]])
+    with monkeypatch.context() as patch:
+        patch.setattr(sticky, "charged", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            build(larger, path, force=True, earlier=path, jobs=1)
+    assert path.read_bytes() == before
+    assert path.with_name(path.name + ".tmp").exists()
+    build(larger, path, force=True, earlier=path, jobs=1)
+    check_same(path, build(larger, folder / "unstopped.duckdb", force=True, jobs=1))
+
+
+# From Python and the command line.
+
+
+def test_a_built_release_can_be_added_to(tmp_path):
+    (tmp_path / "k.key").touch(mode=0o600)
+    (tmp_path / "k.key").write_bytes(KEY)
+    given = {"key": tmp_path / "k.key", "entities": ["ID"], "privacy": ACCEPTED}
+    first = engine.build(
+        make_frame(), tables=[["SEX"]], out=tmp_path / "r.duckdb", vintage="1", **given
+    )
+    second = first.add([["AGE", "SEX"]])
+    assert second.tables == (("SEX",), ("AGE", "SEX"))
+    whole = engine.build(
+        make_frame(),
+        tables=[["SEX"], ["AGE", "SEX"]],
+        out=tmp_path / "w.duckdb",
+        vintage="1",
+        **given,
+    )
+    assert second.content_hash == whole.content_hash
+    third = second.drop([["SEX"]])
+    assert third.tables == (("AGE", "SEX"),)
+    with pytest.raises(SpecError, match="none would be left"):
+        third.drop([["AGE", "SEX"]])
+    with pytest.raises(SpecError, match="no table of SEX"):
+        third.drop([["SEX"]])
+    with pytest.raises(SpecError, match="no column HEIGHT"):
+        third.add([["HEIGHT"]])
+
+
+@pytest.fixture
+def spec_path(tmp_path):
+    make_census(tmp_path, people=1_500)
+    path = write_spec(
+        tmp_path,
+        tmp_path / "people.parquet",
+        CENSUS,
+        [("age",)],
+        privacy=ACCEPTED,
+        name="r.toml",
+    )
+    path.write_text(
+        path.read_text() + "# All pairs of these.\n[[tables]]\nall = 2\nof = ['sex', 'region']\n"
+    )
+    assert tablepack("build", path, cwd=tmp_path).returncode == 0
+    return path
+
+
+def test_the_command_line_keeps_the_spec_in_line(spec_path, tmp_path):
+    text, path = spec_path.read_text(), tmp_path / "r.duckdb"
+    done = tablepack("add", path, "--columns", "sex,age", "--columns", "region", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "added: region; age, sex; " in done.stderr
+    assert spec_path.read_text() == (
+        f'{text}\n[[tables]]\ncolumns = ["age", "sex"]\n\n[[tables]]\ncolumns = ["region"]\n'
+    )
+    assert released_tables(path) == {("age",), ("region",), ("age", "sex"), ("region", "sex")}
+    assert released_tables(path) == {*read(spec_path).tables}
+    done = tablepack("drop", path, "--columns", "region", "--columns", "age,sex", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "taken out: region; age, sex; " in done.stderr
+    assert spec_path.read_text() == text
+    assert released_tables(path) == {("age",), ("region", "sex")}
+
+
+def test_the_spec_changed_by_hand(spec_path, tmp_path):
+    path = tmp_path / "r.duckdb"
+    spec_path.rename(tmp_path / "mine.toml")
+    mine = tmp_path / "mine.toml"
+    text = mine.read_text()
+    mine.write_text(f"{text}\n[[tables]]\ncolumns = ['education']\n")
+    done = tablepack("drop", path, "--spec", mine, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "add them first: tablepack add" in done.stderr
+    done = tablepack("add", path, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "which spec was it built from" in done.stderr
+    done = tablepack("add", path, "--spec", mine, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert ("education",) in released_tables(path)
+    mine.write_text(text)
+    done = tablepack("add", path, "--spec", mine, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "tablepack drop" in done.stderr
+    assert tablepack("drop", path, "--spec", mine, cwd=tmp_path).returncode == 0
+    assert ("education",) not in released_tables(path)
+    for command, said in (("add", "nothing to add"), ("drop", "nothing to take out")):
+        done = tablepack(command, path, "--spec", mine, cwd=tmp_path)
+        assert (done.returncode, said in done.stderr) == (2, True)
+    done = tablepack("drop", path, "--spec", mine, "--columns", "region,sex", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "it is one of a family" in done.stderr
+    assert left_over(tmp_path) == []
+
+
+def test_without_key_or_source_it_is_refused(spec_path, tmp_path):
+    path = tmp_path / "r.duckdb"
+    before = path.read_bytes()
+    for name in ("people.parquet", "my.key"):
+        (tmp_path / name).rename(tmp_path / "away")
+        done = tablepack("add", path, "--columns", "sex", cwd=tmp_path)
+        (tmp_path / "away").rename(tmp_path / name)
+        assert done.returncode == 2
+        assert name in done.stderr
+    assert path.read_bytes() == before
+    spec = read(spec_path)
+    dp = replace(spec, mode="dp")
+    with pytest.raises(SpecError, match="mode dp: put the table into the spec"):
+        engine.add(path, [["sex"]], spec=dp)
+
+
+def test_a_signature_goes_with_the_old_file(spec_path, tmp_path):
+    pytest.importorskip("cryptography")
+    path = tmp_path / "r.duckdb"
+    assert tablepack("sign", "--new", tmp_path / "o.pem", cwd=tmp_path).returncode == 0
+    assert tablepack("sign", path, "--key", tmp_path / "o.pem", cwd=tmp_path).returncode == 0
+    done = tablepack("add", path, "--columns", "sex", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "its signature was removed; sign it again" in done.stderr
+    assert manifest_path(path).exists()
+
+
+def test_a_missing_table_names_the_command(spec_path, tmp_path):
+    done = tablepack(
+        "sql",
+        tmp_path / "r.duckdb",
+        "SELECT age, sex, count(*) FROM data GROUP BY ALL",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 5
+    assert "tablepack add RELEASE --columns age,sex " in done.stderr
+
+
+# The text of a spec.
+
+TEXT = """[release]
+vintage = "1"
+
+# Singles.
+[[tables]]
+columns = ["a"]   # [not a section]
+
+[[ tables ]]
+# inside
+columns = [
+  "c",
+  "b",
+]
+
+# Of the next one.
+[[tables]]
+all = 2
+[columns.a]
+kind = "integer"
+"""
+
+
+def test_an_entry_goes_with_its_lines_only():
+    short = without_entries(TEXT, [("b", "c")])
+    assert short == TEXT.replace('[[ tables ]]\n# inside\ncolumns = [\n  "c",\n  "b",\n]\n\n', "")
+    assert without_entries(short, [("a",)]).count("[[") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('tables = [{columns = ["a"]}]\n', "cannot be told from others"),
+        ("[[tables]]\nall = 1\n", "one of a family"),
+        ('x = """\n[[tables]]\n"""\n[[tables]]\ncolumns = ["a"]\n', "cannot be told from others"),
+    ],
+)
+def test_what_cannot_be_taken_out_is_said(text, said):
+    with pytest.raises(SpecError, match=said):
+        without_entries(text, [("a",)])
