@@ -32,6 +32,8 @@ from engine.errors import StoreError
 StrPath = str | os.PathLike[str]
 KEY, SPEC, RELEASE = "a key", "a spec", "a release"
 """Kinds of files that callers name."""
+REQUESTS = ".requests.json"
+"""Ending of the file of requests for tables beside a release."""
 RESERVED = {
     ".journal": "the journal of a key",
     ".exposure.json": "a ledger of a key",
@@ -40,6 +42,7 @@ RESERVED = {
     ".measured": "the measured counts of a key",
     ".wal": "the log of a database",
     ".sig": "the signature of a release",
+    REQUESTS: "the requests to a release",
 }
 """Endings of names that we read by their name alone: never those of results, also where nothing is there yet."""
 _OF_KEYS = (".journal", ".exposure.json", ".ledger.json", ".measured")

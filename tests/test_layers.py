@@ -47,11 +47,19 @@ MAY_IMPORT = {  # zone -> zones that it may import beside itself; a zone is a pa
     "queries.intervals": FOR_QUERIES | {"engine.store", "queries.sql"},
     "queries.release": FOR_QUERIES | {"engine.store", "queries.sql", "queries.intervals"},
     "queries": {"queries.sql", "queries.release"},
+    "queries.requests": FOR_QUERIES,
     "queries.sandbox": FOR_QUERIES | {"engine.store", "queries.sql", "queries.release"},
     "queries.packs": FOR_QUERIES
     | {"engine.store", "queries.sql", "queries.intervals", "queries.release"},
     "queries.serve": FOR_QUERIES
-    | {"engine.store", "queries.sql", "queries.intervals", "queries.release", "queries.sandbox"},
+    | {
+        "engine.store",
+        "queries.sql",
+        "queries.intervals",
+        "queries.release",
+        "queries.requests",
+        "queries.sandbox",
+    },
     **{top: {"*"} for top in ("engine", "engine.api", "engine.cli", "engine.tablepack")},
 }
 RIGHT_OF_THE_WALL = {"engine.fit", "engine.store", "engine.release"} | ENGINE_ROOT

@@ -56,7 +56,7 @@ COMMANDS = (
     ),
     Command(
         "budget",
-        "engine.cli.budget",
+        "engine.cli.custody",
         "Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases.",
     ),
     Command(
@@ -73,6 +73,11 @@ COMMANDS = (
         "serve",
         "engine.cli.serve",
         "Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only.",
+    ),
+    Command(
+        "requests",
+        "engine.cli.custody",
+        "List the tables that were asked for (`tablepack serve --requests`), and what each would cost; or settle one.",
     ),
     Command(
         "open",

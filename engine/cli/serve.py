@@ -67,6 +67,15 @@ Formulas = Annotated[
     ),
 ]
 
+Requests = Annotated[
+    bool,
+    typer.Option(
+        "--requests",
+        help="Whoever asks may leave requests for tables that are not released, in a file beside the release; see "
+        "tablepack requests.",
+    ),
+]
+
 
 @commands.command("serve", epilog=EXAMPLE)
 def serve_command(
@@ -95,6 +104,7 @@ def serve_command(
     waiting_each: WaitingEach = 50,
     wait: Wait = 10.0,
     formulas: Formulas = "quote",
+    takes_requests: Requests = False,
     trust: Trust = None,
 ) -> None:
     """Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only."""
@@ -119,7 +129,7 @@ def serve_command(
     )
     settings = _settings(None if proxy is None else _network(proxy))
     asked: dict[str, Any] = {"limits": limits, "memory": memory, "trust": trust}
-    asked |= {"formulas": formulas, "timeout_s": timeout}
+    asked |= {"formulas": formulas, "timeout_s": timeout, "takes_requests": takes_requests}
     with closing(_listening(host, port)) as listening:
         make = front_of if release.is_dir() else app_of
         app = make(release, token=token or new_token, **asked)

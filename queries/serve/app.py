@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 
 from engine.errors import TablepackError
 from queries.release import Release, open_release
+from queries.requests import LONGEST_NAME, LONGEST_REASON
 from queries.sandbox import ProcessLimits, limited_processes, shared_out
 from queries.serve import document, downloads
 from queries.serve import sql as statement
@@ -63,6 +64,16 @@ class Statement(BaseModel):
     answer: Annotated[str, Field(max_length=100)] | None = None
 
 
+class Wanted(BaseModel):
+    """A table that is not released: its columns, what it is for, and who asks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    columns: Annotated[list[str], Field(min_length=1, max_length=20)]
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+    who: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+
+
 def app_of(
     release: str | Path | Release,
     *,
@@ -74,6 +85,7 @@ def app_of(
     trust: str | Path | None = None,
     formulas: downloads.Formulas = "quote",
     siblings: Sequence[Mapping[str, str]] = (),
+    takes_requests: bool = False,
 ) -> Guard:
     """Return the application that serves a release.
 
@@ -95,6 +107,8 @@ def app_of(
         "quote" puts an apostrophe before text in CSV files that a spreadsheet would run; "keep" leaves it.
     siblings : sequence of mapping
         Place and title of the releases that are served beside it, itself maybe among them.
+    takes_requests : bool
+        Askers may leave requests for tables that are not released, in a file beside the release.
 
     Raises
     ------
@@ -123,7 +137,14 @@ def app_of(
             verify=opened.verify,
         )
         resources.callback(statements.close, _END_S)
-        service = Service(opened, limits, statements, formulas=formulas, siblings=siblings)
+        service = Service(
+            opened,
+            limits,
+            statements,
+            formulas=formulas,
+            siblings=siblings,
+            takes_requests=takes_requests,
+        )
         resources.callback(service.close)
         on_stop = ExitStack()
         app = _application(service, on_stop)
@@ -155,6 +176,7 @@ def _application(server: Service, resources: ExitStack) -> FastAPI:
     _add_meanings(app, server)
     _add_questions(app, server)
     _add_statements(app, server)
+    _add_requests(app, server)
     _add_page(app)
     document.without_422(app.openapi())
     return app
@@ -295,6 +317,22 @@ def _add_statements(app: FastAPI, server: Service) -> None:
     @app.post("/api/query", summary="The same, asked as JSON", responses=page)
     async def query_body(request: Request, query: Statement) -> Response:
         return await rows(request, query)
+
+
+def _add_requests(app: FastAPI, server: Service) -> None:
+    """Requests for tables that are not released, where the server takes them."""
+    if not server.takes_requests:
+        return
+
+    @app.get("/api/requests", summary="Tables that were asked for, and what became of that")
+    async def asked(request: Request) -> Response:
+        found = await asyncio.to_thread(server.asked_for)
+        return _response(request, json_reply({"requests": found}))
+
+    @app.post("/api/requests", status_code=201, summary="Ask for a table that is not released")
+    async def ask(wanted: Wanted) -> Response:
+        left = await asyncio.to_thread(server.ask_for, wanted.columns, wanted.reason, wanted.who)
+        return JSONResponse({"number": left.number, "columns": list(left.columns)}, 201)
 
 
 def _add_page(app: FastAPI) -> None:

@@ -13,9 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.errors import NotAnswerable, SpecError, TooLarge
+from engine.errors import NotAnswerable, QueryRefused, SpecError, TooLarge
+from engine.schema import MAX_WIDTH, column_set
 from engine.store import said_of
 from queries.release import Release
+from queries.requests import TableRequest, leave_request, read_requests
 from queries.sandbox import LimitedProcesses
 from queries.serve import downloads
 from queries.serve import sql as statement
@@ -52,6 +54,8 @@ class Service:
         What becomes of text in CSV files that a spreadsheet would run.
     siblings : sequence of mapping
         Place and title of the releases that are served beside it.
+    takes_requests : bool
+        Askers may leave requests for tables that are not released.
     """
 
     def __init__(
@@ -62,8 +66,10 @@ class Service:
         *,
         formulas: downloads.Formulas = "quote",
         siblings: Sequence[Mapping[str, str]] = (),
+        takes_requests: bool = False,
     ) -> None:
         self.release = release
+        self.takes_requests = takes_requests
         self.formulas = formulas
         self.limits = limits
         self.statements = statements
@@ -100,6 +106,38 @@ class Service:
             self.cache.put(question, reply)
         return reply
 
+    def ask_for(self, columns: Sequence[str], reason: str, who: str) -> TableRequest:
+        """Leave a request for a table.
+
+        Raises
+        ------
+        NotAnswerable
+            An unknown column.
+        QueryRefused, TooLarge, StoreError
+            As `queries.requests.leave_request`; or there is such a table, or there cannot be.
+        """
+        wanted = column_set(tuple(dict.fromkeys(columns)))
+        for name in wanted:
+            variable_of(self.variables, name)
+        if any(set(wanted) <= set(table) for table in self.release.tables):
+            raise QueryRefused(f"{', '.join(wanted)}: is released already")
+        if self.release.mode == "sticky" and len(wanted) > MAX_WIDTH:
+            raise QueryRefused(f"A table has at most {MAX_WIDTH} columns, this has {len(wanted)}")
+        return leave_request(self.release.path, wanted, reason=reason, who=who)
+
+    def asked_for(self) -> list[dict[str, Any]]:
+        """All requests, without who asked and why."""
+        return [
+            {
+                "number": one.number,
+                "columns": list(one.columns),
+                "when": one.when,
+                "state": one.state,
+                "answer": one.answer,
+            }
+            for one in read_requests(self.release.path)
+        ]
+
     def _map(self, path: Path, key: str) -> Reply:
         """The outlines in a file as they are sent: made once, at the start."""
         reply = json_reply(outlines_of(path, key))
@@ -134,6 +172,7 @@ class Service:
             ],
             "contact": self.beside.contact,
             "siblings": [dict(s) for s in self.siblings],
+            "takes_requests": self.takes_requests,
             "notes": list(release.notes),
             "variables": [self._variable(v) for v in self.variables.values()],
         }

@@ -9,7 +9,7 @@ import typer
 from fixtures.margins import PARAMS, make_spec, measure
 from typer.testing import CliRunner
 
-from engine.cli.budget import EXAMPLE, budget_command
+from engine.cli.custody import EXAMPLE, budget_command
 from engine.errors import BudgetError, SpecError, StoreError
 from engine.keys import new_key
 from engine.measure.dp import balance, ledger_path

@@ -1,0 +1,216 @@
+"""Requests for tables that a release does not have: a small file beside it, `RELEASE.requests.json`.
+
+Strangers who may ask a server leave requests; whoever has source and key reads them (`tablepack requests`). Holds only
+what askers wrote. Invariant: bounded, written beside and renamed; two processes that write wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import QueryRefused, StoreError, TooLarge
+from engine.outputs import REQUESTS
+from engine.schema import ColumnSet
+from engine.texts import parsed_json
+
+State = Literal["waiting", "added", "declined"]
+MOST_WAITING = 200
+"""Requests that may wait at once."""
+MOST_KEPT = 1_000
+"""Requests that are kept; the oldest settled ones go."""
+LONGEST_REASON, LONGEST_NAME = 1_000, 200
+"""Signs of what an asker writes."""
+_LARGEST = 16 * 2**20
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableRequest:
+    """One request.
+
+    Attributes
+    ----------
+    number : int
+        From 1, in the order of asking.
+    columns : ColumnSet
+    reason, who : str
+        As the asker wrote them; who may be empty.
+    when : str
+        Day and time in UTC, ISO.
+    state : str
+        "waiting", "added" or "declined".
+    answer : str
+        What the custodian wrote.
+    """
+
+    number: int
+    columns: ColumnSet
+    reason: str
+    who: str
+    when: str
+    state: State = "waiting"
+    answer: str = ""
+
+
+def requests_path(release: Path) -> Path:
+    """Return where the requests to a release lie."""
+    return release.with_name(release.name + REQUESTS)
+
+
+def read_requests(release: Path) -> tuple[TableRequest, ...]:
+    """Return all requests to a release, in the order of asking.
+
+    Raises
+    ------
+    StoreError
+        The file cannot be read, or is not one of ours.
+    """
+    path = requests_path(release)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError
+        raw = parsed_json(path.read_text(encoding="utf-8"))
+        if not isinstance(raw, dict) or raw.get("format") != _FORMAT:
+            raise ValueError
+        return tuple(_request_of(one) for one in raw["requests"])
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError):
+        raise StoreError(f"{path}: is not a file of requests; move it away") from None
+
+
+def leave_request(
+    release: Path, columns: ColumnSet, *, reason: str, who: str = "", now: datetime | None = None
+) -> TableRequest:
+    """Leave a request; the one that waits already, where the same asker asks for the same again.
+
+    Parameters
+    ----------
+    now : datetime, optional
+        When; by default this moment.
+
+    Raises
+    ------
+    QueryRefused
+        No reason, or a text that is too long.
+    TooLarge
+        Too many requests wait.
+    StoreError
+        The file cannot be written.
+    """
+    reason, who = _plain(reason), _plain(who)
+    if not reason:
+        raise QueryRefused("A request wants a reason: what the table is for")
+    if len(reason) > LONGEST_REASON or len(who) > LONGEST_NAME:
+        raise QueryRefused(
+            f"A request takes a reason of at most {LONGEST_REASON:,} signs and a name of at most {LONGEST_NAME}"
+        )
+    with _locked(release):
+        known = read_requests(release)
+        waiting = [one for one in known if one.state == "waiting"]
+        for one in waiting:
+            if (one.columns, one.who) == (columns, who):
+                return one
+        if len(waiting) >= MOST_WAITING:
+            raise TooLarge(f"{MOST_WAITING} requests wait already: ask again later")
+        made = TableRequest(
+            number=max((one.number for one in known), default=0) + 1,
+            columns=columns,
+            reason=reason,
+            who=who,
+            when=(now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        _write(release, (*known, made))
+    return made
+
+
+def settle_request(release: Path, number: int, state: State, answer: str = "") -> TableRequest:
+    """Say what became of a request that waits.
+
+    Raises
+    ------
+    StoreError
+        No request of this number waits; or the file cannot be written.
+    """
+    with _locked(release):
+        known = read_requests(release)
+        found = waiting_request(release, known, number)
+        settled = replace(found, state=state, answer=_plain(answer)[:LONGEST_REASON])
+        _write(release, tuple(settled if one is found else one for one in known))
+    return settled
+
+
+def waiting_request(release: Path, known: tuple[TableRequest, ...], number: int) -> TableRequest:
+    """Return the request of a number that waits.
+
+    Raises
+    ------
+    StoreError
+        There is none.
+    """
+    for one in known:
+        if one.number == number and one.state == "waiting":
+            return one
+    waiting = ", ".join(str(one.number) for one in known if one.state == "waiting")
+    raise StoreError(f"{release}: no request {number} waits; waiting: {waiting or 'none'}")
+
+
+def _plain(text: str) -> str:
+    """A text of people in one line, without signs that control anything."""
+    kept = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text)
+    return " ".join(kept.split())
+
+
+def _request_of(raw: Any) -> TableRequest:
+    """One request of the file, every field of it checked."""
+    texts = [raw[name] for name in ("reason", "who", "when", "state", "answer")]
+    columns, number = raw["columns"], raw["number"]
+    if not isinstance(columns, list) or not all(isinstance(t, str) for t in (*texts, *columns)):
+        raise ValueError
+    if not isinstance(number, int) or raw["state"] not in ("waiting", "added", "declined"):
+        raise ValueError
+    return TableRequest(**{**raw, "columns": tuple(columns)})
+
+
+@contextlib.contextmanager
+def _locked(release: Path) -> Iterator[None]:
+    """Hold the lock of a file of requests."""
+    path = requests_path(release)
+    try:
+        handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write(release: Path, requests: tuple[TableRequest, ...]) -> None:
+    """Write all requests, the oldest settled ones left out of too many."""
+    surplus = len(requests) - MOST_KEPT
+    settled = [one.number for one in requests if one.state != "waiting"][: max(surplus, 0)]
+    kept = [asdict(one) for one in requests if one.number not in settled]
+    path = requests_path(release)
+    part = path.with_name(path.name + ".part")
+    try:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({"format": _FORMAT, "requests": kept}, file, ensure_ascii=False, indent=1)
+            file.flush()
+            os.fsync(handle)
+        part.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from None

@@ -1,0 +1,319 @@
+"""Requests for tables that are not released: left by askers, priced and settled by the custodian."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from fixtures.pipeline import ACCEPTED, CENSUS, tablepack, write_spec
+from fixtures.serve import served
+
+from engine.api.requests import prices
+from engine.errors import QueryRefused, StoreError, TooLarge
+from engine.outputs import check_output
+from engine.store import released_tables
+from queries import requests as noted
+from queries.requests import (
+    leave_request,
+    read_requests,
+    requests_path,
+    settle_request,
+)
+from queries.serve import app_of
+
+WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def built(tmp_path, census):
+    """A release of three tables, with its spec beside it."""
+    columns = {k: CENSUS[k] for k in ("person_id", "region", "age", "sex", "carer")}
+    spec = write_spec(
+        tmp_path,
+        census / "people.parquet",
+        columns,
+        [("age",), ("region",), ("age", "sex")],
+        privacy=ACCEPTED,
+        name="r.toml",
+    )
+    assert tablepack("build", spec, "--jobs", "1", cwd=tmp_path).returncode == 0
+    return tmp_path / "r.duckdb"
+
+
+# The file.
+
+
+def test_requests_are_kept_as_they_were_asked(tmp_path):
+    release = tmp_path / "r.duckdb"
+    assert read_requests(release) == ()
+    first = leave_request(
+        release, ("age", "sex"), reason=" for\na \x1b[31mreport ", who="Ada\u202e", now=WHEN
+    )
+    assert first.reason == "for a [31mreport"
+    assert (first.who, first.when, first.state, first.number) == (
+        "Ada",
+        "2026-01-02T03:04:05Z",
+        "waiting",
+        1,
+    )
+    again = leave_request(release, ("age", "sex"), reason="once more", who="Ada")
+    assert again == first
+    other = leave_request(release, ("age", "sex"), reason="mine", who="Bob")
+    assert other.number == 2
+    assert read_requests(release) == (first, other)
+    assert stat.S_IMODE(requests_path(release).stat().st_mode) == 0o600
+    assert settle_request(release, 1, "declined", "too\nfine").answer == "too fine"
+    assert leave_request(release, ("age", "sex"), reason="again", who="Ada").number == 3
+    with pytest.raises(StoreError, match="no request 1 waits; waiting: 2, 3"):
+        settle_request(release, 1, "added")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"reason": " \n"}, "wants a reason"),
+        ({"reason": "x" * 1001}, "at most 1,000 signs"),
+        ({"reason": "x", "who": "y" * 201}, "at most 200"),
+    ],
+)
+def test_what_is_no_request(tmp_path, given, said):
+    with pytest.raises(QueryRefused, match=said):
+        leave_request(tmp_path / "r.duckdb", ("age",), **given)
+
+
+def test_there_are_only_so_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(noted, "MOST_WAITING", 3)
+    monkeypatch.setattr(noted, "MOST_KEPT", 5)
+    release = tmp_path / "r.duckdb"
+    for i in range(3):
+        leave_request(release, (f"c{i}",), reason="x")
+    with pytest.raises(TooLarge, match="3 requests wait already"):
+        leave_request(release, ("c3",), reason="x")
+    for i in range(4):
+        settle_request(release, 1 + i, "declined")
+        leave_request(release, (f"d{i}",), reason="x")
+    assert [one.number for one in read_requests(release)] == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"format": 2, "requests": []}',
+        '{"format": 1}',
+        '{"format": 1, "requests": [{}]}',
+        '{"format": 1, "requests": [{"number": "1", "columns": [], "reason": "", "who": "", "when": "", '
+        '"state": "waiting", "answer": ""}]}',
+        '{"format": 1, "requests": [{"number": 1, "columns": [], "reason": "", "who": "", "when": "", '
+        '"state": "gone", "answer": ""}]}',
+        '{"format": 1, "requests": [{"number": 1, "columns": [3], "reason": "", "who": "", "when": "", '
+        '"state": "added", "answer": ""}]}',
+    ],
+)
+def test_a_file_that_is_none_of_ours(tmp_path, text):
+    requests_path(tmp_path / "r.duckdb").write_text(text)
+    with pytest.raises(StoreError, match="is not a file of requests; move it away"):
+        read_requests(tmp_path / "r.duckdb")
+    with pytest.raises(StoreError):
+        leave_request(tmp_path / "r.duckdb", ("age",), reason="x")
+    assert requests_path(tmp_path / "r.duckdb").read_text() == text
+
+
+def test_a_file_that_cannot_be(tmp_path, monkeypatch):
+    with pytest.raises(StoreError, match="cannot be written"):
+        leave_request(tmp_path / "absent" / "r.duckdb", ("age",), reason="x")
+    requests_path(tmp_path / "r.duckdb").mkdir()
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_requests(tmp_path / "r.duckdb")
+    monkeypatch.setattr(noted, "_LARGEST", 10)
+    requests_path(tmp_path / "s.duckdb").write_text(" " * 11)
+    with pytest.raises(StoreError, match="is not a file of requests"):
+        read_requests(tmp_path / "s.duckdb")
+    with pytest.raises(StoreError, match="the requests to a release"):
+        check_output(tmp_path / "t.duckdb.requests.json")
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
+    release = tmp_path / "r.duckdb"
+    leave_request(release, ("age",), reason="x")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="cannot be written"):
+        leave_request(release, ("sex",), reason="x")
+    assert [one.columns for one in read_requests(release)] == [("age",)]
+
+
+def test_many_at_once_lose_nothing(tmp_path):
+    release = tmp_path / "r.duckdb"
+
+    def ask(i):
+        for j in range(5):
+            leave_request(release, (f"c{i}{j}",), reason="x")
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(6)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    found = read_requests(release)
+    assert [one.number for one in found] == list(range(1, 31))
+    assert len({one.columns for one in found}) == 30
+
+
+# The server.
+
+
+def ask(client, *columns, reason="for a report", **more):
+    return client.ask(
+        "/api/requests",
+        method="POST",
+        body={"columns": list(columns), "reason": reason, **more},
+    )
+
+
+def test_a_server_takes_requests_only_if_told_to(path):
+    with served(app_of(path)) as client:
+        assert client.ask("/api/variables").json["takes_requests"] is False
+        assert ask(client, "age", "region").status == 404
+        assert client.ask("/api/requests").status == 404
+    assert not requests_path(path).exists()
+
+
+def test_askers_leave_requests_and_learn_what_became_of_them(built):
+    with served(app_of(built, takes_requests=True)) as client:
+        assert client.ask("/api/variables").json["takes_requests"] is True
+        left = ask(client, "region", "age", who="Ada")
+        assert (left.status, left.json) == (201, {"number": 1, "columns": ["age", "region"]})
+        settle_request(built, 1, "declined", "too fine")
+        (told,) = client.ask("/api/requests").json["requests"]
+        assert told.pop("when").endswith("Z")
+        assert told == {
+            "number": 1,
+            "columns": ["age", "region"],
+            "state": "declined",
+            "answer": "too fine",
+        }
+        (kept,) = read_requests(built)
+        assert (kept.who, kept.reason) == ("Ada", "for a report")
+
+
+@pytest.mark.parametrize(
+    ("columns", "more", "status", "said"),
+    [
+        (("age", "height"), {}, 404, "height"),
+        (("age", "sex"), {}, 400, "is released already"),
+        (("age",), {}, 400, "is released already"),
+        ((), {}, 400, "columns"),
+        (("age", "region"), {"reason": ""}, 400, "reason"),
+        (("age", "region"), {"reason": "x" * 1001}, 400, "reason"),
+        (("age", "region"), {"who": "x" * 201}, 400, "who"),
+        (("age", "region"), {"more": 1}, 400, "more"),
+    ],
+)
+def test_requests_that_are_refused(built, columns, more, status, said):
+    with served(app_of(built, takes_requests=True)) as client:
+        done = ask(client, *columns, **more)
+        assert done.status == status, done.body
+        assert said in done.json["message"]
+        assert str(built.parent) not in done.body.decode()
+    assert read_requests(built) == ()
+
+
+def test_other_pages_cannot_leave_requests(built):
+    with served(app_of(built, takes_requests=True)) as client:
+        body = json.dumps({"columns": ["age", "region"], "reason": "x"}).encode()
+        for headers in (
+            {"content_type": "application/json", "sec_fetch_site": "cross-site"},
+            {"content_type": "text/plain"},
+            {"content_type": "application/json", "host": "evil.example"},
+        ):
+            done = client.ask("/api/requests", method="POST", body=body, **headers)
+            assert done.status >= 400, headers
+    assert read_requests(built) == ()
+
+
+def test_a_table_of_five_columns_cannot_be(tmp_path, census):
+    spec = write_spec(
+        tmp_path, census / "people.parquet", CENSUS, [(c,) for c in CENSUS if c != "person_id"]
+    )
+    assert tablepack("build", spec, "-o", "r.duckdb", cwd=tmp_path).returncode == 0
+    with served(app_of(tmp_path / "r.duckdb", takes_requests=True)) as client:
+        done = ask(client, "age", "sex", "region", "carer", "income")
+        assert (done.status, "at most 4" in done.json["message"]) == (400, True)
+
+
+# The custodian.
+
+
+def test_the_custodian_sees_costs_and_settles(built):
+    folder = built.parent
+    leave_request(built, ("age", "region"), reason="report [bold]1", who="Ada")
+    leave_request(built, ("carer", "sex"), reason="of a new column", who="")
+    leave_request(built, ("age", "height"), reason="no such column", who="")
+    leave_request(built, ("region",), reason="is there", who="")
+    done = tablepack("requests", built, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "report [bold]1" in done.stdout
+    assert "3: tables[" in done.stdout
+    assert "no column height" in done.stdout
+    assert "4: " in done.stdout
+    assert "nothing to add" in done.stdout
+    listed = json.loads(tablepack("requests", built, "--json", cwd=folder).stdout)
+    price = listed[0]["price"]
+    assert price["cells"] > 20
+    assert 0 <= price["suppressed_share"] < 1
+    assert price["exposure"] >= price["exposure_now"] > 0
+    assert "cannot" in listed[2]
+    for number, n_tables in ((1, 4), (2, 5)):
+        done = tablepack("requests", built, "--approve", number, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert f"has {n_tables} tables now" in done.stderr
+    assert ("age", "region") in released_tables(built)
+    assert 'columns = ["age", "region"]' in (folder / "r.toml").read_text()
+    done = tablepack("requests", built, "--decline", "3", "--answer", "no such column", cwd=folder)
+    assert done.returncode == 0
+    done = tablepack("requests", built, "--approve", "3", cwd=folder)
+    assert done.returncode == 2
+    assert "no request 3 waits; waiting: 4" in done.stderr
+    states = [one.state for one in read_requests(built)]
+    assert states == ["added", "added", "declined", "waiting"]
+    assert "declined" in tablepack("requests", built, "--all", "--quick", cwd=folder).stdout
+    settle_request(built, 4, "declined")
+    assert tablepack("requests", built, cwd=folder).stdout.strip() == "no request waits"
+
+
+def test_prices_are_those_of_plans(built):
+    from engine.api import build as api
+    from engine.api.reading import read
+
+    one = leave_request(built, ("age", "region"), reason="x")
+    (price,) = prices(built, (one,))
+    spec = built.with_name("r.toml")
+    listed = (("age",), ("region",), ("age", "sex"), ("age", "region"))
+    plan = api.plan(read(spec, tables=[{"columns": list(columns)} for columns in listed]))
+    (table,) = (t for t in plan.tables if t.columns == ("age", "region"))
+    assert (price.cells, price.suppressed_share) == (table.cells, table.suppressed_share)
+    assert price.exposure == max(plan.exposure.together.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--approve", "1", "--decline", "2"), "give one of them"),
+        (("--answer", "no"), "goes with --decline"),
+        (("--approve", "7"), "no request 7 waits; waiting: none"),
+    ],
+)
+def test_slips(built, words, said):
+    done = tablepack("requests", built, *words, cwd=built.parent)
+    assert done.returncode == 2
+    assert said in done.stderr
