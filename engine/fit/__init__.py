@@ -12,6 +12,7 @@ from engine.fit.coarse import Coarse, coarse_of
 from engine.fit.compiled.loops import WITH_PARENT, are_compiled, can_compile, load_compiled
 from engine.fit.costs import Cost, cost_of, table_seconds
 from engine.fit.derived import copied, derived_table, in_line, steps_of, told_codes
+from engine.fit.fine.pairs import is_fine
 from engine.fit.locking import lock_table, one_way_table, stated_sd, sub_tables
 from engine.fit.order import FitOrder
 from engine.fit.placement import place_candidates
@@ -34,6 +35,7 @@ __all__ = [
     "derived_table",
     "fit_support",
     "in_line",
+    "is_fine",
     "is_leaf",
     "load_compiled",
     "lock_table",

@@ -323,8 +323,8 @@ class Staging:
                     ledger=ledger,
                     exposure=exposure,
                 )
-            check_room(self._connection, self.path)
             self._pack()
+            check_room(self._connection, self.path, (self._folder / DATABASE).stat().st_size)
             self._disconnect()
             record = self._record(digest, tables)
             self._publish(record)
