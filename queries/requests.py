@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -19,16 +20,19 @@ from typing import Any, Literal
 
 from engine.errors import QueryRefused, StoreError, TooLarge
 from engine.outputs import REQUESTS
-from engine.schema import ColumnSet
+from engine.schema import ColumnSet, column_set
 from engine.texts import parsed_json
 
 State = Literal["waiting", "added", "declined"]
 MOST_WAITING = 200
 """Requests that may wait at once."""
+MOST_ALIKE = 10
+"""Requests for one table that may wait at once."""
 MOST_KEPT = 1_000
 """Requests that are kept; the oldest settled ones go."""
 LONGEST_REASON, LONGEST_NAME = 1_000, 200
 """Signs of what an asker writes."""
+_PATIENCE_S = 2.0
 _LARGEST = 16 * 2**20
 _FORMAT = 1
 
@@ -119,11 +123,16 @@ def leave_request(
     with _locked(release):
         known = read_requests(release)
         waiting = [one for one in known if one.state == "waiting"]
-        for one in waiting:
-            if (one.columns, one.who) == (columns, who):
+        same = [one for one in waiting if one.columns == columns]
+        for one in same:
+            if (one.who, one.reason if not who else "") == (who, reason if not who else ""):
                 return one
-        if len(waiting) >= MOST_WAITING:
-            raise TooLarge(f"{MOST_WAITING} requests wait already: ask again later")
+        if len(waiting) >= MOST_WAITING or len(same) >= MOST_ALIKE:
+            raise TooLarge(
+                f"{len(same)} requests for this table wait already"
+                if len(same) >= MOST_ALIKE
+                else f"{len(waiting)} requests wait already: ask again later"
+            )
         made = TableRequest(
             number=max((one.number for one in known), default=0) + 1,
             columns=columns,
@@ -180,7 +189,9 @@ def _request_of(raw: Any) -> TableRequest:
         raise ValueError
     if not isinstance(number, int) or raw["state"] not in ("waiting", "added", "declined"):
         raise ValueError
-    return TableRequest(**{**raw, "columns": tuple(columns)})
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError
+    return TableRequest(**{**raw, "columns": column_set(columns)})
 
 
 @contextlib.contextmanager
@@ -192,7 +203,15 @@ def _locked(release: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error.strerror})") from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise StoreError(f"{path}: another process holds it") from None
+                time.sleep(0.02)
         yield
     finally:
         os.close(handle)

@@ -15,9 +15,9 @@ from engine.api.reading import read
 from engine.errors import SpecError
 from engine.outputs import SPEC, write_output
 from engine.progress import Progress
-from engine.schema import ColumnSet, column_set
+from engine.schema import ColumnSet, EarlierRelease, column_set
 from engine.spec import ReleaseSpec, amended, with_entries, without_entries
-from engine.store import released_tables
+from engine.store import earlier_release
 from engine.texts import parsed_toml
 from queries.release import Release
 
@@ -30,23 +30,26 @@ class Change:
 
     Attributes
     ----------
-    release : Path
-        The release file, which is replaced.
+    before : EarlierRelease
+        As it is; its file is replaced.
     spec : ReleaseSpec
         Of the release to come.
     tables : tuple of ColumnSet
         Those that are added, or taken out.
+    is_more : bool
+        They are added.
     spec_path : Path or None
         The spec's file, where it is one.
-    text : str or None
-        What that file becomes; None: it stays as it is.
+    edited : tuple of ColumnSet
+        Tables whose entries that file gets, or loses.
     """
 
-    release: Path
+    before: EarlierRelease
     spec: ReleaseSpec
     tables: tuple[ColumnSet, ...]
+    is_more: bool
     spec_path: Path | None = None
-    text: str | None = None
+    edited: tuple[ColumnSet, ...] = ()
 
 
 class BuiltRelease(Release):
@@ -123,33 +126,33 @@ def drop(
 
 
 def addition(
-    release: Release | str | Path, tables: Tables | None, spec: ReleaseSpec | str | Path | None
+    release: Release | str | Path,
+    tables: Tables | None,
+    spec: ReleaseSpec | str | Path | None,
+    *,
+    again: bool = False,
 ) -> Change:
     """Say what `add` would do.
+
+    Parameters
+    ----------
+    again : bool
+        Nothing to add is no mistake: it was begun before, and interrupted.
 
     Raises
     ------
     SpecError, StoreError
     """
-    path, there, known = _opened(release)
-    given, spec_path = _spec(path, spec)
-    text = None
-    if spec_path is None:
-        wanted = amended(given, more=tables or ())
-    else:
-        listed = {*given.tables}
-        new = [t for t in dict.fromkeys(map(column_set, tables or ())) if t not in listed]
-        text = with_entries(spec_path.read_text(encoding="utf-8-sig"), new) if new else None
-        wanted = given if text is None else read(spec_path, tables=parsed_toml(text)["tables"])
-    if strange := sorted(known - {*wanted.tables}):
-        raise SpecError(
-            f"{there}: has tables that the spec does not list ({_some(strange)}); list them, or take them out: "
-            f"tablepack drop {there}"
-        )
-    more = tuple(t for t in wanted.tables if t not in known)
-    if not more:
-        raise SpecError(f"{there}: has all of these tables already; nothing to add")
-    return Change(release=path, spec=wanted, tables=more, spec_path=spec_path, text=text)
+    before, given = _before(release), _spec(release, spec)
+    named = _named(given.spec, tables)
+    listed = {*given.spec.tables}
+    wanted = given.spec
+    missing = tuple(t for t in named if t not in listed)
+    if missing and given.path is None:
+        wanted = amended(given.spec, more=missing)
+    elif missing:
+        wanted = _read_as(given.path, with_entries(given.text, missing))
+    return _change(before, given, wanted, named, missing, is_more=True, again=again)
 
 
 def removal(
@@ -161,71 +164,139 @@ def removal(
     ------
     SpecError, StoreError
     """
-    path, there, known = _opened(release)
-    given, spec_path = _spec(path, spec)
-    gone = [*dict.fromkeys(map(column_set, tables or ()))]
-    if unknown := [t for t in gone if t not in known]:
-        raise SpecError(f"{there}: has no table of {_some(unknown)}")
-    text = None
-    if spec_path is None:
-        wanted = amended(given, fewer=gone)
-    else:
-        listed = {*given.tables}
-        taken = [t for t in gone if t in listed]
-        if taken:
-            text = without_entries(spec_path.read_text(encoding="utf-8-sig"), taken)
-        wanted = given if text is None else read(spec_path, tables=parsed_toml(text)["tables"])
-    if strange := [t for t in wanted.tables if t not in known]:
-        raise SpecError(
-            f"{there}: the spec lists tables that it has not ({_some(strange)}); add them first: tablepack add {there}"
-        )
-    fewer = tuple(sorted(known - {*wanted.tables}, key=lambda t: (len(t), t)))
-    if not fewer:
-        raise SpecError(f"{there}: has no other tables than the spec; nothing to take out")
-    return Change(release=path, spec=wanted, tables=fewer, spec_path=spec_path, text=text)
+    before, given = _before(release), _spec(release, spec)
+    named = _named(given.spec, tables)
+    if unknown := [t for t in named if t not in before.tables]:
+        raise SpecError(f"{before.path}: has no table of {some(unknown)}")
+    wanted = given.spec
+    surplus = tuple(t for t in named if t in {*given.spec.tables})
+    if surplus and given.path is None:
+        wanted = amended(given.spec, fewer=surplus)
+    elif surplus:
+        shorter = without_entries(given.text, surplus, each=given.spec.each)
+        wanted = _read_as(given.path, shorter)
+    return _change(before, given, wanted, named, surplus, is_more=False)
 
 
 def changed(
     change: Change, *, frame: Any = None, jobs: int = 2, progress: Progress | None = None
 ) -> Release:
     """Make a change: the release first, then the text of its spec."""
-    releases.build(
-        change.spec,
-        change.release,
-        frame=frame,
-        jobs=jobs,
-        force=True,
-        earlier=change.release,
-        progress=progress,
+    path = change.before.path
+    if change.tables:
+        releases.build(
+            change.spec,
+            path,
+            frame=frame,
+            jobs=jobs,
+            force=True,
+            earlier=change.before,
+            progress=progress,
+        )
+    if change.spec_path is not None and change.edited:
+        # As it is now: whoever makes releases may have written in it meanwhile.
+        text = _text(change.spec_path)
+        edited = (
+            with_entries(text, change.edited)
+            if change.is_more
+            else without_entries(text, change.edited, each=change.spec.each)
+        )
+        _read_as(change.spec_path, edited)
+        write_output(change.spec_path, edited, force=True, own=SPEC)
+    return BuiltRelease.of(path, change.spec_path or change.spec, frame)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Given:
+    """A spec, and its file with its text where it is one."""
+
+    spec: ReleaseSpec
+    path: Path | None = None
+    text: str = ""
+
+
+def _change(
+    before: EarlierRelease,
+    given: _Given,
+    wanted: ReleaseSpec,
+    named: tuple[ColumnSet, ...],
+    edited: tuple[ColumnSet, ...],
+    *,
+    is_more: bool,
+    again: bool = False,
+) -> Change:
+    """What a release is to become; refused if that is more than was asked for, or nothing."""
+    own, there = {*wanted.tables}, before.path
+    more, fewer = sorted(own - before.tables), sorted(before.tables - own)
+    tables, strange = (more, fewer) if is_more else (fewer, more)
+    unasked = [t for t in tables if named and t not in named]
+    for others, is_in_spec in ((strange, not is_more), (unasked, is_more)):
+        if others:
+            what = (
+                "the spec lists tables that it has not"
+                if is_in_spec
+                else "has tables that the spec does not list"
+            )
+            how = f", or say first: tablepack {'add' if is_in_spec else 'drop'} {there}"
+            raise SpecError(
+                f"{there}: {what} ({some(others)}); bring [[tables]] in line with it by hand"
+                + ("" if more and fewer else how)
+            )
+    if not tables and not edited and not again:
+        what = "has all of these tables already; nothing to add"
+        raise SpecError(
+            f"{there}: {what if is_more else 'has no other tables than the spec; nothing to take out'}"
+        )
+    return Change(
+        before=before,
+        spec=wanted,
+        tables=tuple(sorted(tables, key=lambda t: (len(t), t))),
+        is_more=is_more,
+        spec_path=given.path,
+        edited=edited,
     )
-    if change.spec_path is not None and change.text is not None:
-        write_output(change.spec_path, change.text, force=True, own=SPEC)
-    return BuiltRelease.of(change.release, change.spec_path or change.spec, frame)
 
 
-def _opened(release: Release | str | Path) -> tuple[Path, str, frozenset[ColumnSet]]:
-    """The file, how it is called, and its tables."""
-    path = Path(release.path if isinstance(release, Release) else release)
-    return path, str(path), released_tables(path)
+def _before(release: Release | str | Path) -> EarlierRelease:
+    """The release as it is."""
+    return earlier_release(Path(release.path if isinstance(release, Release) else release))
 
 
-def _spec(release: Path, spec: ReleaseSpec | str | Path | None) -> tuple[ReleaseSpec, Path | None]:
+def _named(spec: ReleaseSpec, tables: Tables | None) -> tuple[ColumnSet, ...]:
+    """The tables that are named, as the release has them: with the column that entities are counted in."""
+    each = () if spec.each is None else (spec.each,)
+    return tuple(dict.fromkeys(column_set([*{*columns, *each}]) for columns in tables or ()))
+
+
+def _spec(release: Release | str | Path, spec: ReleaseSpec | str | Path | None) -> _Given:
     """The spec of a release, and its file if it is one."""
     if isinstance(spec, ReleaseSpec):
-        found, path = spec, None
+        given = _Given(spec=spec)
     else:
-        path = release.with_suffix(".toml") if spec is None else Path(spec)
+        file = Path(release.path if isinstance(release, Release) else release)
+        path = file.with_suffix(".toml") if spec is None else Path(spec)
         if spec is None and not path.exists():
-            raise SpecError(f"{release}: which spec was it built from? Name it: --spec (spec=)")
-        found = read(path)
-    if found.mode == "dp":
+            raise SpecError(f"{file}: which spec was it built from? Name it: --spec (spec=)")
+        given = _Given(spec=read(path), path=path, text=_text(path))
+    if given.spec.mode == "dp":
         raise SpecError(
             "mode dp: put the table into the spec and build; tables of margins that were measured cost nothing"
         )
-    return found, path
+    return given
 
 
-def _some(tables: Sequence[ColumnSet]) -> str:
+def _text(path: Path) -> str:
+    """The text of a spec, its ends of lines as they are."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return file.read()
+
+
+def _read_as(path: Path | None, text: str) -> ReleaseSpec:
+    """The spec that a file would hold with another text."""
+    return read(path or Path(), tables=parsed_toml(text).get("tables", []))
+
+
+def some(tables: Sequence[ColumnSet]) -> str:
     """Some tables by name, of many."""
     named = "; ".join(", ".join(t) for t in tables[:3])
     return named if len(tables) <= 3 else f"{named}; and {len(tables) - 3:,} more"

@@ -14,6 +14,7 @@ from engine import release as releases
 from engine.api.amend import addition, changed
 from engine.errors import SpecError
 from engine.progress import Progress
+from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec
 from queries.release import Release
 from queries.requests import TableRequest, read_requests, settle_request, waiting_request
@@ -71,7 +72,8 @@ def prices(
             as_is = replace(change.spec, tables=kept)
             now = _told(releases.plan(as_is, frame=frame, progress=progress))
         plan = releases.plan(change.spec, frame=frame, progress=progress)
-        table = next(t for t in plan.tables if t.columns == request.columns)
+        (made,) = change.tables
+        table = next(t for t in plan.tables if t.columns == made)
         yield Price(
             cells=table.cells,
             suppressed_share=table.suppressed_share,
@@ -88,8 +90,13 @@ def approve(
     spec: ReleaseSpec | str | Path | None = None,
     frame: Any = None,
     progress: Progress | None = None,
-) -> Release:
+) -> tuple[Release, tuple[ColumnSet, ...]]:
     """Add the table of a request that waits, to the release and to the text of its spec.
+
+    Returns
+    -------
+    Release, tuple of ColumnSet
+        The new release, and what was added: nothing, where it was there already.
 
     Raises
     ------
@@ -97,9 +104,10 @@ def approve(
         As `engine.add`; or no request of this number waits. Then it goes on waiting.
     """
     request = waiting_request(release, read_requests(release), number)
-    made = changed(addition(release, [request.columns], spec), frame=frame, progress=progress)
+    change = addition(release, [request.columns], spec, again=True)
+    made = changed(change, frame=frame, progress=progress)
     settle_request(release, number, "added")
-    return made
+    return made, change.tables
 
 
 def _told(plan: releases.Plan) -> float:

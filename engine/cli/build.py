@@ -47,8 +47,6 @@ SpecBeside = Annotated[
         help="What the release was built from; by default the spec beside it, r.toml of r.duckdb. It is kept in line.",
     ),
 ]
-_NAMED = 5
-"""Tables that a message names."""
 
 
 @commands.command("plan", epilog="Example: `tablepack plan release.toml --top 10`")
@@ -209,7 +207,7 @@ def add_command(
     Without --columns: the tables that the spec lists and the release has not.
     """
     change = amend.addition(release, _column_sets(columns), spec)
-    _print_changed(change, "added", jobs=jobs, as_json=as_json)
+    _print_changed(change, jobs=jobs, as_json=as_json)
 
 
 @commands.command("drop", epilog="Example: `tablepack drop census.duckdb --columns age,sex,region`")
@@ -225,7 +223,7 @@ def drop_command(
     Without --columns: the tables that the release has and the spec no longer lists.
     """
     change = amend.removal(release, _column_sets(columns), spec)
-    _print_changed(change, "taken out", jobs=jobs, as_json=as_json)
+    _print_changed(change, jobs=jobs, as_json=as_json)
 
 
 def _column_sets(listed: list[str] | None) -> list[list[str]]:
@@ -233,21 +231,20 @@ def _column_sets(listed: list[str] | None) -> list[list[str]]:
     return [entry["columns"] for entry in entries_of(listed, None, "--columns")]
 
 
-def _print_changed(change: amend.Change, how: str, *, jobs: int, as_json: bool) -> None:
+def _print_changed(change: amend.Change, *, jobs: int, as_json: bool) -> None:
     """Make a change, and say what was made."""
-    was_signed = signature_path(change.release).exists()
+    output = change.before.path
+    was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
         amend.changed(change, jobs=jobs, progress=report).close()
     if not as_json:
-        named = "; ".join(", ".join(table) for table in change.tables[:_NAMED])
-        more = len(change.tables) - _NAMED
         notes().print(
-            f"{how}: {named}{f'; and {more:,} more' if more > 0 else ''}"
-            + (f"; {change.spec_path} says so" if change.text is not None else ""),
+            f"{'added' if change.is_more else 'taken out'}: {amend.some(change.tables) or 'nothing'}"
+            + (f"; {change.spec_path} says so" if change.edited and change.spec_path else ""),
             soft_wrap=True,
             markup=False,
         )
-    _print_built(change.release, was_signed=was_signed, as_json=as_json)
+    _print_built(output, was_signed=was_signed, as_json=as_json)
 
 
 def _print_built(output: Path, *, was_signed: bool, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.api.amend import some
 from engine.api.reading import read
 from engine.api.requests import Price, approve, prices
 from engine.cli.build import SpecBeside
@@ -182,7 +183,10 @@ def requests_command(
     approved: Annotated[
         int | None, typer.Option("--approve", help="Add the table of this request.")
     ] = None,
-    declined: Annotated[int | None, typer.Option("--decline", help="Decline this request.")] = None,
+    declined: Annotated[
+        list[int] | None,
+        typer.Option("--decline", help="Decline this request; may be repeated."),
+    ] = None,
     answer: Annotated[
         str, typer.Option(help="With --decline: why; whoever asked can read it.")
     ] = "",
@@ -194,13 +198,14 @@ def requests_command(
     as_json: AsJson = False,
 ) -> None:
     """List the tables that were asked for (`tablepack serve --requests`), and what each would cost; or settle one."""
-    if approved is not None and declined is not None:
+    if approved is not None and declined:
         raise SpecError("--approve and --decline: give one of them")
-    if answer and declined is None:
+    if answer and not declined:
         raise SpecError("--answer: goes with --decline")
-    if declined is not None:
-        settled = settle_request(release, declined, "declined", answer)
+    for wanted in declined or ():
+        settled = settle_request(release, wanted, "declined", answer)
         notes().print(f"declined: {', '.join(settled.columns)}", soft_wrap=True, markup=False)
+    if declined:
         return
     if approved is not None:
         _approve(release, approved, spec)
@@ -228,9 +233,10 @@ def requests_command(
 def _approve(release: Path, number: int, spec: Path | None) -> None:
     """Add the table of a request, and say so."""
     with progress_bar() as report:
-        made = approve(release, number, spec=spec, progress=report)
+        made, tables = approve(release, number, spec=spec, progress=report)
     notes().print(
-        f"added; {release} has {len(made.tables):,} tables now: start its server again",
+        f"added: {some(tables) or 'nothing, it was there'}; {release} has {len(made.tables):,} tables now: start its "
+        "server again",
         soft_wrap=True,
         markup=False,
     )

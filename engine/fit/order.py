@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.fit.borders import Universes
 from engine.keys import pack_strings
 from engine.relations import NO_RELATIONS, Relations
-from engine.schema import ColumnSet, ReleaseHeader
+from engine.schema import ColumnSet, EarlierRelease, ReleaseHeader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class FitOrder:
         Columns that determine each other.
     force : bool
         A release that is there may be replaced.
-    earlier : Path or None
+    earlier : EarlierRelease or None
         A release of the same recipe, whose tables are taken where this one has them too.
     """
 
@@ -52,7 +52,7 @@ class FitOrder:
     universes: Universes = field(default_factory=dict)
     relations: Relations = NO_RELATIONS
     force: bool = False
-    earlier: Path | None = None
+    earlier: EarlierRelease | None = None
 
     def sampling_key_of(self, columns: ColumnSet) -> bytes:
         """Sampling key of one column set."""

@@ -169,8 +169,8 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
                 for fitted in fitter.settle(2 * order.workers if more else 0):
                     answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
                 if not more:
-                    fitter.finish(lambda *stage: answer(progress=stage), message)
-                    answer(release=str(order.release_path))
+                    made = fitter.finish(lambda *stage: answer(progress=stage), message)
+                    answer(release=str(order.release_path), sha256=made.sha256)
                     return
     except TablepackError as error:
         failed(type(error).__name__, str(error))

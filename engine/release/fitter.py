@@ -28,7 +28,7 @@ from engine.relations import Relation
 from engine.release.fit_workers import FitWorkers
 from engine.release.one_ways import FittedColumns, fit_columns
 from engine.schema import ColumnSet, Measurement, SyntheticTable
-from engine.store import GeneratorCard, Staging, detected_of, swap_of_table, words_of
+from engine.store import GeneratorCard, ReleaseRecord, Staging, detected_of, swap_of_table, words_of
 
 CONVERGED = 0.01
 """Largest share of rows that margins are off by in a raking called converged."""
@@ -135,11 +135,11 @@ class Fitter:
         settled, self._settled = self._settled, []
         return settled
 
-    def finish(self, _progress: Progress, last: Finish) -> None:
+    def finish(self, _progress: Progress, last: Finish) -> ReleaseRecord:
         """Write the release, once all is settled; nothing is left to report."""
         if self._one_ways:
             self._columns()
-        self._staging.finish(exposure=last.exposure)
+        return self._staging.finish(exposure=last.exposure)
 
     def _is_done(self) -> bool:
         """Whether the first table under way is fitted."""

@@ -31,7 +31,7 @@ from engine.params import DPParams
 from engine.progress import Progress
 from engine.release.fitter import Finish, FitAnswer
 from engine.schema import ColumnSet, ReleaseHeader, SyntheticTable
-from engine.store import GeneratorCard, Staging, detected_of, words_of
+from engine.store import GeneratorCard, ReleaseRecord, Staging, detected_of, words_of
 
 NEARLY = 0.01
 """Share of rows that an exact margin may be off by."""
@@ -105,7 +105,7 @@ class JointFitter:
         self._taken.clear()
         return taken
 
-    def finish(self, progress: Progress, _last: Finish) -> None:
+    def finish(self, progress: Progress, _last: Finish) -> ReleaseRecord:
         """Fit, draw and store all tables that an earlier run has not, then write the release.
 
         Raises
@@ -119,7 +119,7 @@ class JointFitter:
         missing = [t for t in self._order.header.tables if t not in self._staging.finished()]
         if missing:
             self._store(missing, self._total, progress)
-        self._staging.finish(self._order.ledger)
+        return self._staging.finish(self._order.ledger)
 
     def _store(self, tables: list[ColumnSet], total: Margin, progress: Progress) -> None:
         """Fit, draw and store these tables."""

@@ -146,13 +146,19 @@ def _relations(
 def _precedence(columns: tuple[Column, ...], opened: Opened) -> tuple[str, ...]:
     """Which of several copies stands for all: another one than in an earlier build would be another draw.
 
-    So the one that stood for others before, then what was built before; then one with a list of values, by name.
+    So the one that stood for others before, in this vintage first, then what was built before; then one with a list of
+    values, by name.
     """
-    stood, seen = opened.stands, opened.seen
 
-    def rank(column: Column) -> tuple[bool, bool, bool, str]:
+    def rank(column: Column) -> tuple[bool, bool, bool, bool, str]:
         name = column.name
-        return name not in stood, name not in seen, not column.is_ranked, name
+        return (
+            name not in opened.stands_here,
+            name not in opened.stands,
+            name not in opened.seen,
+            not column.is_ranked,
+            name,
+        )
 
     return tuple(column.name for column in sorted(columns, key=rank))
 

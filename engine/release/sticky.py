@@ -22,8 +22,16 @@ from engine.release.exposing import charged
 from engine.release.fit_process import FitProcess
 from engine.release.header import bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, measure_columns
-from engine.schema import ColumnSet, Measurement
-from engine.source import Opened, code_limits, coded_universes, open_rows, pin_vintage
+from engine.schema import ColumnSet, EarlierRelease, Measurement
+from engine.source import (
+    Opened,
+    code_limits,
+    coded_universes,
+    note_release,
+    noted_releases,
+    open_rows,
+    pin_vintage,
+)
 from engine.spec import ReleaseSpec
 from engine.store import check_shared, check_target, removed_if_refused, writing
 from engine.version import ENGINE_VERSION
@@ -39,7 +47,7 @@ def build(
     frame: Any = None,
     jobs: int = 2,
     force: bool = False,
-    earlier: Path | None = None,
+    earlier: EarlierRelease | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Build a release.
@@ -54,7 +62,7 @@ def build(
         1: measure and fit take turns. 2 and more: they work at the same time, and so many tables are fitted at once.
     force : bool
         Replace a release that is there.
-    earlier : Path, optional
+    earlier : EarlierRelease, optional
         Mode sticky: a release of the same data, key and spec but for its tables. Those that both have are taken from
         there; the result is what a build of all would be.
 
@@ -64,7 +72,6 @@ def build(
     """
     report = progress or silent
     out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
-    earlier = earlier and Path(os.path.abspath(earlier))
     if spec.mode == "dp":
         return build_joint(spec, out, frame=frame, force=force, progress=progress)
     with writing(out):
@@ -75,6 +82,7 @@ def build(
             check_shared(
                 earlier,
                 recipe=opened.recipe,
+                noted=noted_releases(spec.key_path, spec.vintage),
                 key_id=opened.key.id,
                 vintage=spec.vintage,
                 engine_version=ENGINE_VERSION,
@@ -102,7 +110,8 @@ def build(
                     done += len(fit.send(measurement, ahead=ahead))
                 report("tables", done, len(unfinished) + len(columns.columns) + 1)
             exposure = charged(spec, opened, columns, tally, is_new=is_new)
-            fit.finish(exposure.as_dict() | {"sentences": exposure.sentences()})
+            *_, last = fit.finish(exposure.as_dict() | {"sentences": exposure.sentences()})
+            note_release(spec.key_path, spec.vintage, last["sha256"])
     report("done", 1, 1)
     return out
 

@@ -30,7 +30,14 @@ from engine.source.files import locked, read_json, replace_file, sync_folder
 from engine.source.forms.opened import open_source
 from engine.source.frames import register_frame
 from engine.source.ingest import Ingested
-from engine.source.journal import note_charges, pin_vintage, pinned_vintages, unpin_vintage
+from engine.source.journal import (
+    note_charges,
+    note_release,
+    noted_releases,
+    pin_vintage,
+    pinned_vintages,
+    unpin_vintage,
+)
 from engine.source.opening import Opened, open_rows
 from engine.source.relation import check_names, csv_rows, fetch
 from engine.source.scratch import (
@@ -66,6 +73,8 @@ __all__ = [
     "locked",
     "memory_connection",
     "note_charges",
+    "note_release",
+    "noted_releases",
     "open_rows",
     "open_source",
     "pin_vintage",

@@ -22,6 +22,8 @@ FORMAT = 1
 """Version of the journal's form."""
 MOST_OF = "release.most with each = "
 """With a column's name: how many of its values count of an entity is pinned under this, as an encoding is."""
+MOST_RELEASES = 100
+"""Releases of a vintage that are noted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +75,38 @@ def pinned_stands(key_path: Path, draws: str) -> frozenset[str]:
     return frozenset(
         name for entry in entries if entry["draws"] == draws for name in entry.get("stands", ())
     )
+
+
+def pinned_stands_of(key_path: Path, vintage: str) -> frozenset[str]:
+    """The same in builds of this very vintage."""
+    entry = _read(journal_path(key_path)).get(vintage, {})
+    return frozenset(entry.get("stands", ()))
+
+
+def note_release(key_path: Path, vintage: str, sha256: str) -> None:
+    """Note a release that was built: only these lend tables, for anybody can write a file that looks like one.
+
+    Parameters
+    ----------
+    sha256 : str
+        Of the file, hex.
+
+    Raises
+    ------
+    StoreError
+    """
+    path = journal_path(key_path)
+    with locked(path):
+        entries, n_charges = _read_all(path)
+        if vintage in entries:
+            known = [one for one in entries[vintage].get("releases", []) if one != sha256]
+            entries[vintage]["releases"] = [*known, sha256][-MOST_RELEASES:]
+            _write(path, entries, n_charges)
+
+
+def noted_releases(key_path: Path, vintage: str) -> frozenset[str]:
+    """SHA-256 of the releases of a vintage that were built last."""
+    return frozenset(_read(journal_path(key_path)).get(vintage, {}).get("releases", ()))
 
 
 def pinned_vintages(key_path: Path) -> tuple[str, ...]:
@@ -209,6 +243,8 @@ def pin_vintage(
             "encodings": {**(known or {}).get("encodings", {}), **state.encodings},
             "contents": {**(known or {}).get("contents", {}), **state.contents},
         }
+        if releases := (known or {}).get("releases"):
+            merged["releases"] = releases
         if named := sorted({*(known or {}).get("stands", []), *stands}):
             merged["stands"] = named
         if merged != known:

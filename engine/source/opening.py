@@ -34,6 +34,7 @@ from engine.source.journal import (
     pinned_identity,
     pinned_order,
     pinned_stands,
+    pinned_stands_of,
 )
 from engine.source.relation import matching_files
 from engine.source.scratch import confidential_connection, scratch_directory
@@ -75,6 +76,8 @@ class Opened:
         The vintage whose draws are used: its own name, or that of the first one before it (`previous`).
     sketch : Sketch
         Of its entities, comparable over vintages.
+    stands_here : frozenset of str
+        Columns that stood for copies of theirs in earlier builds of this vintage.
     stands, seen : frozenset of str
         Columns that stood for copies of theirs in earlier builds with these draws, and all that these had.
     shapes : dict
@@ -93,6 +96,7 @@ class Opened:
     state: VintageState
     draws: str
     sketch: Sketch
+    stands_here: frozenset[str]
     stands: frozenset[str]
     seen: frozenset[str]
     shapes: dict[str, str]
@@ -144,6 +148,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
                 state=state,
                 draws=draws,
                 sketch=sketch,
+                stands_here=pinned_stands_of(spec.key_path, spec.vintage),
                 stands=pinned_stands(spec.key_path, draws),
                 seen=frozenset(order),
                 shapes=shapes,

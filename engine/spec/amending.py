@@ -26,13 +26,33 @@ _HEAD = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def with_entries(text: str, tables: Iterable[ColumnSet]) -> str:
-    """The text of a spec with an entry more for each table."""
-    added = "".join(f"\n{spec_entry(columns)}\n" for columns in tables)
-    return text if not added else f"{text.rstrip()}\n{added}"
+    """The text of a spec with an entry more for each table.
+
+    Raises
+    ------
+    SpecError
+        It lists its tables in another way.
+    """
+    end = "\r\n" if "\r\n" in text else "\n"
+    wanted = [*tables]
+    added = "".join(f"\n{spec_entry(columns)}\n" for columns in wanted).replace("\n", end)
+    longer = f"{text.rstrip()}{end}{added}"
+    was, now = _read(text), _read(longer)
+    entries = [{"columns": [*columns]} for columns in wanted]
+    if was is None or now != was | {"tables": [*was.get("tables", []), *entries]}:
+        raise SpecError(
+            "the spec does not list its tables as [[tables]], each by itself: put them there by hand"
+        )
+    return longer
 
 
-def without_entries(text: str, tables: Iterable[ColumnSet]) -> str:
+def without_entries(text: str, tables: Iterable[ColumnSet], *, each: str | None = None) -> str:
     """The text of a spec without the entries that name these very tables.
+
+    Parameters
+    ----------
+    each : str, optional
+        A column that every table has, named or not (`release.each`).
 
     Raises
     ------
@@ -40,8 +60,13 @@ def without_entries(text: str, tables: Iterable[ColumnSet]) -> str:
         A table has no entry of its own, or its lines cannot be told from others.
     """
     for columns in tables:
-        entries = tomllib.loads(text).get("tables", [])
-        own = [i for i, one in enumerate(entries) if column_set(one.get("columns", ())) == columns]
+        entries = (_read(text) or {}).get("tables", [])
+        more = () if each is None else (each,)
+        own = [
+            i
+            for i, one in enumerate(entries)
+            if "columns" in one and column_set([*{*one["columns"], *more}]) == columns
+        ]
         if not own:
             raise SpecError(
                 f"{', '.join(columns)}: no [[tables]] of the spec names it alone, it is one of a family (all, sql, "
@@ -100,7 +125,7 @@ def amended(
 
 def _without(text: str, index: int) -> str | None:
     """The text without one entry; None where that would change more, or less."""
-    was = tomllib.loads(text)
+    was, end = tomllib.loads(text), "\r\n" if "\r\n" in text else "\n"
     heads = [found.span() for found in _ENTRY.finditer(text)]
     if index >= len(heads):
         return None
@@ -109,8 +134,8 @@ def _without(text: str, index: int) -> str | None:
     lines = text[start : after.start() if after else len(text)].splitlines(keepends=True)
     while len(lines) > 1 and lines[-1].strip()[:1] in ("", "#"):
         lines.pop()  # remarks at the end may belong to what follows
-    before, rest = text[:start].rstrip(), text[start + len("".join(lines)) :].lstrip("\n")
-    shorter = f"{before}\n\n{rest}" if rest else f"{before}\n"
+    before, rest = text[:start].rstrip(), text[start + len("".join(lines)) :].lstrip("\r\n")
+    shorter = f"{before}{end}{end}{rest}" if rest else f"{before}{end}"
     left = [one for i, one in enumerate(was["tables"]) if i != index]
     wanted = {key: value for key, value in was.items() if key != "tables"}
     return shorter if _read(shorter) == wanted | ({"tables": left} if left else {}) else None

@@ -27,7 +27,7 @@ from engine.store.opening import (
     sign_release,
     verify_signature,
 )
-from engine.store.sharing import check_shared, released_tables
+from engine.store.sharing import check_shared, earlier_release
 from engine.store.signature import (
     Signature,
     new_signing_key,
@@ -52,6 +52,7 @@ __all__ = [
     "check_target",
     "count_names",
     "detected_of",
+    "earlier_release",
     "exposure_sentences",
     "grid_value",
     "locked_connection",
@@ -61,7 +62,6 @@ __all__ = [
     "physical_name",
     "promises",
     "read_signature",
-    "released_tables",
     "removed_if_refused",
     "said_of",
     "sign_release",

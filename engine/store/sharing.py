@@ -7,63 +7,106 @@ Right of the wall but for `check_shared`, which asks before anything is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import duckdb
 
 from engine.errors import StoreError
-from engine.schema import ColumnSet, literal
+from engine.schema import ColumnSet, EarlierRelease, literal
 from engine.store.catalogue import physical_name
+from engine.store.manifest import file_hash
 from engine.store.opening import open_release
 
 _EARLIER = "earlier"
 
 
-def check_shared(
-    path: Path, *, recipe: str, key_id: str, vintage: str, engine_version: str
-) -> None:
-    """Refuse a release whose tables are not what a build by this recipe would make.
+def earlier_release(path: Path) -> EarlierRelease:
+    """Look at a release whose tables another one is to take over.
 
     Raises
     ------
     StoreError, DamagedRelease
-        It is of another recipe, or no release.
     """
     con, record = open_release(path, verify="hash")
     with con:
+        rows = con.execute("SELECT columns FROM catalog.tables").fetchall()
+    return EarlierRelease(
+        path=Path(os.path.abspath(path)),
+        sha256=record.sha256,
+        tables=frozenset(tuple(columns) for (columns,) in rows),
+    )
+
+
+def check_shared(
+    earlier: EarlierRelease,
+    *,
+    recipe: str,
+    noted: Collection[str],
+    key_id: str,
+    vintage: str,
+    engine_version: str,
+) -> None:
+    """Refuse a release whose tables are not what a build by this recipe would make.
+
+    Parameters
+    ----------
+    noted : collection of str
+        SHA-256 of the releases that the journal beside the key knows.
+
+    Raises
+    ------
+    StoreError, DamagedRelease
+        It is of another recipe, was not built with this key here, or is no release.
+    """
+    path = earlier.path
+    con, record = open_release(path, verify="hash")
+    with con:
         ((found,),) = con.execute("SELECT recipe FROM catalog.release").fetchall()
-    if found == recipe:
-        return
+    check_unchanged(earlier, record.sha256)
     if record.key_id != key_id:
         why = f"it was built with another key ({record.key_id}, the spec's is {key_id})"
     elif record.vintage != vintage:
         why = f"it is of vintage {record.vintage!r}, the spec's is {vintage!r}"
     elif record.engine_version != engine_version:
         why = f"tablepack {record.engine_version} built it, this is {engine_version}"
-    else:
+    elif found != recipe:
         why = "the spec says something else than its tables, title and notes in another way than when it was built"
+    elif record.sha256 not in noted:
+        why = (
+            "the journal beside the key does not know this file: it was changed, or built elsewhere"
+        )
+    else:
+        return
     raise StoreError(
         f"{path}: {why}, so its tables cannot be kept; build all of it: tablepack build SPEC -o {path} --force"
     )
 
 
-def released_tables(path: Path) -> frozenset[ColumnSet]:
-    """The tables of a release.
+def check_unchanged(earlier: EarlierRelease, sha256: str | None = None) -> None:
+    """Refuse a release that is another file by now.
+
+    Parameters
+    ----------
+    sha256 : str, optional
+        Of what lies there now, where that is known.
 
     Raises
     ------
-    StoreError, DamagedRelease
+    StoreError
     """
-    con, _ = open_release(path)
-    with con:
-        rows = con.execute("SELECT columns FROM catalog.tables").fetchall()
-    return frozenset(tuple(columns) for (columns,) in rows)
+    try:
+        now = sha256 or file_hash(earlier.path)
+    except OSError:
+        now = ""
+    if now != earlier.sha256:
+        raise StoreError(f"{earlier.path}: was changed meanwhile; nothing was done, say it again")
 
 
 def copy_tables(
     con: duckdb.DuckDBPyConnection,
-    path: Path,
+    earlier: EarlierRelease,
     *,
     ids: Mapping[ColumnSet, int],
     positions: Mapping[str, int],
@@ -74,15 +117,21 @@ def copy_tables(
     ----------
     con : duckdb.DuckDBPyConnection
         The staging database is attached and in use.
-    path : Path
-        The earlier release, checked by `check_shared`.
+    earlier : EarlierRelease
+        Checked by `check_shared`.
     ids : mapping of ColumnSet to int
         The new release's tables and their numbers.
     positions : mapping of str to int
         Its columns and their places.
+
+    Raises
+    ------
+    StoreError
+        It is another file by now.
     """
-    con.execute(f"ATTACH {literal(str(path))} AS {_EARLIER} (READ_ONLY, TYPE duckdb)")
+    con.execute(f"ATTACH {literal(str(earlier.path))} AS {_EARLIER} (READ_ONLY, TYPE duckdb)")
     try:
+        check_unchanged(earlier)  # attached: what is put there from now on is not what is read
         rows = con.execute(f"SELECT table_id, columns FROM {_EARLIER}.catalog.tables").fetchall()
         shared = {old: ids[tuple(c)] for old, c in rows if tuple(c) in ids}
         if shared:

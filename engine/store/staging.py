@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 from engine.errors import InternalError, TablepackError
-from engine.schema import ColumnSet, ReleaseHeader, Support, SyntheticTable, literal
+from engine.schema import ColumnSet, EarlierRelease, ReleaseHeader, Support, SyntheticTable, literal
 from engine.store.card import GeneratorCard
 from engine.store.catalogue import Entry, insert_support, insert_tables, write_release
 from engine.store.decode import Carrier, carrier
@@ -39,7 +39,7 @@ from engine.store.manifest import (
 )
 from engine.store.room import check_card, check_header, check_room, check_support
 from engine.store.schema import create_catalog
-from engine.store.sharing import copy_tables
+from engine.store.sharing import check_unchanged, copy_tables
 from engine.store.signature import signature_path
 from engine.store.target import (
     DATABASE,
@@ -99,7 +99,7 @@ class Staging:
         *,
         build_id: str,
         force: bool = False,
-        earlier: Path | None = None,
+        earlier: EarlierRelease | None = None,
     ) -> Staging:
         """Begin a build, or resume the one that was interrupted.
 
@@ -111,7 +111,7 @@ class Staging:
             Keyed fingerprint of all that decides the release; staging of another build is thrown away.
         force : bool
             A release that is there may be replaced.
-        earlier : Path, optional
+        earlier : EarlierRelease, optional
             A release of the same recipe (`engine.store.sharing.check_shared`): the tables that both have are finished.
 
         Raises
@@ -137,8 +137,10 @@ class Staging:
             raise
         return staging
 
-    def _begin(self, build_id: str, earlier: Path | None) -> None:
+    def _begin(self, build_id: str, earlier: EarlierRelease | None) -> None:
         """Attach the staging database of this build, or a fresh one with what an earlier release has of it."""
+        if earlier is not None:
+            check_unchanged(earlier)
         if read_build_id(self._folder) == build_id:
             with contextlib.suppress(duckdb.Error):
                 self._attach()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from engine.errors import TablepackError
+from engine.errors import StoreError, TablepackError
 from queries.release import Release, open_release
 from queries.requests import LONGEST_NAME, LONGEST_REASON
 from queries.sandbox import ProcessLimits, limited_processes, shared_out
@@ -36,6 +36,8 @@ from queries.serve.values import variable_of
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Names under which a server without a token may be asked."""
+_UNKEPT = "Requests cannot be kept at the moment: tell whoever runs this server"
+T = TypeVar("T")
 _END_S = 1.0
 """Seconds that statements have to end when the server stops."""
 SqlFormat = Literal["json", "csv", "parquet", "xlsx"]
@@ -324,14 +326,21 @@ def _add_requests(app: FastAPI, server: Service) -> None:
     if not server.takes_requests:
         return
 
+    async def kept(do: Callable[..., T], *given: Any) -> T:
+        try:
+            return await asyncio.to_thread(do, *given)
+        except StoreError:  # what is wrong with the file is no stranger's business
+            raise HTTPException(503, _UNKEPT) from None
+
     @app.get("/api/requests", summary="Tables that were asked for, and what became of that")
     async def asked(request: Request) -> Response:
-        found = await asyncio.to_thread(server.asked_for)
-        return _response(request, json_reply({"requests": found}))
+        return _response(request, json_reply({"requests": await kept(server.asked_for)}))
 
     @app.post("/api/requests", status_code=201, summary="Ask for a table that is not released")
-    async def ask(wanted: Wanted) -> Response:
-        left = await asyncio.to_thread(server.ask_for, wanted.columns, wanted.reason, wanted.who)
+    async def ask(request: Request, wanted: Wanted) -> Response:
+        left = await kept(
+            server.ask_for, _client(request), wanted.columns, wanted.reason, wanted.who
+        )
         return JSONResponse({"number": left.number, "columns": list(left.columns)}, 201)
 
 

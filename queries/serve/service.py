@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,10 @@ _OWN_NOTES = (
 )
 
 
+MOST_ASKED = 20
+"""Requests for tables that one client may leave while a server runs."""
+
+
 class Service:
     """What all requests share: the release, its variables, finished replies, and how many are at work.
 
@@ -70,6 +75,10 @@ class Service:
     ) -> None:
         self.release = release
         self.takes_requests = takes_requests
+        if takes_requests:
+            read_requests(release.path)  # what cannot be read is said at the start
+        self._asked: Counter[str] = Counter()
+        self._asking = threading.Lock()
         self.formulas = formulas
         self.limits = limits
         self.statements = statements
@@ -106,7 +115,7 @@ class Service:
             self.cache.put(question, reply)
         return reply
 
-    def ask_for(self, columns: Sequence[str], reason: str, who: str) -> TableRequest:
+    def ask_for(self, client: str, columns: Sequence[str], reason: str, who: str) -> TableRequest:
         """Leave a request for a table.
 
         Raises
@@ -123,6 +132,10 @@ class Service:
             raise QueryRefused(f"{', '.join(wanted)}: is released already")
         if self.release.mode == "sticky" and len(wanted) > MAX_WIDTH:
             raise QueryRefused(f"A table has at most {MAX_WIDTH} columns, this has {len(wanted)}")
+        with self._asking:
+            if self._asked[client] >= MOST_ASKED:
+                raise TooLarge(f"{MOST_ASKED} requests came from you already: ask again later")
+            self._asked[client] += 1
         return leave_request(self.release.path, wanted, reason=reason, who=who)
 
     def asked_for(self) -> list[dict[str, Any]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 from fixtures.pipeline import (
     ACCEPTED,
@@ -13,16 +17,22 @@ from fixtures.pipeline import (
     left_over,
     make_census,
     make_frame,
+    table_hashes,
     tablepack,
     write_spec,
 )
 
 import engine
+from engine.api import amend
+from engine.api.amend import addition, changed, removal
 from engine.api.reading import read
+from engine.api.requests import prices
 from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
 from engine.release import build
-from engine.spec import amended, without_entries
-from engine.store import check_shared, manifest_path, released_tables
+from engine.spec import amended, with_entries, without_entries
+from engine.store import check_shared, earlier_release, manifest_path
+from engine.store.manifest import file_hash
+from queries.requests import leave_request
 
 SINGLES = (("age",), ("sex",), ("region",))
 SMALL = (*SINGLES, ("age", "sex"))
@@ -80,10 +90,10 @@ def check_same(one, other):
 def test_more_and_fewer_tables_are_what_builds_of_these_give(folder):
     small, path = made(folder, SMALL, "small")
     large, whole = made(folder, LARGE, "large")
-    build(large, path, force=True, earlier=path, jobs=1)
+    build(large, path, force=True, earlier=earlier_release(path), jobs=1)
     check_same(path, whole)
     assert engine.open(path).content_hash == engine.open(whole).content_hash
-    build(small, path, force=True, earlier=path, jobs=1)
+    build(small, path, force=True, earlier=earlier_release(path), jobs=1)
     # What earlier builds told counts for both.
     check_same(path, made(folder, SMALL, "again")[1])
     assert tablepack("doctor", path, cwd=folder).returncode == 0
@@ -101,7 +111,13 @@ def test_only_what_is_new_is_fitted(folder, monkeypatch):
             return super().send(measurement, ahead=ahead)
 
     monkeypatch.setattr(sticky, "FitProcess", Watched)
-    build(amended(spec, more=[["region", "sex"]]), path, force=True, earlier=path, jobs=1)
+    build(
+        amended(spec, more=[["region", "sex"]]),
+        path,
+        force=True,
+        earlier=earlier_release(path),
+        jobs=1,
+    )
     assert [columns for columns in sent if len(columns) > 1] == [("region", "sex")]
 
 
@@ -131,9 +147,9 @@ def test_universes_copies_and_columns_that_tell_others(tmp_path):
     )
     less, path = made(tmp_path, small, "small", **own)
     more, whole = made(tmp_path, large, "large", **own)
-    build(more, path, force=True, earlier=path, jobs=1)
+    build(more, path, force=True, earlier=earlier_release(path), jobs=1)
     check_same(path, whole)
-    build(less, path, force=True, earlier=path, jobs=1)
+    build(less, path, force=True, earlier=earlier_release(path), jobs=1)
     check_same(path, made(tmp_path, small, "again", **own)[1])
 
 
@@ -144,7 +160,7 @@ def test_counts_of_entities(folder):
     }
     _, path = made(folder, (("age",), ("sex",)), "entities", **own)
     more, whole = made(folder, (("age",), ("sex",), ("age", "sex")), "entities-whole", **own)
-    build(more, path, force=True, earlier=path, jobs=1)
+    build(more, path, force=True, earlier=earlier_release(path), jobs=1)
     check_same(path, whole)
 
 
@@ -168,7 +184,7 @@ def test_releases_of_another_recipe_are_left_alone(folder, how, said):
     spec = read(write_spec(folder, folder / "people.parquet", columns, LARGE, name="o.toml", **how))
     before = path.read_bytes()
     with pytest.raises(StoreError, match=said) as raised:
-        build(spec, path, force=True, earlier=path, jobs=1)
+        build(spec, path, force=True, earlier=earlier_release(path), jobs=1)
     assert "tablepack build SPEC" in str(raised.value)
     assert path.read_bytes() == before
     assert not path.with_name(path.name + ".tmp").exists()
@@ -180,7 +196,9 @@ def test_another_version_is_told(folder):
         same = {"key_id": opened.key_id, "vintage": opened.vintage}
         said = f"tablepack {opened.engine_version} built it, this is 9.9.9"
     with pytest.raises(StoreError, match=said):
-        check_shared(path, recipe="0" * 32, engine_version="9.9.9", **same)
+        check_shared(
+            earlier_release(path), recipe="0" * 32, noted=(), engine_version="9.9.9", **same
+        )
 
 
 def test_a_damaged_release_lends_nothing(folder):
@@ -189,7 +207,13 @@ def test_a_damaged_release_lends_nothing(folder):
     raw[len(raw) // 2] ^= 1
     path.write_bytes(raw)
     with pytest.raises(DamagedRelease):
-        build(amended(spec, more=[["region"]]), path, force=True, earlier=path, jobs=1)
+        build(
+            amended(spec, more=[["region"]]),
+            path,
+            force=True,
+            earlier=earlier_release(path),
+            jobs=1,
+        )
 
 
 def test_over_the_bound_it_is_refused_and_the_release_stays(folder):
@@ -210,11 +234,103 @@ def test_stopped_halfway_it_goes_on(folder, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(sticky, "charged", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            build(larger, path, force=True, earlier=path, jobs=1)
+            build(larger, path, force=True, earlier=earlier_release(path), jobs=1)
     assert path.read_bytes() == before
     assert path.with_name(path.name + ".tmp").exists()
-    build(larger, path, force=True, earlier=path, jobs=1)
+    build(larger, path, force=True, earlier=earlier_release(path), jobs=1)
     check_same(path, build(larger, folder / "unstopped.duckdb", force=True, jobs=1))
+
+
+def test_of_two_changes_at_once_the_second_is_refused(folder):
+    spec, path = made(folder, SMALL, "twice")
+    first, second = (addition(path, [[name]], spec) for name in ("carer", "education"))
+    changed(first).close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="was changed meanwhile; nothing was done, say it again"):
+        changed(second)
+    assert path.read_bytes() == before
+    assert ("carer",) in earlier_release(path).tables
+
+
+def test_what_is_put_there_while_a_build_runs_lends_nothing(folder, monkeypatch):
+    from engine.release import sticky
+
+    spec, path = made(folder, SMALL, "swapped")
+    _, other = made(folder, SMALL, "other", vintage="2022")
+
+    def swapped(*given):
+        for end in ("", ".manifest.json"):
+            shutil.copyfile(f"{other}{end}", f"{path}{end}")
+        return measure_columns(*given)
+
+    measure_columns = sticky.measure_columns
+    monkeypatch.setattr(sticky, "measure_columns", swapped)
+    with pytest.raises(StoreError, match="was changed meanwhile"):
+        build(
+            amended(spec, more=[["carer"]]), path, force=True, earlier=earlier_release(path), jobs=1
+        )
+    assert path.read_bytes() == other.read_bytes()
+
+
+def test_a_forged_release_lends_nothing(folder):
+    """Anybody can write a file with a fitting manifest; the journal beside the key knows what was built."""
+    spec, path = made(folder, SMALL, "forged")
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE catalog.codes SET label = 'FORGED' WHERE column_name = 'sex'")
+    raw = json.loads(manifest_path(path).read_text())
+    raw["accepts"][0] |= {"size": path.stat().st_size, "sha256": file_hash(path)}
+    manifest_path(path).write_text(json.dumps(raw))
+    with pytest.raises(StoreError, match="the journal beside the key does not know this file"):
+        engine.add(path, [["carer"]], spec=spec)
+
+
+def test_vintages_that_go_on_and_swapped_records(folder):
+    swap = {"columns": ["region"], "within": ["sex"], "rate": 0.2}
+    own = {"privacy": ACCEPTED | {"swap": swap}, "columns": CENSUS}
+    made(folder, SMALL, "first", vintage="s1", **own)
+    more = {"vintage": "s2", "release": {"previous": "s1"}, **own}
+    _, path = made(folder, SMALL, "second", **more)
+    large, whole = made(folder, LARGE, "second-whole", **more)
+    build(large, path, force=True, earlier=earlier_release(path), jobs=1)
+    check_same(path, whole)
+
+
+def test_a_vintage_keeps_which_copy_stands_whatever_later_ones_have(tmp_path):
+    """Before, a later vintage with another copy changed which column an earlier vintage's build measured."""
+    rng = np.random.default_rng(4)
+    people = pd.DataFrame({"Z": rng.integers(0, 6, 900), "M": rng.integers(0, 6, 900)})
+    people["S"] = rng.integers(0, 2, 900)
+    columns = {n: {"kind": "category", "type": "integer"} for n in ("A", "M", "S", "Z")}
+    tables = [("A",), ("S",), ("A", "S"), ("S", "Z")]
+
+    def vintage(name, frame, previous, out):
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+        spec = read(
+            write_spec(
+                tmp_path,
+                tmp_path / f"{name}.parquet",
+                columns,
+                tables,
+                vintage=name,
+                entities=(),
+                privacy=ACCEPTED,
+                release={"previous": previous} if previous else {},
+                source={"identity": ["M", "S", "Z"]},
+            )
+        )
+        return spec, build(spec, tmp_path / f"{out}.duckdb", jobs=1)
+
+    vintage("v1", people.assign(A=people["Z"]), None, "v1")
+    vintage("v2", people.assign(A=people["M"]), "v1", "v2")
+    later = people.assign(A=people["Z"], Z=people["M"])
+    vintage("v3", later, "v2", "v3")
+    for name, frame, previous in (
+        ("v1", people.assign(A=people["Z"]), None),
+        ("v2", people.assign(A=people["M"]), "v1"),
+    ):
+        spec, again = vintage(name, frame, previous, f"{name}-again")
+        assert table_hashes(again) == table_hashes(tmp_path / f"{name}.duckdb")
+        engine.add(tmp_path / f"{name}.duckdb", [["M"]], spec=spec)
 
 
 # From Python and the command line.
@@ -273,13 +389,18 @@ def test_the_command_line_keeps_the_spec_in_line(spec_path, tmp_path):
     assert spec_path.read_text() == (
         f'{text}\n[[tables]]\ncolumns = ["age", "sex"]\n\n[[tables]]\ncolumns = ["region"]\n'
     )
-    assert released_tables(path) == {("age",), ("region",), ("age", "sex"), ("region", "sex")}
-    assert released_tables(path) == {*read(spec_path).tables}
+    assert earlier_release(path).tables == {
+        ("age",),
+        ("region",),
+        ("age", "sex"),
+        ("region", "sex"),
+    }
+    assert earlier_release(path).tables == {*read(spec_path).tables}
     done = tablepack("drop", path, "--columns", "region", "--columns", "age,sex", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "taken out: region; age, sex; " in done.stderr
     assert spec_path.read_text() == text
-    assert released_tables(path) == {("age",), ("region", "sex")}
+    assert earlier_release(path).tables == {("age",), ("region", "sex")}
 
 
 def test_the_spec_changed_by_hand(spec_path, tmp_path):
@@ -290,19 +411,20 @@ def test_the_spec_changed_by_hand(spec_path, tmp_path):
     mine.write_text(f"{text}\n[[tables]]\ncolumns = ['education']\n")
     done = tablepack("drop", path, "--spec", mine, cwd=tmp_path)
     assert done.returncode == 2
-    assert "add them first: tablepack add" in done.stderr
+    assert "the spec lists tables that it has not (education)" in done.stderr
+    assert "say first: tablepack add" in done.stderr
     done = tablepack("add", path, cwd=tmp_path)
     assert done.returncode == 2
     assert "which spec was it built from" in done.stderr
     done = tablepack("add", path, "--spec", mine, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert ("education",) in released_tables(path)
+    assert ("education",) in earlier_release(path).tables
     mine.write_text(text)
     done = tablepack("add", path, "--spec", mine, cwd=tmp_path)
     assert done.returncode == 2
     assert "tablepack drop" in done.stderr
     assert tablepack("drop", path, "--spec", mine, cwd=tmp_path).returncode == 0
-    assert ("education",) not in released_tables(path)
+    assert ("education",) not in earlier_release(path).tables
     for command, said in (("add", "nothing to add"), ("drop", "nothing to take out")):
         done = tablepack(command, path, "--spec", mine, cwd=tmp_path)
         assert (done.returncode, said in done.stderr) == (2, True)
@@ -310,6 +432,75 @@ def test_the_spec_changed_by_hand(spec_path, tmp_path):
     assert done.returncode == 2
     assert "it is one of a family" in done.stderr
     assert left_over(tmp_path) == []
+
+
+def test_only_what_is_named_is_done(spec_path, tmp_path):
+    path, text = tmp_path / "r.duckdb", spec_path.read_text()
+    spec_path.write_text(f"{text}\n[[tables]]\ncolumns = ['education']\n")
+    done = tablepack("add", path, "--columns", "sex", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the spec lists tables that it has not (education)" in done.stderr
+    spec_path.write_text(text.replace('columns = ["age"]', 'columns = ["education"]'))
+    for words in (("add",), ("drop",), ("add", "--columns", "sex")):
+        done = tablepack(words[0], path, *words[1:], cwd=tmp_path)
+        assert done.returncode == 2
+        assert "in line with it by hand" in done.stderr
+        assert "say first" not in done.stderr  # one would send to the other
+    assert earlier_release(path).tables == {("age",), ("region", "sex")}
+
+
+def test_stopped_before_the_spec_was_written_it_goes_on(spec_path, tmp_path, monkeypatch):
+    path, text = tmp_path / "r.duckdb", spec_path.read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            amend, "write_output", lambda *_, **__: (_ for _ in ()).throw(StoreError("full"))
+        )
+        with pytest.raises(StoreError):
+            engine.add(path, [["sex"]], spec=spec_path)
+    assert spec_path.read_text() == text
+    assert ("sex",) in earlier_release(path).tables
+    done = tablepack("add", path, "--columns", "sex", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'columns = ["sex"]' in spec_path.read_text()
+
+
+def test_what_was_written_in_the_spec_meanwhile_stays(spec_path, tmp_path):
+    text = spec_path.read_text().replace("\n", "\r\n")
+    spec_path.write_bytes(text.encode())
+    change = addition(tmp_path / "r.duckdb", [["sex"]], None)
+    spec_path.write_bytes(("# Meanwhile.\r\n" + text).encode())
+    changed(change).close()
+    now = spec_path.read_bytes().decode()
+    assert now == f'# Meanwhile.\r\n{text}\r\n[[tables]]\r\ncolumns = ["sex"]\r\n'
+    changed(removal(tmp_path / "r.duckdb", [["sex"]], None)).close()
+    assert spec_path.read_bytes().decode() == f"# Meanwhile.\r\n{text}"
+
+
+def test_tables_of_entities_in_each(tmp_path):
+    visits = pd.DataFrame({"ID": np.arange(3000) % 1000, "WARD": np.arange(3000) % 7})
+    visits["AGE"] = visits["ID"] % 9
+    visits.to_parquet(tmp_path / "v.parquet")
+    kind = {"kind": "category", "type": "integer"}
+    path = write_spec(
+        tmp_path,
+        tmp_path / "v.parquet",
+        {"ID": {"kind": "integer"}, "WARD": kind, "AGE": kind},
+        [("WARD",)],
+        entities=("ID",),
+        release={"count": "entities", "each": "WARD", "most": 4},
+        privacy=ACCEPTED,
+        name="r.toml",
+    )
+    assert tablepack("build", path, cwd=tmp_path).returncode == 0
+    release, text = tmp_path / "r.duckdb", path.read_text()
+    (price,) = prices(release, (leave_request(release, ("AGE",), reason="x"),))
+    assert tablepack("add", release, "--columns", "AGE", cwd=tmp_path).returncode == 0
+    assert earlier_release(release).tables == {("WARD",), ("AGE", "WARD")}
+    with engine.open(release) as opened:
+        assert opened.card("AGE", "WARD").cells_released == price.cells
+    done = tablepack("drop", release, "--columns", "AGE", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (path.read_text(), earlier_release(release).tables) == (text, {("WARD",)})
 
 
 def test_without_key_or_source_it_is_refused(spec_path, tmp_path):
@@ -351,6 +542,13 @@ def test_a_missing_table_names_the_command(spec_path, tmp_path):
 
 
 # The text of a spec.
+
+
+@pytest.mark.parametrize("text", ['tables = [{columns = ["a"]}]\n', "[[tables]\n"])
+def test_a_spec_that_lists_its_tables_otherwise(text):
+    with pytest.raises(SpecError, match="does not list its tables as"):
+        with_entries(text, [("b",)])
+
 
 TEXT = """[release]
 vintage = "1"

@@ -15,7 +15,7 @@ from fixtures.serve import served
 from engine.api.requests import prices
 from engine.errors import QueryRefused, StoreError, TooLarge
 from engine.outputs import check_output
-from engine.store import released_tables
+from engine.store import earlier_release
 from queries import requests as noted
 from queries.requests import (
     leave_request,
@@ -23,7 +23,7 @@ from queries.requests import (
     requests_path,
     settle_request,
 )
-from queries.serve import app_of
+from queries.serve import app_of, service
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -112,6 +112,10 @@ def test_there_are_only_so_many(tmp_path, monkeypatch):
         '"state": "waiting", "answer": ""}]}',
         '{"format": 1, "requests": [{"number": 1, "columns": [], "reason": "", "who": "", "when": "", '
         '"state": "gone", "answer": ""}]}',
+        '{"format": 1, "requests": [{"number": 1, "columns": [], "reason": "", "who": "", "when": "", '
+        '"state": "added", "answer": ""}]}',
+        '{"format": 1, "requests": [{"number": 1, "columns": ["a", "a"], "reason": "", "who": "", "when": "", '
+        '"state": "added", "answer": ""}]}',
         '{"format": 1, "requests": [{"number": 1, "columns": [3], "reason": "", "who": "", "when": "", '
         '"state": "added", "answer": ""}]}',
     ],
@@ -169,7 +173,50 @@ def test_many_at_once_lose_nothing(tmp_path):
     assert len({one.columns for one in found}) == 30
 
 
+def test_nobody_waits_for_long(tmp_path, monkeypatch):
+    import fcntl
+
+    monkeypatch.setattr(noted, "_PATIENCE_S", 0.1)
+    release = tmp_path / "r.duckdb"
+    leave_request(release, ("age",), reason="x")
+    with open(f"{requests_path(release)}.lock") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StoreError, match="another process holds it"):
+            leave_request(release, ("sex",), reason="x")
+    leave_request(release, ("sex",), reason="x")
+
+
+def test_one_table_is_asked_for_so_often(tmp_path):
+    release = tmp_path / "r.duckdb"
+    for i in range(noted.MOST_ALIKE):
+        leave_request(release, ("age",), reason=f"reason {i}")
+    assert len(read_requests(release)) == noted.MOST_ALIKE
+    with pytest.raises(TooLarge, match="10 requests for this table wait already"):
+        leave_request(release, ("age",), reason="x", who="Ada")
+    leave_request(release, ("sex",), reason="x", who="Ada")
+
+
 # The server.
+
+
+def test_a_client_leaves_only_so_many(built, monkeypatch):
+    monkeypatch.setattr(service, "MOST_ASKED", 2)
+    with served(app_of(built, takes_requests=True)) as client:
+        for i in range(2):
+            assert ask(client, "age", "region", reason=f"{i}").status == 201
+        done = ask(client, "carer", "region")
+        assert (done.status, "2 requests came from you" in done.json["message"]) == (413, True)
+
+
+def test_a_file_that_cannot_be_kept_is_no_strangers_business(built):
+    with served(app_of(built, takes_requests=True)) as client:
+        requests_path(built).write_text("{")
+        for done in (ask(client, "age", "region"), client.ask("/api/requests")):
+            assert done.status == 503
+            assert "Requests cannot be kept at the moment" in done.json["message"]
+            assert str(built.parent) not in done.body.decode()
+    with pytest.raises(StoreError, match="is not a file of requests"):
+        app_of(built, takes_requests=True)
 
 
 def ask(client, *columns, reason="for a report", **more):
@@ -277,7 +324,7 @@ def test_the_custodian_sees_costs_and_settles(built):
         done = tablepack("requests", built, "--approve", number, cwd=folder)
         assert done.returncode == 0, done.stderr
         assert f"has {n_tables} tables now" in done.stderr
-    assert ("age", "region") in released_tables(built)
+    assert ("age", "region") in earlier_release(built).tables
     assert 'columns = ["age", "region"]' in (folder / "r.toml").read_text()
     done = tablepack("requests", built, "--decline", "3", "--answer", "no such column", cwd=folder)
     assert done.returncode == 0

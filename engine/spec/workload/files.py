@@ -96,9 +96,18 @@ def statements_of(path: Path, reader: SqlReader) -> list[Statement]:
 
 def _of_entry(line: int, entry: str | None, reader: SqlReader) -> list[Statement]:
     """The statements of one entry of a log: one as a rule."""
-    if entry is None:
+    if entry is None or not _is_text(entry):
         return [Statement(line=line, text="")]
     return [Statement(line=line, text=one) for _, one in reader.split(entry)]
+
+
+def _is_text(entry: str) -> bool:
+    """Whether an entry can be written: JSON may hold halves of characters."""
+    try:
+        entry.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _of_json_lines(text: str) -> Iterator[tuple[int, str | None]]:
