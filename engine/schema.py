@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -494,20 +493,3 @@ class ReleaseHeader:
     entity: Unit = ENTITIES
     is_reviewed: bool = False
     recipe: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EarlierRelease:
-    """A release whose tables another one takes over.
-
-    Attributes
-    ----------
-    path : Path
-    sha256 : str
-        Of the file when it was looked at, hex: what lies there later may be another.
-    tables : frozenset of ColumnSet
-    """
-
-    path: Path
-    sha256: str
-    tables: frozenset[ColumnSet]

@@ -15,9 +15,9 @@ from engine.api.reading import read
 from engine.errors import SpecError
 from engine.outputs import SPEC, write_output
 from engine.progress import Progress
-from engine.schema import ColumnSet, EarlierRelease, column_set
+from engine.schema import ColumnSet, column_set
 from engine.spec import ReleaseSpec, amended, with_entries, without_entries
-from engine.store import earlier_release
+from engine.store import EarlierRelease, earlier_release
 from engine.texts import parsed_toml
 from queries.release import Release
 

@@ -56,6 +56,14 @@ Strangers = Annotated[
     str | None,
     typer.Option(help="People of the same population whom the release is not made from."),
 ]
+Original = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        help="The original: CSV, Parquet or DuckDB file; with the spec of a release, any file of its source, which is "
+        "then read as the spec says.",
+    ),
+]
 OfData = Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")]
 
 
@@ -68,14 +76,7 @@ def evaluate_command(
             metavar="RELEASE_OR_CSV...",
         ),
     ],
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data",
-            help="The original: CSV, Parquet or DuckDB file; with the spec of a release, any file of its source, which "
-            "is then read as the spec says.",
-        ),
-    ],
+    data: Original,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="HTML report to write; JSON goes beside it.")
     ] = Path("report.html"),

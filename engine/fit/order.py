@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.fit.borders import Universes
 from engine.keys import pack_strings
 from engine.relations import NO_RELATIONS, Relations
-from engine.schema import ColumnSet, EarlierRelease, ReleaseHeader
+from engine.schema import ColumnSet, ReleaseHeader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,8 +35,8 @@ class FitOrder:
         Columns that determine each other.
     force : bool
         A release that is there may be replaced.
-    earlier : EarlierRelease or None
-        A release of the same recipe, whose tables are taken where this one has them too.
+    earlier : (Path, str) or None
+        File and SHA-256 of a release of the same recipe, whose tables are taken where this one has them too.
     """
 
     header: ReleaseHeader
@@ -52,7 +52,7 @@ class FitOrder:
     universes: Universes = field(default_factory=dict)
     relations: Relations = NO_RELATIONS
     force: bool = False
-    earlier: EarlierRelease | None = None
+    earlier: tuple[Path, str] | None = None
 
     def sampling_key_of(self, columns: ColumnSet) -> bytes:
         """Sampling key of one column set."""

@@ -22,7 +22,7 @@ from engine.release.exposing import charged
 from engine.release.fit_process import FitProcess
 from engine.release.header import bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, measure_columns
-from engine.schema import ColumnSet, EarlierRelease, Measurement
+from engine.schema import ColumnSet, Measurement
 from engine.source import (
     Opened,
     code_limits,
@@ -33,7 +33,7 @@ from engine.source import (
     pin_vintage,
 )
 from engine.spec import ReleaseSpec
-from engine.store import check_shared, check_target, removed_if_refused, writing
+from engine.store import EarlierRelease, check_shared, check_target, removed_if_refused, writing
 from engine.version import ENGINE_VERSION
 
 AHEAD = 12
@@ -93,7 +93,7 @@ def build(
             check_target(out, force=force, build_id=opened.fingerprint)
         order = replace(
             fit_order(spec, opened, out, columns, workers=jobs if jobs > 1 else 0, force=force),
-            earlier=earlier,
+            earlier=None if earlier is None else earlier.file,
         )
         stands = {copy.finer for copy in columns.relations.copies.values()}
         # Before the wall is crossed.

@@ -27,7 +27,7 @@ from engine.store.opening import (
     sign_release,
     verify_signature,
 )
-from engine.store.sharing import check_shared, earlier_release
+from engine.store.sharing import EarlierRelease, check_shared, earlier_release
 from engine.store.signature import (
     Signature,
     new_signing_key,
@@ -42,6 +42,7 @@ __all__ = [
     "ATTACHED",
     "KIND_WORDS",
     "UNREVIEWED",
+    "EarlierRelease",
     "GeneratorCard",
     "ReleaseRecord",
     "Signature",

@@ -9,17 +9,40 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from engine.errors import StoreError
-from engine.schema import ColumnSet, EarlierRelease, literal
+from engine.schema import ColumnSet, literal
 from engine.store.catalogue import physical_name
 from engine.store.manifest import file_hash
 from engine.store.opening import open_release
 
 _EARLIER = "earlier"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierRelease:
+    """A release whose tables another one takes over.
+
+    Attributes
+    ----------
+    path : Path
+    sha256 : str
+        Of the file when it was looked at, hex: what lies there later may be another.
+    tables : frozenset of ColumnSet
+    """
+
+    path: Path
+    sha256: str
+    tables: frozenset[ColumnSet]
+
+    @property
+    def file(self) -> tuple[Path, str]:
+        """What crosses the wall of it: the file, and its SHA-256."""
+        return self.path, self.sha256
 
 
 def earlier_release(path: Path) -> EarlierRelease:
@@ -64,7 +87,7 @@ def check_shared(
     con, record = open_release(path, verify="hash")
     with con:
         ((found,),) = con.execute("SELECT recipe FROM catalog.release").fetchall()
-    check_unchanged(earlier, record.sha256)
+    check_unchanged(earlier.file, record.sha256)
     if record.key_id != key_id:
         why = f"it was built with another key ({record.key_id}, the spec's is {key_id})"
     elif record.vintage != vintage:
@@ -84,11 +107,13 @@ def check_shared(
     )
 
 
-def check_unchanged(earlier: EarlierRelease, sha256: str | None = None) -> None:
+def check_unchanged(earlier: tuple[Path, str], sha256: str | None = None) -> None:
     """Refuse a release that is another file by now.
 
     Parameters
     ----------
+    earlier : (Path, str)
+        The file, and its SHA-256 when it was looked at.
     sha256 : str, optional
         Of what lies there now, where that is known.
 
@@ -96,17 +121,18 @@ def check_unchanged(earlier: EarlierRelease, sha256: str | None = None) -> None:
     ------
     StoreError
     """
+    path, known = earlier
     try:
-        now = sha256 or file_hash(earlier.path)
+        now = sha256 or file_hash(path)
     except OSError:
         now = ""
-    if now != earlier.sha256:
-        raise StoreError(f"{earlier.path}: was changed meanwhile; nothing was done, say it again")
+    if now != known:
+        raise StoreError(f"{path}: was changed meanwhile; nothing was done, say it again")
 
 
 def copy_tables(
     con: duckdb.DuckDBPyConnection,
-    earlier: EarlierRelease,
+    earlier: tuple[Path, str],
     *,
     ids: Mapping[ColumnSet, int],
     positions: Mapping[str, int],
@@ -117,8 +143,8 @@ def copy_tables(
     ----------
     con : duckdb.DuckDBPyConnection
         The staging database is attached and in use.
-    earlier : EarlierRelease
-        Checked by `check_shared`.
+    earlier : (Path, str)
+        The file, checked by `check_shared`, and its SHA-256.
     ids : mapping of ColumnSet to int
         The new release's tables and their numbers.
     positions : mapping of str to int
@@ -129,7 +155,7 @@ def copy_tables(
     StoreError
         It is another file by now.
     """
-    con.execute(f"ATTACH {literal(str(earlier.path))} AS {_EARLIER} (READ_ONLY, TYPE duckdb)")
+    con.execute(f"ATTACH {literal(str(earlier[0]))} AS {_EARLIER} (READ_ONLY, TYPE duckdb)")
     try:
         check_unchanged(earlier)  # attached: what is put there from now on is not what is read
         rows = con.execute(f"SELECT table_id, columns FROM {_EARLIER}.catalog.tables").fetchall()

@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 from engine.errors import InternalError, TablepackError
-from engine.schema import ColumnSet, EarlierRelease, ReleaseHeader, Support, SyntheticTable, literal
+from engine.schema import ColumnSet, ReleaseHeader, Support, SyntheticTable, literal
 from engine.store.card import GeneratorCard
 from engine.store.catalogue import Entry, insert_support, insert_tables, write_release
 from engine.store.decode import Carrier, carrier
@@ -99,7 +99,7 @@ class Staging:
         *,
         build_id: str,
         force: bool = False,
-        earlier: EarlierRelease | None = None,
+        earlier: tuple[Path, str] | None = None,
     ) -> Staging:
         """Begin a build, or resume the one that was interrupted.
 
@@ -111,7 +111,7 @@ class Staging:
             Keyed fingerprint of all that decides the release; staging of another build is thrown away.
         force : bool
             A release that is there may be replaced.
-        earlier : EarlierRelease, optional
+        earlier : (Path, str), optional
             A release of the same recipe (`engine.store.sharing.check_shared`): the tables that both have are finished.
 
         Raises
@@ -137,7 +137,7 @@ class Staging:
             raise
         return staging
 
-    def _begin(self, build_id: str, earlier: EarlierRelease | None) -> None:
+    def _begin(self, build_id: str, earlier: tuple[Path, str] | None) -> None:
         """Attach the staging database of this build, or a fresh one with what an earlier release has of it."""
         if earlier is not None:
             check_unchanged(earlier)

@@ -204,7 +204,7 @@ def test_a_client_leaves_only_so_many(built, monkeypatch):
     with served(app_of(built, takes_requests=True)) as client:
         for i in range(2):
             assert ask(client, "age", "region", reason=f"{i}").status == 201
-        done = ask(client, "carer", "region")
+        done = ask(client, "region", "sex")
         assert (done.status, "2 requests came from you" in done.json["message"]) == (413, True)
 
 

@@ -122,6 +122,7 @@ def test_a_log_of_json_lines(tmp_path, name):
         json.dumps({"query": 7, "at": "x"}),
         "{broken",
         "[1]",
+        '{"query": "SELECT \\ud800 FROM data"}',
     ]
     assert found(written(tmp_path, name, "\n".join(lines))) == [
         (1, "SELECT a FROM data"),
@@ -131,6 +132,7 @@ def test_a_log_of_json_lines(tmp_path, name):
         (5, ""),
         (6, ""),
         (7, ""),
+        (8, ""),
     ]
 
 
