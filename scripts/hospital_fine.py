@@ -214,8 +214,21 @@ def line(told: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-HEADS = ("rows", "tables", "GROUP BYs", "processor", "built in", "times GROUP BYs", "wanted (4 times + 60 s)", "peak memory",
-         "processor: measure + fit", "plan says", "over processor", "memory, plan", "file")  # fmt: skip
+HEADS = (
+    "rows",
+    "tables",
+    "GROUP BYs",
+    "processor",
+    "built in",
+    "times GROUP BYs",
+    "wanted (4 times + 60 s)",
+    "peak memory",
+    "processor: measure + fit",
+    "plan says",
+    "over processor",
+    "memory, plan",
+    "file",
+)
 
 
 def main() -> None:
