@@ -15,6 +15,7 @@ from engine.fit.derived import copied, derived_table, in_line, steps_of, told_co
 from engine.fit.fine.pairs import is_fine
 from engine.fit.locking import lock_table, one_way_table, stated_sd, sub_tables
 from engine.fit.order import FitOrder
+from engine.fit.outermost import found_limits
 from engine.fit.placement import place_candidates
 from engine.fit.relating import Unused, related, relation_of
 from engine.fit.support import fit_support, is_leaf
@@ -34,6 +35,7 @@ __all__ = [
     "cost_of",
     "derived_table",
     "fit_support",
+    "found_limits",
     "in_line",
     "is_fine",
     "is_leaf",
