@@ -19,6 +19,7 @@ from engine.schema import (
     OTHER_CODE,
     Int64Array,
     UInt8Array,
+    UInt64Array,
 )
 
 ROOT_LEVEL = 63
@@ -77,3 +78,11 @@ def code_bounds(
 def levels_at(tops: tuple[int, ...], depth: int) -> tuple[int, ...]:
     """Level of each column at a depth of its column set: all halve together, down to single values."""
     return tuple(max(top - depth, 0) for top in tops)
+
+
+def bit_length(x: UInt64Array) -> Int64Array:
+    """Position of the highest set bit, 1 to 64, of non-zero words; exact (halves fit a float64)."""
+    high = x >> np.uint64(32)
+    upper = high > 0
+    half = np.where(upper, high, x & np.uint64(0xFFFFFFFF))
+    return np.frexp(half.astype(np.float64))[1].astype(np.int64) + np.where(upper, 32, 0)

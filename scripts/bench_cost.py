@@ -8,6 +8,7 @@ memory of the build and of all its child processes together, looked at every few
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -54,16 +55,29 @@ def floor_of(
     return min(seconds), truth
 
 
-def build_of(job: dict[str, Any], place: Path) -> dict[str, float]:
-    """Build once in a process of its own: seconds from start to end, peak memory, and what it tells."""
+def build_of(job: dict[str, Any], place: Path, *, tree: Path | None = None) -> dict[str, float]:
+    """Build once in a process of its own: seconds from start to end, peak memory, and what it tells.
+
+    Parameters
+    ----------
+    tree : Path or None
+        A folder with another version of all files of the project, which builds then; None: this one.
+    """
     out = Path(job["out"])
     for left in (out, out.with_name(out.name + ".manifest.json")):
         left.unlink(missing_ok=True)
     (place / "job.json").write_text(json.dumps(job))
     script = Path(__file__).with_name("bench_build.py")
+    environment = dict(os.environ)
+    if tree is not None:
+        script = tree / "scripts" / "bench_build.py"
+        environment["PYTHONPATH"] = str(tree)  # before what is installed
     start = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, str(script), str(place / "job.json")], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(script), str(place / "job.json")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     ) as child:
         peak = _Peak(child.pid)
         told = child.stdout.read() if child.stdout else ""

@@ -124,3 +124,43 @@ def _text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{INK}">{escape(words)}</text>'
     )
+
+
+def draw_steps(found: Sequence[dict[str, Any]], revision: str | None) -> str:
+    """The share of each step of each build as bars, and seconds then and now in words.
+
+    Parameters
+    ----------
+    found : sequence of dict
+        Of each build its `name` and seconds by step (`steps`); with `then_seconds` and `now_seconds`, if compared.
+    revision : str or None
+        What it was compared with.
+    """
+    row, left, bar = 18, 190, 300
+    steps = list(found[0]["steps"]) if found else []
+    height_of_one = 46 + row * len(steps) + 24
+    width, height = left + bar + 120, max(height_of_one * len(found), 1)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" style="{STYLE}">',
+        "<title>Share of each step of a build</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    for place, one in enumerate(found):
+        top, total = place * height_of_one, sum(one["steps"].values()) or 1.0
+        told = f"{one['name']}: {total:.1f} s of one core"
+        if "then_seconds" in one:
+            told += (
+                f"; in all {one['now_seconds']:.1f} s, {one['then_seconds']:.1f} s at {revision}"
+            )
+        parts.append(_text(8, top + 24, told))
+        most = max(one["steps"].values()) or 1.0
+        for at, step in enumerate(steps):
+            seconds, y = one["steps"][step], top + 46 + row * at
+            length = bar * seconds / most
+            parts.append(_text(left - 8, y + 4, step, anchor="end"))
+            parts.append(
+                f'<rect x="{left}" y="{y - 6}" width="{length:.1f}" height="12" fill="{BUILD}"/>'
+            )
+            parts.append(_text(left + length + 6, y + 4, f"{seconds / total:.0%}, {seconds:.2f} s"))
+    return "\n".join([*parts, "</svg>", ""])

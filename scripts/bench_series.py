@@ -39,6 +39,7 @@ QUICK_ROWS, QUICK_TABLES, QUICK_COLUMNS = (SMALL, 100_000), (12, 78), (4, 8)
 WIDEST_POOL = 12
 """Columns that the series of tables draws on."""
 SEED = 7
+ROOT = Path(__file__).resolve().parents[1]
 PEAKS = ("peak_bytes", "measure_peak_bytes", "fit_peak_bytes")
 
 
@@ -110,10 +111,7 @@ class Bench:
 
     def nist(self, data: Path) -> None:
         """Build the 438 tables of at most four columns of the NIST workload."""
-        text = (Path(__file__).parent.parent / "releases" / "nist.toml").read_text()
-        text = text.replace("nist/data", str(data.resolve()))
-        path = self._folder / "nist.toml"
-        path.write_text(text.replace("nist/nist.key", str(self._key.resolve())))
+        path = nist_spec(self._folder / "nist.toml", data, self._key)
         spec = read_spec(path)
         tables = [list(columns) for columns in spec.tables]
         source = str(data / "national2019.csv")
@@ -163,6 +161,14 @@ class Bench:
         print(spelled(line), flush=True)
         out.unlink()
         out.with_name(out.name + ".manifest.json").unlink(missing_ok=True)
+
+
+def nist_spec(path: Path, data: Path, key: Path, *, tree: Path = ROOT) -> Path:
+    """Write the spec of NIST's workload, as a version of the project has it, for the data and a key of this machine."""
+    text = (tree / "releases" / "nist.toml").read_text()
+    text = text.replace("nist/data", str(data.resolve()))
+    path.write_text(text.replace("nist/nist.key", str(key.resolve())))
+    return path
 
 
 HEAD = (

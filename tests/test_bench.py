@@ -7,10 +7,12 @@ import subprocess
 import sys
 from xml.etree import ElementTree
 
+import bench_profile
+import bench_steps
 import duckdb
 import pytest
 from bench_cost import build_of, check, floor_of
-from bench_picture import draw
+from bench_picture import draw, draw_steps
 from bench_series import Line, many_tables, pair_tables, row_tables, targets
 from fixtures.pipeline import CENSUS, ROOT, environment, make_census, tablepack, write_spec
 
@@ -172,3 +174,119 @@ def test_targets_are_held_against_the_right_lines():
         (10.0, 11.0, False),
         (60.0, 61.0, False),
     ]
+
+
+def test_the_innermost_step_has_the_time(monkeypatch):
+    now = iter([0.0, 2.0, 5.0, 6.0, 10.0, 11.0, 11.5, 12.0, 12.25, 20.0])
+    monkeypatch.setattr(bench_profile.time, "process_time", lambda: next(now))
+    clock = bench_profile.Clock()
+    inner = clock.timed("raking", lambda: 7)  # from 5 to 6
+    outer = clock.timed("rounding", lambda: inner() + 1)  # from 2 to 10
+    assert outer() == 8
+    assert (
+        list(clock.timed("measuring", lambda: iter(()))()) == []
+    )  # from 11 to 11.5 and from 12 to 12.25
+    seconds = clock.stop()
+    spent = {step: s for step, s in seconds.items() if s}
+    assert spent == {
+        bench_profile.FIRST: 2.0,
+        "rounding": 3.0 + 4.0,
+        "raking": 1.0,
+        bench_profile.REST: 1.0 + 0.5 + 7.75,
+        "measuring": 0.75,
+    }
+
+
+def test_a_generator_is_timed_while_it_works(monkeypatch):
+    now = iter(range(100))
+    monkeypatch.setattr(bench_profile.time, "process_time", lambda: float(next(now)))
+    clock = bench_profile.Clock()
+
+    def numbers():
+        yield from "ab"
+
+    assert list(clock.timed("measuring", numbers)()) == ["a", "b"]
+    assert clock.stop()["measuring"] == 4.0  # the call, two values and the end
+
+
+FOUND = {"name": "a <b>", "steps": {"one": 3.0, "two": 1.0}}
+TIMES = {"then_seconds": 4.0, "now_seconds": 2.0, "then_cpu_seconds": 6.0, "now_cpu_seconds": 5.0}
+
+
+def test_shares_and_ratios_by_hand():
+    text = bench_steps.figures([FOUND | TIMES], "v1")
+    assert "| one | 75% |" in text
+    assert "| all, CPU seconds | 4.00 |" in text
+    assert "| a <b> | 4.00 | 2.00 | 0.50 | 6.00 | 5.00 |" in text
+    assert "seconds at v1" in text
+    assert "now / then" not in bench_steps.figures([FOUND], None)
+    root = ElementTree.fromstring(draw_steps([FOUND | TIMES, FOUND], "v1"))
+    words = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "a <b>: 4.0 s of one core; in all 2.0 s, 4.0 s at v1" in words
+    assert words.count("75%, 3.00 s") == 2
+    bars = [float(r.get("width")) for r in root.iter("{http://www.w3.org/2000/svg}rect")][1:]
+    assert bars == [300.0, 100.0, 300.0, 100.0]
+    assert draw_steps([], None).startswith("<svg")
+
+
+def steps(folder, *words):
+    return subprocess.run(
+        [sys.executable, "scripts/bench_steps.py", "--people", "1000", "--nist", "", "--repeat", "1",
+         "--folder", str(folder), *words],
+        cwd=ROOT, env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_every_step_of_a_build_has_its_time(tmp_path):
+    done = steps(tmp_path, "--against", "none")
+    assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "bench-steps.json").read_text())
+    assert told["against"] is None
+    (one,) = told["builds"]
+    assert list(one["steps"]) == [bench_profile.FIRST, *bench_profile.STEPS, bench_profile.REST]
+    assert min(one["steps"].values()) > 0
+    assert "now_seconds" not in one
+    assert not list(tmp_path.glob("*.duckdb*"))
+    ElementTree.parse(tmp_path / "bench-steps.svg")
+
+
+IS_CLONE = (ROOT / ".git").exists()
+
+
+@pytest.mark.skipif(not IS_CLONE, reason="no history here")
+def test_versions_that_cannot_be_timed_are_refused(tmp_path):
+    done = steps(tmp_path, "--against", "no-such-version")
+    assert done.returncode == 1
+    assert "git archive failed" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_CLONE, reason="no history here")
+def test_two_versions_are_timed_in_one_run(tmp_path):
+    done = steps(tmp_path, "--against", "HEAD")
+    assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "bench-steps.json").read_text())
+    assert told["against"] == "HEAD"
+    (one,) = told["builds"]
+    assert min(one[name] for name in TIMES) > 0
+    assert "seconds at HEAD" in done.stdout
+    assert not (tmp_path / "against").exists()
+
+
+@pytest.mark.skipif(not IS_CLONE, reason="no history here")
+def test_the_last_release_is_a_tag_or_what_came_before_the_newest_version(monkeypatch):
+    answers = {"tag": b"v1.10\nv1.9\n", "log": b"ccc\nbbb\n", "rev-parse": b"aaa\n"}
+    asked = []
+
+    def git(*words):
+        asked.append(words)
+        return answers[words[0]]
+
+    monkeypatch.setattr(bench_steps, "git", git)
+    assert bench_steps.last_release() == "v1.10"
+    answers["tag"] = b""
+    assert bench_steps.last_release() == "aaa"
+    assert asked[-1] == ("rev-parse", "--short", "bbb^")
+    answers["log"] = b""
+    with pytest.raises(SystemExit, match="give --against REV"):
+        bench_steps.last_release()

@@ -19,6 +19,7 @@ import pandas as pd
 from engine.errors import SpecError
 from engine.evaluation.data import (
     Subject,
+    data_of,
     is_release,
     notes_of,
     read_like,
@@ -31,7 +32,6 @@ from engine.evaluation.result import Evaluation
 from engine.evaluation.runner import Settings, attack_subjects, evaluate_all, names_of
 from engine.evaluation.study import (
     Study,
-    check_plain,
     default_study,
     labels_of,
     named_study,
@@ -249,10 +249,10 @@ def _given(
         raise SpecError("at least one release or synthetic table is needed")
     tell("reading", 0, 0)
     folders = _folders(spec, data)
-    reading, is_whole = _reading(spec, data, folders, table)
+    reading, is_whole, rows = _reading(spec, data, folders, table)
     releases = [Path(what) for what in synthetic if is_release(what)]
     types = released_types(releases[0]) if releases else None
-    original = read_original(data, reading, like=types, table=table)
+    original = read_original(rows, reading, like=types, table=table)
     return _Given(
         reading=reading,
         is_whole=is_whole,
@@ -276,20 +276,19 @@ def _folders(spec: str | Path | Study | None, data: Source) -> list[Path]:
 
 def _reading(
     spec: str | Path | Study | None, data: Source, folders: Sequence[Path], table: str | None
-) -> tuple[Study, bool]:
-    """The study; whether it says what is measured, or only how the data is read."""
+) -> tuple[Study, bool, Source]:
+    """The study; whether it says what is measured, or only how the data is read; the data, as a spec reads it."""
     if isinstance(spec, Study):
-        return with_files(spec, folders), True
+        return with_files(spec, folders), True, data
     if spec is None:
-        return Study(title="", nulls=_spellings(data, table)), False
+        return Study(title="", nulls=_spellings(data, table)), False, data
     study, release = named_study(spec, beside=folders, read_spec=_read_spec)
     if study is not None:
-        return with_files(study, folders), True
+        return with_files(study, folders), True, data
     if release is None:
         raise SpecError(f"{spec}: is neither a study nor the spec of a release")
     of_rows(release, "--data a file of one row an entity, without a spec")
-    check_plain(release, data)
-    return of_spec(release, Study(title=release.title)), False
+    return of_spec(release, Study(title=release.title)), False, data_of(release, data)
 
 
 def _read_spec(path: Path) -> ReleaseSpec:

@@ -60,9 +60,7 @@ def plan_command(
     ] = None,
     is_all: Annotated[bool, typer.Option("--all", help="Show every table, worst first.")] = False,
     tables: Tables = None,
-    width: Annotated[
-        int | None, typer.Option("--width", min=1, help="Every table of so many columns.")
-    ] = None,
+    width: Width = None,
     is_quick: Annotated[
         bool, typer.Option("--quick", help="Time and memory only, from one table in ten.")
     ] = False,

@@ -51,7 +51,7 @@ Tables = Annotated[
 ]
 Width = Annotated[
     int | None,
-    typer.Option("--all", "--width", min=1, help="Every table of so many columns."),
+    typer.Option("--width", min=1, help="Every table of so many columns."),
 ]
 SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
 

@@ -8,7 +8,7 @@ reckoned from measurements, so from noisy counts of passing buckets alone: a tal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -95,7 +95,7 @@ class Tally:
             self.splits[columns] = []
         self.tables.append(measurement)
         cells = finest(measurement)
-        counts = alike(measurement)
+        counts = alike(measurement, places)
         is_alone = counts == 1
         self.news.append(_news(measurement, cells, counts))
         for width in range(1, min(len(columns), WIDEST_GROUP + 1)):
@@ -185,18 +185,23 @@ def pruned(tree: Measurement, threshold: int) -> Measurement:
     return tree.kept(passes)
 
 
-def alike(tree: Measurement) -> Int64Array:
+def alike(tree: Measurement, ranges: Sequence[Int64Array]) -> Int64Array:
     """For each finest bucket and column, how many buckets lie where it lies in all other columns, itself included.
 
     Neighbours that were split further count by the bucket that holds their parts, and so do those that were not split
     as far: a bucket is alone only where its column is constant.
+
+    Parameters
+    ----------
+    ranges : sequence of ndarray of int64, each of shape (n_nodes,)
+        By column, the number of each bucket's range.
 
     Returns
     -------
     ndarray of int64, shape (n_cells, n_columns)
     """
     is_finest, k = finest(tree), len(tree.columns)
-    codes = [tree.depth.astype(np.int64), *(_numbered_ranges(tree, j) for j in range(k))]
+    codes = [tree.depth.astype(np.int64), *ranges]
     sizes = [int(code.max(initial=0)) + 1 for code in codes]
     ends = np.searchsorted(tree.depth, np.arange(sizes[0] + 1)).tolist()
     out = np.zeros((tree.n_nodes, k), dtype=np.int64)
@@ -230,14 +235,6 @@ def _news(tree: Measurement, is_finest: BoolArray, counts: Int64Array) -> float:
     rows = np.maximum(tree.n[is_finest], 0).astype(np.float64)
     total = max(float(tree.n[tree.depth == 0].clip(min=0).sum()), rows.sum(), 1.0)
     return float(((1 - 1 / counts).prod(axis=1) * rows).sum() / total)
-
-
-def _numbered_ranges(tree: Measurement, j: int) -> Int64Array:
-    """The ranges of a column, numbered."""
-    index, place = np.unique(tree.index[:, j], return_inverse=True)
-    label = (tree.kind[:, j].astype(np.int64) << 8) | tree.level[:, j]
-    number: Int64Array = np.unique(label * max(len(index), 1) + place, return_inverse=True)[1]
-    return number
 
 
 def finest(tree: Measurement) -> BoolArray:

@@ -12,8 +12,10 @@ from engine.fit.coarse import Coarse, coarse_of
 from engine.fit.compiled.loops import WITH_PARENT, are_compiled, can_compile, load_compiled
 from engine.fit.costs import Cost, cost_of, table_seconds
 from engine.fit.derived import copied, derived_table, in_line, steps_of, told_codes
+from engine.fit.fine.pairs import is_fine
 from engine.fit.locking import lock_table, one_way_table, stated_sd, sub_tables
 from engine.fit.order import FitOrder
+from engine.fit.outermost import found_limits
 from engine.fit.placement import place_candidates
 from engine.fit.relating import Unused, related, relation_of
 from engine.fit.support import fit_support, is_leaf
@@ -33,7 +35,9 @@ __all__ = [
     "cost_of",
     "derived_table",
     "fit_support",
+    "found_limits",
     "in_line",
+    "is_fine",
     "is_leaf",
     "load_compiled",
     "lock_table",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cell_keys import cell_keys, comparable_keys, distinct_cells
-from engine.schema import BoolArray, Int64Array, UInt64Array
+from engine.cell_keys import cell_keys, comparable_keys
+from engine.schema import BoolArray, Int64Array
 
 Codes = NDArray[np.int32]
 DENSE_LIMIT = 1 << 21
@@ -172,31 +172,3 @@ def sums_in(table: Narrower, codes: Codes, n: Int64Array) -> tuple[Int64Array, i
         return sums, 0
     group = np.unique(codes[~inside], axis=0, return_inverse=True)[1].ravel()
     return sums, int(np.bincount(group, weights=n[~inside]).max())
-
-
-def sampled_pairs(a: Int64Array, b: Int64Array, boxes: Int64Array, bits: UInt64Array) -> Int64Array:
-    """Candidate pairs where all pairs would be too many: drawn in proportion to the published one-ways.
-
-    Parameters
-    ----------
-    a, b : ndarray of int64, shape (n_codes,)
-        Published counts of both columns.
-    boxes : ndarray of int64, shape (n_boxes, 5)
-        First and last code in a, first and last in b, and number of pairs wanted in the box.
-    bits : ndarray of uint64, shape (sum of wanted, 2)
-        Random bits to draw with.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_pairs, 2)
-        Distinct pairs, in lexicographic order.
-    """
-    box = np.repeat(np.arange(len(boxes)), boxes[:, 4])
-    drawn = []
-    for column, counts in enumerate((a, b)):
-        running = np.concatenate([[0], np.cumsum(counts)])
-        low = running[boxes[box, 2 * column]]
-        width = running[boxes[box, 2 * column + 1] + 1] - low
-        unit = low + (bits[:, column] % np.maximum(width, 1).view(np.uint64)).view(np.int64)
-        drawn.append(np.searchsorted(running, unit, side="right") - 1)
-    return np.column_stack(distinct_cells(drawn, (len(a), len(b)))[0])

@@ -22,6 +22,8 @@ MEASURE_MB, MB_A_BUCKET, MB_A_ROW = 190.0, 1.2e-4, 3e-4
 """Memory of the process that measures: by itself, for each bucket of all tables, and for each row."""
 FIT_MB, MB_OF_LARGEST = 185.0, 5.8e-3
 """Memory of the process that fits: by itself, and for each bucket of the largest table."""
+FINE_BUCKET, FINE_ROW, FINE_MB_A_ROW = 4e-6, 2e-6, 4e-4
+"""Fine tables: seconds to fit and store each bucket, and to count, fit and store each row; memory for each row."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,12 +47,16 @@ class Cost:
         )
 
 
-def table_seconds(n_buckets: int) -> float:
-    """Seconds to fit and store one table."""
+def table_seconds(n_buckets: int, *, fine_rows: int = 0) -> float:
+    """Seconds to fit and store one table; of a fine one with its rows."""
+    if fine_rows:
+        return FIT_TABLE + FINE_BUCKET * n_buckets + FINE_ROW * fine_rows
     return FIT_TABLE + FIT_BUCKET * n_buckets
 
 
-def cost_of(buckets: Sequence[float], *, rows: int, is_paired: bool) -> Cost:
+def cost_of(
+    buckets: Sequence[float], *, rows: int, is_paired: bool, fine: Sequence[float] = ()
+) -> Cost:
     """What a build takes.
 
     Parameters
@@ -59,11 +65,15 @@ def cost_of(buckets: Sequence[float], *, rows: int, is_paired: bool) -> Cost:
         Released buckets of each table that is measured.
     is_paired : bool
         Entities have several rows.
+    fine : sequence of float
+        Those of them that are of two columns of very many combinations: rows, not buckets, make most of their cost.
     """
     n, n_buckets = len(buckets), float(sum(buckets))
     a_row = READ_ROW + n * (COUNT_PAIR if is_paired else COUNT_ROW)
     measuring = MEASURE_START + MEASURE_TABLE * n + MEASURE_BUCKET * n_buckets + a_row * rows
-    fitting = FIT_START + FIT_TABLE * n + FIT_BUCKET * n_buckets
+    fitting = FIT_START + FIT_TABLE * n + FIT_BUCKET * (n_buckets - sum(fine))
+    fitting += FINE_BUCKET * sum(fine) + FINE_ROW * len(fine) * rows
     memory = MEASURE_MB + MB_A_BUCKET * n_buckets + MB_A_ROW * rows
     memory += FIT_MB + MB_OF_LARGEST * max(buckets, default=0)
+    memory += FINE_MB_A_ROW * rows if fine else 0.0
     return Cost(seconds=measuring + fitting, megabytes=memory)

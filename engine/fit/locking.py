@@ -4,18 +4,18 @@ Takes a measurement of k >= 2 columns, the columns' supports and the published t
 synthetic table. Candidate cells are those that no narrower table rules out. Each belongs to the deepest released
 bucket that holds it; what a bucket holds beyond its released children is spread over its own candidates in
 proportion to the narrower tables (maximum entropy given them), capped where a cell that large would have been
-released. Then all is raked to the narrower tables and rounded. Sees measurements and published tables only.
+released. Then all is raked to the narrower tables and rounded. Pairs of columns of very many values go another way
+(`engine.fit.fine`). Sees measurements and published tables only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.cell_keys import distinct_cells
 from engine.fit.borders import Marks, possible
 from engine.fit.candidates import (
     Candidates,
@@ -24,10 +24,10 @@ from engine.fit.candidates import (
     Narrower,
     exact_bounds,
     join_candidates,
-    sampled_pairs,
     sums_in,
 )
 from engine.fit.coarse import Coarse, loose_bounds, sharpened, within
+from engine.fit.fine.pairs import fine_pair, is_fine
 from engine.fit.placement import (
     UNRELEASED_CAP,
     Placement,
@@ -35,13 +35,12 @@ from engine.fit.placement import (
     most_unreleased,
     place_candidates,
 )
-from engine.fit.rake import rake
+from engine.fit.rake import RakeResult, rake
 from engine.fit.tree import FittedTree, fit_tree
 from engine.fit.whole.repair import place_missing_rows, remove_surplus
 from engine.fit.whole.rounding import controlled_rounding
 from engine.fit.whole.settling import FAR, settle
 from engine.params import NOISE_LAYERS
-from engine.ranges import code_bounds
 from engine.schema import (
     ColumnSet,
     FloatArray,
@@ -49,18 +48,8 @@ from engine.schema import (
     Measurement,
     Support,
     SyntheticTable,
-    UInt8Array,
 )
-from engine.sticky_prf import siphash
 
-PAIR_LIMIT = 400_000
-"""Most candidate pairs listed in full; above it they are sampled."""
-DRAWS_PER_ROW = 6
-"""Candidate pairs drawn for each row that lies in a box but in no smaller one."""
-MOST_DRAWS = 1 << 21
-"""Most candidate pairs drawn: cost follows cells, not rows."""
-COMMONEST = 16
-"""Codes of the other column that every code is paired with where pairs are sampled."""
 EVERYWHERE = 1e-6
 """Share of the rows spread over all candidates alike, so that raking can reach every margin."""
 
@@ -122,39 +111,20 @@ def lock_table(
         The published tables of a coarser column in the place of one that tells it.
     """
     without = tuple(Narrower(codes=t.codes, n=t.n, measured=t.measured) for t in reversed(narrower))
-    candidates = find_candidates(tree, supports, without, key, marks)
-    candidates, at_coarse = within(candidates, coarse) if coarse else (candidates, ())
-    placement = place_candidates(tree, supports, candidates.codes)
-    has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
-    has_room[placement.node[~placement.released]] = True
-    fitted = fit_tree(
-        tree,
+    job = _Job(
+        tree=tree,
+        supports=supports,
+        without=without,
         noisy_total=noisy_total,
-        total=float(supports[0].n.sum()),
-        has_room=has_room,
         floor=floor,
         layer_sd=layer_sd,
-        most=most_unreleased(tree),
+        key=key,
+        marks=marks,
+        coarse=coarse,
     )
-    cap = UNRELEASED_CAP * float(tree.scale[-1])
-    weight = prior_weights(candidates, without, supports)
-    if len(supports) == 2:
-        weight = sharpened(weight, candidates.codes, supports, coarse, at_coarse)
-    start = spread(fitted, placement, weight, cap)
-    noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
-    fibres, others, one_ways = lock_margins(candidates, without, supports)
-    others += tuple(loose_bounds(at, c.table) for at, c in zip(at_coarse, coarse, strict=True))
-    raked = rake(
-        start,
-        [*one_ways, *others, fibres] if others else [*one_ways],
-        variance=np.where(placement.released, noise, np.inf),
-    )
-    n = controlled_rounding(raked.x, fibres, others, one_ways[candidates.last], placement.node, key)
-    codes, n = _repaired(candidates, n, without, supports, marks)
+    is_listed = not is_fine([len(support) for support in supports])
+    codes, n, raked = _fitted(job) if is_listed else _fitted_fine(job)
     gap = table_gap(codes, n, without, coarse)
-    if gap >= FAR and len(supports) > 2:
-        codes, n = settle(codes, n, candidates, without, key, coarse)
-        gap = table_gap(codes, n, without, coarse)
     placement = place_candidates(tree, supports, codes)
     noise_sd = stated_sd(tree, layer_sd, [table.noise_sd for table in narrower])
     return SyntheticTable(
@@ -165,9 +135,77 @@ def lock_table(
         groups=cell_groups(tree, placement, n, layer_sd, noise_sd),
         noise_sd=noise_sd,
         gap=gap,
-        rake_cycles=raked.cycles,
-        rake_error=raked.error,
+        rake_cycles=raked.cycles if raked else 0,
+        rake_error=raked.error if raked else 0.0,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Job:
+    """All that a table is fitted to; see `lock_table`. Entry j of `without` is the published table without column j."""
+
+    tree: Measurement
+    supports: tuple[Support, ...]
+    without: tuple[Narrower, ...]
+    noisy_total: int
+    floor: int
+    layer_sd: int
+    key: bytes
+    marks: tuple[Marks, ...]
+    coarse: tuple[Coarse, ...]
+
+
+def _fitted_fine(job: _Job) -> tuple[Codes, Int64Array, None]:
+    """Cells and their rows where combinations of values cannot be listed; nothing is raked."""
+    codes, n = fine_pair(
+        job.tree,
+        job.supports,
+        noisy_total=job.noisy_total,
+        floor=job.floor,
+        layer_sd=job.layer_sd,
+        key=job.key,
+        marks=job.marks,
+        coarse=job.coarse,
+    )
+    return codes, n, None
+
+
+def _fitted(job: _Job) -> tuple[Codes, Int64Array, RakeResult]:
+    """Cells and their rows: candidates filled, raked, rounded, repaired, settled."""
+    tree, supports, without, coarse = job.tree, job.supports, job.without, job.coarse
+    candidates = find_candidates(supports, without, job.marks)
+    candidates, at_coarse = within(candidates, coarse) if coarse else (candidates, ())
+    placement = place_candidates(tree, supports, candidates.codes)
+    has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
+    has_room[placement.node[~placement.released]] = True
+    fitted = fit_tree(
+        tree,
+        noisy_total=job.noisy_total,
+        total=float(supports[0].n.sum()),
+        has_room=has_room,
+        floor=job.floor,
+        layer_sd=job.layer_sd,
+        most=most_unreleased(tree),
+    )
+    cap = UNRELEASED_CAP * float(tree.scale[-1])
+    weight = prior_weights(candidates, without, supports)
+    if len(supports) == 2:
+        weight = sharpened(weight, candidates.codes, supports, coarse, at_coarse)
+    start = spread(fitted, placement, weight, cap)
+    noise = NOISE_LAYERS * (float(job.layer_sd) * float(tree.scale[-1])) ** 2
+    fibres, others, one_ways = lock_margins(candidates, without, supports)
+    others += tuple(loose_bounds(at, c.table) for at, c in zip(at_coarse, coarse, strict=True))
+    raked = rake(
+        start,
+        [*one_ways, *others, fibres] if others else [*one_ways],
+        variance=np.where(placement.released, noise, np.inf),
+    )
+    last = candidates.last
+    n = controlled_rounding(raked.x, fibres, others, one_ways[last], placement.node, job.key)
+    codes, n = _repaired(candidates, n, without, supports, job.marks)
+    if len(supports) > 2 and table_gap(codes, n, without, coarse) >= FAR:
+        codes, n = settle(codes, n, candidates, without, job.key, coarse)
+    return codes, n, raked
 
 
 def stated_sd(tree: Measurement, layer_sd: int, narrower: Iterable[float]) -> float:
@@ -219,73 +257,24 @@ def _repaired(
 
 
 def find_candidates(
-    tree: Measurement,
-    supports: tuple[Support, ...],
-    without: tuple[Narrower, ...],
-    key: bytes,
-    marks: tuple[Marks, ...] = (),
+    supports: tuple[Support, ...], without: tuple[Narrower, ...], marks: tuple[Marks, ...] = ()
 ) -> Candidates:
-    """Join the narrower tables (entry j: without column j), or sample pairs where all would be too many.
+    """Join the narrower tables (entry j: without column j).
 
     Fibres run along the column without which most is measured: what is met exactly is then best known.
     """
     sizes = tuple(len(support) for support in supports)
     known = [int(table.n[table.measured].sum()) for table in without]
     last = max(range(len(sizes)), key=lambda j: (known[j], j))
+    candidates = join_candidates(without, sizes, last)
     if len(sizes) > 2:  # what universes rule out is in no table of two columns
-        return join_candidates(without, sizes, last)
-    if sizes[0] * sizes[1] <= PAIR_LIMIT:
-        candidates = join_candidates(without, sizes, last)
-    else:
-        pairs = _sampled(tree, supports, key)
-        pairs = pairs[np.argsort(pairs[:, 1 - last], kind="stable")]
-        at = (pairs[:, 1], pairs[:, 0])
-        candidates = Candidates(codes=pairs.astype(np.int32), at=at, last=last)
+        return candidates
     allowed = possible(candidates.codes, marks)
     if allowed.all():
         return candidates
     return Candidates(
         codes=candidates.codes[allowed], at=tuple(at[allowed] for at in candidates.at), last=last
     )
-
-
-def _sampled(tree: Measurement, supports: tuple[Support, ...], key: bytes) -> Int64Array:
-    """Pairs drawn inside every released box for the rows in no smaller one, and some for each code."""
-    low, high = code_bounds(tree.kind, tree.level, tree.index)
-    boxes = np.empty((tree.n_nodes + 1, 5), dtype=np.int64)
-    for j, support in enumerate(supports):
-        order = _sort_key(support.kind, support.grid)
-        boxes[1:, 2 * j] = np.searchsorted(order, _sort_key(tree.kind[:, j], low[:, j]))
-        boxes[1:, 2 * j + 1] = (
-            np.searchsorted(order, _sort_key(tree.kind[:, j], high[:, j]), side="right") - 1
-        )
-        boxes[0, 2 * j : 2 * j + 2] = 0, len(support) - 1
-    counts = np.concatenate([[int(supports[0].n.sum())], tree.n])
-    beyond = counts - np.bincount(tree.parent + 1, weights=tree.n, minlength=len(counts))
-    boxes[:, 4] = DRAWS_PER_ROW * np.maximum(beyond.astype(np.int64), 1)
-    boxes = boxes[(boxes[:, 0] <= boxes[:, 1]) & (boxes[:, 2] <= boxes[:, 3])]
-    wanted = int(boxes[:, 4].sum())
-    if wanted > MOST_DRAWS:
-        boxes[:, 4] = np.maximum(boxes[:, 4] * MOST_DRAWS // wanted, 1)
-    number = np.arange(int(boxes[:, 4].sum()), dtype=np.uint64)
-    bits = np.column_stack([siphash(key, [number, np.full_like(number, j)]) for j in (0, 1)])
-    drawn = sampled_pairs(supports[0].n, supports[1].n, boxes, bits)
-    # Every code meets the other column's commonest ones, so that raking can reach its margin.
-    sizes = tuple(len(support) for support in supports)
-    sure = []
-    for j in (0, 1):
-        common = np.argsort(-supports[1 - j].n, kind="stable")[:COMMONEST]
-        grid = np.meshgrid(np.arange(sizes[j]), common, indexing="ij")
-        sure.append(np.column_stack([grid[j].ravel(), grid[1 - j].ravel()]))
-    pairs = np.concatenate([drawn, *sure])
-    return np.column_stack(distinct_cells(pairs.T, sizes)[0])
-
-
-def _sort_key(kind: UInt8Array, code: Int64Array) -> NDArray[np.void]:
-    """Values in the order of a support, as records that numpy can compare."""
-    out = np.empty(len(code), dtype=[("kind", np.int64), ("code", np.int64)])
-    out["kind"], out["code"] = kind, code
-    return out
 
 
 def prior_weights(

@@ -23,7 +23,7 @@ class FitOrder:
     build_id : str
         Keyed digest of all that decides the release; tells whether a staging area can be resumed.
     limits : dict
-        Smallest and largest possible code of the columns that declare bounds.
+        Smallest and largest code of the columns that declare bounds, or whose released ranges end there.
     sampling_key : bytes
     low_threshold, threshold_mean, layer_sd : int
         Public privacy parameters; see `PrivacyParams`.

@@ -13,10 +13,12 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cell_keys import cell_keys
+from engine.cell_keys import cell_keys, comparable_keys
 from engine.schema import NULL_CODE, OTHER_CODE, ColumnSet, Int64Array, UInt64Array
 from engine.source import EntityColumn
 
+_DENSE = 16
+"""A list of all combinations of small numbers may be so many times as long as the rows looked up in it."""
 _LOW_64 = "CAST(18446744073709551615 AS HUGEINT)"
 _NARROW = (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32))
 
@@ -279,6 +281,15 @@ def _positions(codes: Int64Array, wanted: Int64Array) -> Int64Array:
     """Position in `codes` (distinct rows) of each row of `wanted`, all of which occur."""
     if not codes.shape[1]:
         return np.zeros(len(wanted), dtype=np.int64)
+    if codes.min(initial=0) >= 0:  # small numbers, or no nulls
+        sizes = [int(size) + 1 for size in codes.max(axis=0, initial=0)]
+        mine, theirs, n_keys = comparable_keys(codes, wanted, sizes)
+        if n_keys <= _DENSE * (len(codes) + len(wanted)):
+            place = np.empty(n_keys, dtype=np.int64)
+            place[mine] = np.arange(len(codes))
+            return place[theirs]
+        order = np.argsort(mine)
+        return order[np.searchsorted(mine[order], theirs)]
     together = np.concatenate([codes, wanted])
     order = np.lexsort(together.T[::-1])
     placed = together[order]

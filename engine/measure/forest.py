@@ -269,9 +269,10 @@ class _Paired:
         # Node and entity in one integer: neither can exceed the rows, of which there are fewer than 2**31.
         label = node * len(self._tokens) + self._entity[pair]
         order = np.argsort(label)
-        label, n_rows = label[order], self._n_rows[pair[order]]
+        label, pair = label[order], pair[order]
         at = np.flatnonzero(np.append(True, label[1:] != label[:-1]))
-        node, entity = np.divmod(label[at], len(self._tokens))
+        # Nodes ascend already: within each its entities change places only.
+        node, entity, n_rows = node[at], self._entity[pair[at]], self._n_rows[pair]
         n_rows = np.minimum(np.add.reduceat(n_rows, at), most)
         heads = np.searchsorted(node, np.arange(len(starts)))
         lanes: UInt64Array = np.add.reduceat(self._tokens[entity], heads, axis=0)

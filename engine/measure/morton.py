@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.ranges import bit_length
 from engine.schema import Int64Array, UInt8Array, UInt64Array
 
 WORD_BITS = 64
@@ -42,7 +43,7 @@ def morton_order(
         placed = word[order]
         differing = placed[1:] ^ placed[:-1]
         where = np.flatnonzero(differing)
-        parts[where + 1] = depth_of_bit[_bit_length(differing[where])]
+        parts[where + 1] = depth_of_bit[bit_length(differing[where])]
     parts[:1] = 0
     return order, parts
 
@@ -90,11 +91,3 @@ def _packed(
         depths[-1].extend(bit_depths)
     # depth_of_bit[b]: depth of the bit whose bit length is b (1 = least significant).
     return words, [np.array([0, *reversed(bits)], dtype=np.int64) for bits in depths]
-
-
-def _bit_length(x: UInt64Array) -> Int64Array:
-    """Position of the highest set bit, 1 to 64, of non-zero words; exact (halves fit a float64)."""
-    high = x >> np.uint64(32)
-    upper = high > 0
-    half = np.where(upper, high, x & np.uint64(0xFFFFFFFF))
-    return np.frexp(half.astype(np.float64))[1].astype(np.int64) + np.where(upper, 32, 0)

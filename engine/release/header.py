@@ -5,13 +5,13 @@ Takes the spec, the opened source and the columns of the release; gives a `Relea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.schema import Column, ReleaseHeader
 from engine.source import Opened
 from engine.spec import ReleaseSpec
-from engine.store import UNREVIEWED, swap_sentences
+from engine.store import UNREVIEWED, as_text, grid_value, swap_sentences
 from engine.units import ENTITIES
 from engine.version import ENGINE_VERSION
 
@@ -134,6 +134,32 @@ def _some(names: tuple[str, ...]) -> str:
     more = len(names) - _MOST_NAMED
     told = ", ".join(names[:_MOST_NAMED])
     return f"{told} and {more:,} more (catalog.columns)" if more > 0 else told
+
+
+def bounds_notes(
+    columns: tuple[Column, ...], limits: Mapping[str, tuple[int, int]]
+) -> tuple[str, ...]:
+    """A note for readers on the columns that declare no bounds: between what their values lie, and how that was found.
+
+    Parameters
+    ----------
+    limits : mapping of str to (int, int)
+        Smallest and largest code to be drawn, from `engine.fit.found_limits`.
+    """
+    found = [
+        f"{column.name} from {ends[0]} to {ends[1]}"
+        for column in columns
+        if column.name in limits
+        for ends in [[as_text(grid_value(column, code)) for code in limits[column.name]]]
+    ]
+    if not found:
+        return ()
+    told, more = "; ".join(found[:_MOST_NAMED]), len(found) - _MOST_NAMED
+    rest = f"; and {more:,} more" if more > 0 else ""
+    return (
+        f"Bounds found in the data with noise, where none are declared: {told}{rest}. They are where released ranges "
+        "end; the few rows beyond are shown inside.",
+    )
 
 
 def universe_notes(columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -14,7 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.exposure import Exposure, Tally
-from engine.fit import Cost, FitOrder, cost_of, stated_sd, sub_tables, table_seconds
+from engine.fit import (
+    Cost,
+    FitOrder,
+    cost_of,
+    is_fine,
+    is_leaf,
+    stated_sd,
+    sub_tables,
+    table_seconds,
+)
 from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
 from engine.release.exposing import exposure_of, past_of, refusal
@@ -29,6 +38,8 @@ from engine.units import ROWS, Unit
 
 MOSTLY_FILLED = 0.8
 """A table with a larger suppressed share gets a warning."""
+MOST_LEVEL = 40
+"""Ranges of larger levels have more values than anything has rows."""
 SAMPLED = 10
 """An estimate measures one in so many tables."""
 N_SHOWN = 20
@@ -218,7 +229,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         The pandas or Arrow table where the spec's source is a frame.
     """
     report = progress or silent
-    tally, tables, sizes = Tally(spec.privacy.threshold_mean), [], []
+    tally, tables, sizes, fine = Tally(spec.privacy.threshold_mean), [], [], []
     with open_rows(spec, frame, report) as opened:
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
@@ -231,12 +242,16 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         total = max(int(of_all.n[0]), 1)
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, spec.key_path, columns), measured.one_way)
+        values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
             tally.add(tree)
             sizes.append(tree.n_nodes)
+            of_fine = is_fine([values[name] for name in tree.columns])
+            fine += [tree.n_nodes] * of_fine
             if relations.base(tree.columns) == tree.columns:  # of a copy only its values are used
                 noise.add(tree)
-                tables += _planned(tree, total, noise, shown.get(tree.columns, []))
+                seconds = table_seconds(tree.n_nodes, fine_rows=total * of_fine)
+                tables += _planned(tree, total, noise, shown.get(tree.columns, []), seconds)
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
         past = past_of(spec, opened, columns, tally)
@@ -249,7 +264,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         unit=spec.unit,
         workload=spec.workload,
         modelled=tuple(t for t in spec.tables if len(relations.base(t)) > MAX_WIDTH),
-        cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None),
+        cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
         refused=tuple(
             refusal(
                 exposure,
@@ -325,17 +340,24 @@ def estimate(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None 
             held[tree.columns] = tree.n_nodes
             report("planning", len(held), len(wider))
     sizes: list[float] = [tree.n_nodes for tree in one_way.values()]
+    fine: list[float] = []
+    values = {name: _n_values(tree) for name, tree in one_way.items()}
     for width in {len(table) for table in wider}:
         alike = [table for table in wider if len(table) == width]
         seen = [table for table in alike if table in held]
         rate = sum(held[t] for t in seen) / max(sum(guess[t] for t in seen), 1e-9)
-        sizes += [held.get(table, rate * guess[table]) for table in alike]
+        sizes += (found := [held.get(table, rate * guess[table]) for table in alike])
+        fine += [
+            size
+            for table, size in zip(alike, found, strict=True)
+            if is_fine([values[name] for name in table])
+        ]
     total = max(int(one_way[""].n[0]), 1)
     return Estimate(
         tables=len(sizes) - 1,
         measured=len(one_way) - 1 + len(held),
         rows=total,
-        cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None),
+        cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
         unit=spec.unit,
     )
 
@@ -362,6 +384,15 @@ def _guessed_buckets(one_way: Mapping[str, Measurement], columns: ColumnSet, lea
         found = np.convolve(found, np.bincount(np.round(-np.log2(share)).astype(np.int64)))
     enough = int(np.floor(np.log2(max(total / least, 1.0)))) + 1
     return float(found[:enough].sum()) + 1.0
+
+
+def _n_values(tree: Measurement) -> int:
+    """About how many values a column will have: the released ones, and in released ranges as many as rows or grid."""
+    if not tree.columns:
+        return 0
+    leaf = is_leaf(tree)
+    level = np.minimum(tree.level[leaf, 0], MOST_LEVEL).astype(np.int64)
+    return int(np.minimum(np.maximum(tree.n[leaf], 1), 1 << level).sum())
 
 
 class _Noise:
@@ -395,7 +426,7 @@ class _Noise:
 
 
 def _planned(
-    tree: Measurement, total: int, noise: _Noise, published: list[ColumnSet]
+    tree: Measurement, total: int, noise: _Noise, published: list[ColumnSet], seconds: float
 ) -> list[PlannedTable]:
     """Sizes of the tables that one measurement gives: its own, and those whose other columns it tells."""
     single = (tree.level == 0).all(axis=1)
@@ -406,7 +437,7 @@ def _planned(
         cells=int(single.sum()),
         suppressed_share=min(max(1 - released / total, 0.0), 1.0),
         noise_sd=noise.of(tree.columns, tree.columns),
-        seconds=table_seconds(tree.n_nodes),
+        seconds=seconds,
         is_published=tree.columns in published,
     )
     told = [

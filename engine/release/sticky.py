@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.exposure import Tally
-from engine.fit import FitOrder
+from engine.fit import FitOrder, found_limits
 from engine.measure import Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.release.dp import build_joint, inputs_of
 from engine.release.exposing import charged
 from engine.release.fit_process import FitProcess
-from engine.release.header import counted_of, header_of
+from engine.release.header import bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, measure_columns
 from engine.schema import ColumnSet, Measurement
 from engine.source import Opened, code_limits, coded_universes, open_rows, pin_vintage
@@ -126,18 +126,25 @@ def fit_order(
 ) -> FitOrder:
     """How the fit process is to fit these columns."""
     privacy = spec.counted
+    # Of all columns of the spec: what a table shows must not hang on which others are asked for.
+    deciders = {c.universe.column for c in spec.columns if c.universe is not None}
+    found = found_limits(columns.measured.one_way, columns.columns, deciders)
     return FitOrder(
         header=header_of(
             spec,
             opened,
             columns.columns,
             privacy=privacy.public() | {"noise_layers": NOISE_LAYERS} | counted_of(spec),
-            notes=columns.notes,
+            notes=(*columns.notes, *bounds_notes(columns.columns, found)),
         ),
         release_path=out.absolute(),
         build_id=opened.fingerprint,
         universes=coded_universes(columns.columns),
-        limits={c.name: limits for c in columns.columns if (limits := code_limits(c)) is not None},
+        limits={
+            c.name: within
+            for c in columns.columns
+            if (within := _common(code_limits(c), found.get(c.name))) is not None
+        },
         sampling_key=opened.key.derive("sampling", opened.draws),
         low_threshold=privacy.low_threshold,
         threshold_mean=privacy.threshold_mean,
@@ -147,3 +154,10 @@ def fit_order(
         relations=columns.relations,
         force=force,
     )
+
+
+def _common(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    """What lies within two bounds, either of which may not be known."""
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one[0], other[0]), min(one[1], other[1])

@@ -18,7 +18,13 @@ from engine.source.charges import (
     history,
 )
 from engine.source.csv_header import CsvShape, csv_shape
-from engine.source.encoding import code_limits, coded_universes, grid_code
+from engine.source.encoding import (
+    cell_sql,
+    code_limits,
+    coded_universes,
+    grid_code,
+    value_sql,
+)
 from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn
 from engine.source.files import locked, read_json, replace_file, sync_folder
 from engine.source.forms.opened import open_source
@@ -27,7 +33,11 @@ from engine.source.ingest import Ingested
 from engine.source.journal import note_charges, pin_vintage, pinned_vintages, unpin_vintage
 from engine.source.opening import Opened, open_rows
 from engine.source.relation import check_names, csv_rows, fetch
-from engine.source.scratch import memory_connection, scratch_directory
+from engine.source.scratch import (
+    confidential_connection,
+    memory_connection,
+    scratch_directory,
+)
 
 __all__ = [
     "CHUNK_ROWS",
@@ -41,11 +51,13 @@ __all__ = [
     "Sketch",
     "add_charge",
     "begin_charges",
+    "cell_sql",
     "charges",
     "charges_path",
     "check_names",
     "code_limits",
     "coded_universes",
+    "confidential_connection",
     "csv_rows",
     "csv_shape",
     "fetch",
@@ -64,4 +76,5 @@ __all__ = [
     "scratch_directory",
     "sync_folder",
     "unpin_vintage",
+    "value_sql",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -152,24 +153,61 @@ def _insert_column(
     con.execute(f"INSERT INTO catalog.columns VALUES ({', '.join('?' * len(row))})", row)
 
 
-def insert_table(
-    con: duckdb.DuckDBPyConnection,
-    table: SyntheticTable,
-    card: GeneratorCard,
-    *,
-    table_id: int,
-    content_hash: str,
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A table on its way into a release, with what the catalogue says of it."""
+
+    table: SyntheticTable
+    card: GeneratorCard
+    table_id: int
+    content_hash: str
+
+
+def insert_tables(
+    con: duckdb.DuckDBPyConnection, entries: Sequence[Entry], carriers: Mapping[str, Carrier]
 ) -> None:
-    """Enter a table, with its card, in the catalogue, in the running transaction."""
-    row = [
-        table_id,
+    """Write tables with their cell ranges and cards, in the running transaction.
+
+    Cell ranges and cards of all go in by few statements: planning one costs as much as writing a small table.
+    """
+    by_width: dict[int, list[dict[str, Any]]] = {}
+    for entry in entries:
+        src, listed = table_arrays(entry.table, carriers)
+        con.execute(
+            f"CREATE TABLE tables.{physical_name(entry.table_id)} AS SELECT {listed} FROM src"
+        )
+        ranges = group_arrays(entry.table.groups, entry.table_id)
+        by_width.setdefault(len(entry.table.columns), []).append(ranges)
+        _ = src  # read by name in the statement
+    for alike in by_width.values():
+        grp = {name: _joined([one[name] for one in alike]) for name in alike[0]}
+        con.execute("INSERT INTO catalog.cell_ranges BY NAME FROM grp")
+        _ = grp
+    rows = [_row(entry) for entry in entries]
+    marks = ", ".join(f"({', '.join('?' * len(row))})" for row in rows)
+    con.execute(
+        f"INSERT INTO catalog.tables VALUES {marks}", [value for row in rows for value in row]
+    )
+
+
+def _joined(arrays: Sequence[Any]) -> Any:
+    """Arrays one after the other; masked where any of them is."""
+    is_masked = any(isinstance(array, np.ma.MaskedArray) for array in arrays)
+    return (np.ma.concatenate if is_masked else np.concatenate)(arrays)
+
+
+def _row(entry: Entry) -> list[Any]:
+    """The row of a table in `catalog.tables`."""
+    table, card = entry.table, entry.card
+    return [
+        entry.table_id,
         table_name(table.columns),
         list(table.columns),
         len(table.columns),
-        physical_name(table_id),
+        physical_name(entry.table_id),
         table.n_rows,
         len(table.n),
-        content_hash,
+        entry.content_hash,
         card.cells_released,
         card.noise_sd,
         card.suppressed_share,
@@ -179,7 +217,6 @@ def insert_table(
         list(table.groups.scale),
         card.to_json(),
     ]
-    con.execute(f"INSERT INTO catalog.tables VALUES ({', '.join('?' * len(row))})", row)
 
 
 def write_release(

@@ -41,6 +41,8 @@ _PLAIN_TYPES = {
 _FIRST_DAY = datetime.date(1970, 1, 1)
 _FIRST_SECOND = datetime.datetime(1970, 1, 1)
 _INT64 = np.iinfo(np.int64)
+_EXACT = 2**53
+"""Whole numbers up to here are floats."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,17 +131,14 @@ def decode_values(support: Support) -> list[Any]:
 
 def carrier(support: Support) -> Carrier:
     """Return the support's values in the form in which they reach DuckDB."""
+    if (plain := _plain_carrier(support)) is not None:
+        return plain
     values = decode_values(support)
     is_null = np.array([v is None for v in values], dtype=np.bool_)
     type_ = support_type(support)
-    column = support.column
     array: NDArray[Any]
     expression = "{}"
-    if column.kind == "date":
-        array, expression = support.grid, "(DATE '1970-01-01' + CAST({} AS INTEGER))"
-    elif column.kind == "timestamp":
-        array, expression = support.grid, "make_timestamp({} * 1000000)"
-    elif type_ == "BIGINT":
+    if type_ == "BIGINT":
         array = np.array([0 if v is None else int(v) for v in values], dtype=np.int64)
     elif type_ == "BOOLEAN":
         array = np.array([0 if v is None else int(v) for v in values], dtype=np.int64)
@@ -151,6 +150,36 @@ def carrier(support: Support) -> Carrier:
         array[:] = [None if v is None else as_text(v) for v in values]
         expression = f"CAST({{}} AS {type_})"
     return Carrier(array=array, is_null=is_null, sql_type=type_, expression=expression)
+
+
+def _plain_carrier(support: Support) -> Carrier | None:
+    """The same for values that follow from their codes by arithmetic, of which there may be millions; else None."""
+    column, grid = support.column, support.grid
+    array: NDArray[Any] = grid
+    is_null = support.kind == KIND_NULL
+    if column.placeholder is None:
+        is_null |= support.kind == KIND_OTHER
+    expression = "{}"
+    if column.kind == "date":
+        expression = "(DATE '1970-01-01' + CAST({} AS INTEGER))"
+    elif column.kind == "timestamp":
+        expression = "make_timestamp({} * 1000000)"
+    elif column.kind == "real" and column.resolution is not None and sql_type(column) == "DOUBLE":
+        scale = column.resolution.base ** abs(column.resolution.exponent)
+        largest = max(int(grid.max(initial=0)), -int(grid.min(initial=0)), scale)
+        if column.resolution.exponent >= 0 or largest > _EXACT:
+            return None
+        array = (
+            grid / scale
+        )  # of whole numbers that a float holds: rounded correctly, as Python's division
+    else:
+        return None
+    return Carrier(
+        array=array,
+        is_null=is_null,
+        sql_type=support_type(support),
+        expression=expression,
+    )
 
 
 def grid_value(column: Column, code: int) -> Any:

@@ -15,7 +15,7 @@ from engine.errors import DataError, SpecError, StoreError
 from engine.schema import Column, ReleaseHeader, Support
 from engine.store.card import GeneratorCard
 from engine.store.checks.facts import MOST_SQL
-from engine.store.checks.sizes import MOST_ALL, MOST_LENGTH, MOST_LIST, bytes_of_texts
+from engine.store.checks.sizes import MOST_LENGTH, MOST_LIST, bytes_of_texts, most_text
 from engine.store.manifest import MOST_NAME
 
 _TOPIC = 100
@@ -110,22 +110,24 @@ def check_card(card: GeneratorCard) -> None:
         )
 
 
-def check_room(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+def check_room(con: duckdb.DuckDBPyConnection, path: Path, file_size: int) -> None:
     """Refuse a release whose catalogue has more text than one that can be opened.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
         With the release attached.
+    file_size : int
+        Bytes of the file.
 
     Raises
     ------
     StoreError
     """
-    total = bytes_of_texts(con)
-    if total > MOST_ALL:
+    total, most = bytes_of_texts(con), most_text(file_size)
+    if total > most:
         raise StoreError(
             f"{path}: what the release says of itself (cards, notes, lists of values and their labels) would have "
-            f"{total / 2**20:,.0f} MB, and a release that can be opened has at most {MOST_ALL // 2**20}: ask for fewer "
+            f"{total / 2**20:,.0f} MB, and a release that can be opened has at most {most // 2**20}: ask for fewer "
             "tables, or leave columns of many long texts out"
         )

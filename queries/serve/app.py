@@ -31,7 +31,7 @@ from queries.serve.guard import Guard, Limits, client_of
 from queries.serve.lanes import Busy
 from queries.serve.question import Question, mistakes, question_of
 from queries.serve.service import Format, Service, json_reply, values_json
-from queries.serve.site.pages import page_files
+from queries.serve.site.pages import of_reader, page_files
 from queries.serve.values import variable_of
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -337,14 +337,22 @@ def _add_requests(app: FastAPI, server: Service) -> None:
 
 def _add_page(app: FastAPI) -> None:
     """The table builder: a few files of this package, and nothing else."""
-    for path, reply in page_files().items():
+    for path, replies in page_files().items():
         if path.startswith("/front."):
             continue
 
-        def page(request: Request, reply: Reply = reply) -> Response:
-            return _response(request, reply)
+        def page(request: Request, replies: Mapping[str, Reply] = replies) -> Response:
+            reply, headers = of_reader(replies, *wish_of(request))
+            response = _response(request, reply)
+            response.headers.update(headers)
+            return response
 
         app.add_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
+
+
+def wish_of(request: Request) -> tuple[str, str]:
+    """The language that a request asks for, and those that its browser prefers."""
+    return request.query_params.get("lang", ""), request.headers.get("accept-language", "")
 
 
 def add_errors(app: FastAPI) -> None:

@@ -40,7 +40,7 @@ def travel(nasty: Nasty, folder: Path) -> Journey:
     path = nasty.make(folder)
     spec = folder / "release.toml"
     commands = (
-        ("init", path, "--all", 1, *nasty.init),
+        ("init", path, "--width", 1, *nasty.init),
         ("key", "new", "release.key"),
         ("plan", "release.toml"),
         ("build", "release.toml"),

@@ -16,7 +16,6 @@ from engine.fit.candidates import (
     join_candidates,
     lexicographic,
     position_in,
-    sampled_pairs,
     sums_in,
 )
 
@@ -125,41 +124,6 @@ def test_no_candidates(k, last, dense_limit, monkeypatch):
     check([{} for _ in range(k)], SIZES[k], last)
     held = {cell: 1 for cell in combinations(range(5), k - 1)}
     check([{}] + [held] * (k - 1), (5,) * k, last)
-
-
-@given(
-    st.lists(st.integers(1, 6), min_size=1, max_size=7),
-    st.lists(st.integers(1, 6), min_size=1, max_size=5),
-    st.data(),
-)
-def test_sampled_pairs_lie_in_their_boxes(a, b, data):
-    def span(size):
-        low = data.draw(st.integers(0, size - 1))
-        return low, data.draw(st.integers(low, size - 1))
-
-    boxes = [
-        (*span(len(a)), *span(len(b)), data.draw(st.integers(0, 9)))
-        for _ in range(data.draw(st.integers(1, 4)))
-    ]
-    boxes = np.array(boxes, dtype=np.int64)
-    rng = np.random.default_rng(7)
-    bits = rng.integers(0, 2**64, (int(boxes[:, 4].sum()), 2), dtype=np.uint64)
-    pairs = sampled_pairs(np.array(a), np.array(b), boxes, bits)
-    listed = [tuple(p) for p in pairs.tolist()]
-    assert listed == sorted(set(listed))
-    for i, j in listed:
-        assert any(lo <= i <= hi and lo2 <= j <= hi2 for lo, hi, lo2, hi2, n in boxes.tolist() if n)
-    for lo, hi, lo2, hi2, n in boxes.tolist():
-        inside = [1 for i, j in listed if lo <= i <= hi and lo2 <= j <= hi2]
-        assert bool(n) <= bool(inside)
-
-
-def test_sampled_pairs_follow_the_counts():
-    bits = np.random.default_rng(3).integers(0, 2**64, (20000, 2), dtype=np.uint64)
-    a, b = np.array([1, 10**6]), np.array([10**6, 1, 1])
-    pairs = sampled_pairs(a, b, np.array([[0, 1, 0, 2, 20000]]), bits)
-    assert [1, 0] in pairs.tolist()
-    assert [0, 1] not in pairs.tolist()  # one in 10**12
 
 
 THREE = Narrower(

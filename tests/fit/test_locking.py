@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles.fit_oracles import smallest_gap
 
 from engine.fit import locking, sub_tables
-from engine.fit.candidates import Candidates, Narrower, exact_bounds, join_candidates, sampled_pairs
+from engine.fit.candidates import Candidates, Narrower, exact_bounds, join_candidates
 from engine.fit.locking import lock_margins, prior_weights, spread
 from engine.fit.placement import UNRELEASED_CAP, Placement
 from engine.fit.tree import FittedTree
@@ -246,55 +246,6 @@ def test_pairs_ruled_out_below_stay_ruled_out_but_for_leftovers(seed):
             narrow = fits.counts(*sub)
             ruled_out += sum(n for c, n in margin(wide, kept).items() if c not in narrow)
         assert ruled_out <= 2 * seen.missing
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_sampled_support_locks_too(seed, monkeypatch):
-    monkeypatch.setattr(locking, "PAIR_LIMIT", 0)
-    fits = noisy(seed, 400)
-    for columns in combinations(NAMES, 2):
-        table = fits.table(*columns)
-        assert table.n_rows == 400
-        assert table.gap == 0
-    fits = Fits(random_data(seed, 400))
-    for columns in combinations(NAMES, 2):
-        assert fits.counts(*columns) == fits.truth(*columns)
-
-
-def test_sampled_support_of_long_supports(monkeypatch):
-    monkeypatch.setattr(locking, "PAIR_LIMIT", 1000)
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 500, 3000)
-    y = np.abs(x + rng.integers(-60, 60, 3000))
-    fits = Fits({"X": x, "Y": y}, threshold=5, noise=gaussian(4), floor=3, layer_sd=1)
-    table = fits.table("X", "Y")
-    assert len(fits.supports["X"]) * len(fits.supports["Y"]) > 100_000
-    assert table.n_rows == 3000
-    assert table.gap == 0
-    # Rows stay near the diagonal, where the boxes say they are.
-    far = sum(n for (a, b), n in fits.counts("X", "Y").items() if abs(a - b) > 130)
-    assert far < 0.05 * 3000
-
-
-@pytest.mark.parametrize("most", [1 << 21, 200])
-def test_sampled_pairs_are_limited_in_number(most, monkeypatch):
-    """Fewer draws in every box, at least one; counts are met from the pairs that every code has anyway."""
-    drawn = []
-
-    def sampled(a, b, boxes, bits):
-        drawn.append((boxes[:, 4], len(bits)))
-        return sampled_pairs(a, b, boxes, bits)
-
-    monkeypatch.setattr(locking, "PAIR_LIMIT", 0)
-    monkeypatch.setattr(locking, "MOST_DRAWS", most)
-    monkeypatch.setattr(locking, "sampled_pairs", sampled)
-    fits = noisy(2, 400)
-    table = fits.table("A", "B")
-    (wanted, bits), boxes = drawn[0], fits.measurement(("A", "B")).n_nodes + 1
-    assert wanted.sum() == bits
-    assert (wanted >= 1).all()
-    assert bits > 400 if most > 200 else bits <= 200 + boxes
-    assert (table.n_rows, table.gap) == (400, 0)
 
 
 def test_prior_weights_by_hand():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -235,8 +236,22 @@ def statuses_of_three(release):
     return {row[:2]: s for row, s in zip(result.rows, result.marks.statuses[2], strict=True)}
 
 
-def test_what_duckdb_says_of_our_statements_is_not_printed(release):
-    text = "SELECT age, geomean(age), count(*) FROM data GROUP BY ALL"
+@pytest.mark.parametrize("macro", ["geomean(length(urgent))", "wavg(length(urgent), 1)"])
+def test_macros_of_aggregates_are_no_groups(release, macro):
+    """Before, geomean(...) was taken for a group, and all marks were lost."""
+    result, known = release.sql(WARDS.replace("AS n", f"AS n, {macro}")), statuses_of_three(release)
+    assert list(result.marks.statuses[2]) == [known[row[:2]] for row in result.rows]
+    assert NOT_RELEASED in result.marks.statuses[2]
+    (why,) = result.marks.unknown
+    assert f"{macro.partition('(')[0]} is not among what intervals are known for" in why
+
+
+def test_what_duckdb_says_of_our_statements_is_not_printed(release, monkeypatch):
+    def fails(*_):
+        raise duckdb.Error("Conversion Error: of a value")
+
+    monkeypatch.setattr("queries.intervals.statement.aggregates.evaluated", fails)
+    text = "SELECT age, count(*) FROM data GROUP BY ALL"
     (why,) = release.sql(text).marks.unknown
     assert why == "it is not understood."
     (warning,) = release.sql(text, intervals=True).warnings

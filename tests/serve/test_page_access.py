@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import fixtures.page
 import pytest
-from fixtures.page import needed, open_page
+from fixtures.page import OPENED, open_page, violations
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -19,14 +21,7 @@ LINKS = (
     "rows=education&cols=age",
     "rows=sex&measure=mean&of=income&from.income=1000&to.income=",
 )
-OPENED = "document.querySelectorAll('details').forEach(d => d.open = true)"
-
-
-def violations(sheet) -> list[str]:
-    """What axe-core finds wrong, as rule and place."""
-    axe = needed("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(sheet, options={"resultTypes": ["violations"]}).response["violations"]
-    return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
+COMPARED = "rows=region&cols=sex&compare=" + quote("/?rows=region&cols=sex&only.education=None")
 
 
 @pytest.mark.parametrize(
@@ -46,6 +41,16 @@ def test_axe_finds_nothing(sheet, client, width, scheme, links):
         open_page(sheet, f"{client.address}?{link}")
         sheet.evaluate(OPENED)
         assert violations(sheet) == [], link
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_axe_finds_nothing_in_a_comparison(sheet, client, width, scheme):
+    sheet.set_viewport_size({"width": width, "height": 844})
+    sheet.emulate_media(color_scheme=scheme)
+    open_page(sheet, f"{client.address}?{COMPARED}")
+    sheet.wait_for_selector("#compare tbody tr")
+    sheet.evaluate(OPENED)
+    assert violations(sheet) == []
 
 
 def test_axe_finds_what_is_wrong(sheet, client):

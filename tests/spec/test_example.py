@@ -82,7 +82,7 @@ def test_init_writes_the_tables_that_are_given(tmp_path):
         "id,age,sex,town\n" + "".join(f"{i},{i % 50},{'fm'[i % 2]},T{i % 3}\n" for i in range(400))
     )
     words = ("init", "p.csv", "--entity", "id", "--force")
-    done = tablepack(*words, "--tables", "age,sex", "--tables", "town", "--all", 2, cwd=tmp_path)
+    done = tablepack(*words, "--tables", "age,sex", "--tables", "town", "--width", 2, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     tables = tomllib.loads((tmp_path / "release.toml").read_text())["tables"]
     assert tables == [{"columns": ["age", "sex"]}, {"columns": ["town"]}, {"all": 2}]
@@ -101,7 +101,7 @@ def test_init_writes_the_tables_that_are_given(tmp_path):
     assert published == [["sex"]]
     planned = tablepack("plan", "release.toml", "--width", 2, "--json", cwd=tmp_path)
     assert sum(t["published"] for t in json.loads(planned.stdout)["tables"]) == 3
-    built = tablepack("build", "release.toml", "--tables", "town,sex", "--all", 1, cwd=tmp_path)
+    built = tablepack("build", "release.toml", "--tables", "town,sex", "--width", 1, cwd=tmp_path)
     assert built.returncode == 0, built.stderr
     assert "4 tables" in built.stderr
     wrong = tablepack("build", "release.toml", "--tables", "twon", "-o", "x.duckdb", cwd=tmp_path)

@@ -92,6 +92,27 @@ def test_reals_are_exactly_rounded(code, exponent):
     assert value == float(Fraction(code) * Fraction(10) ** exponent)
 
 
+@given(st.lists(st.integers(-(2**54), 2**54), max_size=5), st.integers(-16, 2), st.booleans())
+def test_reals_reach_duckdb_as_they_are_decoded(codes, exponent, is_small):
+    """Many at once by numpy as long as floats hold the codes, else one by one: the same bits, nulls apart."""
+    wanted = sorted({code >> 30 if is_small else code for code in codes})
+    col = column("real", resolution=Resolution(base=10, exponent=exponent))
+    cells = [(KIND_NULL, 0), *((kind_of(code), code) for code in wanted)]
+    support = make_support(col, cells)
+    found = carrier(support)
+    assert found.is_null.tolist() == [True] + [False] * len(wanted)
+    assert found.array[1:].tolist() == decode_values(support)[1:]
+    assert (found.sql_type, found.expression) == ("DOUBLE", "{}")
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp"])
+def test_nulls_of_dates_and_times_are_null(kind):
+    support = make_support(column(kind), [(KIND_NULL, 0), (1, -3), (2, 5)])
+    found = carrier(support)
+    assert found.is_null.tolist() == [v is None for v in decode_values(support)]
+    assert found.array[1:].tolist() == [-3, 5]
+
+
 def test_dates_and_times_outside_pythons_years_survive():
     far = make_support(column("date"), [(1, -1_000_000), (2, 3_000_000)])
     assert decode_values(far) == [np.datetime64(-1_000_000, "D"), np.datetime64(3_000_000, "D")]

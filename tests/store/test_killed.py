@@ -11,12 +11,16 @@ import pytest
 from fixtures.release import (
     HEADER,
     SUPPORTS,
+    TABLES,
     build_release,
+    make_card,
+    make_table,
     many,
     stage,
 )
 
 import engine.store.staging
+from engine.errors import InternalError
 from engine.store import Staging, verify_release
 from engine.store.manifest import read_manifest
 from engine.store.target import staging_folder
@@ -157,6 +161,128 @@ def test_killed_between_the_steps_of_publishing(tmp_path, monkeypatch, step):
     build_release(path, seed=1)
     assert verify_release(path, verify="hash").content_hash == new
     assert len(read_manifest(path).accepts) == 1
+
+
+class Clock:
+    """In the place of `time`, for batches."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(engine.store.staging, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def begun(tmp_path, clock):
+    """A build whose columns are stored, and the numbers of tables of each transaction since."""
+    batches = []
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Staging.open(tmp_path / "r.duckdb", HEADER, build_id="build 1") as staging,
+    ):
+        real = engine.store.staging.insert_tables
+
+        def insert(con, entries, carriers):
+            batches.append(len(entries))
+            real(con, entries, carriers)
+
+        patch.setattr(engine.store.staging, "insert_tables", insert)
+        for support in SUPPORTS.values():
+            staging.put_support(support)
+        yield staging, batches
+
+
+def put(staging, *tables):
+    for columns in tables:
+        table = make_table(columns)
+        staging.put_table(table, make_card(table))
+
+
+def test_tables_that_come_quickly_are_written_together(begun, clock, monkeypatch):
+    staging, batches = begun
+    put(staging, *TABLES[:2])
+    assert batches == []
+    assert staging.finished() == frozenset()  # not safe yet
+    with pytest.raises(InternalError, match="stored already"):
+        put(staging, TABLES[0])
+    clock.now += 0.25
+    put(staging, TABLES[2])
+    assert batches == [3]
+    assert staging.finished() == frozenset(TABLES[:3])
+    clock.now += 10.0
+    put(staging, TABLES[3])  # slow ones do not wait
+    assert batches == [3, 1]
+    monkeypatch.setattr(engine.store.staging, "BATCH_CELLS", 1)
+    put(staging, TABLES[4])  # nor large ones
+    assert batches == [3, 1, 1]
+    monkeypatch.undo()
+    put(staging, *TABLES[5:])
+    staging.finish()
+    assert sum(batches) == len(TABLES)
+    whole = build_release(staging.path.with_name("whole.duckdb"), seed=0)
+    assert verify_release(staging.path).tables == verify_release(whole).tables
+
+
+def test_a_batch_is_written_whole_or_not_at_all(begun, clock, monkeypatch):
+    staging, batches = begun
+    clock.now += 1.0
+    put(staging, TABLES[0])
+    real = engine.store.staging.insert_tables
+
+    def insert(con, entries, carriers):
+        real(con, entries, carriers)
+        con.execute("SELECT error('stop')")
+
+    monkeypatch.setattr(engine.store.staging, "insert_tables", insert)
+    put(staging, TABLES[1])
+    clock.now += 1.0
+    with pytest.raises(InternalError, match="staging failed"):
+        put(staging, TABLES[2])
+    assert staging.finished() == {TABLES[0]}
+    monkeypatch.setattr(engine.store.staging, "insert_tables", real)
+    put(staging, *TABLES[1:])
+    staging.finish()
+    assert batches[:2] == [1, 2]
+    assert sum(batches[2:]) == len(TABLES) - 1
+
+
+def test_whoever_leaves_a_build_keeps_what_waits(tmp_path, clock):
+    path = tmp_path / "r.duckdb"
+    with Staging.open(path, HEADER, build_id="build 1") as staging:
+        for support in SUPPORTS.values():
+            staging.put_support(support)
+        put(staging, *TABLES[:2])
+    with Staging.open(path, HEADER, build_id="build 1") as staging:
+        assert staging.finished() == frozenset(TABLES[:2])
+
+
+def test_a_kill_loses_the_last_batch_and_no_more(tmp_path, clock):
+    path = tmp_path / "r.duckdb"
+    child = os.fork()
+    if child == 0:
+        try:
+            staging = Staging.open(path, HEADER, build_id="build 0")
+            for support in SUPPORTS.values():
+                staging.put_support(support)
+            put(staging, TABLES[0])
+            clock.now += 1.0
+            put(staging, *TABLES[1:4])
+        finally:
+            os._exit(0)  # as SIGKILL: nothing is closed
+    assert os.waitpid(child, 0)[1] == 0
+    with Staging.open(path, HEADER, build_id="build 0") as staging:
+        assert staging.finished() == frozenset(TABLES[:2])
+    build_release(path, seed=0)
+    whole = build_release(tmp_path / "whole.duckdb", seed=0)
+    assert verify_release(path).content_hash == verify_release(whole).content_hash
 
 
 FULL = """

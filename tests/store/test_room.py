@@ -23,6 +23,7 @@ from engine.errors import DataError, SpecError, StoreError
 from engine.release.header import detected_notes
 from engine.schema import Column, Universe
 from engine.store import Staging, open_release, room
+from engine.store.checks import sizes
 
 LONG = "é" * 40_000
 """80,000 bytes."""
@@ -90,7 +91,8 @@ def test_a_card_that_is_too_long_is_refused(tmp_path):
 def test_a_catalogue_of_too_much_text_is_refused_before_it_takes_the_place(tmp_path, monkeypatch):
     path = build_release(tmp_path / "r.duckdb")
     before = path.read_bytes()
-    monkeypatch.setattr(room, "MOST_ALL", 5000)
+    monkeypatch.setattr(sizes, "MOST_ALL", 5000)
+    monkeypatch.setattr(sizes, "MOST_EVER", 5000)
     header = dataclasses.replace(HEADER, title="Another")
     with Staging.open(path, header, build_id="2", force=True) as staging:
         stage(staging, header, SUPPORTS)
@@ -102,7 +104,7 @@ def test_a_catalogue_of_too_much_text_is_refused_before_it_takes_the_place(tmp_p
 def test_what_is_counted_is_what_the_reader_counts(tmp_path, monkeypatch):
     counted = []
     monkeypatch.setattr(
-        engine.store.staging, "check_room", lambda con, _: counted.append(room.bytes_of_texts(con))
+        engine.store.staging, "check_room", lambda con, *_: counted.append(room.bytes_of_texts(con))
     )
     con, _ = open_release(build_release(tmp_path / "r.duckdb"))
     assert counted == [room.bytes_of_texts(con)]
@@ -126,3 +128,9 @@ def test_a_note_on_thousands_of_columns_names_some(tmp_path):
     assert short.endswith(
         "kind of a_column_of_some_length_0, a_column_of_some_length_1, a_column_of_some_length_2."
     )
+
+
+def test_a_large_file_may_have_more_text_but_no_more_than_twice_its_size():
+    assert sizes.most_text(1000) == sizes.MOST_ALL
+    assert sizes.most_text(sizes.MOST_ALL) == 2 * sizes.MOST_ALL
+    assert sizes.most_text(2**40) == sizes.MOST_EVER

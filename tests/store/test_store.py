@@ -254,8 +254,9 @@ def test_no_trace_of_what_was_not_put_or_was_rolled_back(tmp_path, monkeypatch):
             real(con, *args, **kwargs)
             con.execute("SELECT error('stop')")
 
-        real = engine.store.staging.insert_table
-        monkeypatch.setattr(engine.store.staging, "insert_table", insert)
+        real = engine.store.staging.insert_tables
+        monkeypatch.setattr(engine.store.staging, "insert_tables", insert)
+        monkeypatch.setattr(engine.store.staging, "BATCH_S", 0.0)
         with pytest.raises(InternalError, match="staging failed") as failed:
             staging.put_table(table, bad)
         assert canary not in str(failed.value)

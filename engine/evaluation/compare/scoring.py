@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.compare.runs import CHOSEN, CHOSEN_IN_GROUPS, IN_GROUPS
+from engine.evaluation.data.declared import data_of
 from engine.evaluation.data.paired import Paired, pair
 from engine.evaluation.data.reading import Subject, read_original, read_subject, released_types
 from engine.evaluation.result import named
 from engine.evaluation.study.default import default_study
 from engine.evaluation.study.model import Study
-from engine.evaluation.study.presets import check_plain, of_spec
+from engine.evaluation.study.presets import of_spec
 from engine.evaluation.utility.suite import score_all
 from engine.spec import ReleaseSpec
 
@@ -48,9 +49,7 @@ class Scoring:
     """
 
     def __init__(self, spec: ReleaseSpec, frame: Any) -> None:
-        if frame is None:
-            check_plain(spec)
-        self._source = spec.source.path if frame is None else frame
+        self._source = data_of(spec) if frame is None else frame
         self._table = spec.source.table
         self._reading = of_spec(spec, Study(title=spec.title))
         self._original: pd.DataFrame | None = None

@@ -18,13 +18,14 @@ from engine.evaluation.attacks import Assumptions, Attacked, held
 from engine.evaluation.attacks.attribute import attribute
 from engine.evaluation.attacks.membership import membership
 from engine.evaluation.attacks.reconstruction import reconstruction
+from engine.evaluation.data.declared import data_of
 from engine.evaluation.data.paired import Coded, Paired, covering, key_of
 from engine.evaluation.data.reading import read_like, read_original, read_subject, released_types
 from engine.evaluation.data.sampling import generator
 from engine.evaluation.score import Risk
 from engine.evaluation.study.default import default_study
 from engine.evaluation.study.model import Study
-from engine.evaluation.study.presets import check_plain, of_spec
+from engine.evaluation.study.presets import of_spec
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec
 
@@ -51,9 +52,7 @@ class Weighing:
     def __init__(
         self, spec: ReleaseSpec, frame: Any, control: Any, assumptions: Assumptions
     ) -> None:
-        if frame is None:
-            check_plain(spec)
-        self._source = spec.source.path if frame is None else frame
+        self._source = data_of(spec) if frame is None else frame
         self._place = spec.source.table
         self._given = control
         self._assumptions = assumptions

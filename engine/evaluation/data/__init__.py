@@ -5,6 +5,7 @@ Gives frames, subjects, and `Paired`, which every measure counts with.
 May import what `engine.evaluation` may.
 """
 
+from engine.evaluation.data.declared import data_of
 from engine.evaluation.data.paired import Binning, Coded, Distinct, Paired, Reading, distinct, pair
 from engine.evaluation.data.reading import (
     Subject,
@@ -25,6 +26,7 @@ __all__ = [
     "Paired",
     "Reading",
     "Subject",
+    "data_of",
     "distinct",
     "generator",
     "is_release",

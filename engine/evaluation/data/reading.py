@@ -149,8 +149,8 @@ def read_original(
 
     Parameters
     ----------
-    what : str, Path, DataFrame or Arrow table
-        CSV (may be gzipped), Parquet or DuckDB file.
+    what : str, Path, Declared, DataFrame or Arrow table
+        CSV (may be gzipped), Parquet or DuckDB file; or a source that is read as its spec says.
     reading : Reading
         Says how blanks are spelled, and which columns are texts whatever their values look like.
     like : dict of str to str, optional

@@ -1,8 +1,9 @@
 """Opens whatever holds rows, original or synthetic, as a relation named `source` on a DuckDB connection of its own.
 
-Takes a CSV or Parquet file, a table of a DuckDB file, or a pandas or Arrow object; gives names and types of its
-columns. Invariant: nothing is guessed from a sample of the rows, and no message repeats what DuckDB said, for that may
-hold a value of the data. Rows of the original are CONFIDENTIAL: nothing is spilled to disk.
+Takes a CSV or Parquet file, a table of a DuckDB file, a pandas or Arrow object, or what a spec declares; gives names
+and types of its columns. Invariant: nothing is guessed from a sample of the rows, and no message repeats what DuckDB
+said, for that may hold a value of the data. Rows of the original are CONFIDENTIAL: nothing is spilled to disk, but in
+the scratch folder where a spec says how they are read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import duckdb
 
 from engine.errors import DataError, StoreError
+from engine.evaluation.data.declared import Declared, opened_as_declared
 from engine.schema import SourceSpec, quoted
 from engine.source import (
     CsvShape,
@@ -89,6 +91,10 @@ def opened(
     DataError
         It cannot be read, or has no rows, or names of columns are missing or repeated.
     """
+    if isinstance(what, Declared):
+        with opened_as_declared(what) as (con, types, place, unreadable):
+            yield _usable(con, types, place, unreadable)
+        return
     with memory_connection() as con:
         con.execute("SET enable_progress_bar = false")
         if isinstance(what, str | Path):

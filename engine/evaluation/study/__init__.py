@@ -8,12 +8,11 @@ May import what `engine.evaluation` may.
 from engine.evaluation.study.default import default_study
 from engine.evaluation.study.files import labels_of, read_baselines, with_files
 from engine.evaluation.study.model import Row, Study, read_study
-from engine.evaluation.study.presets import check_plain, named_study, of_spec
+from engine.evaluation.study.presets import named_study, of_spec
 
 __all__ = [
     "Row",
     "Study",
-    "check_plain",
     "default_study",
     "labels_of",
     "named_study",

@@ -6,15 +6,12 @@ Takes what `--spec` says; gives a study, or what a release's spec says of how th
 
 from __future__ import annotations
 
-import glob
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from engine.errors import SpecError
 from engine.evaluation.study.model import ENDING, Study, read_study
-from engine.schema import Writing
 from engine.spec import ReleaseSpec
 from engine.texts import parsed_toml
 
@@ -66,52 +63,6 @@ def of_spec(spec: ReleaseSpec, study: Study) -> Study:
     return study.model_copy(
         update={"nulls": tuple(nulls), "texts": texts, "order": order, "labels": labels}
     )
-
-
-def check_plain(spec: ReleaseSpec, data: Any = None) -> None:
-    """Refuse a source that is not one plain file, which is all that an evaluation reads: figures would be wrong.
-
-    Parameters
-    ----------
-    data : object, optional
-        What is read in its place; all is well if that is not one of its files.
-
-    Raises
-    ------
-    SpecError
-    """
-    if spec.source.path is None or (data is not None and not _is_of(spec, data)):
-        return
-    if found := _beyond_plain(spec):
-        raise SpecError(
-            f"source: {', '.join(found)}: an evaluation reads one plain file of UTF-8 text, Parquet or DuckDB, with "
-            "numbers such as 1.5 and dates such as 2021-12-31; write the same rows as one Parquet file and give that, "
-            "or hand them over in Python as a frame"
-        )
-
-
-def _is_of(spec: ReleaseSpec, data: Any) -> bool:
-    """Whether something is one of the files of a spec's source."""
-    if not isinstance(data, str | Path):
-        return False
-    files = {Path(f).resolve() for p in spec.source.paths for f in (p, *glob.glob(p))}
-    return Path(data).resolve() in files
-
-
-def _beyond_plain(spec: ReleaseSpec) -> list[str]:
-    """What of a source is more than one plain file."""
-    source, path = spec.source, spec.source.path or ""
-    given = {
-        "several files": source.more or (glob.has_magic(path) and not Path(path).exists()),
-        f'format = "{source.format}"': source.format not in ("csv", "parquet", "duckdb"),
-        "sql": source.sql,
-        "encoding": (source.encoding or "utf-8").lower().replace("_", "-") not in ("utf-8", "utf8"),
-        "delimiter": source.delimiter not in (None, ",", ";", "\t", "|"),
-        "skip": source.skip,
-        "sheet": source.sheet,
-        "decimal, thousands or date_format": any(c.writing != Writing() for c in spec.columns),
-    }
-    return [name for name, is_so in given.items() if is_so]
 
 
 def preset_folders() -> list[Path]:

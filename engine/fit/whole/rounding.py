@@ -74,7 +74,7 @@ def controlled_rounding(
     x, fibre, box = x[order], fibre[order], boxes[order]
     heads = np.flatnonzero(np.diff(fibre, prepend=-1))
     name = fibres.of[order[heads]]
-    n = _by_running_sums(x, fibres.low[name], heads, name, key)
+    n = by_running_sums(x, fibres.low[name], heads, name, key)
     moving = Moving(
         n=n,
         x=x,
@@ -96,7 +96,7 @@ def _numbered(of: Int64Array) -> Int64Array:
     return np.cumsum(np.diff(of, prepend=-1) != 0) - 1
 
 
-def _by_running_sums(
+def by_running_sums(
     x: FloatArray, target: Int64Array, heads: Int64Array, name: Int64Array, key: bytes
 ) -> Int64Array:
     """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1)."""

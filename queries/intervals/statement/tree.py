@@ -7,6 +7,7 @@ Only what is listed here is understood; all else is left to the plain answer.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -27,6 +28,8 @@ AGGREGATES = (
     *("count_star", "count", "count_if", "countif", "sum", "avg", "mean", "median"),
     *("quantile_cont", "quantile_disc"),
 )
+_CALLED = re.compile(r"(\w+)\s*\(")
+"""Names of functions that the definition of a macro calls."""
 _OPERATORS = ("+", "-", "*", "/")
 _UNSTABLE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "setseed", "nextval")
 
@@ -197,14 +200,19 @@ def _sets(node: Node, n_groups: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Collection[str]:
-    """Names of the aggregates among the functions of expressions: ours, and others that DuckDB has."""
+    """Names of the aggregates among the functions of expressions: ours, others that DuckDB has, and macros of these."""
     names = {n.get("function_name", "").lower() for item in items for n in nodes_in(item)}
     if names <= {"", *AGGREGATES, *_OPERATORS}:
         return AGGREGATES
-    known = con.execute(
-        "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'aggregate'"
+    listed = con.execute(
+        "SELECT DISTINCT lower(function_name), lower(coalesce(macro_definition, '')) FROM duckdb_functions() "
+        "WHERE function_type = 'aggregate' OR (function_type = 'macro' AND database_name = 'system')"
     ).fetchall()
-    return names & {name for (name,) in known} | {*AGGREGATES}
+    known = {name for name, definition in listed if not definition}
+    macros = [(name, {*_CALLED.findall(definition)}) for name, definition in listed if definition]
+    while more := {name for name, called in macros if called & known} - known:
+        known |= more
+    return names & known | {*AGGREGATES}
 
 
 def _groups(node: Node, items: Sequence[Node], aggregates: Collection[str]) -> list[Node]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain, count
 from pathlib import Path
@@ -19,15 +19,23 @@ from fastapi import FastAPI, Request, Response
 from engine.errors import StoreError
 from engine.store import said_of
 from queries.release import Release, open_release
-from queries.serve.app import LOCAL_HOSTS, add_errors, app_of
+from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, wish_of
 from queries.serve.cache import Reply
 from queries.serve.guard import App, Guard, Limits, Receive, Scope, Send
 from queries.serve.service import json_reply
-from queries.serve.site.pages import page_files
+from queries.serve.site.pages import of_reader, page_files, page_words
 
 _MOST = 20
 _OWN = {"/": "/front.html"} | {
-    f"/{name}": f"/{name}" for name in ("front.js", "state.js", "words.js", "style.css", "icon.svg")
+    f"/{name}": f"/{name}"
+    for name in (
+        "front.js",
+        "state.js",
+        "words.js",
+        "style.css",
+        "icon.svg",
+        *(f"words.{code}.json" for code in page_words()),
+    )
 }
 """What the front page is made of, by the paths at which it is asked for."""
 _TAKEN = frozenset({"api", *(path.lstrip("/") for path in _OWN)})
@@ -141,21 +149,20 @@ def _front_page(apps: list[Guard], releases: dict[str, Release], resources: Exit
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     add_errors(app)
-    files, listed = (
-        page_files(),
-        json_reply({"releases": [_about(n, r) for n, r in releases.items()]}),
-    )
+    files = page_files()
+    listed = json_reply({"releases": [_about(n, r) for n, r in releases.items()]})
 
-    def add(path: str, reply: Reply) -> None:
-        def page(_: Request) -> Response:
-            headers = {"cache-control": "private, no-cache"}
+    def add(path: str, replies: Mapping[str, Reply]) -> None:
+        def page(request: Request) -> Response:
+            reply, headers = of_reader(replies, *wish_of(request))
+            headers["cache-control"] = "private, no-cache"
             return Response(reply.body, media_type=reply.media_type, headers=headers)
 
         app.add_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
 
     for path, file in _OWN.items():
         add(path, files[file])
-    add("/api/releases", listed)
+    add("/api/releases", {"en": listed})
     for name in releases:
         app.add_route(f"/{name}", _below, methods=["GET", "HEAD"], include_in_schema=False)
     return app

@@ -1,11 +1,20 @@
-"""The files of the pages: those of this package, and nothing else."""
+"""The files of the pages: those of this package, and nothing else; each page in every language that has words.
+
+Takes what a reader asked for; gives finished replies. The words stand in `web/words.toml`.
+"""
 
 from __future__ import annotations
 
+import html
+import json
+import re
+import tomllib
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from queries.serve.cache import Reply
 
+DEFAULT_LANGUAGE = "en"
 _MEDIA = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -14,14 +23,104 @@ _MEDIA = {
     ".json": "application/json",
 }
 """Content type of each file; others are not served."""
+_FOLDER = Path(__file__).parents[1] / "web"
+_TEXT = re.compile(r'(?<=>)[^<>]+(?=<)|(?<=aria-label=")[^"]*')
+"""Texts of a page: between tags, and the names of regions."""
+Words = Mapping[str, Mapping[str, str]]
 
 
-def page_files() -> dict[str, Reply]:
-    """Return the files by the path at which they are served."""
-    out = {}
-    for file in (Path(__file__).parents[1] / "web").iterdir():
-        media_type = _MEDIA.get(Path(file.name).suffix)
-        if media_type is not None:
-            path = "/" if file.name == "index.html" else f"/{file.name}"
-            out[path] = Reply(body=file.read_bytes(), media_type=media_type)
+def page_words() -> Words:
+    """Words in each language but English, by what they are in English."""
+    words: Words = tomllib.loads((_FOLDER / "words.toml").read_text("utf-8"))
+    return words
+
+
+def page_files() -> dict[str, Mapping[str, Reply]]:
+    """Return the files by the path at which they are served, and by language; all but pages have one entry only."""
+    out: dict[str, Mapping[str, Reply]] = {}
+    words = page_words()
+    for file in sorted(_FOLDER.iterdir()):
+        media_type = _MEDIA.get(file.suffix)
+        if media_type is None:
+            continue
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        codes = (DEFAULT_LANGUAGE, *words) if file.suffix == ".html" else ()
+        text = file.read_bytes()
+        out[path] = {
+            code: Reply(body=_page(text.decode(), code, words).encode(), media_type=media_type)
+            for code in codes
+        } or {DEFAULT_LANGUAGE: Reply(body=text, media_type=media_type)}
+    for code, own in words.items():
+        body = json.dumps({k: v for k, v in own.items() if k != v}, ensure_ascii=False).encode()
+        out[f"/words.{code}.json"] = {code: Reply(body=body, media_type=_MEDIA[".json"])}
     return out
+
+
+def of_reader(
+    replies: Mapping[str, Reply], asked: str, accepted: str
+) -> tuple[Reply, dict[str, str]]:
+    """The reply in a reader's language, and the headers that say so; see `language_of`."""
+    if len(replies) == 1:
+        return next(iter(replies.values())), {}
+    code = language_of(asked, accepted, replies)
+    return replies[code], {"content-language": code, "vary": "accept-language"}
+
+
+def language_of(asked: str, accepted: str, known: Collection[str]) -> str:
+    """The language of a page: the one asked for, else the first of those that a browser prefers; else English.
+
+    Parameters
+    ----------
+    asked : str
+        As `?lang=` has it; of "de-AT" the language is "de".
+    accepted : str
+        Header Accept-Language.
+    known : collection of str
+        Languages that there are.
+    """
+    for code in (asked, *_preferred(accepted)):
+        plain = code.strip().lower().partition("-")[0]
+        if plain in known:
+            return plain
+    return DEFAULT_LANGUAGE
+
+
+def _preferred(accepted: str) -> list[str]:
+    """Languages of a header, best first; those of equal weight as they stand."""
+    found = []
+    for part in accepted[:1000].split(","):
+        code, _, weight = part.partition(";")
+        try:
+            q = float(weight.strip().removeprefix("q=")) if weight.strip() else 1.0
+        except ValueError:
+            continue
+        if q > 0:
+            found.append((q, code))
+    return [code for _, code in sorted(found, key=lambda one: -one[0])]
+
+
+def _page(text: str, code: str, words: Words) -> str:
+    """A page in one language, with links to itself in the others."""
+    own = words.get(code, {})
+
+    def said(match: re.Match[str]) -> str:
+        plain = html.unescape(match[0])
+        known = plain.strip()
+        return html.escape(plain.replace(known, own.get(known, known)), quote=True)
+
+    begun, at, rest = text.partition("<body>")
+    title = re.sub(r"(?<=<title>)[^<]*", said, begun)
+    page = title.replace('<html lang="en">', f'<html lang="{code}">') + at + _TEXT.sub(said, rest)
+    return page.replace("<!-- languages -->", _switch(code, words))
+
+
+def _switch(code: str, words: Words) -> str:
+    """Links to the page in each language, each called as it calls itself."""
+    names = {DEFAULT_LANGUAGE: "English"} | {c: own["language"] for c, own in words.items()}
+    here = ' aria-current="true"'
+    links = "".join(
+        f'<a href="?lang={c}" lang="{c}" hreflang="{c}"{here if c == code else ""}>{html.escape(name)}</a>'
+        for c, name in names.items()
+    )
+    label = html.escape(words.get(code, {}).get("Language", "Language"))
+    return f'<nav class="languages" aria-label="{label}">{links}</nav>'

@@ -5,14 +5,14 @@ import { drawChart, listenChart, save } from "./chart.js";
 import { folded, ordered, turned } from "./order.js";
 import { drawStart, listenStart } from "./start.js";
 import { asText, caption, drawTable, drawWords, hintSideways } from "./show.js";
-import { address, ask, askJson, byId, comparison, link, make, readLink, state, useToken } from "./state.js";
+import { address, ask, askJson, byId, comparison, link, make, place, readLink, state, useToken } from "./state.js";
 import { drawTables, listenTables, tableLink } from "./tables.js";
-import { filters, find, label, listed, loadValues, setVariables } from "./variables.js";
-import { unit } from "./words.js";
+import { filters, find, inWords, label, listed, loadValues, setVariables } from "./variables.js";
+import { number as spelled, t, unit, unitWords } from "./words.js";
 
-let shown = null, number = 0, waiting = 0, fading = 0, saved = null, release = "Table builder";
+let shown = null, number = 0, waiting = 0, fading = 0, saved = null, release = t("Table builder");
 
-const WORKING = "Working …";
+const WORKING = t("Working …");
 
 // Tell what happened: to screen readers always, on screen for a while unless it is there to see.
 function say(text, isSeen = true) {
@@ -36,12 +36,12 @@ function changed() {
   waiting = setTimeout(refresh, 120);
 }
 
-const keepAddress = () => history.pushState(null, "", address() ? "?" + address() : location.pathname);
+const keepAddress = () => history.pushState(null, "", place(address()));
 
 async function refresh({ keep = false } = {}) {
   const mine = ++number, question = link();
   drawStart(!address()).catch(() => {}); // without pictures the page is whole
-  if (!keep && location.search.slice(1) !== address()) keepAddress();
+  if (!keep && location.pathname + location.search !== place(address())) keepAddress();
   document.body.setAttribute("aria-busy", "true");
   const late = setTimeout(() => say(WORKING), 700);
   try {
@@ -64,15 +64,15 @@ async function refresh({ keep = false } = {}) {
 }
 
 function tellTable() {
-  const many = (n, word) => `${n.toLocaleString("en-GB")} ${word}${n === 1 ? "" : "s"}`, answer = shown.view;
+  const answer = shown.view, rows = answer.row_heads.length, columns = answer.col_heads.length;
   document.title = `${shown.title} – ${release}`;
-  say(`${shown.title}: ${many(answer.row_heads.length, "row")}, ${many(answer.col_heads.length, "column")}.`, false);
+  say(`${shown.title}: ${rows === 1 ? t("1 row") : t("{n} rows", { n: spelled(rows) })}, ${columns === 1 ? t("1 column") : t("{n} columns", { n: spelled(columns) })}.`, false);
 }
 
 function drawAll() {
   byId("bar").hidden = false;
   const [only] = state.rows, isBanded = state.rows.length === 1 && only in state.bands && !state.groups[only]?.length;
-  shown.view = ordered(isBanded ? folded(shown.answer) : shown.answer, state.sort);
+  shown.view = inWords(ordered(isBanded ? folded(shown.answer) : shown.answer, state.sort));
   drawTable(shown.view, shown.title, { intervals: byId("intervals").checked, sort, all: shown.isLong, whenAll: () => { shown.isLong = true; drawAll(); } });
   drawWords(shown.view, shown.plan);
   drawChart(shown.view, shown.title);
@@ -94,7 +94,7 @@ function sort(at) {
   keepAddress();
   drawAll();
   byId("sort-" + at).focus();
-  say(state.sort ? `Sorted, ${state.sort.way === "down" ? "largest" : "smallest"} first.` : "In the released order again.", false);
+  say(!state.sort ? t("In the released order again.") : state.sort.way === "down" ? t("Sorted, largest first.") : t("Sorted, smallest first."), false);
 }
 
 // Say why there is no table, and what there is instead.
@@ -102,15 +102,15 @@ function refuse(error) {
   const near = error.nearest || error.said?.nearest || [], spec = error.spec || "";
   shown = null;
   say("");
-  document.title = `No table – ${release}`;
+  document.title = `${t("No table")} – ${release}`;
   saved?.drawSaved(null);
   for (const id of ["compare", "bar", "table", "sideways", "chart", "card-box", "sql-box"]) byId(id).hidden = true;
   for (const id of ["words", "legend", "more"]) byId(id).replaceChildren();
   const together = error.columns?.length > 1 && spec;
   byId("problem").replaceChildren(make("div", { class: "why" },
-    make("p", {}, together ? `${listed(error.columns.map(label))} are in no released table together. Take one of them away.` : error.message),
-    near.length ? make("p", {}, "Nearest tables: ", ...near.flatMap((t, i) => [i ? "; " : "", tableLink(t)])) : null,
-    spec ? make("details", {}, make("summary", {}, "For those who make the release"), make("p", {}, "Put this in the spec and build again:"), make("pre", { tabindex: 0, "aria-label": "Lines for the spec", role: "region" }, spec)) : null));
+    make("p", { lang: together || !error.status ? null : "en" }, together ? t("{variables} are in no released table together. Take one of them away.", { variables: listed(error.columns.map(label)) }) : error.message),
+    near.length ? make("p", {}, t("Nearest tables:") + " ", ...near.flatMap((t, i) => [i ? "; " : "", tableLink(t)])) : null,
+    spec ? make("details", {}, make("summary", {}, t("For those who make the release")), make("p", {}, t("Put this in the spec and build again:")), make("pre", { tabindex: 0, "aria-label": t("Lines for the spec"), role: "region" }, spec)) : null));
   byId("token-box").hidden = error.status !== 401;
   drawTables();
 }
@@ -121,18 +121,18 @@ async function download(form) {
     const got = await ask("api/tabulate", [link(), "format=" + form, ...shape].filter(Boolean).join("&"));
     const ending = { "json-stat": "json" }[form] || form;
     save(await got.blob(), `${[...state.rows, ...state.cols].join("-") || "total"}.${ending}`);
-    say("Downloaded.");
+    say(t("Downloaded."));
   } catch (error) {
-    say(`Not downloaded: ${error.message}`);
+    say(t("Not downloaded: {why}", { why: error.message }));
   }
 }
 
 async function copy(text, word) {
   try {
     await navigator.clipboard.writeText(text);
-    say(`${word} copied.`);
+    say(t("{what} copied.", { what: word }));
   } catch {
-    say(text.length < 300 ? `Copy it by hand: ${text}` : "This browser lets no page copy here: download the table, or open the SQL below.");
+    say(text.length < 300 ? t("Copy it by hand: {text}", { text }) : t("This browser lets no page copy here: download the table, or open the SQL below."));
   }
 }
 
@@ -141,19 +141,19 @@ async function begin() {
   try {
     about = await askJson("api/variables");
   } catch (error) {
-    byId("title").textContent = "Table builder";
+    byId("title").textContent = t("Table builder");
     refuse(error);
     return;
   }
-  release = about.title || "Release";
+  release = about.title || t("Release");
   byId("token-box").hidden = true;
-  byId("title").textContent = about.title || "Table builder";
+  byId("title").textContent = about.title || t("Table builder");
   byId("about").textContent = about.about.join(" ");
-  byId("lead").textContent = "No row here is a person: every figure carries noise, and says how much. Pick variables; the table follows.";
+  byId("lead").textContent = t("No row here is a person: every figure carries noise, and says how much. Pick variables; the table follows.");
   byId("notes").replaceChildren(...about.notes.map((n) => make("li", {}, n)));
-  byId("foot").textContent = `Vintage ${about.vintage}, ${about.n_tables} released tables, content hash ${about.content_hash}; ${about.signature}. Programs: /api/openapi.json.`;
-  Object.assign(unit, about.unit.en);
-  byId("measure").options[0].textContent = `Number of ${unit.many}`;
+  byId("foot").textContent = t("Vintage {vintage}, {tables} released tables, content hash {hash}; {signature}. Programs: /api/openapi.json.", { vintage: about.vintage, tables: spelled(about.n_tables), hash: about.content_hash, signature: about.signature });
+  Object.assign(unit, unitWords(about.unit));
+  byId("measure").options[0].textContent = t("Number of {units}", { units: unit.many });
   setVariables(about.variables);
   const open = async () => {
     if (saved) return;
@@ -177,7 +177,7 @@ async function arrive() {
 }
 
 function goTo(query) {
-  history.pushState(null, "", "?" + query);
+  history.pushState(null, "", place(query));
   arrive();
   byId("result").focus();
 }
@@ -189,9 +189,9 @@ function listen() {
   listenChart(() => { keepAddress(); drawChart(shown.view, shown.title); }, say);
   byId("token-box").addEventListener("submit", (e) => { e.preventDefault(); useToken(byId("token").value); begin(); });
   byId("bar").addEventListener("click", (e) => { if (e.target.dataset.form) download(e.target.dataset.form); });
-  byId("copy-link").addEventListener("click", () => copy(location.href, "Link"));
+  byId("copy-link").addEventListener("click", () => copy(location.href, t("Link")));
   byId("copy-sql").addEventListener("click", () => copy(shown ? shown.plan.sql : "", "SQL"));
-  byId("copy-table").addEventListener("click", () => copy(shown ? asText(shown.view) : "", "Table"));
+  byId("copy-table").addEventListener("click", () => copy(shown ? asText(shown.view) : "", t("Table")));
   byId("intervals").addEventListener("change", () => shown && drawAll());
   window.addEventListener("popstate", arrive);
   window.addEventListener("resize", () => { if (shown) { drawChart(shown.view, shown.title); hintSideways(); } });

@@ -1,9 +1,10 @@
 // Bars with whiskers for the noise interval: side by side, back to back (a pyramid), or as parts of a hundred.
 
 import { LETTER, cut, draw, ends, frame, scale, told } from "./svg.js";
-import { t } from "./words.js";
+import { percentage } from "./show.js";
+import { locale, t } from "./words.js";
 
-const GAP = 10;
+const GAP = 10, fine = (x) => x.toLocaleString(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
 // Each row a group of bars, one a series.
 export function bars(picture) {
@@ -65,7 +66,7 @@ export function stacked(picture) {
   for (const at of [0, 25, 50, 75, 100]) {
     const x = left + (room * at) / 100;
     out.append(draw("line", { class: "grid", x1: x, x2: x, y1: 0, y2: height - 24 }));
-    if (!small || at % 50 === 0) out.append(draw("text", { class: "tick", x, y: height - 8, "text-anchor": "middle" }, `${at}%`));
+    if (!small || at % 50 === 0) out.append(draw("text", { class: "tick", x, y: height - 8, "text-anchor": "middle" }, percentage(at)));
   }
   rows.forEach((keys, r) => {
     const values = series.map((_, s) => Math.max(0, cells.value[r * series.length + s] ?? 0)), sum = values.reduce((a, b) => a + b, 0), y = r * step + 4, words = keys.join(", ");
@@ -73,7 +74,7 @@ export function stacked(picture) {
     let x = left;
     values.forEach((value, s) => {
       if (!sum) return;
-      const long = (room * value) / sum, share = `${((100 * value) / sum).toFixed(1)}%`;
+      const long = (room * value) / sum, share = percentage(fine((100 * value) / sum));
       out.append(told(draw("rect", { class: "part k" + s, x, y, width: long, height: tall }), `${words}, ${series[s].join(", ")}: ${share}`));
       x += long;
     });

@@ -9,7 +9,7 @@ import { find, isDated, listed } from "./variables.js";
 import { t } from "./words.js";
 
 const MOST_ROWS = 40, MOST_POINTS = 400, MOST_SERIES = 6, MOST_PARTS = 9, MOST_PANELS = 12;
-const KINDS = { bars: "Bars", lines: "Lines", pyramid: "Pyramid", stacked: "Stacked shares", map: "Map", multiples: "Small multiples" };
+const KINDS = { bars: t("Bars"), lines: t("Lines"), pyramid: t("Pyramid"), stacked: t("Stacked shares"), map: t("Map"), multiples: t("Small multiples") };
 let again = () => {}, say = () => {};
 
 // What a picture needs of an answer. A table without rows is turned.
@@ -93,7 +93,7 @@ function laterMap(given) {
 }
 
 function tools(suited, kind, svg, title) {
-  const pick = make("select", { id: "chart-kind", onchange: (e) => { state.chart = e.target.value === suited[0] ? "" : e.target.value; again(); } }, ...suited.map((k) => make("option", { value: k }, t(KINDS[k]))));
+  const pick = make("select", { id: "chart-kind", onchange: (e) => { state.chart = e.target.value === suited[0] ? "" : e.target.value; again(); } }, ...suited.map((k) => make("option", { value: k }, KINDS[k])));
   pick.value = kind;
   return make("div", { class: "bar" },
     suited.length > 1 ? make("span", {}, make("label", { for: "chart-kind" }, t("Chart")), " ", pick) : null,

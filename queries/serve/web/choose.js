@@ -61,7 +61,7 @@ function drawShown() {
   for (const option of byId("of").options) option.disabled = [...state.rows, ...state.cols].includes(option.value) && option.value !== state.of;
   if (state.of) byId("of").value = state.of;
   byId("percent").hidden = !isRatio && allowed.length < 2;
-  byId("percent-of").textContent = isRatio ? "Ratio to the rest" : "Percentages";
+  byId("percent-of").textContent = isRatio ? t("Ratio to the rest") : t("Percentages");
   for (const radio of byId("percent").querySelectorAll("input")) {
     radio.parentElement.hidden = isRatio && radio.value === "none";
     radio.disabled = !allowed.includes(radio.value);
@@ -75,9 +75,10 @@ function drawVariables() {
   const found = variables().filter((v) => (v.label + " " + v.name).toLowerCase().includes(wanted));
   const isOpen = (v) => !others.has(v.name) || others.get(v.name).is_addable;
   const shown = [...found.filter(isOpen), ...found.filter((v) => !isOpen(v))];
-  byId("variables").replaceChildren(...shown.map(item), ...(found.length ? [] : [make("li", { class: "note" }, "No variable of that name.")]));
-  const open = [...others.values()].filter((o) => o.is_addable).length, grey = others.size > open ? "; the grey ones cannot, and say why" : "";
-  byId("addable").textContent = held().length ? `${open || "No"} more can be added to your table${grey}.` : "Put one in rows or columns; a filter keeps some of its values only.";
+  byId("variables").replaceChildren(...shown.map(item), ...(found.length ? [] : [make("li", { class: "note" }, t("No variable of that name."))]));
+  const open = [...others.values()].filter((o) => o.is_addable).length, isGrey = others.size > open;
+  byId("addable").textContent = !held().length ? t("Put one in rows or columns; a filter keeps some of its values only.")
+    : (open ? t("{n} more can be added to your table", { n: number(open) }) : t("No more can be added to your table")) + (isGrey ? t("; the grey ones cannot, and say why") : "") + ".";
   if (focused && byId(focused)) byId(focused).focus();
 }
 
@@ -86,16 +87,16 @@ export const held = () => [...state.rows, ...state.cols, ...Object.keys(state.on
 function item(v) {
   const i = variables().indexOf(v), other = others.get(v.name);
   const measured = state.of === v.name && isMeasured();
-  const why = measured ? "it is what is measured" : other && !other.is_addable ? other.reason : "";
+  const why = measured ? t("it is what is measured") : other && !other.is_addable ? other.reason : "";
   const isShut = (side) => why && !(measured && side === "filter") && !isOn(side, v.name);
-  const sides = [["rows", "Rows"], ["cols", "Columns"], ["filter", "Filter"]];
+  const sides = [["rows", t("Rows")], ["cols", t("Columns")], ["filter", t("Filter")]];
   return make("li", { class: why ? "closed" : null },
     make("button", { type: "button", class: "name plain", id: `about${i}`, "aria-expanded": String(opened === v.name), "aria-label": t("About {name}", { name: v.label }), onclick: () => { opened = opened === v.name ? "" : v.name; drawVariables(); } },
       make("span", { id: `v${i}` }, v.label)),
     make("span", { class: "group", role: "group", "aria-labelledby": `v${i}` }, ...sides.map(([side, word]) => make("button", {
       type: "button", id: `${side}${i}`, "aria-pressed": String(isOn(side, v.name)), "aria-label": `${word}: ${v.label}`,
       "aria-disabled": isShut(side) ? "true" : null, "aria-describedby": why ? `w${i}` : null,
-      onclick: () => (isShut(side) ? say(`${v.label} cannot be added: ${why}.`) : toggle(side, v)),
+      onclick: () => (isShut(side) ? say(t("{name} cannot be added: {why}.", { name: v.label, why })) : toggle(side, v)),
     }, word))),
     why ? make("small", { id: `w${i}`, class: "reason" }, why) : null,
     opened === v.name ? definition(v) : null);

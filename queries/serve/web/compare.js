@@ -2,7 +2,8 @@
 
 import { STATUS, formatter } from "./show.js";
 import { askJson, byId, make, state } from "./state.js";
-import { t, unit } from "./words.js";
+import { inWords } from "./variables.js";
+import { number, t, unit } from "./words.js";
 
 const MOST = 400;
 const flat = (answer) => {
@@ -16,9 +17,9 @@ export async function drawCompare(answer, title, { place, query }, changed) {
   const box = byId("compare"), stop = make("button", { type: "button", class: "plain", onclick: () => { state.compare = ""; changed(); } }, t("End the comparison"));
   const head = make("h3", {}, t("Compared"));
   try {
-    const asked = new URLSearchParams(stripped(query)), [other, about] = await Promise.all([askJson(place + "api/tabulate", asked), askJson(place + "api/variables")]);
+    const asked = new URLSearchParams(stripped(query)), [plain, about] = await Promise.all([askJson(place + "api/tabulate", asked), askJson(place + "api/variables")]), other = inWords(plain);
     if (!state.compare) return;
-    const same = ["measure", "of", "quantile", "percent"].every((name) => other[name] === answer[name]) && about.unit.en.many === unit.many;
+    const same = ["measure", "of", "quantile", "percent"].every((name) => other[name] === answer[name]) && about.unit.en.many === unit.english;
     box.replaceChildren(head, stop, make("p", { class: "note" }, t("The other table: {title}.", { title: `${about.title}, ${about.vintage}` }), " ",
       same ? t("“More” and “less” are said where the noise intervals do not meet: what is smaller may be noise.") : t("The two show different figures: only look at their pattern.")), table(answer, other, title, same));
   } catch (error) {
@@ -33,16 +34,16 @@ function table(a, b, title, same) {
   const columns = [...a.rows, ...a.cols].map((c) => make("th", { scope: "col" }, c.label));
   const figure = (answer, i, format) => make("td", { class: "n" }, answer.cells.value[i] === null ? null : make("span", { class: "v" }, format(answer.cells.value[i])),
     answer.cells.value[i] !== null && answer.cells.low[i] !== null ? make("span", { class: "i" }, t("{low} to {high}", { low: format(answer.cells.low[i]), high: format(answer.cells.high[i]) })) : null,
-    STATUS[answer.cells.status[i]] ? make("span", { class: "s" }, t(STATUS[answer.cells.status[i]][0])) : null);
+    STATUS[answer.cells.status[i]] ? make("span", { class: "s" }, STATUS[answer.cells.status[i]][0]) : null);
   const line = (key) => {
     const heads = JSON.parse(key), [i, j] = [mine.get(key), theirs.get(key)];
     return make("tr", {}, ...(heads.length ? heads : [t("All {units}", { units: unit.many })]).map((text) => make("th", { scope: "row" }, text)), figure(a, i, left), figure(b, j, right), same ? difference(a.cells, i, b.cells, j, left) : null);
   };
   const rest = mine.size - shared.length, cut = shared.length - MOST;
   return make("div", { class: "scroll", role: "region", "aria-label": t("Comparison"), tabindex: 0 }, make("table", {}, make("caption", {}, make("span", {}, title)),
-    make("thead", {}, make("tr", {}, ...(columns.length ? columns : [make("td")]), ...["This table", "The other", ...(same ? ["Difference"] : [])].map((word) => make("th", { scope: "col", class: "n" }, t(word))))),
+    make("thead", {}, make("tr", {}, ...(columns.length ? columns : [make("td")]), ...[t("This table"), t("The other"), ...(same ? [t("Difference")] : [])].map((word) => make("th", { scope: "col", class: "n" }, word)))),
     make("tbody", {}, ...shared.slice(0, MOST).map(line))),
-    rest > 0 || cut > 0 ? make("p", { class: "note" }, [rest > 0 ? t("{n} figures are not in the other table.", { n: rest }) : "", cut > 0 ? t("The first {n} are shown.", { n: MOST }) : ""].join(" ")) : "");
+    rest > 0 || cut > 0 ? make("p", { class: "note" }, [rest > 0 ? t("{n} figures are not in the other table.", { n: number(rest) }) : "", cut > 0 ? t("The first {n} are shown.", { n: number(MOST) }) : ""].join(" ")) : "");
 }
 
 // The other minus this, and in words whether it is more than noise.

@@ -1,13 +1,13 @@
 // The front page: the releases that this server has, each with what it is about.
 
-import { askJson, byId, make, useToken } from "./state.js";
+import { askJson, byId, make, place, useToken } from "./state.js";
 import { number, t } from "./words.js";
 
 const NAMED = 12;
 
 function card(release) {
   const rest = release.variables.length - NAMED, names = release.variables.slice(0, NAMED).join(", ") + (rest > 0 ? ` ${t("and {n} more", { n: rest })}` : "");
-  return make("li", { class: "card flat" }, make("a", { href: release.place }, release.title),
+  return make("li", { class: "card flat" }, make("a", { href: place("", release.place) }, release.title),
     make("p", { class: "note" }, t("Vintage {vintage}; {tables} tables; {signature}", { vintage: release.vintage, tables: number(release.n_tables), signature: release.signature })), make("p", {}, names));
 }
 

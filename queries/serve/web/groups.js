@@ -2,6 +2,7 @@
 
 import { byId, make, state } from "./state.js";
 import { listed, variables } from "./variables.js";
+import { t } from "./words.js";
 
 const drafts = new Map(); // ticked and not yet grouped, by column
 
@@ -13,23 +14,23 @@ export function ownGroups(v, changed, say, picker) {
   const ungroup = (at) => { groups.splice(at, 1); changed(); byId(`name-${i}`)?.focus(); };
   const close = () => {
     const keys = free.filter((w) => draft.keys.has(w.key)).map((w) => w.key), text = draft.text.trim() || words(keys);
-    if (!keys.length) return say("Tick the values of the group first.");
-    if (groups.some(([t]) => t === text) || free.some((w) => w.label === text && !draft.keys.has(w.key))) return say(`There is a ${text} already: give another name.`);
+    if (!keys.length) return say(t("Tick the values of the group first."));
+    if (groups.some(([name]) => name === text) || free.some((w) => w.label === text && !draft.keys.has(w.key))) return say(t("There is a {name} already: give another name.", { name: text }));
     groups.push([text, keys]);
     drafts.delete(v.name);
     changed();
     byId(`name-${i}`)?.focus();
-    return say(`Grouped: ${text}.`);
+    return say(t("Grouped: {name}.", { name: text }));
   };
   const made = groups.map(([text, keys], at) => make("div", { class: "chip made" }, make("span", {}, text, make("small", {}, words(keys))),
-    make("button", { type: "button", class: "plain", "aria-label": `Ungroup ${text}`, onclick: () => ungroup(at) }, "Ungroup")));
+    make("button", { type: "button", class: "plain", "aria-label": t("Ungroup {name}", { name: text }), onclick: () => ungroup(at) }, t("Ungroup"))));
   const tick = (value, on) => { on ? draft.keys.add(value.key) : draft.keys.delete(value.key); };
   const name = make("input", { type: "text", id: `name-${i}`, value: draft.text, autocomplete: "off", maxlength: 100, oninput: (e) => { draft.text = e.target.value; },
     onkeydown: (e) => { if (e.key === "Enter") close(); } });
-  return make("fieldset", { class: "filter own" }, make("legend", {}, `Own groups of ${v.label}`), ...made,
+  return make("fieldset", { class: "filter own" }, make("legend", {}, t("Own groups of {name}", { name: v.label })), ...made,
     v.values && !free.length ? null : picker(v, free, "own", draft.keys, tick),
-    v.values && !free.length ? null : make("div", { class: "pair" }, make("label", {}, "Name ", name), make("button", { type: "button", onclick: close }, "Group the ticked")),
-    make("small", { class: "note" }, "Values in no group stay on their own; a filter takes them away."));
+    v.values && !free.length ? null : make("div", { class: "pair" }, make("label", {}, t("Name") + " ", name), make("button", { type: "button", onclick: close }, t("Group the ticked"))),
+    make("small", { class: "note" }, t("Values in no group stay on their own; a filter takes them away.")));
 }
 
 // Distance of neighbouring values of a column of numbers, years of one of dates; 0 where bands cannot be cut to the digit.
@@ -42,12 +43,12 @@ export function cut(v, starts) {
   const day = (words, of) => (isDate ? `${words.padStart(4, "0")}-${of}` : words), low = (x) => day(text(x), "01-01"), high = (x) => day(text(x - stepOf(v)), "12-31");
   const bands = starts.map((x, i) => {
     const next = starts[i + 1];
-    if (next === undefined) return [`${text(x)} and ${isDate ? "later" : "over"}`, [`${low(x)}..`]];
+    if (next === undefined) return [t(isDate ? "{n} and later" : "{n} and over", { n: text(x) }), [`${low(x)}..`]];
     const last = text(next - stepOf(v));
-    return [text(x) === last ? last : `${text(x)} to ${last}`, [`${low(x)}..${high(next)}`]];
+    return [text(x) === last ? last : t("{low} to {high}", { low: text(x), high: last }), [`${low(x)}..${high(next)}`]];
   });
   if (starts[0] <= Number(isDate ? v.first.slice(0, 4) : v.first)) return bands;
-  return [[`${isDate ? "before" : "under"} ${text(starts[0])}`, [`..${high(starts[0])}`]], ...bands];
+  return [[t(isDate ? "before {n}" : "under {n}", { n: text(starts[0]) }), [`..${high(starts[0])}`]], ...bands];
 }
 
 export function ownBands(v, changed, say) {
@@ -55,17 +56,17 @@ export function ownBands(v, changed, say) {
   const starts = groups.flatMap(([, members]) => members.map((m) => m.split("..")[0])).filter(Boolean).map((m) => (v.type === "DATE" ? m.slice(0, 4) : m));
   const read = (e) => {
     const numbers = e.target.value.split(/[\s;,]+/).filter(Boolean).map(Number);
-    if (numbers.some((x) => !Number.isFinite(x))) return say("Numbers only, with a space or a comma between them.");
+    if (numbers.some((x) => !Number.isFinite(x))) return say(t("Numbers only, with a space or a comma between them."));
     const sorted = [...new Set(numbers)].sort((a, b) => a - b), given = cut(v, starts.map(Number)).map(([text]) => text);
     const names = new Map(groups.map(([text, members]) => [members.join("|"), text]));
     const bands = cut(v, sorted), now = bands.map(([text, members]) => [names.get(members.join("|")) ?? text, members]);
     state.groups[v.name] = new Set(now.map(([text]) => text)).size < now.length ? bands : now; // a name that a link gave stays with its band
-    const lost = groups.map(([text]) => text).filter((text) => !given.includes(text) && !state.groups[v.name].some(([t]) => t === text));
+    const lost = groups.map(([text]) => text).filter((text) => !given.includes(text) && !state.groups[v.name].some(([name]) => name === text));
     changed();
-    return lost.length ? say(`These bands are no more: ${listed(lost)}.`) : undefined;
+    return lost.length ? say(t("These bands are no more: {names}.", { names: listed(lost) })) : undefined;
   };
-  return make("fieldset", { class: "filter own" }, make("legend", {}, `Own bands of ${v.label}`),
-    make("label", { for: `cuts-${i}` }, v.type === "DATE" ? "New bands begin in the years" : "New bands begin at"),
-    make("input", { type: "text", id: `cuts-${i}`, autocomplete: "off", placeholder: v.type === "DATE" ? "for example 2000, 2010" : "for example 16, 25, 65", value: starts.join(", "), onchange: read }),
-    make("small", { class: "note" }, `released: ${v.first} to ${v.last}`));
+  return make("fieldset", { class: "filter own" }, make("legend", {}, t("Own bands of {name}", { name: v.label })),
+    make("label", { for: `cuts-${i}` }, v.type === "DATE" ? t("New bands begin in the years") : t("New bands begin at")),
+    make("input", { type: "text", id: `cuts-${i}`, autocomplete: "off", placeholder: v.type === "DATE" ? t("for example 2000, 2010") : t("for example 16, 25, 65"), value: starts.join(", "), onchange: read }),
+    make("small", { class: "note" }, t("released: {first} to {last}", { first: v.first, last: v.last })));
 }

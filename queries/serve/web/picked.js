@@ -3,24 +3,24 @@
 import { ownBands, ownGroups, stepOf } from "./groups.js";
 import { byId, make, nothing, state } from "./state.js";
 import { FEW, MOST_PERIODS, find, isDated, label, loadValues, variables } from "./variables.js";
-import { t, unit } from "./words.js";
+import { number, t, unit } from "./words.js";
 
-const LISTED = 300, PERIODS = { month: "months", quarter: "quarters" };
+const LISTED = 300, PERIODS = { month: t("months"), quarter: t("quarters") };
 const searches = new Map(); // what was typed to find a value, by list: a redraw must not lose it
 let changed = () => {}, say = () => {};
 
 export function drawPicked(whenChanged, whenSaid) {
   [changed, say] = [whenChanged, whenSaid];
   const out = [];
-  for (const [side, word] of [["rows", "Rows"], ["cols", "Columns"]]) {
+  for (const [side, word] of [["rows", t("Rows")], ["cols", t("Columns")]]) {
     if (state[side].length) out.push(make("div", { class: "side" }, make("h3", {}, word), ...state[side].map((c, i) => chip(side, c, i))));
   }
   const kept = [...new Set([...Object.keys(state.only), ...Object.keys(state.between)])];
   if (kept.length) out.push(make("div", { class: "side" }, make("h3", {}, t("Only {units} with", { units: unit.many })), ...kept.map(filter)));
   const isMeasured = state.measure !== "count";
   if (out.length || isMeasured) out.push(make("p", { class: "acts" },
-    state.rows.length + state.cols.length ? make("button", { type: "button", id: "swap", class: "plain", onclick: swap }, "Swap rows and columns") : null,
-    make("button", { type: "button", id: "reset", class: "plain", onclick: reset }, "Start again")));
+    state.rows.length + state.cols.length ? make("button", { type: "button", id: "swap", class: "plain", onclick: swap }, t("Swap rows and columns")) : null,
+    make("button", { type: "button", id: "reset", class: "plain", onclick: reset }, t("Start again"))));
   const opened = [...byId("picked").querySelectorAll(".values")].map((box) => [box.id, box.scrollTop]);
   byId("picked").replaceChildren(...out);
   for (const [id, top] of opened) if (byId(id)) byId(id).scrollTop = top;
@@ -36,7 +36,7 @@ function reset() {
   searches.clear();
   changed();
   byId("h-variables").focus();
-  say("All choices removed; the browser's Back brings them back.");
+  say(t("All choices removed; the browser's Back brings them back."));
 }
 
 const plain = (text, described, onclick, id) => make("button", { type: "button", class: "plain", id, "aria-label": described, title: described === text ? null : described, onclick }, text);
@@ -46,8 +46,8 @@ function chip(side, name, at) {
   const up = () => { [list[at - 1], list[at]] = [name, list[at - 1]]; changed(); };
   const remove = () => { state[side] = list.filter((c) => c !== name); changed(); byId("h-variables").focus(); };
   const line = make("div", { class: "chip" }, make("span", {}, label(name)), v ? detail(v) : null,
-    make("span", { class: "group" }, at ? plain("Up", `Move ${label(name)} before ${label(list[at - 1])}`, up, `up${variables().indexOf(v)}`) : null,
-      plain("Remove", `Remove ${label(name)}`, remove)));
+    make("span", { class: "group" }, at ? plain(t("Up"), t("Move {name} before {other}", { name: label(name), other: label(list[at - 1]) }), up, `up${variables().indexOf(v)}`) : null,
+      plain(t("Remove"), t("Remove {name}", { name: label(name) }), remove)));
   if (!v || !(name in state.groups)) return line;
   return make("div", {}, line, v.is_ordered ? ownBands(v, changed, say) : ownGroups(v, changed, say, picker));
 }
@@ -58,16 +58,16 @@ function detail(v) {
   const widths = [...new Set([...v.bands, state.bands[name]].filter((w) => w && !PERIODS[w]))];
   const isOwn = name in state.groups, canOwn = v.is_ordered ? stepOf(v) > 0 && v.bands.length : v.n_values > 2;
   if (!widths.length && !canOwn && !isOwn && !periods.length) return null;
-  const word = (w) => (w === 1 && years ? t("years") : wide(w)), wide = (w) => `bands of ${w.toLocaleString("en-GB")}${years ? (w === 1 ? " year" : " years") : ""}`;
-  const out = make("select", { id: `band${variables().indexOf(v)}`, "aria-label": `Detail of ${v.label}`, onchange: (e) => {
+  const word = (w) => (w === 1 && years ? t("years") : wide(w)), wide = (w) => t(years ? "bands of {n} years" : "bands of {n}", { n: number(w) });
+  const out = make("select", { id: `band${variables().indexOf(v)}`, "aria-label": t("Detail of {name}", { name: v.label }), onchange: (e) => {
     delete state.groups[name];
     if (e.target.value === "own") state.groups[name] = []; // the bands stay until there is a group
     else if (PERIODS[e.target.value]) inPeriods(v, e.target.value);
     else if (e.target.value) state.bands[name] = Number(e.target.value);
     else delete state.bands[name];
     changed();
-  } }, make("option", { value: "" }, "each value"), ...periods.map((w) => make("option", { value: w }, t(PERIODS[w]))), ...widths.map((w) => make("option", { value: w }, word(w))),
-  canOwn || isOwn ? make("option", { value: "own" }, v.is_ordered ? "own bands" : "own groups") : null);
+  } }, make("option", { value: "" }, t("each value")), ...periods.map((w) => make("option", { value: w }, PERIODS[w])), ...widths.map((w) => make("option", { value: w }, word(w))),
+  canOwn || isOwn ? make("option", { value: "own" }, v.is_ordered ? t("own bands") : t("own groups")) : null);
   out.value = isOwn ? "own" : state.bands[name] || "";
   return out;
 }
@@ -84,11 +84,11 @@ function inPeriods(v, period) {
 
 function filter(name) {
   const v = find(name);
-  const remove = plain("Remove", `Remove the filter on ${label(name)}`, () => { delete state.only[name]; delete state.between[name]; changed(); byId("h-variables").focus(); });
+  const remove = plain(t("Remove"), t("Remove the filter on {name}", { name: label(name) }), () => { delete state.only[name]; delete state.between[name]; changed(); byId("h-variables").focus(); });
   const head = make("div", { class: "chip" }, make("span", {}, label(name)), remove);
   if (!v) return head;
   const body = name in state.between ? range(v) : kept(v);
-  return make("fieldset", { class: "filter" }, make("legend", { class: "hidden" }, `Filter on ${v.label}`), head, body);
+  return make("fieldset", { class: "filter" }, make("legend", { class: "hidden" }, t("Filter on {name}", { name: v.label })), head, body);
 }
 
 function range(v) {
@@ -97,7 +97,7 @@ function range(v) {
     id: `end${at}-${i}`, type: kind, step: "any", placeholder: shown, value: state.between[v.name][at],
     onchange: (e) => { state.between[v.name][at] = e.target.value; changed(); },
   }));
-  return make("div", { class: "pair" }, end(0, "from", v.first), end(1, "to", v.last), make("small", { class: "note" }, `released: ${v.first} to ${v.last}`));
+  return make("div", { class: "pair" }, end(0, t("from"), v.first), end(1, t("to"), v.last), make("small", { class: "note" }, t("released: {first} to {last}", { first: v.first, last: v.last })));
 }
 
 // The values that a filter keeps; none ticked keeps all.
@@ -113,8 +113,8 @@ function kept(v) {
 function picker(v, given, kind, chosen, tick, whole = null) {
   const i = variables().indexOf(v), at = kind + i;
   if (!v.values) {
-    loadValues(v).then((isNew) => isNew && drawPicked(changed, say), (error) => say(`The values of ${v.label} cannot be read: ${error.message}`));
-    return make("p", { class: "note" }, "Reading the values …");
+    loadValues(v).then((isNew) => isNew && drawPicked(changed, say), (error) => say(t("The values of {name} cannot be read: {why}", { name: v.label, why: error.message })));
+    return make("p", { class: "note" }, t("Reading the values …"));
   }
   const box = make("div", { class: "values", id: `values-${at}` }), isLong = given.length > FEW;
   const found = () => given.filter((w) => w.label.toLowerCase().includes((searches.get(at) || "").trim().toLowerCase()));
@@ -123,14 +123,14 @@ function picker(v, given, kind, chosen, tick, whole = null) {
   }), " " + value.label);
   const fill = () => {
     const list = found(), rest = list.length - LISTED;
-    box.replaceChildren(...list.slice(0, LISTED).map(line), list.length ? "" : make("p", { class: "note" }, "No value of that name."), rest > 0 ? make("p", { class: "note" }, `and ${rest.toLocaleString("en-GB")} more: type to find them`) : "");
+    box.replaceChildren(...list.slice(0, LISTED).map(line), list.length ? "" : make("p", { class: "note" }, t("No value of that name.")), rest > 0 ? make("p", { class: "note" }, t("and {n} more: type to find them", { n: number(rest) })) : "");
   };
   fill();
-  const search = !isLong ? null : make("input", { type: "search", id: `search-${at}`, value: searches.get(at) || "", placeholder: "find a value", "aria-label": `Find a value of ${v.label}`, autocomplete: "off",
+  const search = !isLong ? null : make("input", { type: "search", id: `search-${at}`, value: searches.get(at) || "", placeholder: t("find a value"), "aria-label": t("Find a value of {name}", { name: v.label }), autocomplete: "off",
     oninput: (e) => { searches.set(at, e.target.value); fill(); } });
-  const counted = whole ? make("span", { class: "note" }, chosen.size ? `${chosen.size} of ${given.length} ticked` : "none ticked: all are kept") : null;
+  const counted = whole ? make("span", { class: "note" }, chosen.size ? t("{n} of {all} ticked", { n: number(chosen.size), all: number(given.length) }) : t("none ticked: all are kept")) : null;
   const acts = !whole ? null : make("div", { class: "acts" }, counted, make("span", { class: "group" },
-    isLong ? plain("Tick these", `Tick all values of ${v.label} in the list`, () => whole.all(found()), `all-${at}`) : null,
-    chosen.size ? plain("Clear", `Clear the ticks of ${v.label}`, () => { whole.none(); byId(`values-${at}`)?.querySelector("input")?.focus(); }) : null));
+    isLong ? plain(t("Tick these"), t("Tick all values of {name} in the list", { name: v.label }), () => whole.all(found()), `all-${at}`) : null,
+    chosen.size ? plain(t("Clear"), t("Clear the ticks of {name}", { name: v.label }), () => { whole.none(); byId(`values-${at}`)?.querySelector("input")?.focus(); }) : null));
   return make("div", {}, search, box, acts);
 }

@@ -1,6 +1,6 @@
 // Tables that the reader keeps in this browser, as links; the list travels as a link, too. Any of them can be compared.
 
-import { PLACE, address, byId, make, state } from "./state.js";
+import { PLACE, address, byId, make, place, state } from "./state.js";
 import { t } from "./words.js";
 
 const KEY = "tablepack.saved", MOST = 100;
@@ -56,7 +56,7 @@ function draw() {
       shown ? make("button", { type: "button", id: "save", onclick: () => { keep(join(kept(), [now()])); act.say(t("Saved in this browser.")); byId("save").focus(); } }, t("Save this table")) : null,
       list.length ? make("button", { type: "button", onclick: () => act.copy(whole(), t("Link to all saved tables")) }, t("Copy a link to all")) : null),
     ...(shown && others.length ? [make("p", { class: "bar" }, make("span", { class: "note" }, t("The same table in:")), ...others.map((s) => make("button", { type: "button", onclick: () => compare(s.place, address(false)) }, t("Compare with {title}", { title: s.title }))))] : []),
-    make("ul", {}, ...list.map((s, i) => make("li", {}, make("a", { href: s.place + (s.query ? "?" + s.query : "") }, s.title), s.release === release ? null : make("small", {}, " " + s.release), " ",
+    make("ul", {}, ...list.map((s, i) => make("li", {}, make("a", { href: place(s.query, s.place) }, s.title), s.release === release ? null : make("small", {}, " " + s.release), " ",
       shown && !isSame(s, now()) ? make("button", { type: "button", class: "plain", "aria-label": t("Compare with {title}", { title: s.title }), onclick: () => compare(s.place, s.query) }, t("Compare")) : null,
       make("button", { type: "button", class: "plain", "aria-label": t("Forget {title}", { title: s.title }), onclick: () => { keep(kept().filter((_, j) => j !== i)); byId("save")?.focus(); } }, t("Forget"))))));
 }

@@ -2,31 +2,32 @@
 
 import { byId, make } from "./state.js";
 import { listed } from "./variables.js";
-import { unit } from "./words.js";
+import { locale, number, t, unit } from "./words.js";
 
 const FIRST_ROWS = 200;
 export const STATUS = {
-  low: ["low", "few, or none: the figure is next to nothing beside its noise"],
-  unreliable: ["unreliable", "the noise is a large share of the figure"],
-  "not released": ["not released", "too few to show, or none: it is not told which"],
-  "structural zero": ["impossible", "ruled out by how the data are defined"],
+  low: [t("low"), t("few, or none: the figure is next to nothing beside its noise")],
+  unreliable: [t("unreliable"), t("the noise is a large share of the figure")],
+  "not released": [t("not released"), t("too few to show, or none: it is not told which")],
+  "structural zero": [t("impossible"), t("ruled out by how the data are defined")],
 };
 
 const NOTHING = "–"; // a sign: tables of ages begin with a hundred of them
 
-const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
-const one = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-const fine = new Intl.NumberFormat("en-GB", { maximumSignificantDigits: 4 });
-const near = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
+const one = new Intl.NumberFormat(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const fine = new Intl.NumberFormat(locale, { maximumSignificantDigits: 4 });
+const near = new Intl.NumberFormat(locale, { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 
 export function formatter(answer) {
   if (answer.measure === "ratio") return (x) => (x === null ? "" : near.format(x));
-  if (answer.percent !== "none") return (x) => (x === null ? "" : one.format(100 * x) + "%");
+  if (answer.percent !== "none") return (x) => (x === null ? "" : percentage(one.format(100 * x)));
   if (answer.measure === "count" || answer.measure === "sum") return (x) => (x === null ? "" : whole.format(x));
   return (x) => (x === null ? "" : Math.abs(x) >= 1000 ? whole.format(x) : fine.format(x));
 }
 
-const share = (x, digits) => (100 * x).toFixed(digits);
+const share = (x, digits) => (100 * x).toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false });
+export const percentage = (text) => t("{n}%", { n: text });
 
 // Digits of a table's percentages: as many as tell the ends of most intervals apart, the same in all cells.
 function digitsOf(answer) {
@@ -37,19 +38,19 @@ function digitsOf(answer) {
 // How a table spells a figure, and its noise interval.
 function spelling(answer) {
   const format = formatter(answer), digits = isShare(answer) ? digitsOf(answer) : 0;
-  if (!digits) return [format, (low, high) => `${format(low)} to ${format(high)}`];
-  return [(x) => share(x, digits) + "%", (low, high) => `${share(low, digits)} to ${share(high, digits)}%`];
+  if (!digits) return [format, (low, high) => t("{low} to {high}", { low: format(low), high: format(high) })];
+  return [(x) => percentage(share(x, digits)), (low, high) => percentage(t("{low} to {high}", { low: share(low, digits), high: share(high, digits) }))];
 }
 
-const QUARTILES = { 0.25: "Lower quartile", 0.75: "Upper quartile" };
+const QUARTILES = { 0.25: t("Lower quartile"), 0.75: t("Upper quartile") };
 
 export function caption(answer, labels, filters) {
   const by = [...answer.rows, ...answer.cols].map((c) => c.label);
-  const word = { count: `Number of ${unit.many}`, share: `Percentage of ${unit.many}`, mean: "Average", median: "Median", sum: "Total", ratio: `${unit.many[0].toUpperCase()}${unit.many.slice(1)} as a ratio to the rest`,
-    quantile: QUARTILES[answer.quantile] || `${answer.quantile} quantile` }[answer.measure];
-  const of = answer.of ? ` of ${labels(answer.of)}` : "", isRatio = answer.measure === "ratio";
-  const percent = { row: "each row", column: "each column" }[answer.percent];
-  return word + of + (isRatio && percent ? ` of ${percent}` : "") + (isRatio && by.length ? "," : "") + (by.length ? " by " + listed(by) : "") + (!isRatio && percent ? `, of ${percent}` : "") + filters.map((f) => "; only " + f).join("");
+  const word = { count: t("Number of {units}", { units: unit.many }), share: t("Percentage of {units}", { units: unit.many }), mean: t("Average"), median: t("Median"), sum: t("Total"),
+    ratio: t("{units} as a ratio to the rest", { units: unit.many[0].toUpperCase() + unit.many.slice(1) }), quantile: QUARTILES[answer.quantile] || t("{q} quantile", { q: answer.quantile }) }[answer.measure];
+  const of = answer.of ? t(" of {variable}", { variable: labels(answer.of) }) : "", isRatio = answer.measure === "ratio";
+  const percent = { row: t("of each row"), column: t("of each column") }[answer.percent];
+  return word + of + (isRatio && percent ? " " + percent : "") + (isRatio && by.length ? "," : "") + (by.length ? t(" by {variables}", { variables: listed(by) }) : "") + (!isRatio && percent ? ", " + percent : "") + filters.map((f) => t("; only {filter}", { filter: f })).join("");
 }
 
 // The table. `sort` is called with a column's place when its head is pressed, `whenAll` when all rows are asked for.
@@ -62,8 +63,8 @@ export function drawTable(answer, title, { intervals, sort, all, whenAll }) {
   box.hidden = false;
   const more = () => { whenAll(); box.focus(); };
   byId("more").replaceChildren(...(rows < answer.row_heads.length ? [
-    make("span", { class: "note" }, `The first ${FIRST_ROWS} of ${whole.format(answer.row_heads.length)} rows. `),
-    make("button", { type: "button", onclick: more }, `Show all ${whole.format(answer.row_heads.length)} rows`)] : []));
+    make("span", { class: "note" }, t("The first {n} of {all} rows.", { n: number(FIRST_ROWS), all: number(answer.row_heads.length) }) + " "),
+    make("button", { type: "button", onclick: more }, t("Show all {n} rows", { n: number(answer.row_heads.length) }))] : []));
   byId("legend").replaceChildren(...[...seen].map((s) => make("li", {}, make("b", {}, s === "structural zero" ? NOTHING + " " : "", STATUS[s][0]), ": " + STATUS[s][1])));
   hintSideways();
 }
@@ -83,12 +84,12 @@ function cells(answer, intervals, seen) {
     const range = intervals && isKnown && side.low[i] !== null && side.high[i] !== null ? between(side.low[i], side.high[i]) : "";
     return make("td", { class: "n s-" + status.replace(" ", "-") },
       isKnown ? make("span", { class: "v" }, format(value)) : null,
-      range ? make("span", { class: "i" }, make("span", { class: "hidden" }, "from "), range) : null,
+      range ? make("span", { class: "i" }, make("span", { class: "hidden" }, t("from") + " "), range) : null,
       word ? make("span", { class: "s" }, word[0]) : null);
   };
 }
 
-const hundred = () => make("td", { class: "n" }, make("span", { class: "v" }, "100%"));
+const hundred = () => make("td", { class: "n" }, make("span", { class: "v" }, percentage("100")));
 const isShare = (answer) => answer.measure !== "ratio" && answer.percent !== "none";
 
 // Whether a column "All" stands at the right.
@@ -97,7 +98,7 @@ const hasAll = (answer) => Boolean(answer.row_total || (answer.cols.length && ((
 function* lines(answer, rows, cell) {
   const width = answer.col_heads.length;
   for (let r = 0; r < rows; r++) {
-    const heads = answer.rows.length ? answer.row_heads[r] : [`All ${unit.many}`];
+    const heads = answer.rows.length ? answer.row_heads[r] : [t("All {units}", { units: unit.many })];
     const line = make("tr", {}, ...heads.map((text) => make("th", { scope: "row" }, text)));
     for (let c = 0; c < width; c++) line.append(cell(answer.cells, r * width + c));
     if (answer.row_total) line.append(cell(answer.row_total, r));
@@ -111,7 +112,7 @@ function foot(answer, cell) {
   const width = answer.col_heads.length, isWhole = isShare(answer) && answer.rows.length && (answer.percent === "column" || !answer.cols.length);
   const side = answer.col_total || (answer.total && answer.rows.length && !answer.cols.length ? answer.total : null);
   if (!side && !isWhole) return null;
-  const line = make("tr", { class: "total" }, make("th", { scope: "row", colspan: Math.max(answer.rows.length, 1) }, "All"));
+  const line = make("tr", { class: "total" }, make("th", { scope: "row", colspan: Math.max(answer.rows.length, 1) }, t("All")));
   for (let c = 0; c < width; c++) line.append(side ? cell(side, c) : hundred());
   if (hasAll(answer)) line.append(answer.total ? cell(answer.total, 0) : isShare(answer) ? hundred() : make("td"));
   return make("tfoot", {}, line);
@@ -120,11 +121,11 @@ function foot(answer, cell) {
 function head(answer, sort) {
   const hasCols = answer.cols.length > 0, depth = answer.cols.length + (hasCols ? 1 : 0) || 1, lines = [];
   const corner = answer.rows.length ? answer.rows.map((c) => make("th", { scope: "col", rowspan: depth }, c.label)) : [make("td", { rowspan: depth })];
-  const n = answer.col_heads.length, figure = isShare(answer) ? "Percentage" : answer.measure === "count" ? "All" : "Figure";
+  const n = answer.col_heads.length, figure = isShare(answer) ? t("Percentage") : answer.measure === "count" ? t("All") : t("Figure");
   const top = make("tr", {}, ...corner);
   if (hasCols) top.append(make("th", { scope: "colgroup", colspan: n, class: "over" }, make("span", {}, listed(answer.cols.map((c) => c.label)))));
   else top.append(sortable(answer, "0", figure, 1, sort));
-  if (hasAll(answer)) top.append(sortable(answer, "all", "All", depth, answer.row_total ? sort : null));
+  if (hasAll(answer)) top.append(sortable(answer, "all", t("All"), depth, answer.row_total ? sort : null));
   lines.push(top);
   for (let level = 0; level < answer.cols.length; level++) {
     const isLast = level === answer.cols.length - 1;
@@ -140,7 +141,7 @@ function sortable(answer, at, text, depth, sort) {
   const attributes = { scope: "col", rowspan: depth > 1 ? depth : null, class: "n" };
   if (!sort || answer.row_heads.length < 2) return make("th", attributes, text);
   return make("th", { ...attributes, "aria-sort": { up: "ascending", down: "descending" }[way] || null },
-    make("button", { type: "button", class: "sort", id: "sort-" + at, title: "Sort the rows by this column", onclick: () => sort(at) },
+    make("button", { type: "button", class: "sort", id: "sort-" + at, title: t("Sort the rows by this column"), onclick: () => sort(at) },
       text, make("span", { class: "way", "aria-hidden": "true" }, "\u2060" + ({ up: "▲", down: "▼" }[way] || "↕")))); // joined: never on a line of its own
 }
 
@@ -156,9 +157,9 @@ function spans(heads, level) {
 }
 
 export function drawWords(answer, plan) {
-  byId("words").textContent = answer.words;
+  Object.assign(byId("words"), { textContent: answer.words, lang: "en" });
   byId("card-box").hidden = !answer.card.length;
-  byId("card").replaceChildren(...[`Answered from the released table of ${answer.table.join(", ") || "the total"}.`, ...answer.card].map((s) => make("li", {}, s)));
+  byId("card").replaceChildren(make("li", {}, answer.table.length ? t("Answered from the released table of {variables}.", { variables: answer.table.join(", ") }) : t("Answered from the released total.")), ...answer.card.map((s) => make("li", { lang: "en" }, s)));
   byId("sql-box").hidden = false;
   byId("sql").textContent = plan.sql;
 }

@@ -118,10 +118,10 @@ async function run(page = 1, answer = "") {
 function shown(got) {
   const hidden = new Set(got.not_released.map(([i, at]) => `${i} ${at}`));
   const cell = (value, i, at) => make("td", { class: typeof value === "number" ? "n" : null }, hidden.has(`${i} ${at}`) ? "[c]" : value === null ? "" : typeof value === "number" ? number(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
-  const turn = (to, word) => make("button", { type: "button", onclick: () => run(to, got.answer) }, t(word));
+  const turn = (to, word) => make("button", { type: "button", onclick: () => run(to, got.answer) }, word);
   return [
     make("div", { class: "scroll", role: "region", "aria-label": t("Answer"), tabindex: 0 }, make("table", {}, make("thead", {}, make("tr", {}, ...got.columns.map((c) => make("th", { scope: "col" }, c)))), make("tbody", {}, ...got.rows.map((row, i) => make("tr", {}, ...row.map((value, at) => cell(value, i, at))))))),
-    got.n_pages > 1 ? make("p", { class: "bar" }, got.page > 1 ? turn(got.page - 1, "Back") : null, make("span", { class: "note" }, t("Page {page} of {pages}", { page: number(got.page), pages: number(got.n_pages) })), got.page < got.n_pages ? turn(got.page + 1, "On") : null) : "",
+    got.n_pages > 1 ? make("p", { class: "bar" }, got.page > 1 ? turn(got.page - 1, t("Back")) : null, make("span", { class: "note" }, t("Page {page} of {pages}", { page: number(got.page), pages: number(got.n_pages) })), got.page < got.n_pages ? turn(got.page + 1, t("On")) : null) : "",
     make("p", { class: "note" }, got.source || ""), ...got.footnotes.map((w) => make("p", { class: "note" }, w)),
   ];
 }

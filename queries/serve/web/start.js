@@ -2,9 +2,9 @@
 
 import { legend, small } from "./chart.js";
 import { caption } from "./show.js";
-import { askJson, byId, make } from "./state.js";
+import { askJson, byId, make, place } from "./state.js";
 import { released } from "./tables.js";
-import { firstBand, isDated, label, listed, variables } from "./variables.js";
+import { firstBand, inWords, isDated, label, listed, variables } from "./variables.js";
 import { t } from "./words.js";
 
 const PICTURES = 6, QUESTIONS = 10, FEW = 12;
@@ -50,7 +50,7 @@ function mixed(kinds) {
 
 // A question in words: "Average Income by Region".
 function words(query) {
-  const given = new URLSearchParams(query), by = listed([...given.getAll("rows"), ...given.getAll("cols")].map(label), t("and"));
+  const given = new URLSearchParams(query), by = listed([...given.getAll("rows"), ...given.getAll("cols")].map(label));
   if (given.get("measure") === "mean") return t("Average {of} by {by}", { of: label(given.get("of")), by });
   return given.get("percent") === "row" ? t("{what} in each {row}, per cent", { what: label(given.get("cols")), row: label(given.get("rows")) }) : t("How many, by {by}", { by });
 }
@@ -69,9 +69,9 @@ export async function drawStart(isNothing) {
   const tables = await released();
   if (mine !== number) return;
   const asked = questions(tables), shown = asked.slice(0, PICTURES);
-  byId("questions").replaceChildren(...asked.slice(PICTURES).map((query) => make("li", {}, make("a", { href: "?" + query, onclick: opened(query) }, words(query)))));
+  byId("questions").replaceChildren(...asked.slice(PICTURES).map((query) => make("li", {}, make("a", { href: place(query), onclick: opened(query) }, words(query)))));
   byId("questions-box").hidden = asked.length <= PICTURES;
-  const cards = shown.map((query) => make("li", { class: "card" }, make("a", { href: "?" + query, onclick: opened(query) }, words(query))));
+  const cards = shown.map((query) => make("li", { class: "card" }, make("a", { href: place(query), onclick: opened(query) }, words(query))));
   byId("pictures").replaceChildren(...cards);
   for (const [i, query] of shown.entries()) {
     if (mine !== number) { byId("pictures").replaceChildren(); return; } // begun again where one comes back
@@ -84,7 +84,7 @@ export async function drawStart(isNothing) {
 }
 
 async function fill(card, query) {
-  const answer = await askJson("api/tabulate", query), known = answer.cells.value.filter((v) => v !== null).length;
+  const answer = inWords(await askJson("api/tabulate", query)), known = answer.cells.value.filter((v) => v !== null).length;
   const svg = known * 2 > answer.cells.value.length ? small(answer, caption(answer, label, []), 340) : null;
   if (!svg) { card.remove(); return; }
   card.append(...[legend(answer), svg].filter(Boolean));

@@ -1,11 +1,23 @@
 // The question on screen, its link, and the way to the server. The link is the saved query.
 
+import { t } from "./words.js";
+
 const named = () => Object.create(null); // by column: one may be called "constructor"
 export const nothing = () => ({
   rows: [], cols: [], bands: named(), groups: named(), only: named(), between: named(),
   measure: "count", of: "", quantile: "", percent: "none", sort: null, chart: "", compare: "", odd: [],
 });
 export const state = nothing();
+
+// The language that the address asks for: it stays in all addresses, while what the browser prefers need not.
+const language = new URLSearchParams(location.search).get("lang") || "";
+export function place(query, path = location.pathname, code = language) {
+  const whole = [query, code && "lang=" + encodeURIComponent(code)].filter(Boolean).join("&");
+  return whole ? `${path}?${whole}` : path;
+}
+
+for (const link of document.querySelectorAll(".kicker a")) link.href = place("", "./");
+document.querySelector(".languages")?.addEventListener("click", (e) => { if (e.target.lang) e.target.href = place(address(), location.pathname, e.target.lang); });
 
 let token = sessionStorage.getItem("token") || "";
 if (location.hash.startsWith("#token=")) {
@@ -54,7 +66,7 @@ export function address(isWhole = true) {
 }
 
 export function readLink() {
-  const given = [...new URLSearchParams(location.search)];
+  const given = [...new URLSearchParams(location.search)].filter(([name]) => name !== "lang");
   Object.assign(state, nothing());
   for (const [name, text] of given) {
     const dot = name.indexOf(".");
@@ -110,7 +122,7 @@ export function comparison() {
 
 class Refused extends Error {
   constructor(status, said) {
-    super(said.message || "The server gave no answer.");
+    super(said.message || t("The server gave no answer."));
     this.status = status;
     this.said = said;
   }
@@ -122,7 +134,7 @@ export async function ask(path, query) {
   try {
     got = await fetch(path + (query ? "?" + query : ""), { headers });
   } catch {
-    throw new Refused(0, { message: "The server cannot be reached." });
+    throw new Refused(0, { message: t("The server cannot be reached.") });
   }
   if (got.ok) return got;
   let said = {};

@@ -1,8 +1,9 @@
 // What else is released: links to tables, for those who look around and for those who were refused.
 
 import { held } from "./choose.js";
-import { askJson, byId, make } from "./state.js";
+import { askJson, byId, make, place } from "./state.js";
 import { label, listed, shownAs } from "./variables.js";
+import { locale, number, t } from "./words.js";
 
 const LISTED = 30;
 let tables = null, go = () => {};
@@ -16,11 +17,11 @@ export function listenTables(whenGone) {
 
 export function tableLink(columns) {
   const query = shownAs(columns);
-  return make("a", { href: "?" + query, onclick: (e) => {
+  return make("a", { href: place(query), onclick: (e) => {
     if (e.ctrlKey || e.metaKey || e.shiftKey) return;
     e.preventDefault();
     go(query);
-  } }, listed(columns.map(label)) || "Everybody");
+  } }, listed(columns.map(label)) || t("Everybody"));
 }
 
 // All released tables; asked for once.
@@ -38,15 +39,15 @@ export async function drawTables() {
     return;
   }
   const mine = held(), wanted = byId("find-table").value.trim().toLowerCase();
-  const named = tables.filter((t) => t.columns.map((c) => label(c) + " " + c).join(" ").toLowerCase().includes(wanted));
-  const shared = (t) => mine.filter((c) => t.columns.includes(c)).length;
+  const named = tables.filter((one) => one.columns.map((c) => label(c) + " " + c).join(" ").toLowerCase().includes(wanted));
+  const shared = (one) => mine.filter((c) => one.columns.includes(c)).length;
   const found = mine.length && !wanted ? [...named].sort((a, b) => shared(b) - shared(a) || a.columns.length - b.columns.length) : named;
   const rest = found.length - LISTED;
-  byId("tables").replaceChildren(...found.slice(0, LISTED).map((t) => make("li", {}, tableLink(t.columns), make("small", {}, sure(t)))),
-    found.length ? "" : make("li", {}, "No table has that."), rest > 0 ? make("li", { class: "note" }, `and ${rest} more: type to find them`) : "");
+  byId("tables").replaceChildren(...found.slice(0, LISTED).map((one) => make("li", {}, tableLink(one.columns), make("small", {}, sure(one)))),
+    found.length ? "" : make("li", {}, t("No table has that.")), rest > 0 ? make("li", { class: "note" }, t("and {n} more: type to find them", { n: number(rest) })) : "");
 }
 
 function sure(table) {
-  const filled = table.suppressed_share === null ? "" : `, ${(100 * table.suppressed_share).toFixed(1)}% filled in`;
-  return ` ${table.cells.toLocaleString("en-GB")} combinations${filled}`;
+  const filled = table.suppressed_share === null ? "" : t(", {share}% filled in", { share: (100 * table.suppressed_share).toLocaleString(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 }) });
+  return ` ${t("{n} combinations", { n: number(table.cells) })}${filled}`;
 }

@@ -1,29 +1,46 @@
 // What the release holds: its variables, their values and their labels.
 
 import { askJson, state } from "./state.js";
+import { band, t } from "./words.js";
 
-const MANY = 40;
+const MANY = 40, BLANKS = ["(blank)", "does not apply", "does not apply, or blank"];
 export const MOST_PERIODS = 120; // months or quarters that one table has
 export const FEW = 12;
 let known = [];
 
-export const setVariables = (given) => { known = given; };
+export function setVariables(given) {
+  known = given.map((v) => ({ ...v, blank: v.blank && t(v.blank), values: v.values && named(v.values) }));
+}
+
+// Values with our word for a blank; the others are called what the release calls them.
+const named = (values) => values.map((w) => (BLANKS.includes(w.label) ? { ...w, label: t(w.label) } : w));
+
+// The heads of an answer in the reader's language: blanks, and the bands that the server cut.
+export function inWords(answer) {
+  const word = (c) => {
+    const v = find(c.name), isCut = !state.groups[c.name]?.length && v?.is_ordered;
+    return (text) => (BLANKS.includes(text) ? t(text) : isCut ? band(text) : text);
+  };
+  const said = (columns, heads) => { const words = columns.map(word); return heads.map((keys) => keys.map((text, i) => (words[i] ? words[i](text) : text))); };
+  return { ...answer, row_heads: said(answer.rows, answer.row_heads), col_heads: said(answer.cols, answer.col_heads) };
+}
+
 export const variables = () => known;
 export const find = (name) => known.find((v) => v.name === name);
 export const label = (name) => (find(name) || { label: name }).label;
 export const isDated = (v) => /DATE|TIMESTAMP/.test(v.type);
 export const isRanged = (v) => v.is_ordered && v.n_values > MANY;
-export const listed = (words, last = "and") => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}`);
+export const listed = (words, last = t("and")) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}`);
 
 // Filters in words, for the table's title.
 export function filters() {
   const kept = Object.entries(state.only).filter(([, keys]) => keys.length).map(([c, keys]) => {
     const v = find(c), words = keys.slice(0, 4).map((key) => ((v && v.values) || []).find((w) => w.key === key)?.label || key);
-    return `${label(c)}: ${words.join(", ")}${keys.length > 4 ? ` and ${keys.length - 4} more` : ""}`;
+    return `${label(c)}: ${words.join(", ")}${keys.length > 4 ? " " + t("and {n} more", { n: keys.length - 4 }) : ""}`;
   });
   const ranged = Object.entries(state.between).filter(([, [low, high]]) => low !== "" || high !== "").map(([c, [low, high]]) => {
     const v = find(c) || { first: "", last: "" };
-    return `${label(c)}: ${low || v.first} to ${high || v.last}`;
+    return `${label(c)}: ${t("{low} to {high}", { low: low || v.first, high: high || v.last })}`;
   });
   return [...kept, ...ranged];
 }
@@ -39,7 +56,7 @@ export async function loadValues(v) {
       if (!got.values.length) break;
       found.push(...got.values);
     }
-    v.values = found;
+    v.values = named(found);
     return true;
   } finally {
     v.isLoading = false;

@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 from fixtures.compare import RISK, TWO_WAY, VALUES, Builder, made, make_small
 
-from engine.api.compare import compare, compare_levers
-from engine.api.evaluate import evaluate
+from engine.api.compare import compare
 from engine.api.reading import read
 from engine.errors import PrivacyError, SpecError, StoreError
 from engine.evaluation.attacks import Assumptions
@@ -32,9 +31,7 @@ from engine.evaluation.compare.building import (
 from engine.evaluation.compare.runs import CHOSEN, document, way_name
 from engine.evaluation.compare.scoring import grouped
 from engine.evaluation.figures import FIGURES
-from engine.evaluation.study.presets import check_plain
 from engine.release import build
-from engine.schema import Writing
 
 pytest.importorskip("sklearn")
 
@@ -63,50 +60,6 @@ def ran(small, tmp_path_factory):
 
 
 # --- what is built
-
-
-@pytest.mark.parametrize(
-    ("beyond", "named"),
-    [
-        ({"more": ("b.csv",)}, "several files"),
-        ({"path": "*.csv"}, "several files"),
-        ({"sql": "SELECT * FROM small"}, "sql"),
-        ({"encoding": "cp1252"}, "encoding"),
-        ({"delimiter": "^"}, "delimiter"),
-        ({"skip": 2}, "skip"),
-        ({"format": "xlsx", "sheet": "one"}, 'format = "xlsx", sheet'),
-        ({"format": "postgres"}, 'format = "postgres"'),
-        ({"decimal": ","}, "decimal, thousands or date_format"),
-    ],
-)
-@pytest.mark.parametrize("reader", ["modes", "levers", "evaluate"])
-def test_a_source_that_is_no_plain_file_is_refused(small, reader, beyond, named, monkeypatch):
-    spec = read(small)
-    keys = dict(beyond)
-    columns = spec.columns
-    if decimal := keys.pop("decimal", None):
-        columns = tuple(replace(c, writing=Writing(decimal=decimal)) for c in columns)
-    odd = replace(spec, source=replace(spec.source, **keys), columns=columns)
-    monkeypatch.setattr("engine.api.evaluate.read_spec", lambda path, sql: odd)
-    data = odd.source.path if "path" not in beyond else small.parent / "small.csv"
-    monkeypatch.chdir(small.parent)
-    refused = {
-        "modes": lambda: compare(odd),
-        "levers": lambda: compare_levers(odd),
-        "evaluate": lambda: evaluate(data, data=data, spec=small),
-    }[reader]
-    with pytest.raises(SpecError, match=f"^source: {named}: .*as one Parquet file"):
-        refused()
-
-
-def test_the_same_rows_in_a_plain_file_may_be_evaluated(small, tmp_path):
-    spec = read(small)
-    odd = replace(spec, source=replace(spec.source, encoding="utf-16"))
-    with pytest.raises(SpecError, match="encoding"):
-        check_plain(odd, spec.source.path)
-    check_plain(odd, tmp_path / "plain.parquet")
-    check_plain(odd, pd.DataFrame())
-    check_plain(replace(spec, source=replace(spec.source, encoding="UTF_8", delimiter=";")))
 
 
 def test_variants_are_marked_and_differ_in_mode_and_epsilon_alone(small):

@@ -1,0 +1,197 @@
+"""Evaluations read a source as its spec does: what is evaluated is what was released."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import ACCEPTED, write_spec
+
+from engine.api.compare import compare
+from engine.api.evaluate import evaluate
+from engine.api.reading import read
+from engine.errors import DataError, SpecError
+from engine.evaluation.data import data_of, read_original
+from engine.evaluation.data.declared import Declared
+from engine.evaluation.data.paired import Reading
+from engine.evaluation.study.model import Study
+from engine.evaluation.study.presets import of_spec
+from engine.release import build
+
+COLUMNS = {
+    "id": {"kind": "integer"},
+    "town": {"kind": "category", "nulls": ["", "k.A."]},
+    "cost": {"kind": "decimal", "resolution": 0.01, "nulls": ["", "k.A."]},
+    "day": {"kind": "date"},
+}
+TABLES = [("town",), ("cost",), ("day",), ("cost", "town")]
+N = 400
+
+
+def rows() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    cost = np.round(rng.lognormal(7, 1, N), 2)
+    cost[::17] = np.nan
+    return pd.DataFrame(
+        {
+            "id": np.arange(N),
+            "town": rng.choice(["Köln", "Graz", "Bülach"], N),
+            "cost": cost,
+            "day": pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 90, N), "D"),
+        }
+    )
+
+
+def german(frame: pd.DataFrame) -> pd.DataFrame:
+    """As people write it: 1.234,56 and 31.12.2021."""
+    cost = [
+        "k.A." if np.isnan(c) else f"{c:,.2f}".translate(str.maketrans(",.", ".,"))
+        for c in frame.cost
+    ]
+    return frame.assign(cost=cost, day=frame.day.dt.strftime("%d.%m.%Y"))
+
+
+WRITTEN = {"decimal": ",", "thousands": ".", "date_format": "%d.%m.%Y"}
+
+
+def write(folder: Path, form: str) -> dict[str, object]:
+    """The rows in one form; what `[source]` says of it."""
+    frame, at = rows(), str(folder)
+    if form == "german":
+        german(frame).to_csv(f"{at}/a.csv", index=False, sep=";", encoding="cp1252")
+        return {"path": f"{at}/a.csv", "encoding": "cp1252", "delimiter": ";", **WRITTEN}
+    if form == "lines above":
+        text = frame.to_csv(index=False)
+        Path(f"{at}/a.csv").write_text(f"A report\n\n{text}", encoding="utf-8")
+        return {"path": f"{at}/a.csv", "skip": 2}
+    if form == "several":
+        for part, name in ((frame[:150], "one"), (frame[150:], "two")):
+            part.to_csv(f"{at}/{name}.csv", index=False)
+        return {"path": [f"{at}/one.csv", f"{at}/two.csv"]}
+    if form == "glob":
+        for part, name in ((frame[:90], "part1"), (frame[90:], "part2")):
+            part.to_parquet(f"{at}/{name}.parquet")
+        return {"path": f"{at}/part*.parquet"}
+    if form == "sql":
+        frame[["id", "town"]].to_csv(f"{at}/towns.csv", index=False)
+        frame.drop(columns="town").to_parquet(f"{at}/costs.parquet")
+        sql = "SELECT id, town, cost, day FROM costs JOIN (SELECT CAST(id AS BIGINT) AS id, town FROM towns) USING (id)"
+        return {"path": [f"{at}/costs.parquet", f"{at}/towns.csv"], "sql": sql}
+    pytest.importorskip("openpyxl")
+    frame.to_excel(f"{at}/a.xlsx", index=False, sheet_name="rows")
+    return {"path": f"{at}/a.xlsx", "sheet": "rows"}
+
+
+FORMS = ("german", "lines above", "several", "glob", "sql", "workbook")
+
+
+def spec_of(folder: Path, form: str):
+    source = write(folder, form)
+    path = source.pop("path")
+    text = write_spec(
+        folder, "x.csv", COLUMNS, TABLES, entities=("id",), privacy=ACCEPTED, source=source
+    )
+    said = text.read_text("utf-8").replace('path = "x.csv"', f"path = {json.dumps(path)}", 1)
+    text.write_text(said, "utf-8")
+    return text, path
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_those_of_one_plain_file(tmp_path, form):
+    text, _ = spec_of(tmp_path, form)
+    spec = read(text)
+    reading = of_spec(spec, Study(title=""))
+    what = data_of(spec)
+    assert isinstance(what, Declared)
+    rows().to_parquet(tmp_path / "plain.parquet")
+    like = {"id": "BIGINT", "town": "VARCHAR", "cost": "DECIMAL(18,2)", "day": "DATE"}
+    found = read_original(what, reading, like=like).sort_values("id").reset_index(drop=True)
+    plain = read_original(tmp_path / "plain.parquet", reading, like=like)
+    assert found.columns.tolist() == plain.columns.tolist()
+    for name in plain:
+        have, want = found[name].astype(object), plain[name].astype(object)
+        assert (have.isna() == want.isna()).all()
+        assert have[have.notna()].tolist() == want[want.notna()].tolist()
+
+
+@pytest.mark.parametrize("form", ["german", "several"])
+def test_a_release_is_evaluated_with_its_spec(tmp_path, form):
+    pytest.importorskip("sklearn")
+    text, path = spec_of(tmp_path, form)
+    release = build(read(text), tmp_path / "r.duckdb", jobs=1)
+    given = path if isinstance(path, str) else path[1]  # one of several stands for all
+    found = evaluate(release, data=given, spec=text)
+    rows().to_parquet(tmp_path / "plain.parquet")
+    plain = evaluate(release, data=tmp_path / "plain.parquet", spec=text)
+    scores = [
+        {n: v for s in one.results[0].scores.values() for n, v in s.values.items()}
+        for one in (found, plain)
+    ]
+    assert scores[0] == pytest.approx(scores[1], nan_ok=True)
+
+
+def test_a_comparison_reads_what_a_build_reads(tmp_path):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("opendp")
+    text, _ = spec_of(tmp_path, "several")
+    public = {
+        "town": {"kind": "category", "domain": ["Graz", "Köln", "Bülach"], "public": True},
+    }
+    said = text.read_text("utf-8")
+    head = said.partition("[columns")[0]
+    columns = "\n".join(
+        f"[columns.{name}]\n" + "\n".join(f"{k} = {json.dumps(v)}" for k, v in keys.items())
+        for name, keys in {
+            "id": {"kind": "integer"},
+            **public,
+            "cost": {"drop": True},
+            "day": {"drop": True},
+        }.items()
+    )
+    text.write_text(f'{head}{columns}\n[[tables]]\ncolumns = ["town"]\n', "utf-8")
+    found = compare(text, epsilon=[1.0], seeds=1)
+    assert {run.kind for run in found.runs} == {"sticky", "dp", "exact"}
+
+
+def test_what_is_one_plain_file_or_given_stays_what_it_is(tmp_path, monkeypatch):
+    text, _ = spec_of(tmp_path, "german")
+    spec = read(text)
+    frame = rows()
+    assert data_of(spec, frame) is frame
+    assert data_of(spec, tmp_path / "other.parquet") == tmp_path / "other.parquet"
+    bare = replace(
+        spec,
+        source=replace(spec.source, encoding="UTF_8"),
+        columns=tuple(replace(c, writing=type(c.writing)()) for c in spec.columns),
+    )
+    assert data_of(bare) == spec.source.path
+    monkeypatch.chdir(tmp_path)
+    assert data_of(bare, "a.csv") == "a.csv"
+    assert isinstance(data_of(spec, "a.csv"), Declared)
+
+
+def test_cells_that_are_not_written_so_are_refused_without_them(tmp_path):
+    text, path = spec_of(tmp_path, "german")
+    spec = read(text)
+    said = Path(path).read_text("cp1252").splitlines()
+    said[3] = said[3].replace(said[3].split(";")[2], "SECRET 12")
+    Path(path).write_text("\n".join(said), "cp1252")
+    with pytest.raises(DataError, match="cost: cells that are not written") as refused:
+        read_original(data_of(spec), Reading())
+    assert "SECRET" not in str(refused.value)
+    Path(path).unlink()
+    with pytest.raises(SpecError, match="no file"):
+        read_original(data_of(spec), Reading())
+
+
+def test_nothing_is_left_in_the_scratch_folder(tmp_path, monkeypatch):
+    text, _ = spec_of(tmp_path, "german")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    read_original(data_of(read(text)), Reading())
+    assert [p.name for p in scratch.rglob("*") if p.is_file()] == ["sweep.lock"]
