@@ -31,6 +31,7 @@ FIRST, REST = "reading the source", "the rest"
 STEPS = {
     "measuring": ("engine.release.sticky:measure_columns", "engine.release.sticky:measurements"),
     "reckoning exposure": ("engine.exposure:Tally.add", "engine.release.sticky:charged"),
+    "loading compiled loops": ("engine.release.fit_workers:load_compiled",),
     "fitting columns": ("engine.release.fitter:fit_columns",),
     "finding and placing cells": (
         "engine.fit.locking:find_candidates",
@@ -47,7 +48,8 @@ STEPS = {
     "writing tables": ("engine.store:Staging.put_table", "engine.store:Staging.put_support"),
     "closing the file": ("engine.store:Staging.finish",),
 }
-"""Functions of each step, where they are called."""
+"""Functions of each step, where they are called. Compiled loops are loaded, where there are such, once it is worth it;
+in a build each process does so."""
 
 
 class Clock:

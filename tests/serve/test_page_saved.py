@@ -52,6 +52,20 @@ def test_tables_are_kept_opened_compared_and_forgotten(sheet, client):
     assert sheet.messages == []
 
 
+def test_a_table_is_compared_with_itself_turned(sheet, client):
+    """Variables meet by name: before, the heads of rows and columns were taken as they stand."""
+    turned = quote("/?rows=sex&cols=region")
+    open_page(sheet, f"{client.address}?rows=region&cols=sex&compare={turned}")
+    sheet.wait_for_selector("#compare tbody tr")
+    rows = sheet.locator("#compare tbody tr").all()
+    assert len(rows) == 18
+    for row in rows:
+        *heads, this, other, difference = row.locator("th, td").all_inner_texts()
+        assert len(heads) == 2
+        assert this.split("\n")[0] == other.split("\n")[0]
+        assert difference.split("\n")[0] == "0"
+
+
 def test_a_list_travels_as_a_link_and_a_foreign_one_is_dropped(sheet, client):
     entry = {"title": "Mine <b>", "release": "r", "place": "/", "query": "rows=sex"}
     foreign = [{**entry, "place": "//evil.example/"}, {**entry, "query": 1}, None, "x"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.errors import NotAnswerable, QueryRefused
 from engine.texts import spec_entry
-from queries.sql import columns_read, nearest
+from queries.sql import StatementReader, columns_read, nearest
 from queries.sql.planner import StubPlanner
 from queries.sql.router import route
 
@@ -252,3 +252,34 @@ def test_other_mistakes_get_no_advice_on_quotes():
 def test_refused(sql, why):
     with pytest.raises(QueryRefused, match=why):
         columns_read(sql, COLUMNS)
+
+
+def test_many_statements_are_read_at_once_each_as_alone():
+    asked = [
+        "SELECT sex, count(*) FROM data GROUP BY ALL",
+        "SELECT count(*) FROM data",
+        "SELECT 1",
+        "SELECT x FROM data",
+        "SET threads = 1",
+        "PIVOT data ON sex IN ('x', 'y') USING count(*) GROUP BY age",
+    ]
+    found = StatementReader().columns_of_each(asked, COLUMNS, "data")
+    assert found[:2] == [("sex",), ()]
+    assert [type(one).__name__ for one in found[2:5]] == [
+        "QueryRefused",
+        "NotAnswerable",
+        "QueryRefused",
+    ]
+    assert str(found[2]) == "does not read data"
+    for sql, one in zip(asked[3:5], found[3:5], strict=True):
+        with pytest.raises(type(one)) as alone:
+            columns_read(sql, COLUMNS)
+        assert str(alone.value) == str(one)
+    assert found[5] == columns_read(asked[5], COLUMNS)
+
+
+def test_a_pivot_on_values_that_are_its_columns_is_not_guessed_at():
+    (found,) = StatementReader().columns_of_each(
+        ['SELECT "Male" FROM (PIVOT data ON sex USING count(*))'], COLUMNS, "data"
+    )
+    assert "shows only when it is run" in str(found)

@@ -6,11 +6,20 @@ import { inWords } from "./variables.js";
 import { number, t, unit } from "./words.js";
 
 const MOST = 400;
-const flat = (answer) => {
+const names = (answer) => [...answer.rows, ...answer.cols].map((c) => c.name);
+
+// Places of figures by their heads, in an order of variables: two of them may have values of one name.
+const flat = (answer, order) => {
   const out = new Map(), n = answer.col_heads.length;
-  answer.row_heads.forEach((row, r) => answer.col_heads.forEach((col, c) => out.set(JSON.stringify([...row, ...col]), r * n + c)));
+  answer.row_heads.forEach((row, r) => answer.col_heads.forEach((col, c) => { const heads = [...row, ...col]; out.set(JSON.stringify(order.map((i) => heads[i])), r * n + c); }));
   return out;
 };
+
+// How the other table's variables come in the order of this one's; as they stand where they are others.
+function matched(a, b) {
+  const [mine, theirs] = [names(a), names(b)], order = mine.map((name) => theirs.indexOf(name));
+  return mine.length === theirs.length && !order.includes(-1) ? order : theirs.map((_, i) => i);
+}
 const stripped = (query) => [...new URLSearchParams(query)].filter(([name]) => !["sort", "chart", "compare"].includes(name));
 
 export async function drawCompare(answer, title, { place, query }, changed) {
@@ -29,7 +38,7 @@ export async function drawCompare(answer, title, { place, query }, changed) {
 }
 
 function table(a, b, title, same) {
-  const [mine, theirs] = [flat(a), flat(b)], [left, right] = [formatter(a), formatter(b)], shared = [...mine.keys()].filter((key) => theirs.has(key));
+  const [mine, theirs] = [flat(a, names(a).map((_, i) => i)), flat(b, matched(a, b))], [left, right] = [formatter(a), formatter(b)], shared = [...mine.keys()].filter((key) => theirs.has(key));
   if (!shared.length) return make("p", { class: "why" }, t("No row and column of the two tables have the same name."));
   const columns = [...a.rows, ...a.cols].map((c) => make("th", { scope: "col" }, c.label));
   const figure = (answer, i, format) => make("td", { class: "n" }, answer.cells.value[i] === null ? null : make("span", { class: "v" }, format(answer.cells.value[i])),
