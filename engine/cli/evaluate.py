@@ -68,7 +68,14 @@ def evaluate_command(
             metavar="RELEASE_OR_CSV...",
         ),
     ],
-    data: Annotated[str, typer.Option("--data", help="The original: CSV, Parquet or DuckDB file.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            help="The original: CSV, Parquet or DuckDB file; with the spec of a release, any file of its source, which "
+            "is then read as the spec says.",
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("-o", "--output", help="HTML report to write; JSON goes beside it.")
     ] = Path("report.html"),

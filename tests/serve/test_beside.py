@@ -8,7 +8,7 @@ from pathlib import Path
 
 import fixtures.page
 import pytest
-from fixtures.page import open_page
+from fixtures.page import OPENED, open_page, violations
 from fixtures.serve import served
 
 from engine.errors import SpecError
@@ -247,6 +247,17 @@ def test_bands_have_no_areas(sheet, client):
     assert sheet.locator("#chart-kind option").all_inner_texts() == ["Bars", "Lines"]
     assert sheet.locator("#chart rect.bar").count() > 5
     assert sheet.messages == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize("link", ["rows=region", "rows=region&cols=sex&chart=map&lang=de"])
+def test_axe_finds_nothing_in_a_map(sheet, client, width, scheme, link):
+    sheet.set_viewport_size({"width": width, "height": 844})
+    sheet.emulate_media(color_scheme=scheme)
+    open_page(sheet, f"{client.address}?{link}")
+    sheet.wait_for_selector("#chart path.area")
+    sheet.evaluate(OPENED)
+    assert violations(sheet) == []
 
 
 def test_areas_are_drawn_with_their_figures(sheet, client):
