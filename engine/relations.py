@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from engine.schema import ColumnSet, Int64Array
+from engine.schema import MAX_WIDTH, ColumnSet, Int64Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,13 +101,17 @@ class Relations:
     def needed(self, published: Iterable[ColumnSet]) -> tuple[ColumnSet, ...]:
         """Base tables of two and more columns, of published tables and of all that these are locked to.
 
+        A table whose base is wider than `MAX_WIDTH` is modelled: its pairs are needed, not itself.
+
         Returns
         -------
         tuple of ColumnSet
             Such that what a table is locked to comes before it.
         """
         needed: set[ColumnSet] = set()
-        frontier = {base for columns in published if len(base := self.base(columns)) > 1}
+        bases = {base for columns in published if len(base := self.base(columns)) > 1}
+        wide = {base for base in bases if len(base) > MAX_WIDTH}
+        frontier = (bases - wide) | {pair for base in wide for pair in combinations(base, 2)}
         while frontier:
             needed |= frontier
             locked_to = {
