@@ -62,7 +62,7 @@ _WAL_LIMIT = "256MB"
 BATCH_S, BATCH_CELLS = 0.25, 200_000
 """Tables wait for each other so long, and up to so many cells: a transaction costs several times what a small table in
 it does (of 449 of NIST's, 5.9 ms of processor time each with one for each, 2.2 in batches)."""
-_MEMORY = "768MB"
+_MEMORY = "400MB"
 """What DuckDB keeps of the file in memory: without a limit all of it, up to most of the machine's."""
 _SHORT_LIST = 256
 """Released values of a column up to which its strings pack best as a dictionary."""
