@@ -8,12 +8,12 @@ table shows the same people again under fresh noise. Public: it is made from rel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from engine.schema import ColumnSet, Int64Array
+from engine.schema import MAX_WIDTH, ColumnSet, Int64Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,13 +101,17 @@ class Relations:
     def needed(self, published: Iterable[ColumnSet]) -> tuple[ColumnSet, ...]:
         """Base tables of two and more columns, of published tables and of all that these are locked to.
 
+        A table whose base is wider than `MAX_WIDTH` is modelled: its pairs are needed, not itself.
+
         Returns
         -------
         tuple of ColumnSet
             Such that what a table is locked to comes before it.
         """
         needed: set[ColumnSet] = set()
-        frontier = {base for columns in published if len(base := self.base(columns)) > 1}
+        bases = {base for columns in published if len(base := self.base(columns)) > 1}
+        wide = {base for base in bases if len(base) > MAX_WIDTH}
+        frontier = (bases - wide) | {pair for base in wide for pair in combinations(base, 2)}
         while frontier:
             needed |= frontier
             locked_to = {
@@ -120,6 +124,26 @@ class Relations:
             }
             frontier = locked_to - needed
         return tuple(sorted(needed, key=lambda s: (len(s), sum(map(self._rank, s)), s)))
+
+    def left(
+        self, published: Iterable[ColumnSet], finished: Collection[ColumnSet]
+    ) -> tuple[ColumnSet, ...]:
+        """The same for the tables that are not finished; what is inside a modelled one is needed again for its fit.
+
+        Parameters
+        ----------
+        finished : collection of ColumnSet
+            Published tables that are stored.
+        """
+        tables = tuple(published)
+        unfinished = [columns for columns in tables if columns not in finished]
+        wide = [{*columns} for columns in unfinished if len(self.base(columns)) > MAX_WIDTH]
+        again = [
+            columns
+            for columns in (self.needed(tables) if wide else ())
+            if any(names.issuperset(columns) for names in wide)
+        ]
+        return self.needed([*unfinished, *again])
 
     def _rank(self, name: str) -> int:
         """How many columns it tells: a coarser one tells fewer, for what it tells the finer tells too."""

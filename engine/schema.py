@@ -96,7 +96,9 @@ ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "ti
 SourceFormat = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql", "frame"]
 RANKED_KINDS = frozenset({"category", "text"})
 MAX_WIDTH = 4
-"""Widest table that mode sticky can build so far."""
+"""Widest table that mode sticky measures; wider ones are modelled from narrower ones."""
+WIDEST = 64
+"""Widest table of mode sticky: all its pairs of columns are measured for it."""
 DEFAULT_PLACEHOLDER = "(other)"
 
 

@@ -177,17 +177,18 @@ def measured(rows: int, repeat: int) -> dict[str, Any]:
         place = Path(folder)
         tables = prepared(place, rows)
         check_floor(place, tables)
+        start = time.process_time()
         floor, _ = floor_of(str(place / "encoded.parquet"), tables, nulls=(), repeat=repeat)
-        _, truth = floor_of(
-            str(place / "stays.parquet"), [[name] for name in PUBLIC], nulls=(), repeat=1
-        )
+        floor_cpu = (time.process_time() - start) / repeat
+        narrow = [[name] for name in PUBLIC]
+        _, truth = floor_of(str(place / "stays.parquet"), narrow, nulls=(), repeat=1)
         plan = planned(place)
         out = place / "stays.duckdb"
         job = {"spec": str(place / "stays.toml"), "out": str(out)}
         built = build_of(job, place)
         comparisons = check(out, truth, PUBLIC)
         return {
-            "rows": rows, "tables": len(tables), "floor": floor, "plan": plan, "built": built,
+            "rows": rows, "tables": len(tables), "floor": floor, "floor_cpu": floor_cpu, "plan": plan, "built": built,
             "bytes": out.stat().st_size, "comparisons": comparisons,
         }  # fmt: skip
 
@@ -200,6 +201,7 @@ def line(told: dict[str, Any]) -> tuple[str, ...]:
         f"{told['rows']:,}",
         f"{told['tables']}",
         f"{floor:.1f} s",
+        f"{told['floor_cpu']:.1f} s",
         f"{built['seconds']:.0f} s",
         f"{built['seconds'] / floor:.1f}",
         f"{4 * floor + 60:.0f} s",
@@ -212,8 +214,21 @@ def line(told: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-HEADS = ("rows", "tables", "GROUP BYs", "built in", "times these", "wanted (4 times + 60 s)", "peak memory",
-         "processor: measure + fit", "plan says", "times that", "memory, plan", "file")  # fmt: skip
+HEADS = (
+    "rows",
+    "tables",
+    "GROUP BYs",
+    "processor",
+    "built in",
+    "times GROUP BYs",
+    "wanted (4 times + 60 s)",
+    "peak memory",
+    "processor: measure + fit",
+    "plan says",
+    "over processor",
+    "memory, plan",
+    "file",
+)
 
 
 def main() -> None:

@@ -122,3 +122,20 @@ def test_the_first_by_precedence_stands_for_its_copies():
         "b": ("a", [3, 4], [2, 1]),
         "c": ("a", [3, 4], [7, 8]),
     }
+
+
+def test_of_wide_tables_the_pairs_are_needed():
+    wide = ("a", "b", "c", "d", "e")
+    assert NO_RELATIONS.needed([wide]) == tuple(combinations(wide, 2))
+    assert NO_RELATIONS.needed([wide, ("a", "b", "c")]) == (
+        *combinations(wide, 2),
+        ("a", "b", "c"),
+    )
+
+
+def test_a_table_is_wide_by_its_base():
+    """Of what others tell nothing is needed but what the tables of the finer column are locked to."""
+    names = ("area", "code", "county", "sex", "state", "zone")
+    assert RELATIONS.base(names) == ("area", "sex")
+    assert ("area", "sex") in RELATIONS.needed([names])
+    assert max(map(len, RELATIONS.needed([names]))) == 2

@@ -62,6 +62,7 @@ STAGES = {
     "reading": "reading the source",
     "tokens": "naming the entities",
     "tables": "measuring and fitting tables",
+    "wide table": "fitting a wide table",
     "columns": "looking at columns",
     "pairs": "comparing columns",
     "exposure": "reckoning what the tables tell",

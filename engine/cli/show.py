@@ -107,8 +107,8 @@ def _print_release(release: Release) -> None:
                 ", ".join(columns),
                 f"{card.rows:,}",
                 f"{card.cells:,}",
-                "–" if card.dp else f"{card.suppressed_share:.1%}",
-                f"{card.noise_sd:.2f}",
+                "–" if card.dp or card.wide else f"{card.suppressed_share:.1%}",
+                "modelled" if card.wide else f"{card.noise_sd:.2f}",
                 f"{card.rounding_gap}",
             )
         )

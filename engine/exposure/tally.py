@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.cell_keys import cell_keys
 from engine.errors import InternalError
@@ -30,7 +31,7 @@ class Split:
     ----------
     columns : ColumnSet
         The wider table.
-    node : ndarray of int64, shape (n_cells,)
+    node : ndarray of int32, shape (n_cells,)
         For each finest bucket of the wider table, the bucket of the narrower one that holds it: its place in the
         measurement, the finest there is.
     told : tuple of str
@@ -40,7 +41,7 @@ class Split:
     """
 
     columns: ColumnSet
-    node: Int64Array
+    node: NDArray[np.int32]
     told: tuple[str, ...]
     is_news: BoolArray
 
@@ -91,7 +92,6 @@ class Tally:
         places = [self._ranges[name].places(measurement, j) for j, name in enumerate(columns)]
         if len(columns) <= WIDEST_GROUP:
             self.groups[columns] = measurement
-            self._boxes[columns] = _Boxes(places, [self._size(name) for name in columns])
             self.splits[columns] = []
         self.tables.append(measurement)
         cells = finest(measurement)
@@ -101,9 +101,8 @@ class Tally:
         for width in range(1, min(len(columns), WIDEST_GROUP + 1)):
             for at in combinations(range(len(columns)), width):
                 narrower = tuple(columns[j] for j in at)
-                if narrower not in self._boxes:
-                    raise InternalError(f"{', '.join(narrower)}: measured after a table it locks")
-                node = self._boxes[narrower].holding([places[j] for j in at], measurement.parent)
+                boxes = self._boxes_of(narrower)
+                node = boxes.holding([places[j] for j in at], measurement.parent)
                 inside = cells & (node >= 0)
                 others = [j for j in range(len(columns)) if j not in at]
                 alone = is_alone[inside[cells]][:, others]
@@ -112,14 +111,21 @@ class Tally:
                 self.splits[narrower].append(
                     Split(
                         columns=columns,
-                        node=node[inside],
+                        node=node[inside].astype(np.int32),
                         told=tuple(columns[j] for j in others),
                         is_news=is_news,
                     )
                 )
 
-    def _size(self, name: str) -> int:
-        return self._ranges[name].size
+    def _boxes_of(self, group: ColumnSet) -> _Boxes:
+        """The buckets of a group's table, made once a wider one asks: no other needs the memory."""
+        if group not in self._boxes:
+            if group not in self.groups:
+                raise InternalError(f"{', '.join(group)}: measured after a table it locks")
+            tree = self.groups[group]
+            places = [self._ranges[name].places(tree, j) for j, name in enumerate(group)]
+            self._boxes[group] = _Boxes(places, [self._ranges[name].size for name in group])
+        return self._boxes[group]
 
     def raised(self, threshold: int) -> Tally:
         """The tally of the same tables under a higher mean threshold, roughly: as noisy counts have it."""

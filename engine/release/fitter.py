@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from engine.errors import InternalError
@@ -22,12 +23,13 @@ from engine.fit import (
     place_candidates,
     sub_tables,
 )
+from engine.fit.wide import WideFit, used_by, wide_table
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress
 from engine.relations import Relation
 from engine.release.fit_workers import FitWorkers
 from engine.release.one_ways import FittedColumns, fit_columns
-from engine.schema import ColumnSet, Measurement, SyntheticTable
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement, SyntheticTable
 from engine.store import GeneratorCard, ReleaseRecord, Staging, detected_of, swap_of_table, words_of
 
 CONVERGED = 0.01
@@ -83,10 +85,19 @@ class Fitter:
         self._settled: list[FitAnswer] = []
         self._noisy_total: int | None = None
         self._total_scale = 1
+        left = order.relations.left(order.header.tables, finished)
         self._still_needed = Counter(
-            narrower
-            for columns in order.relations.needed(self._unfinished)
-            for narrower in self._locked_to(columns)
+            narrower for columns in left for narrower in self._locked_to(columns)
+        )
+        self._wide = [
+            columns
+            for base, tables in self._unfinished.items()
+            if len(base) > MAX_WIDTH
+            for columns in tables
+        ]
+        # Locked tables that a wide one is fitted to stay until the end.
+        self._still_needed.update(
+            columns for columns in left if any(used_by(wide, columns) for wide in self._wide)
         )
 
     def take(self, measurement: Measurement) -> SyntheticTable | None:
@@ -135,11 +146,28 @@ class Fitter:
         settled, self._settled = self._settled, []
         return settled
 
-    def finish(self, _progress: Progress, last: Finish) -> ReleaseRecord:
-        """Write the release, once all is settled; nothing is left to report."""
+    def finish(self, progress: Progress, last: Finish) -> ReleaseRecord:
+        """Fit the wide tables and write the release, once all else is settled."""
         if self._one_ways:
             self._columns()
+        for columns in sorted(self._wide, key=lambda names: (len(names), names)):
+            self._put_wide(columns, progress)
         return self._staging.finish(exposure=last.exposure)
+
+    def _put_wide(self, columns: ColumnSet, progress: Progress) -> None:
+        """Fit a wide table to the locked ones inside it, and store it."""
+        fitted = self._columns()
+        table, fit = wide_table(
+            columns,
+            fitted.supports,
+            self._tables,
+            key=self._order.sampling_key_of(columns),
+            told=fitted.told,
+            report=partial(progress, "wide table"),
+        )
+        for name in columns:
+            self._staging.put_support(fitted.supports[name])
+        self._staging.put_table(table, _wide_card(table, fit, self._order))
 
     def _is_done(self) -> bool:
         """Whether the first table under way is fitted."""
@@ -287,3 +315,46 @@ def _derived_card(
         cells=len(derived.n),
         told={name: one.finer for name, one in sources.items() if one is not None},
     )
+
+
+def _wide_card(table: SyntheticTable, fit: WideFit, order: FitOrder) -> GeneratorCard:
+    """What went into a wide table."""
+    header = order.header
+    return GeneratorCard(
+        columns=table.columns,
+        sub_tables=tuple((name,) for name in table.columns),
+        mode=header.mode,
+        profile=order.profile,
+        vintage=header.vintage,
+        key_id=header.key_id,
+        engine_version=header.engine_version,
+        low_threshold=order.low_threshold,
+        threshold_mean=order.threshold_mean,
+        noise_sd=0.0,
+        noise_sd_total=0.0,
+        buckets_released=0,
+        cells_released=0,
+        cells=len(table.n),
+        rows=table.n_rows,
+        suppressed_share=1.0 if table.n_rows else 0.0,
+        rounding_gap=0,
+        rake_cycles=0,
+        rake_error=0.0,
+        rake_converged=True,
+        cells_per_entity=0.0,
+        wide=_wide_values(fit),
+        swap=swap_of_table(header.privacy.get("swap"), table.columns),
+        words=words_of(header.unit, header.entity),
+        detected=detected_of(header, table.columns),
+    )
+
+
+def _wide_values(fit: WideFit) -> dict[str, Any]:
+    """What the card says of the fit: `GeneratorCard.wide`."""
+    widths = [len(columns) for columns in fit.fitted]
+    return {
+        "pairs": widths.count(2),
+        "triples": widths.count(3),
+        "off": {str(width): share for width, share in fit.off.items()},
+        "impossible": fit.impossible,
+    }

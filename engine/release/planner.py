@@ -30,7 +30,7 @@ from engine.release.exposing import exposure_of, past_of, refusal
 from engine.release.one_ways import fit_columns
 from engine.release.relating import measure_columns
 from engine.release.sticky import fit_order
-from engine.schema import ColumnSet, Measurement
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
 from engine.spec import ReleaseSpec, Workload
 from engine.texts import html_table, text_table
@@ -90,6 +90,8 @@ class Plan:
         What rows are called.
     workload : Workload or None
         Which statements of files the tables answer.
+    modelled : tuple of ColumnSet
+        Wide tables: nothing is measured for them but all pairs of their columns.
     """
 
     tables: tuple[PlannedTable, ...]
@@ -100,6 +102,7 @@ class Plan:
     unit: Unit = ROWS
     cost: Cost
     workload: Workload | None = None
+    modelled: tuple[ColumnSet, ...] = ()
     heads: ClassVar[tuple[str, ...]] = (
         "table",
         "cells shown",
@@ -131,6 +134,7 @@ class Plan:
             "warnings": list(self.warnings),
             "exposure": self.exposure.as_dict(),
             "refused": list(self.refused),
+            "modelled": [list(columns) for columns in self.modelled],
             "tables": [
                 {
                     "columns": list(t.columns),
@@ -186,8 +190,17 @@ class Plan:
         return [
             f"{n:,} table{'' if n == 1 else 's'} ({helpers} more are needed to lock them), about "
             f"{self.unit.counted(self.rows)}, {self.cost}",
+            *map(self._of_wide, self.modelled),
             *self.exposure.sentences(),
         ]
+
+    def _of_wide(self, wide: ColumnSet) -> str:
+        """What a wide table is modelled from."""
+        widths = [len(t.columns) for t in self.tables if set(t.columns) <= set(wide)]
+        return (
+            f"One table more, of {len(wide)} columns ({', '.join(wide)}), is modelled from {widths.count(2):,} of "
+            f"these of two columns and {widths.count(3):,} of three; it tells nothing beyond them"
+        )
 
     def __repr__(self) -> str:
         return text_table(self.heads, self.rows_of(N_SHOWN), self._below())
@@ -250,6 +263,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         exposure=exposure,
         unit=spec.unit,
         workload=spec.workload,
+        modelled=tuple(t for t in spec.tables if len(relations.base(t)) > MAX_WIDTH),
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
         refused=tuple(
             refusal(

@@ -99,8 +99,8 @@ def build(
         # Before the wall is crossed.
         is_new = pin_vintage(spec.key_path, spec.vintage, opened.state, stands)
         tally, needed = Tally(spec.privacy.threshold_mean), columns.relations.needed(spec.tables)
-        with removed_if_refused(out), FitProcess(order) as fit:
-            unfinished = columns.relations.needed(t for t in spec.tables if t not in fit.finished)
+        with removed_if_refused(out), FitProcess(order, report) as fit:
+            unfinished = columns.relations.left(spec.tables, fit.finished)
             done = 0
             # At least what the fit process may hold back, or both would wait for each other.
             ahead = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)

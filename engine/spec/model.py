@@ -168,7 +168,7 @@ class DPSection(_Section):
 class TableEntry(_Section):
     """`[[tables]]`: one table, or a family of them."""
 
-    columns: list[str] | None = None
+    columns: list[str] | Literal["all"] | None = None
     all: int | None = None
     of: list[str] | None = None
     sql: str | None = None
@@ -190,6 +190,7 @@ _WANTED = {
     "dict_type": "wants a table, such as {...}",
 }
 _SHAPES = {
+    "columns": 'wants a list of columns, such as ["A", "B"], or "all"',
     "path": "wants a file or a glob, or a list of them",
     "domain": "wants a list of values, or { min = ..., max = ... }",
     "resolution": "wants a number",
@@ -253,11 +254,11 @@ def _sentence(detail: ErrorDetails, place: str, keys: tuple[str, ...]) -> str:
         return f"{where}: unknown key{did_you_mean(str(path[-1]), keys)}; the keys are: {', '.join(keys)}"
     if kind == "missing":
         return f"{where}: is missing"
+    if path and path[0] in _SHAPES:
+        return f"{where}: {_SHAPES[str(path[0])]}"
     if kind == "literal_error":
         allowed = detail.get("ctx", {}).get("expected", "")
         return f"{where}: wants {allowed}, not {detail['input']!r}"
-    if path and path[0] in _SHAPES:
-        return f"{where}: {_SHAPES[str(path[0])]}"
     if kind in ("string_type", "int_type") and len(detail["loc"]) > 1:
         return f"{where}: wants a list or table of texts only"
     return f"{where}: {_WANTED.get(kind, 'is not of a kind that can stand here')}"

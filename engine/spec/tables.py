@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError, TablepackError
-from engine.schema import MAX_WIDTH, Column, ColumnSet, column_set
+from engine.schema import MAX_WIDTH, WIDEST, Column, ColumnSet, column_set
 from engine.spec.model import ReleaseSection, TableEntry, did_you_mean
 from engine.spec.workload import (
     Question,
@@ -63,7 +63,7 @@ class TableContext:
     sql : SqlReader or None
         Reads statements; None: they cannot be read here.
     max_width : int or None
-        Widest table that can be built. None: of any width.
+        Widest table that is measured; wider ones are modelled, where named one by one. None: of any width.
     dropped : frozenset of str
         Columns that are left out of every table.
     each : str or None
@@ -151,7 +151,8 @@ def expanded(
             if getattr(entry, key) is not None and ways != [owner]:
                 problems.append(f'{place}.{key}: belongs to "{owner}" only')
         if entry.columns is not None:
-            table = _table(entry.columns, f"{place}.columns", context, problems)
+            named, where = _named(entry.columns, context), f"{place}.columns"
+            table = _table(named, where, context, problems, widest=WIDEST)
             if table in explicit:
                 problems.append(f"{place}.columns: the same table as {explicit[table]}")
             elif table:
@@ -164,6 +165,13 @@ def expanded(
     workload = _workload(tables, files, context) if files.questions else None
     tables.update(workload.tables if workload else ())
     return tuple(sorted(tables, key=lambda table: (len(table), table))), workload
+
+
+def _named(columns: list[str] | str, context: TableContext) -> Sequence[str]:
+    """The columns of an entry: those it lists, or all that tables can have."""
+    if isinstance(columns, str):
+        return [name for name in context.names if name not in context.dropped]
+    return columns
 
 
 def warning_of_many(n: int) -> str | None:
@@ -190,9 +198,14 @@ def _family(
 
 
 def _table(
-    names: Sequence[str], place: str, context: TableContext, problems: list[str]
+    names: Sequence[str],
+    place: str,
+    context: TableContext,
+    problems: list[str],
+    *,
+    widest: int | None = None,
 ) -> ColumnSet | None:
-    """One table from its columns; None if it is mistaken."""
+    """One table from its columns; None if it is mistaken. `widest`: it may be a modelled one, so wide at most."""
     n_before = len(problems)
     for name in dict.fromkeys(names):
         if name in context.entities:
@@ -205,9 +218,13 @@ def _table(
         problems.append(f"{place}: names a column twice")
     if not names:
         problems.append(f"{place}: names no column")
-    elif context.max_width is not None and len(set(names)) > context.max_width:
+    elif context.max_width is not None and (n := len(set(names))) > (widest or context.max_width):
         problems.append(
-            f"{place}: {len(set(names))} columns; at most {context.max_width} for now, tables of 5 and more come later"
+            f"{place}: {n:,} columns; at most {widest}, since all their pairs are measured ({math.comb(n, 2):,} here): "
+            "name those that belong together, in several tables if need be"
+            if widest
+            else f"{place}: {n:,} columns; at most {context.max_width} here: a wider table, which is modelled, is "
+            "named by columns = [...]"
         )
     return None if len(problems) > n_before else column_set(names)
 
@@ -224,7 +241,8 @@ def _subsets(
         problems.append(f"{place}.of: names a column twice")
     if context.max_width is not None and width > context.max_width:
         problems.append(
-            f"{place}.all: at most {context.max_width} for now; tables of 5 and more columns come later"
+            f"{place}.all: at most {context.max_width}; a wider table is named by itself (columns = [...], or "
+            'columns = "all")'
         )
     elif not 1 <= width <= len(names):
         problems.append(

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import DamagedRelease
 from engine.schema import ColumnSet, ReleaseHeader
-from engine.store.card_dp import dp_sentences
+from engine.store.card_words import dp_sentences, wide_sentences
 from engine.texts import html_sentences
 from engine.units import ENTITIES, ROWS, Unit
 
@@ -61,6 +61,11 @@ class GeneratorCard:
         covered (the table lies inside a measured margin). Other fields then mean: `noise_sd` that of a combination
         of levels (covered), or the largest of the margins that the table follows from; `cells_released` the
         combinations measured; `suppressed_share` rows whose own combination of values was not; thresholds are 0.
+    wide : dict
+        Wide tables of mode sticky only, plain values: pairs and triples (numbers of the locked tables it was fitted
+        to), off (by their width: share of rows that would have to change for one of them, mean), impossible (rows with
+        two values that a locked table keeps apart). Nothing was measured of the table as such: counts of what was
+        released, noise and scale are 0 or 1 and say nothing.
     swap : dict
         Mode sticky only: columns whose values some records exchanged before anything was counted, columns that the
         partners agree in, and the share of records if it is told. Empty: none did, or no count of this table changes
@@ -98,6 +103,7 @@ class GeneratorCard:
     cells_per_entity: float
     scale: int = 1
     dp: dict[str, Any] = field(default_factory=dict)
+    wide: dict[str, Any] = field(default_factory=dict)
     swap: dict[str, Any] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
     exposure: dict[str, Any] = field(default_factory=dict)
@@ -143,16 +149,8 @@ class GeneratorCard:
     def sentences(self) -> list[str]:
         """The card in plain words, a sentence a line."""
         origin = f"Vintage {self.vintage}, key {self.key_id}, profile {self.profile}, engine {self.engine_version}."
-        if self.dp:
-            sentences = dp_sentences(
-                self.dp,
-                columns=self.columns,
-                rows=self.rows,
-                cells=self.cells,
-                noise_sd=self.noise_sd,
-                many=self.words["many"],
-            )
-            return [*sentences, *self._unreviewed(), origin]
+        if self.dp or self.wide:
+            return [*self._modelled(), *self._unreviewed(), origin]
         one, many, entities = (self.words[word] for word in ("entity", "many", "entities"))
         locked = ", ".join(" x ".join(s) for s in self.sub_tables) or "the noisy total"
         bounded = (
@@ -191,6 +189,18 @@ class GeneratorCard:
             *exposure_sentences(self.exposure),
             *self._unreviewed(),
             origin,
+        ]
+
+    def _modelled(self) -> list[str]:
+        """What the card of a table of mode dp says, or of a wide one."""
+        known: dict[str, Any] = {"columns": self.columns, "rows": self.rows, "cells": self.cells}
+        many = self.words["many"]
+        if self.dp:
+            return dp_sentences(self.dp, **known, noise_sd=self.noise_sd, many=many)
+        return [
+            *wide_sentences(self.wide, **known, many=many),
+            *swap_sentences(self.swap),
+            *exposure_sentences(self.exposure),
         ]
 
     def _unreviewed(self) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 from engine.errors import StoreError
-from engine.schema import ColumnSet, literal
+from engine.schema import MAX_WIDTH, ColumnSet, literal
 from engine.store.catalogue import physical_name
 from engine.store.manifest import file_hash
 from engine.store.opening import open_release
@@ -159,9 +159,11 @@ def copy_tables(
     try:
         check_unchanged(earlier)  # attached: what is put there from now on is not what is read
         rows = con.execute(f"SELECT table_id, columns FROM {_EARLIER}.catalog.tables").fetchall()
-        shared = {old: ids[tuple(c)] for old, c in rows if tuple(c) in ids}
+        # Wider ones are modelled: what is in them hangs on which others there are.
+        shared = {old: ids[tuple(c)] for old, c in rows if tuple(c) in ids and len(c) <= MAX_WIDTH}
         if shared:
-            width = min(max(map(len, ids)), max(len(columns) for _, columns in rows))
+            width = max(len(columns) for _, columns in rows if len(columns) <= MAX_WIDTH)
+            width = min(width, max(map(len, ids)))
             con.execute("; ".join(_statements(shared, positions, width)))
     finally:
         con.execute(f"DETACH {_EARLIER}")

@@ -62,6 +62,8 @@ _WAL_LIMIT = "256MB"
 BATCH_S, BATCH_CELLS = 0.25, 200_000
 """Tables wait for each other so long, and up to so many cells: a transaction costs several times what a small table in
 it does (of 449 of NIST's, 5.9 ms of processor time each with one for each, 2.2 in batches)."""
+_MEMORY = "400MB"
+"""What DuckDB keeps of the file in memory: without a limit all of it, up to most of the machine's."""
 _SHORT_LIST = 256
 """Released values of a column up to which its strings pack best as a dictionary."""
 
@@ -159,7 +161,11 @@ class Staging:
     def _attach(self) -> None:
         """Open an in-memory session with the staging database attached and in use."""
         self._con = con = duckdb.connect(
-            config={"threads": 1, "temp_directory": str(self._folder / "spill")}
+            config={
+                "threads": 1,
+                "temp_directory": str(self._folder / "spill"),
+                "memory_limit": _MEMORY,
+            }
         )
         con.execute(f"ATTACH {literal(str(self._folder / DATABASE))} AS {ATTACHED} ({STORAGE})")
         con.execute(f"USE {ATTACHED}")

@@ -65,7 +65,7 @@ class NoiseModel:
         if self.tree is not None:
             sums = sums_of(self.table, self.tree, n_sums, of_sum, row, weight)
             return sd_of_sums(self.tree, sums)
-        if not self.table.card["dp"]["covered"]:
+        if not self.table.card.get("dp", {}).get("covered"):
             return np.full(n_sums, np.nan)
         own = float(self.table.card["noise_sd"]) ** 2 + ROUNDING
         # What a row inside a group of values adds is known only where all of them count alike.
@@ -111,9 +111,12 @@ def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
 def _model(table: TableBuckets, unit: Unit, entity: Unit) -> NoiseModel:
     card = table.card
     named = ", ".join(table.columns)
-    if card.get("dp"):
+    if card.get("dp") or card.get("wide"):
         noise = (
-            f"each measured count carries noise of sd {card['noise_sd']:.2f} {unit.many} at most"
+            "MODELLED from locked tables of two and three columns: how far the model is off is not known, so no "
+            "interval is"
+            if card.get("wide")
+            else f"each measured count carries noise of sd {card['noise_sd']:.2f} {unit.many} at most"
             if card["dp"]["covered"]
             else "MODELLED from narrower margins: how far the model is off is not known, so no interval is"
         )

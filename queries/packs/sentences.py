@@ -46,8 +46,11 @@ def _hides_parts(table: PackTable) -> bool:
 
 def _of_sticky(card: Any, words: dict[str, str]) -> Iterator[str]:
     """Noise and filling of a table of mode sticky."""
-    yield words["noise of"].format(number_text(card.noise_sd, 1, words))
-    if card.suppressed_share >= WORTH_SAYING:
+    if card.wide:
+        yield words["modelled means"]
+    else:
+        yield words["noise of"].format(number_text(card.noise_sd, 1, words))
+    if card.suppressed_share >= WORTH_SAYING and not card.wide:
         yield words["filled means"].format(number_text(100 * card.suppressed_share, 0, words))
     if card.rounding_gap:
         yield words["gap means"].format(number_text(card.rounding_gap, 0, words))

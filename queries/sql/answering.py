@@ -152,6 +152,7 @@ class Answering:
             noise_sd=noise_sd,
             filled_share=filled_share,
             dp=self._card(table).dp if is_dp and table is not None else None,
+            wide=self._card(table).wide if table is not None and noise_sd == 0 else None,
             swap=swap_of_table(self._facts.swap, table or ()),
             unit=self._facts.unit,
             entity=self._facts.entity,

@@ -131,14 +131,16 @@ def _rows_with_status(
     con: duckdb.DuckDBPyConnection, columns: ColumnSet, name: str, *, is_dp: bool
 ) -> str:
     """Return SQL for the rows of a table as its view has them, with whether their combination was measured."""
-    (physical,) = con.execute(
-        "SELECT physical FROM catalog.tables WHERE name = ?", [table_name(columns)]
+    physical, noise_sd = con.execute(
+        "SELECT physical, noise_sd FROM catalog.tables WHERE name = ?", [table_name(columns)]
     ).fetchall()[0]
     count, measured = map(quoted, count_names(columns))
     # In mode dp nothing is suppressed: what is not measured is modelled, as the card says.
     told = (
         "'released'" if is_dp else f"CASE WHEN {measured} THEN 'released' ELSE 'not released' END"
     )
+    if not is_dp and noise_sd == 0:  # a wide table: nothing was measured of it as such
+        told = "'modelled'"
     return f"(SELECT *, {told} AS {quoted(name)}, unnest(range({count})) FROM tables.{quoted(physical)})"
 
 

@@ -135,6 +135,8 @@ class Result:
         Noisy share of that table's rows that were filled in without looking at the data.
     dp : dict
         What a card says of mode dp; empty in sticky mode.
+    wide : dict
+        What a card says of a table that is modelled; empty: it is measured, or of mode dp.
     swap : dict
         What a card says of records that exchanged values; empty: no count of the table changes by it.
     unit, entity : Unit
@@ -150,6 +152,7 @@ class Result:
         noise_sd: float | None,
         filled_share: float | None,
         dp: Mapping[str, Any] | None = None,
+        wide: Mapping[str, Any] | None = None,
         swap: Mapping[str, Any] | None = None,
         unit: Unit = ROWS,
         entity: Unit = ENTITIES,
@@ -163,6 +166,7 @@ class Result:
         self.noise_sd = noise_sd
         self.filled_share = filled_share
         self.dp: dict[str, Any] = dict(dp or {})
+        self.wide: dict[str, Any] = dict(wide or {})
         self.swap: dict[str, Any] = dict(swap or {})
         self.unit, self.entity = unit, entity
         self._mark: Callable[[list[tuple[Any, ...]]], Marks] = lambda _: Marks()
@@ -309,13 +313,18 @@ class Result:
             return "Not read from the logical table."
         if self.dp:
             return " ".join([f"Answered from table {', '.join(self.table)};", *self._dp_source()])
+        exchanged = "".join(f" {sentence}" for sentence in swap_sentences(self.swap))
+        if self.wide:
+            return (
+                f"Answered from table {', '.join(self.table)}, which is MODELLED from locked tables of two and three "
+                f"columns: how far the model is off is not known.{exchanged}"
+            )
         filled = ""
         if self.filled_share is not None and self.filled_share >= WORTH_SAYING:
             filled = (
                 f" About {self.filled_share:.0%} of its {self.unit.many} lie in groups too small to show and were "
                 "filled in: figures in fine detail, and averages over such values, are rough."
             )
-        exchanged = "".join(f" {sentence}" for sentence in swap_sentences(self.swap))
         return (
             f"Answered from table {', '.join(self.table)}; "
             f"each of its measured counts carries noise of sd {self.noise_sd:.2f} {self.unit.many}.{filled}{exchanged}"

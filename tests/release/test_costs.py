@@ -30,6 +30,24 @@ def test_the_model_is_within_a_factor_of_two_of_what_was_measured(name):
     assert table_seconds(1_000) < cost.seconds
 
 
+FINE = {  # buckets of all tables and of fine ones, how many each, largest other; rows, seconds, megabytes (two jobs)
+    "a hospital of 100,000 stays": (1_646_193, 1_186_925, 78, 46, 33_546, 100_000, 19.0, 1_141),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_fine_tables_are_within_a_factor_of_two_too(name):
+    buckets, of_fine, tables, n_fine, largest, rows, seconds, megabytes = FINE[name]
+    fine = [of_fine / n_fine] * n_fine
+    others = [(buckets - of_fine - largest) / (tables - n_fine - 1)] * (tables - n_fine - 1)
+    sizes = [largest, *others, *fine]
+    cost = cost_of(sizes, rows=rows, is_paired=False, fine=fine)
+    assert seconds / 2 <= cost.seconds <= seconds * 2
+    assert megabytes / 2 <= cost.megabytes <= megabytes * 2
+    assert cost.seconds < cost_of(sizes, rows=rows, is_paired=False).seconds
+    assert table_seconds(1_000, fine_rows=9_000) > table_seconds(1_000, fine_rows=1_000)
+
+
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory, census):
     """Every pair and triple of six columns."""

@@ -6,7 +6,7 @@ import pytest
 from fixtures.release import make_card, make_table
 
 from engine.store import GeneratorCard, promises
-from engine.store.card_dp import guarantee
+from engine.store.card_words import guarantee
 
 PLAIN = {
     "epsilon": 1.0, "delta": 0.0, "rho": 0.0, "method": "ipf", "post": "wls", "sample": "rounded",

@@ -140,8 +140,8 @@ def _is_known(sight: Sight, sights: Sequence[Sight]) -> bool:
 
 
 def _sight(columns: ColumnSet, table: Coded, card: Mapping[str, object] | None) -> Sight:
-    """One table; its card states the noise."""
-    if card is None:
+    """One table; its card states the noise, but for a modelled one."""
+    if card is None or card.get("wide"):
         return Sight(columns=columns, table=table, noise_sd=float("nan"))
     return Sight(
         columns=columns,

@@ -119,10 +119,8 @@ def _made(mode: str, card: Mapping[str, Any], entities: str) -> str:
 
 def _noise(cards: Mapping[Any, Mapping[str, Any]], many: str, card: Mapping[str, Any]) -> str:
     """Noise of a count, over all tables."""
-    low, high = (
-        end(float(one["noise_sd"]) for one in cards.values()) if cards else 0.0
-        for end in (min, max)
-    )
+    stated = [float(one["noise_sd"]) for one in cards.values() if not one.get("wide")]
+    low, high = min(stated, default=0.0), max(stated, default=0.0)
     span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
     kind = "drawn once" if card.get("dp") else "always the same for the same ones"
     return f"sd {span} {many} in each released count, {kind}"

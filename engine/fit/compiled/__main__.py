@@ -17,7 +17,10 @@ def end_with_parent() -> None:
     """From now on end when the input closes."""
 
     def wait() -> None:
-        sys.stdin.buffer.read()
+        while os.read(
+            sys.stdin.fileno(), 1 << 10
+        ):  # a buffered read would be in the way of a plain end
+            pass
         os._exit(0)
 
     threading.Thread(target=wait, daemon=True).start()

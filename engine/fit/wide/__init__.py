@@ -8,5 +8,6 @@ May import the engine's root and engine.fit.
 from __future__ import annotations
 
 from engine.fit.wide.fitting import WideFit, fit_wide
+from engine.fit.wide.table import used_by, wide_table
 
-__all__ = ["WideFit", "fit_wide"]
+__all__ = ["WideFit", "fit_wide", "used_by", "wide_table"]

@@ -17,7 +17,7 @@ from engine.cell_keys import distinct_cells
 from engine.errors import InternalError
 from engine.fit.joint.chow_liu import spanning_tree
 from engine.fit.wide.board import WEIGHT_ONE, Board, Target, counted
-from engine.fit.wide.levels import LevelPlan, plan_levels
+from engine.fit.wide.levels import LevelPlan, Telling, plan_levels
 from engine.fit.wide.placing import finest_groups, placed_values
 from engine.fit.wide.repair import STRICT, repair
 from engine.fit.wide.search import block_sweep, blocks_of, matched_sweep
@@ -70,6 +70,7 @@ def fit_wide(
     tables: Sequence[SyntheticTable],
     *,
     key: bytes,
+    told: Telling | None = None,
     report: Report | None = None,
 ) -> WideFit:
     """Fit a wide table.
@@ -83,6 +84,8 @@ def fit_wide(
         Locked tables; those of two and three of the columns are fitted to, others are left out.
     key : bytes
         Sampling key of the wide table, at least 16 bytes. Equal keys and tables give equal rows.
+    told : mapping, optional
+        Columns known to tell others: by finer and coarser column, the coarser one's position for each value.
     report : callable, optional
         Called with how many of how many sweeps are done.
 
@@ -100,7 +103,7 @@ def fit_wide(
     pairs: dict[ColumnSet, SyntheticTable] = {
         table.columns: table for table in inside if len(table.columns) == 2
     }
-    plan = plan_levels(columns, supports, pairs)
+    plan = plan_levels(columns, supports, pairs, told or {})
     shuffles = Shuffles(key)
     names = tuple(plan.searched)
     sizes = [int(level.max(initial=-1)) + 1 for level in plan.searched.values()]

@@ -21,6 +21,7 @@ GROUPS = 32
 """Groups of equal share; a value with more rows is one of its own."""
 FINEST = 64
 """Groups within a group, for the placing of values."""
+Telling = Mapping[tuple[str, str], Int64Array]
 SURE = 0.95
 """Least share of a column's rows in measured values for it to tell another column."""
 
@@ -78,9 +79,17 @@ def plan_levels(
     columns: ColumnSet,
     supports: Mapping[str, Support],
     pairs: Mapping[ColumnSet, SyntheticTable],
+    known: Telling,
 ) -> LevelPlan:
-    """Sort the columns into searched, placed and told ones."""
+    """Sort the columns into searched, placed and told ones.
+
+    Parameters
+    ----------
+    known : mapping
+        By finer and coarser column: the coarser one's position for each value; more is read off the pairs.
+    """
     telling = _telling(columns, supports, pairs)
+    telling |= {pair: code for pair, code in known.items() if set(pair) <= set(columns)}
     size = {name: len(supports[name]) for name in columns}
     by_size = sorted(columns, key=lambda name: (size[name], name))
     told: dict[str, str] = {}
@@ -93,6 +102,7 @@ def plan_levels(
     for name in (n for n in reversed(by_size) if size[n] > MOST_VALUES and n not in told):
         coarser = [c for c in by_size if (name, c) in telling and c not in told]
         few = [c for c in coarser if size[c] <= MOST_VALUES]
+        few = [c for c in few if _adds_up(supports[name], telling[name, c], supports[c])]
         if few:
             hosts[name] = few[-1]
         told |= {c: name for c in coarser if c not in hosts.values()}
@@ -171,10 +181,15 @@ def _telling(
                 continue
             code = np.empty(len(finer), dtype=np.int64)
             code[own] = other
-            sums = np.bincount(code, weights=finer.n, minlength=len(coarser))
-            if (sums == coarser.n).all():
+            if _adds_up(finer, code, coarser):
                 out[pair[j], pair[1 - j]] = code
     return out
+
+
+def _adds_up(finer: Support, code: Int64Array, coarser: Support) -> bool:
+    """Whether the counts of a column make up those of the one that it tells."""
+    sums = np.bincount(code, weights=finer.n, minlength=len(coarser))
+    return bool((sums == coarser.n).all())
 
 
 def _depth(name: str, told: Mapping[str, str]) -> int:

@@ -38,6 +38,7 @@ from queries.sql import (
 
 _PLAIN = "No noise interval is known for "
 _BY_NAME = "it reads a stored table by its name; of the logical table it is known."
+_MODELLED = "all figures: the table is modelled, and how far the model is off is not known."
 _OF_GROUPS = (
     "some figures: in mode dp values are measured in groups, or modelled from narrower tables, and what a part of "
     "a group holds is not known."
@@ -188,7 +189,7 @@ def _reckoned(
     }
     more = []
     if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
-        more.append(_OF_GROUPS)
+        more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)
     ruled = np.concatenate(
         [
             np.zeros(one.region.n_groups, dtype=bool)
@@ -297,6 +298,7 @@ def _like(
         table=table,
         noise_sd=plain.noise_sd,
         filled_share=plain.filled_share,
+        wide=plain.wide,
         swap=plain.swap,
         dp=plain.dp,
         unit=plain.unit,

@@ -156,7 +156,7 @@ def _write_quality(pack: Pack, path: Path) -> None:
             "answered_by": ", ".join(t.answered),
             "rows": len(t),
             "listed": "measured combinations only" if t.is_listed else "all combinations",
-            "noise_sd": None if card is None else card.noise_sd,
+            "noise_sd": None if card is None or card.wide else card.noise_sd,
             "suppressed_share": None if card is None else card.suppressed_share,
             "rounding_gap": None if card is None else card.rounding_gap,
         }

@@ -137,7 +137,7 @@ def _stated_sd(result: Result, width: int) -> float | None:
     stated = [
         float(card["noise_sd"])
         for columns, card in result.subject.cards.items()
-        if len(columns) == width and "noise_sd" in card
+        if len(columns) == width and "noise_sd" in card and not card.get("wide")
     ]
     return float(np.median(stated)) if stated else None
 

@@ -1,7 +1,7 @@
-"""What the card of a dp release says in words: what is guaranteed, what was measured, how it was fitted.
+"""What cards say in words of what is modelled: in mode dp, with what is guaranteed; and of wide tables of mode sticky.
 
 Takes the plain values of a card; gives sentences. Whatever weakens a promise (no guarantee, a public number of rows,
-a fit that did not converge, columns that nothing was measured of) is said in capitals.
+a fit that did not converge, columns that nothing was measured of, a modelled table) is said in capitals.
 """
 
 from __future__ import annotations
@@ -159,3 +159,42 @@ def _fit(dp: Mapping[str, Any]) -> str:
     if dp["converged"]:
         return f"{start}, at rest: the targets contradict each other, being noisy, and {off}."
     return f"{start}, NOT CONVERGED: {off}. The targets contradict each other, or need more cycles."
+
+
+def wide_sentences(
+    wide: Mapping[str, Any], *, columns: ColumnSet, rows: int, cells: int, many: str
+) -> list[str]:
+    """The card of one wide table in plain words, a sentence a line.
+
+    Parameters
+    ----------
+    wide : mapping
+        The card's field of this name.
+    rows, cells : int
+        Synthetic rows, and distinct ones.
+    many : str
+        What rows are called.
+    """
+    pairs, triples = int(wide["pairs"]), int(wide["triples"])
+    of = f"{pairs:,} locked tables of two columns" + (
+        f" and {triples:,} of three" if triples else ""
+    )
+    near = [
+        f"by {float(share):.2%} in those of {'two' if width == '2' else 'three'} columns"
+        for width, share in sorted(wide["off"].items())
+    ]
+    left = int(wide["impossible"])
+    return [
+        f"{rows:,} synthetic {many} in {cells:,} distinct combinations of {', '.join(columns)}.",
+        f"MODELLED from {of}; nothing was measured for it beyond these. What only more columns together show is not in "
+        "it: how far the model is off is not known, so there are no intervals.",
+        "Every column has exactly the counts of its own table.",
+        *(
+            [f"Tables read from it differ from those on average {' and '.join(near)}."]
+            if near
+            else []
+        ),
+        f"In {left:,} {many} two values stand together that a locked table keeps apart, as these contradict each other."
+        if left
+        else "No two values stand together that a locked table keeps apart where more than a few were to be expected.",
+    ]

@@ -1,0 +1,197 @@
+"""Wide tables end to end: what is measured for them, what they show, and what is said of how sure they are."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import combinations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import ACCEPTED, counts, table_hashes, tablepack, write_spec
+
+from engine.api.reading import read
+from engine.errors import DamagedRelease
+from engine.release import build, plan
+from engine.store import GeneratorCard, earlier_release
+from queries.release import open_release
+
+COLUMNS = {
+    "age": {"kind": "integer"},
+    "county": {"kind": "category", "type": "integer"},
+    "income": {"kind": "integer", "universe": {"column": "age", "min": 16}},
+    "job": {"kind": "category", "universe": {"column": "age", "min": 16}},
+    "sex": {"kind": "category"},
+    "town": {"kind": "category", "type": "integer", "determines": ["county"]},
+}
+WIDE = tuple(sorted(COLUMNS))
+BASE = tuple(name for name in WIDE if name != "county")
+TRIPLE = ("age", "job", "sex")
+TABLES = [WIDE, TRIPLE, ("age",), ("county",), ("income",), ("job",), ("sex",), ("town",)]
+
+
+def people(n: int = 3_000) -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    town = rng.integers(0, 9, n)
+    age = rng.integers(0, 80, n)
+    income = np.where(age > 15, 500 * rng.geometric(0.02, n) + 3_000 * (town % 3), -1)
+    job = np.where(age > 15, np.array(["clerk", "cook", "smith"])[rng.integers(0, 3, n)], "")
+    return pd.DataFrame(
+        {
+            "age": age,
+            "county": town // 3,
+            "income": pd.Series(income).astype(str).where(income >= 0, ""),
+            "job": job,
+            "sex": rng.choice(["f", "m"], n),
+            "town": town,
+        }
+    )
+
+
+def spec_in(folder, tables, name="release.toml"):
+    people().to_csv(folder / "people.csv", index=False)
+    return write_spec(
+        folder, "people.csv", COLUMNS, tables, entities=(), privacy=ACCEPTED, name=name
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wide")
+    return build(read(spec_in(folder, TABLES)), folder / "r.duckdb", jobs=2)
+
+
+def shown(cells, *places) -> Counter:
+    out: Counter = Counter()
+    for row, n in cells.items():
+        out[tuple(row[j] for j in places)] += n
+    return out
+
+
+def test_columns_are_those_of_their_own_tables(built):
+    wide = counts(built, *WIDE)
+    for place, name in enumerate(WIDE):
+        assert shown(wide, place) == counts(built, name), name
+
+
+def test_what_is_told_and_what_is_impossible_stays_so(built):
+    for age, county, income, job, _, town in counts(built, *WIDE):
+        assert county == town // 3
+        assert (income is None) == (job is None) == (age < 16)
+
+
+def test_it_is_near_the_locked_triple(built):
+    places = [WIDE.index(name) for name in TRIPLE]
+    off = shown(counts(built, *WIDE), *places)
+    off.subtract(counts(built, *TRIPLE))
+    assert sum(map(abs, off.values())) / 2 < 0.05 * 3_000
+
+
+def test_the_card_says_what_is_modelled(built):
+    with open_release(built) as release:
+        card = release.card(*WIDE)
+    assert card.wide["pairs"] == len(list(combinations(BASE, 2)))
+    assert card.wide["triples"] == 1
+    assert card.wide["impossible"] == 0
+    told = " ".join(card.sentences())
+    assert "MODELLED from 10 locked tables of two columns and 1 of three" in told
+    assert "Every column has exactly the counts of its own table." in told
+    assert "noisy figures a person" in told
+
+
+def test_answers_say_so_and_have_no_intervals(built):
+    with open_release(built) as release:
+        answer = release.sql("SELECT town, count(*) AS n FROM data WHERE income > 9000 GROUP BY 1")
+        assert answer.table == WIDE
+        assert "is MODELLED from locked tables" in answer.source
+        sure = release.sql(
+            "SELECT town, count(*) AS n FROM data WHERE income > 9000 GROUP BY 1", intervals=True
+        )
+        assert {tuple(row[2:4]) for row in sure.rows} == {(None, None)}
+        assert any("the table is modelled" in warning for warning in sure.warnings)
+        narrow = release.sql("SELECT count(*) FROM data WHERE age > 20 AND sex = 'f'")
+        assert narrow.table == TRIPLE
+
+
+def test_an_export_says_so(built, tmp_path):
+    done = tablepack("export", built, tmp_path / "csv", "--status", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = pd.read_csv(tmp_path / "csv" / f"{'.'.join(WIDE)}.csv")
+    assert set(rows.pop("status")) == {"modelled"}
+    assert list(rows) == list(COLUMNS)
+    assert set(pd.read_csv(tmp_path / "csv" / f"{'.'.join(TRIPLE)}.csv")["status"]) >= {"released"}
+
+
+def test_show_and_doctor_know_it(built):
+    done = tablepack("show", built, cwd=built.parent)
+    assert "modelled" in done.stdout
+    assert tablepack("doctor", built, cwd=built.parent).returncode == 0
+
+
+def test_the_same_whoever_works_and_whatever_came_before(built, tmp_path):
+    """One process or several, with the pairs published or not."""
+    alone = build(read(spec_in(tmp_path, TABLES)), tmp_path / "one.duckdb", jobs=1)
+    assert table_hashes(alone) == table_hashes(built)
+    more = read(spec_in(tmp_path, [*TABLES, ("age", "sex"), ("county", "job")], "more.toml"))
+    assert table_hashes(build(more, tmp_path / "m.duckdb"))[WIDE] == table_hashes(built)[WIDE]
+
+
+def test_its_pairs_are_measured_and_charged(tmp_path):
+    """A wide table is charged as all its pairs are, and as nothing else."""
+    wide = plan(read(spec_in(tmp_path, [WIDE], "wide.toml")))
+    pairs = plan(read(spec_in(tmp_path, list(combinations(BASE, 2)), "pairs.toml")))
+    assert wide.modelled == (WIDE,)
+    assert pairs.modelled == ()
+    assert [t.columns for t in wide.tables] == [t.columns for t in pairs.tables]
+    assert wide.exposure.together == pairs.exposure.together
+    assert "is modelled from 14 of these of two columns and 0 of three" in repr(wide)
+    assert wide.as_dict()["modelled"] == [list(WIDE)]
+
+
+def test_all_columns_by_one_word(tmp_path):
+    path = spec_in(tmp_path, [("age",)])
+    path.write_text(path.read_text().replace('columns = ["age"]', 'columns = "all"'))
+    assert read(path).tables == (WIDE,)
+
+
+def test_few_columns_that_tell_many_are_measured_as_ever(tmp_path):
+    """Five columns of which one is told are locked, as four are."""
+    five = ("age", "county", "job", "sex", "town")
+    made = build(read(spec_in(tmp_path, [five])), tmp_path / "f.duckdb")
+    with open_release(made) as release:
+        assert not release.card(*five).wide
+
+
+def test_a_card_of_another_shape_is_refused(built):
+    with duckdb.connect(str(built), read_only=True) as con:
+        (text,) = con.execute("SELECT card FROM catalog.tables WHERE width = 6").fetchall()[0]
+    plain = json.loads(text)
+    for wrong in ({"pairs": "many"}, {"off": 3}):
+        with pytest.raises(DamagedRelease):
+            GeneratorCard.from_json(json.dumps(plain | {"wide": plain["wide"] | wrong}))
+
+
+def test_with_a_triple_more_or_after_an_interruption_it_is_what_a_build_of_all_gives(
+    tmp_path, monkeypatch
+):
+    """A wide table is fitted to all triples inside it, also to those that lay finished in staging."""
+    from engine.release import sticky
+
+    fewer = read(spec_in(tmp_path, [t for t in TABLES if t != TRIPLE]))
+    spec = read(spec_in(tmp_path, TABLES))
+    whole = table_hashes(build(spec, tmp_path / "whole.duckdb", jobs=1))
+    path = build(fewer, tmp_path / "r.duckdb", jobs=1)
+    assert table_hashes(path)[WIDE] != whole[WIDE]
+    build(spec, path, force=True, earlier=earlier_release(path), jobs=1)
+    assert table_hashes(path) == whole
+    build(fewer, path, force=True, earlier=earlier_release(path), jobs=1)
+    assert WIDE in table_hashes(path)
+    assert table_hashes(path)[WIDE] != whole[WIDE]
+    with monkeypatch.context() as patch:
+        patch.setattr(sticky, "charged", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            build(spec, tmp_path / "stopped.duckdb", jobs=1)
+    again = build(spec, tmp_path / "stopped.duckdb", jobs=1)
+    assert table_hashes(again) == whole
