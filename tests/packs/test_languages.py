@@ -161,7 +161,7 @@ def test_notes_for_custodians_stay_in_the_release(german, made):
 
 def card(**told):
     usual = {"noise_sd": 1.41, "suppressed_share": 0.0, "rounding_gap": 0, "scale": 1}
-    return SimpleNamespace(**usual | {"dp": {}, "swap": {}, "exposure": {}} | told)
+    return SimpleNamespace(**usual | {"dp": {}, "wide": {}, "swap": {}, "exposure": {}} | told)
 
 
 DP = {"epsilon": 1.0, "covered": True, "converged": True, "uniform": []}
@@ -172,6 +172,7 @@ DP = {"epsilon": 1.0, "covered": True, "converged": True, "uniform": []}
     [
         ({}, "standard deviation of 1.4"),
         ({"suppressed_share": 0.25}, "25 % of all that is counted lies in groups too small"),
+        ({"wide": {"pairs": 3}}, "not measured, but modelled"),
         ({"rounding_gap": 3}, "differ by at most 3"),
         ({"scale": 4}, "4 at most are counted"),
         ({"exposure": {"accept_risk": "agreed"}}, "The publisher accepted a risk: agreed"),
