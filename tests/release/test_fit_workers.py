@@ -26,6 +26,7 @@ from engine.fit import lock_table
 from engine.release import FitProcess, build, fit_workers, pipes
 from engine.release.fit_workers import FitWorkers
 from engine.schema import SyntheticTable
+from engine.store.manifest import file_hash
 
 CANARY = "canary-31d07be8"
 PLANT = """
@@ -391,7 +392,10 @@ def test_the_fit_holds_back_two_tables_a_worker(workers, planted, tmp_path):
         for pair in PAIRS:
             fit.send(TREES[pair], ahead=2 * workers)
         *answers, last = fit.finish()
-    assert last == {"release": str(tmp_path / "r.duckdb")}
+    assert last == {
+        "release": str(tmp_path / "r.duckdb"),
+        "sha256": file_hash(tmp_path / "r.duckdb"),
+    }
     assert len(answers) <= 2 * workers
 
 

@@ -1,7 +1,7 @@
 """Which tables a workload needs: those that no other answers as well.
 
 A table is locked to its margins, so a wider one shows the same counts up to its rounding gap. What it does not show as
-well is how exact they are: noise is stated for the sum of its cells. Measured (engine/DESIGN.md, "Workloads"): from a
+well is how exact they are: noise is stated for the sum of its cells. Measured (engine/DESIGN.md, "Spec"): from a
 table of one column more, noise intervals are 2 to 3 times as wide; from any wider one, and for counts of a single
 column, 5 times or more. So a table of two columns or more is left out where one with a single column more is there, and
 no other.
