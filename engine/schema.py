@@ -477,8 +477,6 @@ class ReleaseHeader:
         What a row is called, and whom the release protects.
     is_reviewed : bool
         A person says that what is marked as detected was looked at.
-    recipe : str
-        Mode sticky: keyed digest of all that decides a table, so that releases of one recipe can share tables.
     """
 
     title: str
@@ -494,4 +492,3 @@ class ReleaseHeader:
     unit: Unit = ROWS
     entity: Unit = ENTITIES
     is_reviewed: bool = False
-    recipe: str = ""

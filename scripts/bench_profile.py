@@ -19,7 +19,7 @@ from typing import Any
 from bench_build import census_spec
 
 from engine.fit import FitOrder
-from engine.progress import silent
+from engine.progress import Progress, silent
 from engine.release import sticky
 from engine.release.fit_workers import FitWorkers
 from engine.release.fitter import Finish, FitAnswer, Fitter
@@ -110,7 +110,7 @@ class Clock:
 class FitHere:
     """In the place of the fit process: the same in this process, each table at once."""
 
-    def __init__(self, order: FitOrder) -> None:
+    def __init__(self, order: FitOrder, _progress: Progress | None = None) -> None:
         self._staging = Staging.open(
             order.release_path, order.header, build_id=order.build_id, force=order.force
         )
@@ -129,9 +129,9 @@ class FitHere:
         self._fitter.begin(measurement)
         return self._fitter.settle(0)
 
-    def finish(self, exposure: dict[str, Any]) -> None:
+    def finish(self, exposure: dict[str, Any]) -> list[dict[str, Any]]:
         """Write the release."""
-        self._fitter.finish(silent, Finish(exposure=exposure))
+        return [{"sha256": self._fitter.finish(silent, Finish(exposure=exposure)).sha256}]
 
 
 def profiled(job: dict[str, Any]) -> dict[str, float]:

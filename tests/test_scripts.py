@@ -53,7 +53,9 @@ def test_one_folder(checkout, folder):
     assert called(checkout, "--all", folder, "-x") == (
         ["python -m pytest -n auto --dist loadfile tests/fit -x"], 0, "",
     )  # fmt: skip
-    assert called(checkout, folder, ci="true") == (["python -m pytest tests/fit"], 0, "")
+    assert called(checkout, folder, ci="true") == (
+        ["python -m pytest -n auto --dist loadfile tests/fit"], 0, "",
+    )  # fmt: skip
 
 
 def test_a_folder_that_is_not_there(checkout):

@@ -55,8 +55,6 @@ def header_of(
         unit=spec.unit,
         entity=spec.entity,
         is_reviewed=spec.is_reviewed,
-        # What mode dp publishes may not hang on the data but through its noise, nor does a digest of them.
-        recipe=opened.recipe if spec.mode == "sticky" else "",
         notes=(
             *spec.notes,
             *notes,

@@ -111,7 +111,7 @@ def build(
                 report("tables", done, len(unfinished) + len(columns.columns) + 1)
             exposure = charged(spec, opened, columns, tally, is_new=is_new)
             *_, last = fit.finish(exposure.as_dict() | {"sentences": exposure.sentences()})
-            note_release(spec.key_path, spec.vintage, last["sha256"])
+            note_release(spec.key_path, spec.vintage, last["sha256"], opened.recipe)
     report("done", 1, 1)
     return out
 

@@ -83,13 +83,15 @@ def pinned_stands_of(key_path: Path, vintage: str) -> frozenset[str]:
     return frozenset(entry.get("stands", ()))
 
 
-def note_release(key_path: Path, vintage: str, sha256: str) -> None:
+def note_release(key_path: Path, vintage: str, sha256: str, recipe: str) -> None:
     """Note a release that was built: only these lend tables, for anybody can write a file that looks like one.
 
     Parameters
     ----------
     sha256 : str
         Of the file, hex.
+    recipe : str
+        Keyed digest of all that decides its tables.
 
     Raises
     ------
@@ -99,14 +101,15 @@ def note_release(key_path: Path, vintage: str, sha256: str) -> None:
     with locked(path):
         entries, n_charges = _read_all(path)
         if vintage in entries:
-            known = [one for one in entries[vintage].get("releases", []) if one != sha256]
-            entries[vintage]["releases"] = [*known, sha256][-MOST_RELEASES:]
+            known = [one for one in entries[vintage].get("releases", []) if one[0] != sha256]
+            entries[vintage]["releases"] = [*known, [sha256, recipe]][-MOST_RELEASES:]
             _write(path, entries, n_charges)
 
 
-def noted_releases(key_path: Path, vintage: str) -> frozenset[str]:
-    """SHA-256 of the releases of a vintage that were built last."""
-    return frozenset(_read(journal_path(key_path)).get(vintage, {}).get("releases", ()))
+def noted_releases(key_path: Path, vintage: str) -> dict[str, str]:
+    """Recipes of the releases of a vintage that were built last, by their SHA-256."""
+    entry = _read(journal_path(key_path)).get(vintage, {})
+    return {sha256: recipe for sha256, recipe in entry.get("releases", ())}
 
 
 def pinned_vintages(key_path: Path) -> tuple[str, ...]:

@@ -252,7 +252,7 @@ def write_release(
     ]
     values += [json.dumps(header.privacy, sort_keys=True), header.engine_version]
     values += [format_version, content_hash]
-    values += [header.unit.to_json(), header.entity.to_json(), header.is_reviewed, header.recipe]
+    values += [header.unit.to_json(), header.entity.to_json(), header.is_reviewed]
     marks = ", ".join("?" * len(values))
     con.execute(f"INSERT INTO catalog.release VALUES ({marks})", values)
     is_dp = header.mode == "dp"

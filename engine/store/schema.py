@@ -54,11 +54,6 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
                 "BOOLEAN",
                 "Whether a person says that what catalog.columns lists as detected was looked at.",
             ),
-            (
-                "recipe",
-                "VARCHAR",
-                "Mode sticky: keyed digest of all that decides a table; releases of one recipe can share tables.",
-            ),
         ),
     ),
     "tables": (

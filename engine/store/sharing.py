@@ -8,7 +8,7 @@ Right of the wall but for `check_shared`, which asks before anything is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def check_shared(
     earlier: EarlierRelease,
     *,
     recipe: str,
-    noted: Collection[str],
+    noted: Mapping[str, str],
     key_id: str,
     vintage: str,
     engine_version: str,
@@ -75,8 +75,8 @@ def check_shared(
 
     Parameters
     ----------
-    noted : collection of str
-        SHA-256 of the releases that the journal beside the key knows.
+    noted : mapping of str to str
+        Recipes of the releases that the journal beside the key knows, by their SHA-256.
 
     Raises
     ------
@@ -85,8 +85,7 @@ def check_shared(
     """
     path = earlier.path
     con, record = open_release(path, verify="hash")
-    with con:
-        ((found,),) = con.execute("SELECT recipe FROM catalog.release").fetchall()
+    con.close()
     check_unchanged(earlier.file, record.sha256)
     if record.key_id != key_id:
         why = f"it was built with another key ({record.key_id}, the spec's is {key_id})"
@@ -94,12 +93,12 @@ def check_shared(
         why = f"it is of vintage {record.vintage!r}, the spec's is {vintage!r}"
     elif record.engine_version != engine_version:
         why = f"tablepack {record.engine_version} built it, this is {engine_version}"
-    elif found != recipe:
-        why = "the spec says something else than its tables, title and notes in another way than when it was built"
     elif record.sha256 not in noted:
         why = (
             "the journal beside the key does not know this file: it was changed, or built elsewhere"
         )
+    elif noted[record.sha256] != recipe:
+        why = "the spec says something else than its tables, title and notes in another way than when it was built"
     else:
         return
     raise StoreError(

@@ -197,7 +197,7 @@ def test_another_version_is_told(folder):
         said = f"tablepack {opened.engine_version} built it, this is 9.9.9"
     with pytest.raises(StoreError, match=said):
         check_shared(
-            earlier_release(path), recipe="0" * 32, noted=(), engine_version="9.9.9", **same
+            earlier_release(path), recipe="0" * 32, noted={}, engine_version="9.9.9", **same
         )
 
 

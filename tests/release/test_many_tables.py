@@ -44,7 +44,7 @@ def planned(tmp_path, monkeypatch):
             "confidential_connection",
             lambda *a, **k: made.append(Counting(confidential(*a, **k))) or made[-1],
         )
-        monkeypatch.setattr(tally, "alike", lambda tree: counted.append(1) or alike(tree))
+        monkeypatch.setattr(tally, "alike", lambda *given: counted.append(1) or alike(*given))
         plan = engine.plan(
             frame,
             tables=2,

@@ -83,7 +83,7 @@ def test_catalogue_of_the_release_and_its_tables(con, release):
         (
             "A tiny release", "data", "2026-1", "sticky", HEADER.key_id,
             json.dumps(HEADER.privacy, sort_keys=True), "0.1.0", FORMAT_VERSION, record.content_hash,
-            ROWS.to_json(), ENTITIES.to_json(), False, "",
+            ROWS.to_json(), ENTITIES.to_json(), False,
         )
     ]  # fmt: skip
     tables = sql_list(

@@ -101,7 +101,6 @@ _RELEASE: _Checks = {
     "unit": (lambda v: _is_unit(v), "words for one and many"),
     "entity": (lambda v: _is_unit(v), "words for one and many"),
     "reviewed": (lambda v: isinstance(v, bool), "true or false"),
-    "recipe": (lambda v: v == "" or _is_hash(v), "32 hexadecimal digits, or empty"),
 }
 _TABLE: _Checks = {
     "table_id": (lambda v: is_whole(v, 1, 2**31 - 1), "a whole number from 1"),
