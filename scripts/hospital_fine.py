@@ -53,6 +53,7 @@ all = 1
 [[tables]]
 all = 2
 """
+RELEASED = 'release = "simulated: of few rows, codes and costs are nearly unique"\n'
 KINDS = {"sex": "category", "born": "integer", "district": "integer", "ward": "category", "diagnosis": "text",
          "days": "integer", "admitted": "timestamp", "discharged": "timestamp", "operated": "timestamp",
          "cost": "real", "drugs": "real", "heartbeats": "integer"}  # fmt: skip
@@ -108,7 +109,7 @@ def prepared(place: Path, rows: int) -> list[list[str]]:
     encoded(frame).to_parquet(place / "encoded.parquet")
     engine.new_key(place / "stays.key")
     columns = "".join(
-        f'\n[columns.{name}]\nkind = "{kind}"\n' + (CENTS if kind == "real" else "")
+        f'\n[columns.{name}]\nkind = "{kind}"\n{RELEASED}' + (CENTS if kind == "real" else "")
         for name, kind in KINDS.items()
     )
     (place / "stays.toml").write_text(SPEC.format(columns=columns), "utf-8")
