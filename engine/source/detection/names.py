@@ -81,7 +81,7 @@ def reads_like_an_identifier(name: str) -> Strength:
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name: folded, without accents, parted at signs, digits and capitals."""
+    """The words of a name: folded, without accents, split at signs, digits and capitals."""
     bare = unicodedata.normalize("NFKD", name.replace("ß", "ss").replace("ø", "o"))
     plain = "".join(sign for sign in bare if not unicodedata.combining(sign))
     plain = re.sub(r"(?i)\be[-_. ]mail", "email", plain)

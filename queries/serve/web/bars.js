@@ -58,7 +58,7 @@ export function pyramid(picture) {
   return out;
 }
 
-// Each row a bar of a hundred per cent, parted by the series.
+// Each row a bar of a hundred per cent, divided by the series.
 export function stacked(picture) {
   const { cells, rows, series, width } = picture, small = picture.isSmall, tall = small ? 12 : 20, step = tall + (small ? 4 : 8), height = rows.length * step + 28;
   const left = Math.min(width * 0.42, 12 + LETTER * Math.max(...rows.map((r) => r.join(", ").length))), room = width - left - 26;

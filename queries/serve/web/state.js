@@ -88,7 +88,7 @@ export function readLink() {
 
 const readGroup = (column, [label, ...keys]) => (state.groups[column] ||= []).push([label, keys]);
 
-// A list in one text: parted by |, which a backslash escapes.
+// A list in one text: separated by |, which a backslash escapes.
 export const joined = (list) => list.map((s) => String(s).replace(/[\\|]/g, "\\$&")).join("|");
 export function parts(text) {
   const out = [""];
