@@ -48,6 +48,20 @@ def test_a_statement_is_run_with_intervals_and_remembered(sheet, client, box):
     assert sheet.messages == []
 
 
+def test_nobody_types_before_the_page_listens(sheet, client):
+    waiting = []
+    sheet.route("**/sql.js*", lambda route: waiting.append(route))
+    open_page(sheet, client.address)
+    sheet.get_by_text("Ask in SQL").click()
+    statement, run = sheet.locator("#statement"), sheet.locator("#run")
+    sheet.wait_for_timeout(200)
+    assert waiting and statement.is_disabled() and run.is_disabled()
+    waiting[0].continue_()
+    statement.fill("SEL")  # waits until it may be written in
+    assert sheet.locator("#offers li").all_inner_texts() == ["SELECT"]
+    assert run.is_enabled()
+
+
 def test_names_and_keywords_are_completed(sheet, box):
     box.fill("")
     box.press_sequentially("sel")

@@ -31,6 +31,8 @@ export function start(name, whenSaid) {
   byId("run").addEventListener("click", () => run());
   byId("history").addEventListener("change", (e) => { if (e.target.value) text.value = e.target.value; text.focus(); });
   text.value ||= `SELECT count(*) FROM ${quoted(table)}`;
+  // Only now: what is typed before anyone listens would be neither completed nor run.
+  text.disabled = byId("run").disabled = false;
   drawHistory();
 }
 
