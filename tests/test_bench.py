@@ -7,6 +7,7 @@ import subprocess
 import sys
 from xml.etree import ElementTree
 
+import bench_add
 import bench_profile
 import bench_steps
 import duckdb
@@ -14,7 +15,17 @@ import pytest
 from bench_cost import build_of, check, floor_of
 from bench_picture import draw, draw_steps
 from bench_series import Line, many_tables, pair_tables, row_tables, targets
-from fixtures.pipeline import CENSUS, ROOT, environment, make_census, tablepack, write_spec
+from fixtures.pipeline import (
+    ACCEPTED,
+    CENSUS,
+    ROOT,
+    environment,
+    make_census,
+    tablepack,
+    write_spec,
+)
+
+from engine.api.reading import read
 
 TABLES = [["region"], ["sex"], ["age"], ["region", "sex"], ["age", "region", "sex"]]
 
@@ -292,3 +303,37 @@ def test_the_last_release_is_a_tag_or_what_came_before_the_newest_version(monkey
     answers["log"] = b""
     with pytest.raises(SystemExit, match="give --against REV"):
         bench_steps.last_release()
+
+
+def test_one_more_table_over_a_full_build_by_hand():
+    build = bench_add.Took(seconds=8.0, cpu_seconds=10.0)
+    text = bench_add.figures(438, build, bench_add.Took(seconds=2.0, cpu_seconds=4.0))
+    assert "| full build, 438 tables | 8.00 | 10.00 |" in text
+    assert "| added / full build | 1/4.0 | 1/2.5 |" in text
+
+
+def small_spec(folder, tables):
+    make_census(folder, people=1_000)
+    write_spec(folder, folder / "people.parquet", CENSUS, tables, privacy=ACCEPTED, name="s.toml")
+    return folder / "s.toml"
+
+
+def test_an_addition_is_timed_if_it_is_the_full_build(tmp_path):
+    path = small_spec(tmp_path, TABLES)
+    build, more = bench_add.compared(path, tmp_path, 1)
+    assert min(build.seconds, build.cpu_seconds, more.seconds, more.cpu_seconds) > 0
+
+
+def test_an_addition_that_is_not_the_full_build_has_no_time(tmp_path, monkeypatch):
+    path = small_spec(tmp_path, TABLES)
+    hashes = iter("abc")
+    monkeypatch.setattr(bench_add, "content_hash", lambda _: next(hashes))
+    with pytest.raises(SystemExit, match="is not that of a full build"):
+        bench_add.compared(path, tmp_path, 1)
+
+
+def test_commands_that_fail_and_specs_without_such_a_table_end_the_run(tmp_path):
+    with pytest.raises(SystemExit, match="tablepack build failed: "):
+        bench_add.timed("build", str(tmp_path / "none.toml"))
+    with pytest.raises(SystemExit, match="no table of 3 columns"):
+        bench_add.added_table(read(small_spec(tmp_path, TABLES[:-1])))
