@@ -171,8 +171,10 @@ def main() -> None:
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
         try:
-            port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
-            ok = asyncio.run(measure(port, server.pid, given))
+            address = re.search(r":(\d+)/", server.stdout.readline())
+            if address is None:
+                sys.exit("the server did not start; it needs the extra serve")
+            ok = asyncio.run(measure(int(address[1]), server.pid, given))
         finally:
             server.terminate()
     sys.exit(0 if ok else 1)

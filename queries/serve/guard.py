@@ -88,8 +88,8 @@ class Limits:
     burst: int = 60
     rows: int = 10_000
     answer_bytes: int = 8_000_000
-    workers: int = 2
-    share: int = 1
+    workers: int = 3
+    share: int = 2
     waiting: int = 200
     waiting_each: int = 50
     wait_s: float = 10.0

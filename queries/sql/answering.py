@@ -94,7 +94,10 @@ class Answering:
         request = _Request(text=text, own=self._own(tables), budget=self._budget())
         reads = self.read(text, request.own, request.budget)
         if not reads.is_logical:
-            return self._run(request, None, advice=reads.advice, is_listing=reads.is_listing)
+            listing = reads.is_listing
+            return self._run(
+                request, None, advice=reads.advice, filling="guard", is_listing=listing
+            )
         if reads.is_multi:
             return self._learned(request, reads.columns)[0]
         table = self.route(reads.columns, reads.parts)
@@ -102,6 +105,7 @@ class Answering:
             return self._run(request, table, advice=reads.advice)
         except LackingColumn:
             if not self._is_the_same_without(request, table):
+                self._run(request, table, filling="guard")  # raises the same, with the name
                 raise
         return self._run(request, table, advice=reads.advice, filling="blank")
 
@@ -128,7 +132,7 @@ class Answering:
         table: ColumnSet | None,
         *,
         advice: Advice = NO_ADVICE,
-        filling: Filling = "guard",
+        filling: Filling = "quick",
         is_listing: bool = False,
     ) -> Result:
         """Run a statement on a fresh connection over a table, or over none."""
@@ -211,7 +215,7 @@ class Answering:
         while True:
             table = self.route(columns)
             try:
-                self._run(request, table)
+                self._run(request, table, filling="guard")
             except LackingColumn as error:
                 if error.column in columns or error.column not in self._facts.columns:
                     raise

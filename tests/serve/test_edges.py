@@ -283,7 +283,7 @@ def test_memory_is_a_size_that_processes_can_share(path, memory):
 
 
 def test_memory_limits_the_statements_of_strangers(path):
-    with served(app_of(path, memory="128MB", timeout_s=20)) as client:
+    with served(app_of(path, memory="192MB", timeout_s=20)) as client:
         got = client.sql("SELECT count(DISTINCT hash(range)) AS n FROM range(8000000)")
         assert (got.status, "memory" in got.json["message"]) == (413, True), got.body
         assert client.sql("SELECT 1 AS a").json["rows"] == [[1]]

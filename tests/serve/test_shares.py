@@ -105,7 +105,7 @@ def test_one_clients_statements_do_not_slow_another(path):
 
 
 def test_too_many_statements_of_one_client_are_told_when_to_come_back(path):
-    limits = Limits(waiting_each=3, wait_s=1.0)
+    limits = Limits(workers=2, share=1, waiting_each=3, wait_s=1.0)
     with served(app_of(path, limits=limits, timeout_s=20), **CONNECTIONS) as client:
         with open_requests(client, [ENDLESS.format(i) for i in range(4)]) as sockets:
             time.sleep(0.3)
@@ -240,7 +240,7 @@ def test_who_is_refused_before_the_body_came_is_not_waited_for(path):
 
 def test_behind_a_proxy_clients_are_those_it_names(path):
     """uvicorn believes the header of the proxy that it was told of; see `tablepack serve --proxy`."""
-    limits = Limits(waiting_each=0)
+    limits = Limits(workers=2, share=1, waiting_each=0)
     trusted = {"proxy_headers": True, "forwarded_allow_ips": GREEDY}
     with served(app_of(path, limits=limits, timeout_s=2), **CONNECTIONS, **trusted) as client:
 

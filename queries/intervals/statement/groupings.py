@@ -8,7 +8,7 @@ which are those of one group and not of the other, as far as they were not round
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -90,14 +90,21 @@ def _shown(
 ) -> Iterator[int]:
     """Groups that a row may show, by its keys."""
     for own, number in zip(places, numbers, strict=True):
-        key = _comparable(row[at] for at in own)
-        if key in number and all(row[at] is None for at in every if at not in own):
+        key = _comparable([row[at] for at in own])
+        if key in number and (
+            len(own) == len(every) or all(row[at] is None for at in every if at not in own)
+        ):
             yield number[key]
 
 
-def _comparable(values: Iterable[Any]) -> tuple[Any, ...]:
+def _comparable(values: Sequence[Any]) -> tuple[Any, ...]:
     """Keys of a group as a dict takes them: lists, structs and maps by their text."""
-    return tuple(repr(value) if isinstance(value, list | dict) else value for value in values)
+    key = tuple(values)
+    try:
+        hash(key)
+    except TypeError:
+        return tuple(repr(value) if isinstance(value, list | dict) else value for value in key)
+    return key
 
 
 def _fits(

@@ -75,6 +75,13 @@ def evaluated(
         node for _, term in question.figures if not isinstance(term, str) for node in _leaves(term)
     ]
     wanted = {text_of(node): node for node in nodes}
+    nodes_of_keys = tuple(node for _, node in question.keys)
+    is_plain = _is_plain(question, table)
+    if is_plain and not wanted and not question.where:  # nothing that its buckets do not tell
+        region = _plain_region(table, question, [])
+        return Evaluated(
+            region=region, keys=_keys_of(table, region), key_nodes=nodes_of_keys, values={}
+        )
     row = unused_name("row_number", release.columns)
     listed = [(f"k{i}", node) for i, (_, node) in enumerate(question.keys)]
     listed += [(f"w{i}", node) for i, node in enumerate(question.where)]
@@ -91,8 +98,6 @@ def evaluated(
         f"WITH {quoted(release.logical_name)} AS (SELECT {columns}, rowid AS {quoted(row)} "
         f"FROM tables.{physical_name(number)}), q AS ({text.rstrip().rstrip(';')}) "
     )
-    nodes_of_keys = tuple(node for _, node in question.keys)
-    is_plain = _is_plain(question, table)
     keys = ", ".join(name for name, _ in listed if name.startswith("k") and name != row)
     rank = f"dense_rank() OVER (ORDER BY {keys})" if keys and not is_plain else "1"
     truths = ", ".join(
