@@ -55,7 +55,9 @@ def test_nobody_types_before_the_page_listens(sheet, client):
     sheet.get_by_text("Ask in SQL").click()
     statement, run = sheet.locator("#statement"), sheet.locator("#run")
     sheet.wait_for_timeout(200)
-    assert waiting and statement.is_disabled() and run.is_disabled()
+    assert waiting
+    assert statement.is_disabled()
+    assert run.is_disabled()
     waiting[0].continue_()
     statement.fill("SEL")  # waits until it may be written in
     assert sheet.locator("#offers li").all_inner_texts() == ["SELECT"]
