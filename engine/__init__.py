@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine.api.amend import add, drop
     from engine.api.build import build, new_key, open, plan
+    from engine.api.choose import choose
     from engine.api.compare import compare, compare_levers
     from engine.api.evaluate import attack, evaluate
     from engine.api.publish import publish_pack
@@ -63,6 +64,7 @@ __all__ = [
     "add",
     "attack",
     "build",
+    "choose",
     "compare",
     "compare_levers",
     "drop",
@@ -81,6 +83,7 @@ _HOMES = {name: "engine.api.build" for name in ("build", "estimate", "new_key", 
     "__version__": "engine.version",
     "add": "engine.api.amend",
     "attack": "engine.api.evaluate",
+    "choose": "engine.api.choose",
     "compare": "engine.api.compare",
     "compare_levers": "engine.api.compare",
     "drop": "engine.api.amend",

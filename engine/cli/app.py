@@ -55,6 +55,11 @@ COMMANDS = (
         "Take tables out of a release; the others stay as they are. What was told is told, and stays in the ledger.",
     ),
     Command(
+        "choose",
+        "engine.cli.build",
+        "Choose tables of three columns that help a wide table most, from what the release shows of pairs.",
+    ),
+    Command(
         "budget",
         "engine.cli.custody",
         "Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases.",

@@ -12,6 +12,7 @@ import typer
 
 from engine.api import amend
 from engine.api import build as api
+from engine.api.choose import MOST_CHOSEN, Choice, choose
 from engine.api.reading import read
 from engine.cli.console import (
     AsJson,
@@ -33,6 +34,7 @@ from engine.release import Plan, PlanDP, build
 from engine.release.planner import N_SHOWN
 from engine.spec import ReleaseSpec, Workload, warning_of_many
 from engine.store import GeneratorCard, exposure_sentences, promises, signature_path
+from engine.texts import spec_entry
 from queries.release import open_release
 
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -224,6 +226,62 @@ def drop_command(
     """
     change = amend.removal(release, _column_sets(columns), spec)
     _print_changed(change, jobs=jobs, as_json=as_json)
+
+
+@commands.command(
+    "choose", epilog="Example: `tablepack choose census.duckdb --most 12 --target income --add`"
+)
+def choose_command(
+    release: ReleasePath,
+    most: Annotated[int, typer.Option("--most", help="So many tables at most.")] = MOST_CHOSEN,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            help="The wide table, with commas between; needed where there are several.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Tables with this column first; by default the spec's."),
+    ] = None,
+    spec: SpecBeside = None,
+    is_added: Annotated[
+        bool, typer.Option("--add", help="Add them to the release and its spec.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Choose tables of three columns that help a wide table most, from what the release shows of pairs.
+
+    Prints what a spec says of them. None is chosen that would bring the release over its owner's bound.
+    """
+    listed = _column_sets(None if columns is None else [columns])
+    with progress_bar(quiet=as_json) as report:
+        choice = choose(
+            release,
+            most,
+            columns=listed[0] if listed else None,
+            target=target,
+            spec=spec,
+            progress=report,
+        )
+    if not as_json:
+        _print_choice(choice, is_added=is_added)
+    if is_added and choice.tables:
+        change = amend.addition(release, choice.tables, spec)
+        _print_changed(change, jobs=jobs, as_json=as_json)
+    elif as_json:
+        print_json(choice.as_dict())
+
+
+def _print_choice(choice: Choice, *, is_added: bool) -> None:
+    """The entries of a spec, and what was left out."""
+    if not is_added:
+        for table in choice.tables:
+            out().print(f"{spec_entry(table)}\n", soft_wrap=True, markup=False, highlight=False)
+    for sentence in choice.sentences():
+        notes().print(sentence, soft_wrap=True, markup=False)
 
 
 def _column_sets(listed: list[str] | None) -> list[list[str]]:

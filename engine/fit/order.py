@@ -35,6 +35,8 @@ class FitOrder:
         Columns that determine each other.
     force : bool
         A release that is there may be replaced.
+    targets : dict of ColumnSet to str
+        Of wide tables that models are to be trained on: the column that is to be predicted.
     earlier : (Path, str) or None
         File and SHA-256 of a release of the same recipe, whose tables are taken where this one has them too.
     """
@@ -52,6 +54,7 @@ class FitOrder:
     universes: Universes = field(default_factory=dict)
     relations: Relations = NO_RELATIONS
     force: bool = False
+    targets: dict[ColumnSet, str] = field(default_factory=dict)
     earlier: tuple[Path, str] | None = None
 
     def sampling_key_of(self, columns: ColumnSet) -> bytes:

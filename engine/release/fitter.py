@@ -163,6 +163,7 @@ class Fitter:
             self._tables,
             key=self._order.sampling_key_of(columns),
             told=fitted.told,
+            target=self._order.targets.get(columns),
             report=partial(progress, "wide table"),
         )
         for name in columns:
@@ -352,7 +353,7 @@ def _wide_card(table: SyntheticTable, fit: WideFit, order: FitOrder) -> Generato
 def _wide_values(fit: WideFit) -> dict[str, Any]:
     """What the card says of the fit: `GeneratorCard.wide`."""
     widths = [len(columns) for columns in fit.fitted]
-    return {
+    return ({} if fit.target is None else {"target": fit.target}) | {
         "pairs": widths.count(2),
         "triples": widths.count(3),
         "off": {str(width): share for width, share in fit.off.items()},

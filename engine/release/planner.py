@@ -7,7 +7,7 @@ estimates from the number of released buckets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -92,6 +92,8 @@ class Plan:
         Which statements of files the tables answer.
     modelled : tuple of ColumnSet
         Wide tables: nothing is measured for them but all pairs of their columns.
+    targets : dict of ColumnSet to str
+        Of some of these: the column that models are to predict.
     """
 
     tables: tuple[PlannedTable, ...]
@@ -103,6 +105,7 @@ class Plan:
     cost: Cost
     workload: Workload | None = None
     modelled: tuple[ColumnSet, ...] = ()
+    targets: dict[ColumnSet, str] = field(default_factory=dict)
     heads: ClassVar[tuple[str, ...]] = (
         "table",
         "cells shown",
@@ -135,6 +138,7 @@ class Plan:
             "exposure": self.exposure.as_dict(),
             "refused": list(self.refused),
             "modelled": [list(columns) for columns in self.modelled],
+            "targets": [self.targets.get(columns) for columns in self.modelled],
             "tables": [
                 {
                     "columns": list(t.columns),
@@ -200,6 +204,11 @@ class Plan:
         return (
             f"One table more, of {len(wide)} columns ({', '.join(wide)}), is modelled from {widths.count(2):,} of "
             f"these of two columns and {widths.count(3):,} of three; it tells nothing beyond them"
+            + (
+                f"; tables with {self.targets[wide]}, its target, count more"
+                if wide in self.targets
+                else ""
+            )
         )
 
     def __repr__(self) -> str:
@@ -264,6 +273,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         unit=spec.unit,
         workload=spec.workload,
         modelled=tuple(t for t in spec.tables if len(relations.base(t)) > MAX_WIDTH),
+        targets=spec.targets,
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
         refused=tuple(
             refusal(

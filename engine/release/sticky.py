@@ -162,6 +162,7 @@ def fit_order(
         workers=workers,
         relations=columns.relations,
         force=force,
+        targets=spec.targets,
     )
 
 

@@ -286,6 +286,8 @@ def _recipe(
 def _fingerprint(spec: ReleaseSpec, recipe: str, key: MasterKey) -> str:
     """Keyed digest of all that decides a release: equal where the releases would be equal."""
     own = [spec.title, spec.logical_name, repr(spec.tables), repr(spec.notes), repr(spec.bounds)]
+    if spec.targets:
+        own.append(repr(sorted(spec.targets.items())))
     return _digest("fingerprint", [recipe, *own], spec, key)
 
 

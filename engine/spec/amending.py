@@ -120,7 +120,8 @@ def amended(
         problems.append("tables: none would be left")
     if problems:
         raise SpecError(problems)
-    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))))
+    targets = {table: name for table, name in spec.targets.items() if table in left}
+    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), targets=targets)
 
 
 def _without(text: str, index: int) -> str | None:

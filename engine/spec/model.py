@@ -174,6 +174,7 @@ class TableEntry(_Section):
     sql: str | None = None
     file: str | None = None
     max_width: int | None = None
+    target: str | None = None
 
 
 SECTIONS = ("release", "source", "columns", "privacy", "dp", "tables")

@@ -15,7 +15,7 @@ key file; never the data.
     [dp]         epsilon | guarantee = false, delta, noise, budget, allocation, total_share, public_n, max_rows,
                  method, margins, extra, strata, ranges, zeros, post, sample, prior,
                  max_cells, max_cycles, tolerance                    (mode dp, and what `compare` builds)
-    [[tables]]   columns | all (of) | sql | file (max_width)
+    [[tables]]   columns (target) | all (of) | sql | file (max_width)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from engine.spec.model import (
 )
 from engine.spec.source import check_names, source_from
 from engine.spec.swapping import swap_of, swap_problems
-from engine.spec.tables import TableContext, expanded, table_context
+from engine.spec.tables import TableContext, expanded, table_context, targets_of
 from engine.spec.units import count_of, count_problems, with_each
 from engine.spec.workload import SqlReader, Workload
 from engine.spec.writing import writing_of
@@ -93,6 +93,8 @@ class ReleaseSpec:
         With `each`: so many of its values count of one entity; a power of two.
     workload : Workload or None
         What becomes of the statements of files; None: the spec names none.
+    targets : dict of ColumnSet to str
+        Of wide tables that models are to be trained on: the column that is to be predicted.
     """
 
     title: str
@@ -116,6 +118,7 @@ class ReleaseSpec:
     each: str | None = None
     most: int | None = None
     workload: Workload | None = field(default=None, compare=False)
+    targets: dict[ColumnSet, str] = field(default_factory=dict)
 
     @property
     def counted(self) -> PrivacyParams:
@@ -311,7 +314,7 @@ def _assembled(
     context = table_context(
         names, columns, entities, release, folder=folder, dropped=dropped, sql=sql, is_dp=is_dp
     )
-    tables, workload = _tables(raw, release, context, problems, is_dp=is_dp)
+    tables, workload, targets = _tables(raw, release, context, problems, is_dp=is_dp)
     dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
     if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
@@ -331,6 +334,7 @@ def _assembled(
         zeros=zeros,
         bounds=bounds,
         workload=workload,
+        targets=targets,
         **(count_of(release) | {"unit": unit, "entity": entity}),
     )
 
@@ -355,13 +359,15 @@ def _tables(
     problems: list[str],
     *,
     is_dp: bool,
-) -> tuple[tuple[ColumnSet, ...], Workload | None]:
-    """The tables of the spec, of what it counts, and what becomes of the statements of files."""
-    tables, workload = expanded(_entries(raw.get("tables", []), problems), context, problems)
+) -> tuple[tuple[ColumnSet, ...], Workload | None, dict[ColumnSet, str]]:
+    """The tables of the spec, of what it counts, what becomes of the statements of files, and targets."""
+    entries = _entries(raw.get("tables", []), problems)
+    tables, workload = expanded(entries, context, problems)
+    targets = targets_of(entries, context, problems)
     if release is None:
-        return tables, workload
+        return tables, workload, targets
     problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
-    return with_each(tables, release.each, problems), workload
+    return with_each(tables, release.each, problems), workload, targets
 
 
 def _column_problems(

@@ -174,6 +174,42 @@ def _named(columns: list[str] | str, context: TableContext) -> Sequence[str]:
     return columns
 
 
+def targets_of(
+    entries: Sequence[tuple[str, TableEntry]], context: TableContext, problems: list[str]
+) -> dict[ColumnSet, str]:
+    """By wide table: the column that models trained on it are to predict.
+
+    Parameters
+    ----------
+    entries, problems
+        As of `expanded`, which tells all else that is wrong with the tables.
+    """
+    out = {}
+    for place, entry in entries:
+        target, where = entry.target, f"{place}.target"
+        if target is None:
+            continue
+        if entry.columns is None:
+            problems.append(f'{where}: belongs to "columns" only')
+            continue
+        if context.max_width is None:
+            problems.append(
+                f"{where}: mode dp fits all tables at once; it is for wide tables of mode sticky"
+            )
+            continue
+        table = column_set(_named(entry.columns, context))
+        if target not in table:
+            problems.append(
+                f"{where}: {target!r} is not a column of the table{did_you_mean(target, table)}"
+            )
+        if len(set(table)) <= context.max_width:
+            problems.append(
+                f"{where}: belongs to wide tables, of more than {context.max_width} columns: others are measured"
+            )
+        out[table] = target
+    return out
+
+
 def warning_of_many(n: int) -> str | None:
     """What so many tables cost, and what to do instead; None if they are not many."""
     if n < MANY_TABLES:

@@ -190,6 +190,13 @@ def wide_sentences(
         "it: how far the model is off is not known, so there are no intervals.",
         "Every column has exactly the counts of its own table.",
         *(
+            [
+                f"Made to train models that predict {wide['target']}: tables with this column counted more."
+            ]
+            if "target" in wide
+            else []
+        ),
+        *(
             [f"Tables read from it differ from those on average {' and '.join(near)}."]
             if near
             else []

@@ -11,7 +11,8 @@ tp.plan(frame, tables=2, key="my.key", entities=["person_id"])
 release = tp.build(frame, tables=2, key="my.key", entities=["person_id"], out="census.duckdb")
 
 begin       synthesize
-release     new_key, plan, estimate, build (of a frame, a file or a spec), add, drop, Column, open
+release     new_key, plan, estimate, build (of a frame, a file or a spec), add, drop,
+            choose, Column, open
 ask         Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
 check       evaluate, attack, compare, compare_levers
 hand out    publish_pack
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         add,
         attack,
         build,
+        choose,
         compare,
         compare_levers,
         drop,

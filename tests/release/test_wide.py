@@ -13,7 +13,7 @@ import pytest
 from fixtures.pipeline import ACCEPTED, counts, table_hashes, tablepack, write_spec
 
 from engine.api.reading import read
-from engine.errors import DamagedRelease
+from engine.errors import DamagedRelease, StoreError
 from engine.release import build, plan
 from engine.store import GeneratorCard, earlier_release
 from queries.release import open_release
@@ -148,6 +148,45 @@ def test_its_pairs_are_measured_and_charged(tmp_path):
     assert wide.exposure.together == pairs.exposure.together
     assert "is modelled from 14 of these of two columns and 0 of three" in repr(wide)
     assert wide.as_dict()["modelled"] == [list(WIDE)]
+
+
+def with_target(path, name: str):
+    """A spec whose wide table has a target."""
+    listed = ", ".join(f'"{column}"' for column in WIDE)
+    text = path.read_text()
+    assert f"columns = [{listed}]" in text
+    path.write_text(
+        text.replace(f"columns = [{listed}]", f'columns = [{listed}]\ntarget = "{name}"')
+    )
+    return read(path)
+
+
+def test_a_target_is_told_and_changes_the_wide_table_alone(built, tmp_path):
+    spec = with_target(spec_in(tmp_path, TABLES), "income")
+    planned = plan(spec)
+    assert "tables with income, its target, count more" in repr(planned)
+    assert planned.as_dict()["targets"] == ["income"]
+    path = build(spec, tmp_path / "r.duckdb", jobs=1)
+    hashes = table_hashes(path)
+    assert {t for t in hashes if hashes[t] != table_hashes(built)[t]} == {WIDE}
+    with open_release(path) as release:
+        assert release.card(*WIDE).wide["target"] == "income"
+        told = " ".join(release.card(*WIDE).sentences())
+    assert "Made to train models that predict income: tables with this column counted more." in told
+    with open_release(built) as release:
+        assert "target" not in release.card(*WIDE).wide
+        assert "Made to train" not in " ".join(release.card(*WIDE).sentences())
+
+
+def test_another_target_is_another_release(tmp_path):
+    """A staging area of one target is not resumed with another."""
+    path = build(with_target(spec_in(tmp_path, [WIDE]), "income"), tmp_path / "r.duckdb", jobs=1)
+    other = with_target(spec_in(tmp_path, [WIDE], "other.toml"), "town")
+    with pytest.raises(StoreError, match="already"):
+        build(other, path, jobs=1)
+    build(other, path, jobs=1, force=True)
+    with open_release(path) as release:
+        assert release.card(*WIDE).wide["target"] == "town"
 
 
 def test_all_columns_by_one_word(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.errors import QueryRefused, SpecError
 from engine.params import BOUNDS, PROFILES
 from engine.schema import Column, Resolution
-from engine.spec import format_of, read_spec, spec_of
+from engine.spec import amended, format_of, read_spec, spec_of
 
 COLUMNS = """
 [columns.AGE]
@@ -350,6 +350,42 @@ def test_table_mistakes(write, entry, message):
     head = HEAD + 'entities = ["id"]\n'
     found = mistakes(write(head + COLUMNS + f"[[tables]]\n{entry}\n"))
     assert any(message in problem for problem in found), found
+
+
+WIDE_COLUMNS = COLUMNS + "".join(f'[columns.c{i}]\nkind = "category"\n' for i in range(3))
+
+
+def test_a_wide_table_has_a_target(write):
+    entries = '[[tables]]\ncolumns = "all"\ntarget = "PAY"\n[[tables]]\ncolumns = ["AGE"]\n'
+    spec = read_spec(write(HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + entries))
+    assert spec.targets == {spec.tables[-1]: "PAY"}
+    fewer = amended(spec, fewer=[spec.tables[-1]])
+    assert fewer.targets == {}
+    assert amended(spec, fewer=[["AGE"]]).targets == spec.targets
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            'columns = "all"\ntarget = "PYA"',
+            "'PYA' is not a column of the table; did you mean 'PAY'?",
+        ),
+        ('columns = "all"\ntarget = "id"', "'id' is not a column of the table"),
+        ('columns = "all"\ntarget = 5', "wants a text"),
+        (
+            'columns = ["AGE", "SEX"]\ntarget = "AGE"',
+            "belongs to wide tables, of more than 4 columns",
+        ),
+        ('columns = ["AGE", "SEX"]\ntarget = "PAY"', "'PAY' is not a column of the table"),
+        ('all = 2\ntarget = "AGE"', 'belongs to "columns" only'),
+    ],
+)
+def test_target_mistakes_are_told_with_all_others(write, entry, message):
+    text = HEAD + 'entities = ["id"]\nformat = "odd"\n' + WIDE_COLUMNS + f"[[tables]]\n{entry}\n"
+    found = mistakes(write(text))
+    assert any(problem.startswith("tables[1].target: ") and message in problem for problem in found)
+    assert any(problem.startswith("source.format") for problem in found)
 
 
 @pytest.mark.parametrize("tail", ["", "tables = 5\n", "tables = []\n"])

@@ -40,11 +40,14 @@ class Target:
         Counts, one axis a column.
     is_strict : bool
         Cells of none are barred.
+    emphasis : int
+        What is against a difference counts so many times.
     """
 
     axes: tuple[int, ...]
     n: Int64Array
     is_strict: bool = False
+    emphasis: int = 1
 
     @property
     def barred(self) -> Int64Array:
@@ -65,7 +68,7 @@ class Target:
         """Weight of each squared difference: (n + 2) ** -0.75, by square roots, which are the same everywhere."""
         root = np.sqrt(self.n + SOFT)
         weight = np.rint(WEIGHT_ONE / (root * np.sqrt(root)))
-        out: Int64Array = np.maximum(weight, 1).astype(np.int64)
+        out: Int64Array = np.maximum(weight, 1).astype(np.int64) * self.emphasis
         return out
 
 

@@ -29,6 +29,8 @@ BARRED = 2 * WEIGHT_ONE
 """Price of an impossible pair while rows are searched: high, but passed through."""
 BLOCK_SWEEPS, PAIR_SWEEPS, SWEEPS = 3, 2, 4
 """Sweeps of block exchanges, and of matched ones to the pairs alone and to all tables."""
+EMPHASIS = 4
+"""A difference in tables that hold a target counts so many times."""
 MOST_CELLS = 1 << 21
 """Tables of three columns with more combinations of levels are left out."""
 Levels = Mapping[str, Int64Array]
@@ -53,6 +55,8 @@ class WideFit:
         By width of the tables: share of rows that would have to change for a table, in levels of the search; mean.
     impossible : int
         Rows with a pair of values that a locked pair does not have.
+    target : str or None
+        The column whose tables counted more.
     """
 
     columns: ColumnSet
@@ -62,6 +66,7 @@ class WideFit:
     fitted: tuple[ColumnSet, ...]
     off: dict[int, float]
     impossible: int
+    target: str | None = None
 
 
 def fit_wide(
@@ -72,6 +77,7 @@ def fit_wide(
     key: bytes,
     told: Telling | None = None,
     report: Report | None = None,
+    target: str | None = None,
 ) -> WideFit:
     """Fit a wide table.
 
@@ -88,6 +94,8 @@ def fit_wide(
         Columns known to tell others: by finer and coarser column, the coarser one's position for each value.
     report : callable, optional
         Called with how many of how many sweeps are done.
+    target : str, optional
+        A column that is to be predicted: tables that hold it count more.
 
     Raises
     ------
@@ -107,7 +115,7 @@ def fit_wide(
     shuffles = Shuffles(key)
     names = tuple(plan.searched)
     sizes = [int(level.max(initial=-1)) + 1 for level in plan.searched.values()]
-    targets = _targets(plan.searched, names, inside)
+    targets = _targets(plan.searched, names, inside, _searched_as(target, plan))
     singles = [
         np.bincount(level, weights=supports[name].n, minlength=1).astype(np.int64)
         for name, level in plan.searched.items()
@@ -128,6 +136,7 @@ def fit_wide(
         fitted=tuple(tuple(sorted(names[axis] for axis in target.axes)) for target in targets),
         off=_off(rows, targets),
         impossible=bad,
+        target=target,
     )
 
 
@@ -148,7 +157,7 @@ def _usable(
 
 
 def _targets(
-    searched: Levels, names: Sequence[str], tables: Sequence[SyntheticTable]
+    searched: Levels, names: Sequence[str], tables: Sequence[SyntheticTable], predicted: str | None
 ) -> list[Target]:
     """Counts by levels of all tables of searched columns, pairs first."""
     out = []
@@ -162,8 +171,16 @@ def _targets(
             if width == 2 or prod(shape) <= MOST_CELLS:
                 axes = tuple(names.index(table.columns[j]) for j in order)
                 counts = _by_levels(table, order, of, shape)
-                out.append(Target(axes=axes, n=counts, is_strict=width == 2))
+                weighs = EMPHASIS if predicted in table.columns else 1
+                out.append(Target(axes=axes, n=counts, is_strict=width == 2, emphasis=weighs))
     return out
+
+
+def _searched_as(name: str | None, plan: LevelPlan) -> str | None:
+    """The searched column that decides a column."""
+    while name is not None and name in plan.told:
+        name = plan.told[name].by
+    return plan.placed[name].host if name is not None and name in plan.placed else name
 
 
 def _by_levels(

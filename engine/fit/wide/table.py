@@ -24,10 +24,11 @@ def wide_table(
     key: bytes,
     told: Telling,
     report: Report,
+    target: str | None = None,
 ) -> tuple[SyntheticTable, WideFit]:
     """Fit a wide table to all locked tables of two and three of its columns; parameters as of `fit_wide`."""
     inside = [table for names, table in tables.items() if used_by(columns, names)]
-    fit = fit_wide(columns, supports, inside, key=key, told=told, report=report)
+    fit = fit_wide(columns, supports, inside, key=key, told=told, report=report, target=target)
     table = SyntheticTable(
         columns=columns,
         codes=fit.codes,

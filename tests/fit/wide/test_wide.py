@@ -216,3 +216,25 @@ def test_progress_is_told():
         report=lambda done, of: told.append((done, of)),
     )
     assert told == [(done, 9) for done in range(10)]
+
+
+def test_tables_that_hold_a_target_are_nearer(known):
+    rows, plain, triples = known
+    supports, tables = locked(rows, triples)
+    columns = tuple(sorted(rows))
+    fit = fit_wide(columns, supports, tables, key=KEY, target="wealth")
+    assert (plain.target, fit.target) == (None, "wealth")
+    holding = [t for t in fit.fitted if "wealth" in t]
+    assert sum(l1(fit, rows, t) for t in holding) < sum(l1(plain, rows, t) for t in holding)
+    for name, codes in rows_of(fit).items():
+        assert (np.bincount(codes) == np.bincount(rows[name])).all(), name
+
+
+def test_a_target_that_is_told_stands_for_the_column_that_tells_it(known):
+    rows, _, triples = known
+    supports, tables = locked(rows, triples)
+    columns = tuple(sorted(rows))
+    told = next(name for name in columns if all(name not in t for t in known[1].fitted))
+    fit = fit_wide(columns, supports, tables, key=KEY, target=told)
+    assert (fit.codes.shape, fit.target) != (known[1].codes.shape, None)
+    assert fit.codes.tobytes() != known[1].codes.tobytes()

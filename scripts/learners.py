@@ -1,0 +1,263 @@
+"""How well models do that were trained on a wide table, on rows that were held out. Called by ./scripts/learners.
+
+Of a study's data one row in four is held out before anything is built. A release is made of the others: a wide table of
+all columns, then again with the tables of three columns that `tablepack choose` adds. Models are trained on the wide
+table and on the real rows that it was made from, and tested on the held-out ones. What counts is the ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from measured import add_option, command_line, markdown, record
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import engine
+from engine.api.choose import MOST_CHOSEN
+from engine.errors import TablepackError
+
+RELEASES = Path("releases")
+STUDIES = {
+    "nist-acs": ("nist.toml", "national2019.csv", "../shared/nist", ["N"]),
+    "sd2011": ("sd2011.toml", "SD2011.csv", "../shared/synthpop", [""]),
+}
+TARGETS = {
+    "nist-acs": ["MSP", "OWN_RENT", "EDU", "DPHY", "PINCP_DECILE"],
+    "sd2011": ["smoke", "sport", "edu", "marital", "socprof"],
+}
+"""Columns that are to be predicted, classes all."""
+TELLING = {"PINCP_DECILE": ["PINCP"], "OWN_RENT": ["HOUSING_TYPE"]}
+"""What all but tells a target is not among its features."""
+GOAL, GOAL_TARGET = 0.985, 0.99
+HELD_OUT, SEED, FEWEST = 4, 20, 40
+"""One row in so many; classes of fewer held-out rows are not scored."""
+FEW = 25
+"""Columns of numbers of at most so many values are read as levels."""
+MARKS = ("balanced accuracy", "AUC")
+LEARNERS = ("logistic regression", "random forest", "gradient boosting")
+Marks = dict[tuple[str, str], float]
+"""By learner and mark."""
+
+
+class Ratio(NamedTuple):
+    """What models trained on a wide table reach of what real rows do."""
+
+    target: str
+    learner: str
+    mark: str
+    ratio: float
+
+
+def parted(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows to build from, and those held out."""
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    n = len(rows) // HELD_OUT
+    return rows.iloc[np.sort(order[n:])], rows.iloc[np.sort(order[:n])]
+
+
+def wide_spec(study: str, source: Path, folder: Path, target: str | None) -> Path:
+    """The study's spec with one wide table of all columns."""
+    text = (RELEASES / STUDIES[study][0]).read_text(encoding="utf-8")
+    head = text[: text.index("[[tables]]")]
+    head = re.sub(r"^path = .*$", f'path = "{source.name}"', head, flags=re.MULTILINE)
+    head = re.sub(r"^key = .*$", 'key = "study.key"', head, flags=re.MULTILINE)
+    asked = "" if target is None else f'target = "{target}"\n'
+    path = folder / "release.toml"
+    path.write_text(f'{head}[[tables]]\ncolumns = "all"\n{asked}', encoding="utf-8")
+    return path
+
+
+def wide_rows(path: Path) -> pd.DataFrame:
+    """The rows of the wide table, as often as they count."""
+    with engine.open(path) as release:
+        widest = max(release.tables, key=len)
+        listed = ", ".join(f'"{name}"' for name in widest)
+        answer = release.sql(f"SELECT {listed}, count(*) AS n_rows FROM data GROUP BY ALL")
+        found = pd.DataFrame(answer.rows, columns=[*widest, "n_rows"])
+    return found.loc[found.index.repeat(found.pop("n_rows").astype(int))].reset_index(drop=True)
+
+
+def releases_of(
+    study: str, built: pd.DataFrame, most: Iterable[int], folder: Path, target: str | None = None
+) -> dict[int, pd.DataFrame]:
+    """The wide table's rows with so many chosen tables of three columns, for each number, ascending."""
+    source, out = folder / "rows.csv", folder / "release.duckdb"
+    nulls = STUDIES[study][3]
+    built.to_csv(source, index=False, na_rep=nulls[0])
+    engine.new_key(folder / "study.key")
+    spec = wide_spec(study, source, folder, target)
+    engine.build(str(spec), out=out).close()
+    found, done = {}, 0
+    for n in sorted(most):
+        if n > done:
+            choice = engine.choose(out, n - done)
+            if choice.left_out:
+                print(f"{choice.left_out} tables left out for exposure")
+            engine.add(out, choice.tables).close()
+            done = n
+        found[n] = wide_rows(out)
+    return found
+
+
+def as_read(found: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
+    """The columns of a table as another one has them: numbers as such, blanks alike."""
+    out = {}
+    for name in found.columns:
+        if pd.api.types.is_numeric_dtype(like[name]):
+            out[name] = pd.to_numeric(found[name], errors="coerce").astype(float)
+        else:
+            out[name] = found[name].astype(object).where(found[name].notna(), None)
+    return pd.DataFrame(out)
+
+
+def features(rows: pd.DataFrame, like: pd.DataFrame, target: str) -> np.ndarray:
+    """Numbers to learn from: levels of the training rows, and numbers with a mark for blanks."""
+    parts = []
+    for name in sorted({*like.columns} - {target, *TELLING.get(target, ())}):
+        own, known = rows[name], like[name]
+        if pd.api.types.is_numeric_dtype(known) and known.nunique() > FEW:
+            middle = float(known.median()) if known.notna().any() else 0.0
+            parts.append(np.stack([own.fillna(middle).astype(float), own.isna()], axis=1))
+        else:
+            levels = known.astype(str).value_counts().sort_index().nlargest(50).index
+            parts.append(own.astype(str).to_numpy()[:, None] == levels.to_numpy()[None, :])
+    return np.concatenate(parts, axis=1).astype(np.float64)
+
+
+def models() -> dict[str, Any]:
+    """Models that are not fitted yet, by name."""
+    fresh = (
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, tol=1e-3)),
+        RandomForestClassifier(n_estimators=200, min_samples_leaf=5, random_state=SEED, n_jobs=2),
+        HistGradientBoostingClassifier(max_iter=80, random_state=SEED),
+    )
+    return dict(zip(LEARNERS, fresh, strict=True))
+
+
+def marks(train: pd.DataFrame, test: pd.DataFrame, target: str) -> Marks:
+    """Marks of each model that is trained on some rows, on others."""
+    train, test = train[train[target].notna()], test[test[target].notna()]
+    counts = test[target].astype(str).value_counts()
+    classes = sorted(counts.index[counts >= FEWEST])
+    train = train[train[target].astype(str).isin(classes)]
+    test = test[test[target].astype(str).isin(classes)]
+    y, truth = train[target].astype(str).to_numpy(), test[target].astype(str).to_numpy()
+    x, held = features(train, train, target), features(test, train, target)
+    out = {}
+    for name, model in models().items():
+        model.fit(x, y)
+        chances = model.predict_proba(held)
+        guessed = model.classes_[chances.argmax(axis=1)]
+        auc = (
+            roc_auc_score(truth, chances[:, 1])
+            if len(classes) == 2
+            else roc_auc_score(truth, chances, multi_class="ovr", labels=model.classes_)
+        )
+        out[name, MARKS[0]] = balanced_accuracy_score(truth, guessed)
+        out[name, MARKS[1]] = auc
+    return out
+
+
+def compared(study: str, data: Path, most: int, targets: list[str]) -> dict[str, list[Ratio]]:
+    """Ratios by what was built: pairs alone, with chosen tables, and with these and a target."""
+    _, file, _, nulls = STUDIES[study]
+    rows = pd.read_csv(data / file, na_values=nulls, keep_default_na=False)
+    built, held = parted(rows)
+    real: dict[str, Marks] = {}
+
+    def ratios(made: pd.DataFrame, target: str) -> list[Ratio]:
+        train, test = as_read(built[made.columns], built), as_read(held[made.columns], built)
+        if target not in real:
+            real[target] = marks(train, test, target)
+        own = marks(as_read(made, built), test, target)
+        return [Ratio(target, *at, one / real[target][at]) for at, one in own.items()]
+
+    out: dict[str, list[Ratio]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        found = releases_of(study, built, [0, most], Path(folder))
+    for n, made in found.items():
+        way = f"{n} tables of three columns chosen" if n else "pairs alone"
+        out[way] = [one for target in targets for one in ratios(made, target)]
+    way = f"with target, {most} chosen"
+    for target in targets:
+        with tempfile.TemporaryDirectory() as folder:
+            made = releases_of(study, built, [most], Path(folder), target)[most]
+        out.setdefault(way, []).extend(ratios(made, target))
+        print(f"{study}: {target} done", flush=True)
+    return out
+
+
+def figures(ways: dict[str, list[Ratio]]) -> str:
+    """The table in Markdown: a line a learner and mark, what was built across; means over targets, and the lowest."""
+    lines: list[list[str]] = []
+    for mark in MARKS:
+        for learner in LEARNERS:
+            of = [
+                [r.ratio for r in ratios if (r.learner, r.mark) == (learner, mark)]
+                for ratios in ways.values()
+            ]
+            lines.append([f"{learner}, {mark}", *(f"{np.mean(own):.3f}" for own in of)])
+    means = [float(np.mean([r.ratio for r in ratios])) for ratios in ways.values()]
+    goals = [GOAL_TARGET if "target" in way else GOAL for way in ways]
+    lines.append(["mean of all", *(f"{mean:.3f}" for mean in means)])
+    lines.append(
+        [
+            "goal",
+            *(
+                f"{g:g}, {'reached' if m >= g else 'missed'}"
+                for m, g in zip(means, goals, strict=True)
+            ),
+        ]
+    )
+    lowest = [min(ratios, key=lambda r: r.ratio) for ratios in ways.values()]
+    lines.append(
+        ["lowest", *(f"{r.ratio:.3f} ({r.target}, {r.learner}, {r.mark})" for r in lowest)]
+    )
+    return markdown(["ratio", *ways], lines)
+
+
+def main() -> None:
+    """Build, train, test, print, record."""
+    parser = argparse.ArgumentParser(prog="./scripts/learners", description=__doc__)
+    parser.add_argument("--study", choices=STUDIES, action="append", help="one study only")
+    parser.add_argument("--data", type=Path, help="folder that holds the study's data")
+    parser.add_argument("--most", type=int, default=MOST_CHOSEN, help="tables to choose")
+    add_option(parser)
+    options = parser.parse_args()
+    if options.data and len(options.study or ()) != 1:
+        parser.error("--data goes with one --study")
+    for study in options.study or STUDIES:
+        data = options.data or Path(STUDIES[study][2])
+        if not (data / STUDIES[study][1]).exists():
+            sys.exit(f"no {STUDIES[study][1]} in {data}: give the folder that holds the data")
+        text = f"{figures(compared(study, data, options.most, TARGETS[study]))}\n\n{note(study)}"
+        print(text)
+        if options.record:
+            record(f"learners-{study}", command_line("./scripts/learners"), text)
+
+
+def note(study: str) -> str:
+    """What the figures are."""
+    return (
+        "Ratio to the mark of the same model trained on the real rows that the release was built from, tested on one "
+        f"real row in {HELD_OUT} that was held out; means over {', '.join(TARGETS[study])}, one key each."
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except TablepackError as error:
+        sys.exit(f"error: {error}")

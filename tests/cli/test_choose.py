@@ -1,0 +1,162 @@
+"""Triples chosen for a wide table, from Python and on the command line: what is added is what the spec lists then."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import ACCEPTED, table_hashes, tablepack, write_spec
+
+import engine
+from engine.api import choose as choosing
+from engine.api.reading import read
+from engine.errors import SpecError
+from engine.release import build
+
+WIDE = ("age", "diet", "job", "sport", "town")
+COLUMNS = {name: {"kind": "category"} for name in WIDE}
+TABLES = [WIDE, ("age", "diet", "job")]
+
+
+def people(n: int = 1_000) -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    age = rng.integers(0, 5, n)
+    job = np.where(rng.random(n) < 0.8, age, rng.integers(0, 5, n))
+    town = np.where(rng.random(n) < 0.7, job, rng.integers(0, 5, n))
+    more = {"diet": rng.integers(0, 3, n), "sport": (age + rng.integers(0, 2, n)) % 4}
+    codes = {"age": age, "job": job, "town": town} | more
+    return pd.DataFrame(
+        {name: np.char.add(name[0], code.astype(str)) for name, code in codes.items()}
+    )
+
+
+def spec_in(folder, tables=TABLES, privacy=ACCEPTED):
+    people().to_csv(folder / "people.csv", index=False)
+    return write_spec(
+        folder, "people.csv", COLUMNS, tables, entities=(), privacy=privacy, name="r.toml"
+    )
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("choose")
+    build(read(spec_in(folder)), folder / "r.duckdb", jobs=1)
+    return folder
+
+
+@pytest.fixture
+def built(once, tmp_path):
+    """A release, its spec, key and data, to be changed."""
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "r.duckdb"
+
+
+def test_what_is_chosen_and_added_is_what_a_build_of_the_spec_gives(built, tmp_path):
+    shown = tablepack("choose", built, "--most", 2, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    listed = [tuple(entry["columns"]) for entry in tomllib.loads(shown.stdout)["tables"]]
+    assert listed[0] in {("age", "job", "town"), ("age", "job", "sport")}
+    assert len(listed) == 2
+    assert "2 tables of three columns chosen for the wide table of 5 columns" in shown.stderr
+    assert list(table_hashes(built)) == sorted(TABLES, key=len)
+    done = tablepack("choose", built, "--most", 2, "--add", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    spec = read(tmp_path / "r.toml")
+    assert {*spec.tables} == {*TABLES, *listed}
+    whole = build(spec, tmp_path / "whole.duckdb", jobs=1)
+    assert table_hashes(built) == table_hashes(whole)
+    with engine.open(built) as release:
+        assert release.card(*WIDE).wide["triples"] == 3
+
+
+def test_the_next_choice_has_other_tables(built):
+    first = engine.choose(built, 3)
+    engine.add(built, first.tables).close()
+    more = engine.choose(built, 99)
+    assert not {*first.tables} & {*more.tables}
+    assert len(first.tables) + len(more.tables) == 10 - 1
+    assert engine.choose(built, 0).left_out == 0
+
+
+def test_the_target_is_the_spec_s_unless_another_is_said(built, tmp_path):
+    path = tmp_path / "r.toml"
+    listed = ", ".join(f'"{name}"' for name in WIDE)
+    path.write_text(
+        path.read_text().replace(f"columns = [{listed}]", f'columns = [{listed}]\ntarget = "diet"')
+    )
+    choice = engine.choose(built, 4)
+    assert choice.target == "diet"
+    assert all("diet" in table for table in choice.tables)
+    other = tablepack("choose", built, "--most", 4, "--target", "town", "--json", cwd=tmp_path)
+    told = json.loads(other.stdout)
+    assert (told["target"], told["wide"], told["left_out"]) == ("town", list(WIDE), 0)
+    assert all("town" in table for table in told["tables"])
+
+
+@pytest.mark.parametrize("fits", [0, 1, 4, 8, 9])
+def test_as_many_are_chosen_as_a_plan_would_not_refuse(built, monkeypatch, fits):
+    """A stand-in for the plan: more than so many tables are too many."""
+    asked = []
+
+    def planned(spec, **_):
+        asked.append(len(spec.tables) - len(TABLES))
+        return SimpleNamespace(refused=("too much",) if asked[-1] > fits else ())
+
+    monkeypatch.setattr(choosing.releases, "plan", planned)
+    choice = engine.choose(built, 99)
+    assert (len(choice.tables), choice.left_out) == (fits, 9 - fits)
+    assert (f"{9 - fits} more were left out" in " ".join(choice.sentences())) == (fits < 9)
+    assert asked[0] == 9
+    assert len(asked) <= 5
+
+
+def test_a_bound_that_nothing_more_fits_into_leaves_all_out(built, tmp_path):
+    """The owner's own bound, not a stand-in: the tables there are built, nothing may be added."""
+    path = built
+    spec_in(tmp_path, privacy={"refuse_at": 0.0001})
+    choice = engine.choose(path, 3)
+    assert (choice.tables, choice.left_out) == ((), 3)
+    done = tablepack("choose", path, "--most", 3, "--add", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "3 more were left out" in done.stderr
+    assert list(table_hashes(path)) == sorted(TABLES, key=len)
+
+
+def test_mistakes(built, tmp_path):
+    for given, said in (
+        ({"most": -1}, "most: wants 0 or more, not -1"),
+        ({"most": 1, "target": "income"}, "target: 'income' is not a column of the wide table"),
+        ({"most": 1, "columns": ["age", "diet"]}, "has no wide table of age, diet"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            engine.choose(built, **given)
+    narrow = tmp_path / "narrow"
+    narrow.mkdir()
+    path = build(read(spec_in(narrow, [("age", "job")])), narrow / "r.duckdb", jobs=1)
+    with pytest.raises(SpecError, match="has no table of more than 4 columns"):
+        engine.choose(path, 1)
+    done = tablepack("choose", path, cwd=narrow)
+    assert done.returncode == 2
+    assert "measured, not modelled" in done.stderr
+
+
+def test_which_of_several_wide_tables_has_to_be_said(tmp_path):
+    frame = people().assign(zone=lambda rows: rows["town"].str.replace("t", "z"))
+    frame["zone"] = np.random.default_rng(3).permutation(frame["zone"])
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    columns = COLUMNS | {"zone": {"kind": "category"}}
+    six = (*WIDE, "zone")
+    spec = write_spec(
+        tmp_path, "people.csv", columns, [WIDE, six], entities=(), privacy=ACCEPTED, name="r.toml"
+    )
+    path = build(read(spec), tmp_path / "r.duckdb", jobs=1)
+    with pytest.raises(SpecError, match="has 2 tables of more than 4 columns: say which one"):
+        engine.choose(path, 1)
+    assert engine.choose(path, 1, columns=list(six)).wide == six
+    done = tablepack("choose", path, "--columns", ",".join(WIDE), "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["wide"] == list(WIDE)

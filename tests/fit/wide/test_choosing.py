@@ -1,0 +1,92 @@
+"""Which triples are chosen for a wide table: hand-made rows whose pairs are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.fit.wide import chosen_triples
+
+COLUMNS = ("a", "b", "c", "d", "e", "f")
+
+
+def rows(n: int = 4_000) -> tuple[list[np.ndarray], np.ndarray]:
+    """a, b, c hang together closely, d and e less, f with none; each row once."""
+    rng = np.random.default_rng(11)
+    a = rng.integers(0, 4, n)
+
+    def near(other: np.ndarray, share: float) -> np.ndarray:
+        return np.where(rng.random(n) < share, other, rng.integers(0, 4, n))
+
+    b, c = near(a, 0.8), near(a, 0.8)
+    d = near(a, 0.5)
+    e = near(d, 0.5)
+    return [a, b, c, d, e, rng.integers(0, 4, n)], np.ones(n, dtype=np.int64)
+
+
+def test_columns_that_hang_together_come_first_and_others_last():
+    codes, n = rows()
+    chosen = chosen_triples(COLUMNS, codes, n, most=20)
+    assert chosen[0] == ("a", "b", "c")
+    assert len(chosen) == len(set(chosen)) == 20
+    assert "f" in chosen[-1]
+
+
+def test_a_pair_counts_half_once_it_is_in_a_table():
+    """By strength alone the second table would have a and b, or a and c, of the first again with d."""
+    codes, n = rows()
+    first, second = chosen_triples(COLUMNS, codes, n, most=2)
+    assert len({*first} & {*second}) == 2
+    by_strength = chosen_triples(COLUMNS, codes, n, most=1, known=[first])
+    assert by_strength == (second,)
+    assert "e" in {name for t in chosen_triples(COLUMNS, codes, n, most=4) for name in t}
+
+
+def test_what_lies_inside_known_tables_is_not_chosen():
+    codes, n = rows()
+    known = [("a", "b", "c", "d"), ("c", "d", "e")]
+    chosen = chosen_triples(COLUMNS, codes, n, most=99, known=known)
+    assert len(chosen) == 20 - 4 - 1
+    assert not any({*t} <= {*table} for t in chosen for table in known)
+
+
+def test_tables_with_the_target_come_first():
+    codes, n = rows()
+    chosen = chosen_triples(COLUMNS, codes, n, most=12, target="f")
+    assert all("f" in table for table in chosen[:10])
+    assert chosen[10] == ("a", "b", "c")
+
+
+def test_a_column_is_not_chosen_with_one_that_tells_it():
+    codes, n = rows()
+    codes[5] = codes[0] // 2
+    chosen = chosen_triples(COLUMNS, codes, n, most=99)
+    assert len(chosen) == 20 - 4
+    assert not any({"a", "f"} <= {*table} for table in chosen)
+
+
+def test_many_values_do_not_seem_to_tell_much():
+    """3,000 values of 4,000 rows in pairs of single rows: as much information as can be, and none."""
+    codes, n = rows()
+    codes[5] = np.random.default_rng(1).integers(0, 3_000, len(n))
+    assert chosen_triples(COLUMNS, codes, n, most=1) == (("a", "b", "c"),)
+
+
+def test_rows_together_are_the_same_as_rows_alone():
+    codes, n = rows()
+    together, number = np.unique(np.stack(codes, axis=1), axis=0, return_counts=True)
+    of_cells = chosen_triples(COLUMNS, list(together.T), number.astype(np.int64), most=20)
+    assert of_cells == chosen_triples(COLUMNS, codes, n, most=20)
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_no_more_than_asked_for_nor_than_there_are(most):
+    codes, n = rows()
+    assert len(chosen_triples(COLUMNS, codes, n, most=most)) == most
+    assert len(chosen_triples(COLUMNS[:3], codes[:3], n, most=99)) == 1
+    assert chosen_triples(COLUMNS[:2], codes[:2], n, most=most) == ()
+
+
+def test_no_rows_are_no_mistake():
+    none = np.empty(0, dtype=np.int64)
+    assert chosen_triples(COLUMNS, [none] * 6, none, most=3) == ()
