@@ -12,8 +12,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LONGEST_MODULE, LONGEST_FUNCTION, FULLEST_FOLDER = 500, 60, 14
-FOLDERS_OF_PEERS = {"engine/evaluation/utility", "engine/evaluation/risk"}
-"""Folders of many modules of one kind, one a measure or attack."""
+FOLDERS_OF_PEERS = {
+    "engine/evaluation/utility",
+    "engine/evaluation/risk",
+    "engine/evaluation/rivals",
+}
+"""Folders of many modules of one kind, one a measure, attack or rival."""
 
 ENGINE_ROOT = {
     *("engine.errors", "engine.version", "engine.schema", "engine.params", "engine.keys"),

@@ -1,0 +1,212 @@
+"""What every rival is: rows and a schema in, rows of the same columns out, and in words what it promises.
+
+Nouns, and how a schema is found. Invariant: a column of `Schema.kept` comes out as it went in, row by row; so every
+rival is a partial synthesis, too, and its result confidential until it is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from engine.errors import SpecError
+from engine.evaluation.rivals.levels import floats_of
+from engine.params import SwapParams, ZeroPart, ZeroRule
+from engine.schema import Column
+from engine.spec import ReleaseSpec
+
+FEW = 20
+"""Numbers of at most so many values are categories, where nobody says what they are."""
+NUMBERS = frozenset({"integer", "real", "decimal", "date", "timestamp"})
+"""Kinds of columns whose values lie on a grid."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schema:
+    """What a rival is told of the columns, beside the rows.
+
+    Attributes
+    ----------
+    numbers : frozenset of str
+        Columns of numbers or times; all others are categories, whatever their values look like.
+    kept : tuple of str
+        Columns that stay as they are (partial synthesis).
+    known : tuple of str
+        Quasi-identifiers: what an attacker is thought to know.
+    swap : SwapParams, optional
+        Which columns records exchange, and between whom.
+    zeros : tuple of ZeroRule
+        Combinations that nobody can have; None among the values of a part is a blank.
+    """
+
+    numbers: frozenset[str] = frozenset()
+    kept: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    swap: SwapParams | None = None
+    zeros: tuple[ZeroRule, ...] = ()
+
+    def changed(self, frame: pd.DataFrame) -> list[str]:
+        """Return the columns of a frame that are to be synthesised, in their order.
+
+        Raises
+        ------
+        SpecError
+            A column that is named is not there, or none is left to synthesise.
+        """
+        names = [str(c) for c in frame.columns]
+        swapped = (*self.swap.columns, *self.swap.within) if self.swap is not None else ()
+        require_columns(names, (*self.kept, *self.known, *swapped), "the schema")
+        changed = [c for c in names if c not in self.kept]
+        if not changed:
+            raise SpecError("the schema keeps every column: nothing is left to synthesise")
+        return changed
+
+
+class Rival(Protocol):
+    """A way to make microdata safe.
+
+    Attributes
+    ----------
+    name : str
+        For people; short.
+    promise : str
+        What it promises, and what not, in words.
+    origin : str
+        Whose code it is: "ours", or whose.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    @property
+    def promise(self) -> str:
+        """What it promises."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Whose code it is."""
+        ...
+
+    def synthesize(
+        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """Return rows of the same columns, in their order and of their types.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            At least one row.
+        rng : numpy Generator
+            All that is drawn comes from it.
+
+        Raises
+        ------
+        SpecError
+            The schema lacks what the rival needs, or names a column that is not there.
+        DataError
+            The rows are not such that it could work.
+        """
+        ...
+
+
+def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> None:
+    """Refuse names of columns that are not there.
+
+    Raises
+    ------
+    SpecError
+    """
+    if missing := [c for c in dict.fromkeys(wanted) if c not in there]:
+        raise SpecError(
+            f"{who}: names {', '.join(missing)}, which the data lacks; it has {', '.join(there)}"
+        )
+
+
+def schema_of(
+    frame: pd.DataFrame,
+    spec: ReleaseSpec | None = None,
+    *,
+    kept: Sequence[str] = (),
+    known: Sequence[str] = (),
+) -> Schema:
+    """Return the schema of rows: as their spec declares it, else by what the columns look like.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    spec : ReleaseSpec, optional
+        Says which columns are numbers, what is impossible (universes, and `zeros` of section `[dp]`), what is swapped.
+        Without it columns of numbers of more than `FEW` values are numbers, and times are.
+    kept, known : sequence of str
+        As in `Schema`.
+    """
+    declared = {} if spec is None else {c.name: c for c in spec.columns}
+    numbers = frozenset(str(c) for c in frame.columns if _is_number(frame[c], declared.get(str(c))))
+    return Schema(
+        numbers=numbers,
+        kept=tuple(kept),
+        known=tuple(known),
+        swap=None if spec is None else spec.privacy.swap,
+        zeros=() if spec is None else _zeros(frame, spec),
+    )
+
+
+def _is_number(column: pd.Series, declared: Column | None) -> bool:
+    """Whether a column is of numbers, or of times."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return True
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return False
+    return column.nunique() > FEW if declared is None else declared.kind in NUMBERS
+
+
+def _zeros(frame: pd.DataFrame, spec: ReleaseSpec) -> tuple[ZeroRule, ...]:
+    """What the spec declares impossible: of declared combinations, and of universes."""
+    there = {str(c) for c in frame.columns}
+    rules = [rule for rule in spec.zeros if set(rule.columns) <= there]
+    for column in spec.columns:
+        if column.universe is not None and {column.name, column.universe.column} <= there:
+            rules += _of_universe(frame, column)
+    return tuple(rules)
+
+
+def _of_universe(frame: pd.DataFrame, column: Column) -> list[ZeroRule]:
+    """Outside of its universe a column has no value; inside it has one, if the universe is complete."""
+    universe = column.universe
+    if universe is None:
+        return []
+    decides, told = frame[universe.column], frame[column.name]
+    inside = decides.notna()
+    if universe.values is not None:
+        inside &= decides.isin(universe.values)
+    if universe.low is not None:
+        inside &= floats_of(decides) >= float(universe.low)
+    if universe.high is not None:
+        inside &= floats_of(decides) <= float(universe.high)
+    without = [None, universe.outside] if universe.outside is not None else [None]
+    values = _values(told)
+    sides = {False: [v for v in values if v not in without], True: without}
+    rules = []
+    for is_inside, wrong in sides.items():
+        if is_inside and (not universe.complete or universe.outside is not None):
+            continue
+        where = _values(decides[inside if is_inside else ~inside])
+        if where and wrong:
+            parts = (
+                ZeroPart(column=universe.column, values=tuple(where)),
+                ZeroPart(column=column.name, values=tuple(wrong)),
+            )
+            rules.append(ZeroRule(parts=parts))
+    return rules
+
+
+def _values(column: pd.Series) -> list[object]:
+    """Distinct values, a blank as None."""
+    return [None if pd.isna(v) else v for v in column.unique()]

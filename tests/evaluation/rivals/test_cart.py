@@ -1,0 +1,156 @@
+"""Sequential CART: values of the leaf and no others, shares as in the leaf, blanks first, order, kept columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine.errors import SpecError
+from engine.evaluation.rivals import Cart, Schema
+from engine.evaluation.rivals.cart import leaf_draws, smoothed
+
+pytest.importorskip("sklearn")
+
+
+def people(n: int = 900, seed: int = 3) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    region = rng.choice(["north", "south", "west"], n, p=[0.5, 0.3, 0.2])
+    age = rng.integers(0, 80, n).astype(float)
+    income = np.where(age < 16, np.nan, 1000 + 40 * age + rng.normal(0, 50, n).round())
+    job = np.where(age < 16, None, np.where(region == "north", "fisher", "miner"))
+    return pd.DataFrame(
+        {
+            "region": pd.Categorical(region, categories=["west", "south", "north", "nowhere"]),
+            "age": age,
+            "income": income,
+            "job": job,
+        }
+    )
+
+
+SCHEMA = Schema(numbers=frozenset({"age", "income"}))
+
+
+def test_rows_have_the_same_columns_types_and_number():
+    frame = people()
+    out = Cart().synthesize(frame, SCHEMA, np.random.default_rng(1))
+    assert list(out.columns) == list(frame.columns)
+    assert len(out) == len(frame)
+    assert list(out.dtypes) == list(frame.dtypes)
+    again = Cart().synthesize(frame, SCHEMA, np.random.default_rng(1))
+    pd.testing.assert_frame_equal(out, again)
+    assert not out.equals(Cart().synthesize(frame, SCHEMA, np.random.default_rng(2)))
+
+
+def test_what_columns_tell_of_each_other_is_kept():
+    out = Cart().synthesize(people(3000), SCHEMA, np.random.default_rng(1))
+    adults = out[out["age"] >= 16]
+    assert out.loc[out["age"] < 16, "income"].isna().all()
+    assert out.loc[out["age"] < 16, "job"].isna().all()
+    assert adults["income"].notna().all()
+    right = np.where(adults["region"] == "north", "fisher", "miner")
+    assert (adults["job"] == right).all()
+    slope = np.polyfit(adults["age"], adults["income"], 1)[0]
+    assert slope == pytest.approx(40, abs=0.5)
+
+
+def test_without_earlier_columns_or_with_unrelated_ones_only_shares_are_kept():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"a": rng.integers(0, 2, 2000), "b": rng.choice(["x", "y"], 2000, p=[0.9, 0.1])}
+    )
+    out = Cart().synthesize(frame, Schema(), rng)
+    for name in frame:
+        one, other = (f[name].value_counts(normalize=True).sort_index() for f in (frame, out))
+        np.testing.assert_allclose(one, other, atol=0.03)
+
+
+def test_a_leaf_gives_the_rows_that_lie_in_it_and_all_of_them_alike():
+    rng = np.random.default_rng(5)
+    learned = rng.integers(0, 40, 500) * 7
+    wanted = rng.choice(np.unique(learned), 20_000)
+    rows = leaf_draws(learned, wanted, rng)
+    assert (learned[rows] == wanted).all()
+    one = learned[0]
+    inside = np.flatnonzero(learned == one)
+    drawn = rows[wanted == one]
+    assert set(drawn.tolist()) == set(inside.tolist())
+    counts = np.array([(drawn == row).sum() for row in inside])
+    expected = len(drawn) / len(inside)
+    assert ((counts - expected) ** 2 / expected).sum() < 3 * len(inside)
+
+
+@pytest.mark.parametrize("smoothing", [False, True])
+def test_values_are_those_of_the_leaf_unless_they_are_smoothed(smoothing):
+    # Two groups far apart: a leaf never mixes them, whatever is drawn.
+    rng = np.random.default_rng(7)
+    group = rng.integers(0, 2, 400)
+    y = np.where(group == 1, 1000.0, 0.0) + rng.integers(0, 50, 400) * 2
+    frame = pd.DataFrame({"group": group, "y": y})
+    schema = Schema(numbers=frozenset({"y"}))
+    out = Cart(smoothing=smoothing).synthesize(frame, schema, rng)
+    for g in (0, 1):
+        own, drawn = set(y[group == g]), set(out.loc[out["group"] == g, "y"])
+        assert (drawn <= own) is not smoothing
+    assert out["y"].between(y.min(), y.max()).all()
+    assert (out["y"] == out["y"].round()).all()
+
+
+def test_kept_columns_stay_row_by_row_and_are_what_the_others_are_drawn_from():
+    frame = people()
+    schema = Schema(numbers=SCHEMA.numbers, kept=("age", "region"))
+    out = Cart().synthesize(frame, schema, np.random.default_rng(1))
+    pd.testing.assert_frame_equal(out[["age", "region"]], frame[["age", "region"]])
+    assert (out["income"].isna() == (frame["age"] < 16)).all()
+    assert not out["income"].equals(frame["income"])
+
+
+def test_columns_are_synthesised_in_the_order_that_is_asked_for():
+    # `late` equals `early`; synthesised first it is a plain draw, and `early` follows it all the same.
+    rng = np.random.default_rng(2)
+    early = rng.integers(0, 4, 1000)
+    frame = pd.DataFrame({"early": early, "late": early})
+    out = Cart(order=("late",)).synthesize(frame, Schema(), np.random.default_rng(9))
+    assert list(out.columns) == ["early", "late"]
+    assert (out["early"] == out["late"]).all()
+    first = frame["late"].take(np.random.default_rng(9).integers(1000, size=1000))
+    assert out["late"].tolist() == first.tolist()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"a": [1.0], "b": ["x"]}),
+        pd.DataFrame({"a": [np.nan] * 12, "b": [None] * 12}),
+        pd.DataFrame({"a": [-1e300, 1e300] * 6, "b": pd.to_datetime(["1700-01-01", None] * 6)}),
+        pd.DataFrame({"a": np.arange(12.0), "b": [True, False] * 6, "c": 1}),
+    ],
+)
+def test_odd_shapes(frame):
+    numbers = frozenset({"a"} | {c for c in frame if frame[c].dtype.kind == "M"})
+    out = Cart().synthesize(frame, Schema(numbers=numbers), np.random.default_rng(1))
+    assert list(out.dtypes) == list(frame.dtypes)
+    for name in frame:
+        assert out[name].isin(frame[name]).all()
+
+
+def test_smoothing_leaves_what_most_have_and_stays_inside():
+    rng = np.random.default_rng(1)
+    drawn = np.concatenate([np.zeros(800), rng.normal(500, 100, 199), [np.nan]])
+    out = smoothed(drawn, drawn, rng)
+    assert (out[:800] == 0).all()
+    assert np.isnan(out[-1])
+    assert not np.isin(out[800:-1], drawn).any()
+    assert np.nanmin(drawn) <= np.nanmin(out) <= np.nanmax(out) <= np.nanmax(drawn)
+    alone = np.array([np.nan, 3.0])
+    np.testing.assert_array_equal(smoothed(alone, alone, rng), alone)
+
+
+def test_names_that_are_not_there_are_refused():
+    with pytest.raises(SpecError, match="names nowhere, which the data lacks"):
+        Cart(order=("nowhere",)).synthesize(people(50), SCHEMA, np.random.default_rng(1))
+    with pytest.raises(SpecError, match="names nowhere"):
+        Cart().synthesize(people(50), Schema(kept=("nowhere",)), np.random.default_rng(1))
+    with pytest.raises(SpecError, match="nothing is left"):
+        Cart().synthesize(people(50)[["age"]], Schema(kept=("age",)), np.random.default_rng(1))
