@@ -277,6 +277,13 @@ def _at(numbers: FloatArray, upto: FloatArray, place: FloatArray) -> FloatArray:
     return between
 
 
+def holds(value: FloatArray, low: FloatArray, high: FloatArray) -> BoolArray:
+    """Whether figures lie in their intervals, as every one that is shown must; no figure, or no end, is no fault."""
+    slack = 1e-6 * np.maximum(np.abs(value), 1e-3)
+    with np.errstate(invalid="ignore"):
+        return ~((value < low - slack) | (value > high + slack))
+
+
 def statuses(estimates: Estimates, ruled: BoolArray) -> tuple[Status, ...]:
     """Give each figure its status; see the module's first lines for the thresholds."""
     with np.errstate(invalid="ignore"):  # an end may be infinite, and a ratio to nothing has none

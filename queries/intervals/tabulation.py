@@ -20,7 +20,14 @@ import numpy as np
 from engine.errors import NotAnswerable, QueryRefused
 from engine.schema import BoolArray, ColumnSet, FloatArray
 from engine.texts import html_table, text_table
-from queries.intervals.estimates import Estimates, Measure, Status, estimates_of, statuses
+from queries.intervals.estimates import (
+    Estimates,
+    Measure,
+    Status,
+    estimates_of,
+    holds,
+    statuses,
+)
 from queries.intervals.model import NoiseModel, noise_model
 from queries.intervals.regions import Region, region_of
 from queries.intervals.statement.aggregates import annotated
@@ -236,14 +243,18 @@ def _tabulation(
     status = statuses(estimates, ruled)
     is_zero = ruled & (measure in ("count", "share", "sum", "ratio"))
     known = np.array([s not in ("not released", "structural zero") for s in status], dtype=bool)
+    value = np.where(is_zero, 0.0, np.where(known, estimates.value, np.nan))
+    low = np.where(ruled, np.where(is_zero, 0.0, np.nan), estimates.low)
+    high = np.where(ruled, np.where(is_zero, 0.0, np.nan), estimates.high)
+    held = holds(value, low, high)  # no interval is shown beside its figure
     return Tabulation(
         columns=tuple(columns),
         keys=keys,
         measure=measure,
         of=of,
-        value=np.where(is_zero, 0.0, np.where(known, estimates.value, np.nan)),
-        low=np.where(ruled, np.where(is_zero, 0.0, np.nan), estimates.low),
-        high=np.where(ruled, np.where(is_zero, 0.0, np.nan), estimates.high),
+        value=value,
+        low=np.where(held, low, np.nan),
+        high=np.where(held, high, np.nan),
         status=status,
         table=table,
         words=model.words,

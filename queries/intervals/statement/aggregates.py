@@ -17,12 +17,12 @@ import numpy as np
 
 from engine.errors import StoreError
 from engine.schema import BoolArray, ColumnSet, FloatArray
-from queries.intervals.estimates import Estimates, statuses
+from queries.intervals.estimates import Estimates, holds, statuses
 from queries.intervals.model import noise_model
-from queries.intervals.statement.groupings import groups_of, together
+from queries.intervals.statement.groupings import groups_of, strays, together
 from queries.intervals.statement.linear import is_constant
 from queries.intervals.statement.rows import evaluated
-from queries.intervals.statement.terms import estimate_of
+from queries.intervals.statement.terms import estimate_of, typed
 from queries.intervals.statement.tree import NoFigures, Unknown, parse_statement
 from queries.intervals.universes import ruled_out
 from queries.sql import (
@@ -39,6 +39,8 @@ from queries.sql import (
 _PLAIN = "No noise interval is known for "
 _BY_NAME = "it reads a stored table by its name; of the logical table it is known."
 _MODELLED = "all figures: the table is modelled, and how far the model is off is not known."
+_OTHER = "it is not what was reckoned from the released rows for such a figure."
+_OUTSIDE = "it does not lie in the interval that was reckoned for it."
 _OF_GROUPS = (
     "some figures: in mode dp values are measured in groups, or modelled from narrower tables, and what a part of "
     "a group holds is not known."
@@ -95,7 +97,9 @@ def annotated(release: Session, text: str) -> Result:
     if plain.table is None:
         return _warned(plain, "this answer: it does not read the logical table.")
     try:
-        return _widened(plain, _reckoned(release, text, plain, plain.table, plain.rows))
+        return _widened(
+            plain, _reckoned(release, text, plain, plain.table, plain.rows, is_strict=True)
+        )
     except (Unknown, duckdb.Error, StoreError) as error:
         return _warned(plain, f"this answer: {_why(error)}.")
 
@@ -113,7 +117,7 @@ def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
     try:
         if plain.table is None:
             return Marks(unknown=(_BY_NAME,)) if _is_by_name(release, text) else Marks()
-        reckoned = _reckoned(release, text, plain, plain.table, rows)
+        reckoned = _reckoned(release, text, plain, plain.table, rows, is_strict=False)
     except NoFigures:
         return Marks()
     except (Unknown, duckdb.Error, StoreError) as error:
@@ -140,7 +144,7 @@ class _Reckoned:
     Attributes
     ----------
     estimates : dict of int to Estimates
-        By place of the column.
+        By place of the column; each figure shown is the one that was reckoned.
     ruled : ndarray of bool, shape (n_groups,)
     group : list of int
         Group of each row of the answer.
@@ -163,9 +167,9 @@ class _Reckoned:
 
 
 def _reckoned(
-    release: Session, text: str, plain: Result, table: ColumnSet, shown: Rows
+    release: Session, text: str, plain: Result, table: ColumnSet, shown: Rows, *, is_strict: bool
 ) -> _Reckoned:
-    """Reckon the figures of a statement, for the rows that are shown.
+    """Reckon the figures of a statement, for the rows that are shown; `is_strict`: with their intervals.
 
     Raises
     ------
@@ -182,11 +186,16 @@ def _reckoned(
         for at, term in question.figures
         if isinstance(term, str) and term
     ]
-    estimates = {
-        at: together([estimate_of(release, model, of_one, term) for of_one in rows])
-        for at, term in question.figures
-        if not (isinstance(term, str) or is_constant(term))  # a text says why not
-    }
+    estimates = {}
+    for at, term in question.figures:
+        if isinstance(term, str) or is_constant(term):  # a text says why not
+            continue
+        try:
+            parts = [estimate_of(release, model, of_one, term) for of_one in rows]
+        except Unknown as why:
+            unread.append(f"{plain.columns[at]}: {why}.")
+            continue
+        estimates[at] = together(parts)
     more = []
     if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
         more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)
@@ -199,6 +208,15 @@ def _reckoned(
         ]
     )
     group = groups_of(shown, question, groupings, [one.keys for one in rows], estimates)
+    terms = dict(question.figures)
+    for at in [*estimates]:
+        if at in question.cast:
+            estimates[at] = typed(estimates[at], plain.types[at])
+        given = [row[at] for row in shown]
+        type_, estimate = plain.types[at], estimates[at]
+        if strays(given, group, estimate, terms[at], type_, is_strict=is_strict):
+            del estimates[at]
+            unread.append(f"{plain.columns[at]}: {_OTHER}")
     return _Reckoned(
         estimates=estimates, ruled=ruled, group=group, unread=unread, reasons=[*unread, *more]
     )
@@ -211,18 +229,31 @@ def _warned(plain: Result, reason: str) -> Result:
 
 def _widened(plain: Result, reckoned: _Reckoned) -> Result:
     """The plain answer with three columns more a figure."""
-    more = {}
+    more: dict[int, list[tuple[str, str, list[Any]]]] = {}
+    reasons = [*reckoned.reasons]
     for at, estimate in reckoned.estimates.items():
         is_zero = reckoned.ruled & estimate.is_count
         low, high = np.where(is_zero, 0.0, estimate.low), np.where(is_zero, 0.0, estimate.high)
+        value = [None if row[at] is None else float(row[at]) for row in plain.rows]
+        lows, highs = (ends[reckoned.group].astype(np.float64) for ends in (low, high))
+        held = holds(np.array(value, dtype=np.float64), lows, highs)
+        if not held.all():
+            reasons.append(f"{plain.columns[at]}, {int((~held).sum())} of its rows: {_OUTSIDE}")
         end, type_ = (int, "BIGINT") if estimate.is_count else (float, "DOUBLE")
         more[at] = [
-            ("low", type_, _plain(low, reckoned.group, end)),
-            ("high", type_, _plain(high, reckoned.group, end)),
-            ("status", "VARCHAR", reckoned.statuses(at)),
+            ("low", type_, _plain(np.where(held, lows, np.nan), end)),
+            ("high", type_, _plain(np.where(held, highs, np.nan), end)),
+            ("status", "VARCHAR", _unsure(reckoned.statuses(at), held)),
         ]
-    reasons = tuple(_PLAIN + why for why in reckoned.reasons)
-    return _beside(plain, more, reasons)
+    return _beside(plain, more, tuple(_PLAIN + why for why in reasons))
+
+
+def _unsure(statuses: Sequence[str], held: BoolArray) -> list[str]:
+    """Statuses of figures, of which some have no interval after all."""
+    return [
+        status if ok or status in ("not released", "structural zero") else "unreliable"
+        for status, ok in zip(statuses, held.tolist(), strict=True)
+    ]
 
 
 def with_statuses(plain: Result) -> Result:
@@ -277,10 +308,9 @@ def _free(names: Sequence[str], taken: set[str]) -> list[str]:
     return out
 
 
-def _plain(ends: FloatArray, place: Sequence[int], kind: type) -> list[Any]:
+def _plain(ends: FloatArray, kind: type) -> list[Any]:
     """Ends of intervals as Python numbers of a kind; None where there is none."""
-    values = ends.tolist()
-    return [kind(values[i]) if math.isfinite(values[i]) else None for i in place]
+    return [kind(end) if math.isfinite(end) else None for end in ends.tolist()]
 
 
 def _like(

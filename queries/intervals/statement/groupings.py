@@ -17,6 +17,7 @@ import numpy as np
 
 from queries.intervals.estimates import Estimates
 from queries.intervals.statement.tree import (
+    Aggregate,
     Arithmetic,
     ParsedStatement,
     Rounded,
@@ -24,7 +25,7 @@ from queries.intervals.statement.tree import (
     Unknown,
 )
 
-_SAME = 1e-9
+_SAME, _SAME_FLOAT = 1e-9, 2e-7
 _HALF = 0.5 * (1 + _SAME)
 Keys = tuple[tuple[Any, ...], ...]
 
@@ -98,13 +99,75 @@ def _shown(
 
 
 def _comparable(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Keys of a group as a dict takes them: lists, structs and maps by their text."""
-    key = tuple(values)
+    """Keys of a group as a dict takes them: lists as tuples, structs and maps by their parts, every NaN the same."""
+    return tuple(map(_frozen, values))
+
+
+def _frozen(value: Any) -> Any:
+    """A value that has a hash and equals what is the same in SQL."""
+    if isinstance(value, list | tuple):
+        return (list, *map(_frozen, value))
+    if isinstance(value, dict):
+        return (dict, *((_frozen(key), _frozen(one)) for key, one in value.items()))
+    if isinstance(value, float) and math.isnan(value):
+        return (float, "nan")
+    return value
+
+
+def strays(
+    shown: Sequence[Any],
+    group: Sequence[int],
+    estimates: Estimates,
+    term: Term | str,
+    type_: str,
+    *,
+    is_strict: bool,
+) -> bool:
+    """Whether any figure of a column is not the one that was reckoned for its group, or no number.
+
+    A statement is read a second time to reckon noise, and whatever that reading misses shows here.
+
+    Parameters
+    ----------
+    is_strict : bool
+        An interval stands beside the figure; else only its status does, and arithmetic over what was rounded passes.
+    """
+    same = _SAME_FLOAT if type_ == "FLOAT" else _SAME
+    values = estimates.value.tolist()
+    for value, i in zip(shown, group, strict=True):
+        if value is None or not estimates.known[i]:
+            continue
+        one = _number(value, term)
+        by = (
+            _slack(value, term) if is_strict else max(_slack(value, term), _rounded_by(value, term))
+        )
+        slack = max(by, same * max(abs(one), 1.0))
+        if not abs(one - values[i]) <= slack:
+            return True
+    return False
+
+
+def _number(value: Any, term: Term | str) -> float:
+    """A figure as a number, also one that was cast to text; NaN where it is none, such as the median of texts."""
+    is_rank = isinstance(term, Aggregate) and term.kind in ("median", "quantile_disc")
+    is_text = isinstance(value, str) and not is_rank
+    if isinstance(value, bool) or not (is_text or isinstance(value, int | float | Decimal)):
+        return math.nan
     try:
-        hash(key)
-    except TypeError:
-        return tuple(repr(value) if isinstance(value, list | dict) else value for value in key)
-    return key
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def _slack(value: Any, term: Term | str) -> float:
+    """How far a figure may be from what was reckoned: by rounding that is followed, or its type."""
+    if isinstance(term, Aggregate) and term.kind == "quantile_disc":
+        return (
+            math.inf
+        )  # a neighbour's value; that it lies in its interval is looked at, as of all figures
+    if isinstance(term, Rounded):
+        return _HALF * 10.0**-term.digits
+    return _by_type(value)
 
 
 def _fits(

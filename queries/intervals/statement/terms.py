@@ -95,6 +95,21 @@ def _rounded(ends: FloatArray, digits: int, which: np.ufunc) -> FloatArray:
     return out
 
 
+def typed(estimates: Estimates, sql_type: str) -> Estimates:
+    """Estimates of a figure that was cast to a type: ends rounded outward to what the type holds."""
+    digits = 0 if "INT" in sql_type else None
+    if sql_type.startswith("DECIMAL("):
+        digits = int(sql_type.rstrip(")").split(",")[1])
+    if digits is None or estimates.is_count:
+        return estimates
+    low, high = estimates.low, estimates.high
+    return replace(
+        estimates,
+        low=_rounded(low, digits, np.floor),
+        high=_rounded(high, digits, np.ceil),
+    )
+
+
 def _scaled(estimates: Estimates, factor: float, constant: float) -> Estimates:
     """Estimates times a factor and plus a constant; counts stay counts where both are whole."""
     ends = factor * estimates.low + constant, factor * estimates.high + constant

@@ -31,6 +31,11 @@ AGGREGATES = (
 _CALLED = re.compile(r"(\w+)\s*\(")
 """Names of functions that the definition of a macro calls."""
 _OPERATORS = ("+", "-", "*", "/")
+_FRAME = ("UNBOUNDED_PRECEDING", "CURRENT_ROW_RANGE", "NO_OTHER")
+"""The frame of a window that names none; without an order it holds everything."""
+_WINDOW_PARTS = {"orders", "filter_expr", "arg_orders", "start_expr", "end_expr"}
+"""What else a window may have."""
+_MAKE_MORE = ("unnest", "unlist")
 _UNSTABLE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "setseed", "nextval")
 
 
@@ -119,6 +124,8 @@ class ParsedStatement:
         Conditions that must all hold.
     sets : tuple of tuple of int
         Which of the keys each of its groupings has: one grouping of all, but for ROLLUP, CUBE and GROUPING SETS.
+    cast : frozenset of int
+        Places of the columns whose figure is cast to a type.
     """
 
     source: Node
@@ -126,6 +133,7 @@ class ParsedStatement:
     figures: tuple[tuple[int, Term | Literal[""] | str], ...]
     where: tuple[Node, ...]
     sets: tuple[tuple[int, ...], ...]
+    cast: frozenset[int] = frozenset()
 
     def groupings(self) -> tuple[ParsedStatement, ...]:
         """The same statement for each of its groupings by itself."""
@@ -168,8 +176,11 @@ def parse_statement(
         raise Unknown(f"it reads something else than {logical_name} alone, or a subquery")
     if node.get("sample") or source.get("sample") or node.get("qualify"):
         raise Unknown("it samples rows or has a QUALIFY")
-    items, named = followed(node["select_list"], {name.casefold() for name in columns})
-    groups = _groups(node, items, _aggregates_in(con, items))
+    if any(_makes_more(n) for item in node["select_list"] for n in nodes_in(item)):
+        raise Unknown("it selects *, COLUMNS(...) or UNNEST: more columns or rows than it names")
+    hiding = {name.casefold() for name in columns}
+    items, named = followed(node["select_list"], hiding)
+    groups = _groups(node, items, _aggregates_in(con, items), hiding)
     bare_groups = [bare(group) for group in groups]
     at = {json.dumps(bare(item), sort_keys=True): i for i, item in enumerate(items)}
     places = [at.get(json.dumps(group, sort_keys=True), -1) for group in bare_groups]
@@ -178,8 +189,11 @@ def parse_statement(
     rest = [i for i in range(len(items)) if i not in places]
     figures = tuple((i, _figure(items[i], bare_groups)) for i in rest)
     sets = _sets(node, len(groups))
-    if len(sets) > 1 and any(n.get("class") == "WINDOW" for item in items for n in nodes_in(item)):
-        raise Unknown("it has a window over groups and their totals at once")
+    if any(n.get("class") == "WINDOW" for item in items for n in nodes_in(item)):
+        if len(sets) > 1:
+            raise Unknown("it has a window over groups and their totals at once")
+        if "having" in node:
+            raise Unknown("it has a window over those of its groups that HAVING leaves")
     limits = replaced(node.get("where_clause"), named)
     where = tuple(_conjuncts(limits)) if limits else ()
     for part in (*groups, *where):
@@ -190,7 +204,13 @@ def parse_statement(
         figures=figures,
         where=where,
         sets=sets,
+        cast=frozenset(i for i in rest if items[i].get("class") == "CAST"),
     )
+
+
+def _makes_more(node: Node) -> bool:
+    """Whether an expression stands for several columns or rows: places in the text are not those in the answer."""
+    return node.get("class") == "STAR" or node.get("function_name", "").lower() in _MAKE_MORE
 
 
 def _sets(node: Node, n_groups: int) -> tuple[tuple[int, ...], ...]:
@@ -215,10 +235,10 @@ def _aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Col
     return names & known | {*AGGREGATES}
 
 
-def _groups(node: Node, items: Sequence[Node], aggregates: Collection[str]) -> list[Node]:
-    """Expressions of GROUP BY, with positions and names of selected columns looked up."""
-    if any(item.get("class") == "STAR" for item in items):
-        raise Unknown("it selects *, or COLUMNS(...)")
+def _groups(
+    node: Node, items: Sequence[Node], aggregates: Collection[str], columns: Collection[str]
+) -> list[Node]:
+    """Expressions of GROUP BY, with positions and names looked up; a column goes before a name that hides it."""
     if node.get("aggregate_handling") == "FORCE_AGGREGATES":
         return [item for item in items if not _has_aggregate(item, aggregates)]
     expressions = node.get("group_expressions", [])
@@ -231,7 +251,8 @@ def _groups(node: Node, items: Sequence[Node], aggregates: Collection[str]) -> l
         if number is not None and 1 <= int(number) <= len(items):
             group = items[int(number) - 1]
         elif group.get("class") == "COLUMN_REF" and len(group["column_names"]) == 1:
-            same = named.get(group["column_names"][0].casefold())
+            name = group["column_names"][0].casefold()
+            same = None if name in columns else named.get(name)
             group = same if same is not None else group
         out.append(group)
     return out
@@ -304,7 +325,8 @@ def _aggregate(node: Node, name: str, inner: list[Node]) -> Aggregate:
         at = number_of(inner[1]) if len(inner) == 2 else None
         if at is None or not 0 <= at <= 1:
             raise Unknown(f"{name} with one number from 0 to 1 is understood")
-        return Aggregate(kind="median", of=_plain(inner[0]), keep=_filter_of(node), quantile=at)
+        kind = "quantile_disc" if name == "quantile_disc" else "median"
+        return Aggregate(kind=kind, of=_plain(inner[0]), keep=_filter_of(node), quantile=at)
     of = _plain(inner[0]) if inner else None
     if not inner and name not in ("count_star", "count"):
         raise Unknown(f"{name} of nothing is not understood")
@@ -326,7 +348,16 @@ def _plain(node: Node) -> Node:
 def _window(node: Node, groups: Sequence[Node]) -> Aggregate:
     """The sum of an aggregate over all groups, or over those that share some keys."""
     inner = parts(node)
-    if node.get("function_name", "").lower() != "sum" or len(inner) != 1 or node.get("orders"):
+    is_plain = (
+        not (_WINDOW_PARTS & node.keys() or node.get("distinct"))
+        and (
+            node.get("start", _FRAME[0]),
+            node.get("end", _FRAME[1]),
+            node.get("exclude_clause", _FRAME[2]),
+        )
+        == _FRAME
+    )
+    if node.get("function_name", "").lower() != "sum" or len(inner) != 1 or not is_plain:
         raise Unknown("of windows only sum(...) OVER (PARTITION BY keys) is understood")
     term = _term(inner[0], groups)
     within = tuple(node.get("partitions", []))

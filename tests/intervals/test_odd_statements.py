@@ -1,0 +1,171 @@
+"""Odd statements: an interval that holds its figure, or none and why; never one beside the answer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fixtures.pipeline import CENSUS, make_census, write_spec
+
+from engine.release import build
+from engine.spec import read_spec
+from queries.intervals import tabulate
+from queries.intervals.estimates import holds
+from queries.intervals.statement import aggregates
+from queries.release import open_release
+
+ODD = [
+    line
+    for line in (Path(__file__).parents[1] / "statements" / "odd.sql")
+    .read_text("utf-8")
+    .split("\n")
+    if line and not line.startswith("--")
+]
+TABLES = (
+    *((name,) for name in ("age", "sex", "income", "region", "education", "carer", "arrival_date")),
+    *(("age", "sex"), ("age", "income"), ("age", "region"), ("income", "sex"), ("region", "sex")),
+    ("age", "region", "sex"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("odd")
+    people = make_census(folder / "census") / "people.parquet"
+    build(read_spec(write_spec(folder, people, CENSUS, TABLES)), folder / "r.duckdb")
+    with open_release(folder / "r.duckdb", threads=1) as release:
+        yield release
+
+
+def figures(result):
+    """Name, value, low, high and status of every figure with a status."""
+    for at in result.marks.statuses:
+        for row in result.rows:
+            yield result.columns[at], *row[at : at + 4]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_an_interval_holds_its_figure_or_there_is_none_and_why(release, text):
+    plain, got = release.sql(text), release.sql(text, intervals=True)
+    own = [i for i, name in enumerate(got.columns) if not _is_added(got, i)]
+    assert [got.columns[i] for i in own] == list(plain.columns)
+    assert sorted(repr([row[i] for i in own]) for row in got.rows) == sorted(
+        map(repr, map(list, plain.rows))
+    )
+    for name, value, low, high, status in figures(got):
+        assert status in ("reliable", "unreliable", "low", "not released", "structural zero")
+        if low is None and high is None:
+            assert status != "reliable", name
+            continue
+        assert value is None or (
+            float(value) >= (-math.inf if low is None else low) - 1e-6 * abs(float(value))
+            and float(value) <= (math.inf if high is None else high) + 1e-6 * abs(float(value))
+        ), name
+    without = [n for n in plain.columns if f"{n}_low" not in got.columns]
+    if without and not got.marks.statuses:
+        is_about_figures = any("SELECT DISTINCT sex" not in text for _ in without)
+        assert not is_about_figures or any(w.startswith("No noise interval") for w in got.warnings)
+
+
+def _is_added(result, at):
+    """Whether a column stands there for an interval."""
+    return any(of < at <= of + 3 for of in result.marks.statuses)
+
+
+WRONG = [
+    "SELECT region, 100 * count(*) / sum(count(*)) OVER () AS f FROM data GROUP BY region HAVING count(*) > 150",
+    "SELECT sex, sum(count(*)) FILTER (WHERE sex = 'Male') OVER () AS f FROM data GROUP BY sex",
+    "SELECT region, sum(count(*)) OVER (ROWS BETWEEN CURRENT ROW AND CURRENT ROW) AS f FROM data GROUP BY region",
+    "SELECT age // 10 * 10 AS age, count(*) AS f FROM data GROUP BY age",
+    "SELECT unnest({'a': 1, 'b': 2}), count(*) AS f FROM data",
+    "SELECT median(sex) AS f FROM data",
+]
+"""Each had an interval far from its figure, marked reliable."""
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_was_wrong_and_marked_reliable_is_not(release, text):
+    got = release.sql(text, intervals=True)
+    for _, value, low, high, _ in figures(got):
+        if low is not None:
+            assert low - 1e-6 * abs(value) <= value <= high + 1e-6 * abs(value)
+
+
+def test_a_cast_is_rounded_as_round_is(release):
+    (row,) = release.sql(
+        "SELECT avg(age)::INT AS a, round(avg(age)) AS b, avg(age)::DECIMAL(9, 1) AS c, round(avg(age), 1) AS d, "
+        "avg(age)::DOUBLE AS e, avg(age) AS f FROM data",
+        intervals=True,
+    ).rows
+    assert row[1:3] == row[5:7] == (math.floor(row[21]), math.ceil(row[22]))
+    assert row[9:11] == row[13:15]
+    assert row[17:19] == row[21:23]
+
+
+def test_lists_structs_and_nothing_are_keys(release):
+    right = dict(
+        (sex, (n, low, high))
+        for sex, n, low, high, _ in release.sql(
+            "SELECT sex, count(*) AS n FROM data GROUP BY sex", intervals=True
+        ).rows
+    )
+    for key in ("[sex]", "[[sex]]", "{'s': sex}", "[{'s': [sex]}]", "row(sex, ['x'])"):
+        got = release.sql(
+            f"SELECT {key} AS k, sex, count(*) AS n FROM data GROUP BY ALL", intervals=True
+        )
+        assert {row[1]: row[2:5] for row in got.rows} == right, key
+    nan = release.sql(
+        "SELECT 'nan'::DOUBLE AS k, count(*) AS n FROM data GROUP BY k", intervals=True
+    )
+    assert nan.columns == ("k", "n", "n_low", "n_high", "n_status")
+
+
+def test_a_figure_that_was_reckoned_otherwise_has_no_interval(release, monkeypatch):
+    """Whatever a second reading of the statement misses, the figure itself shows it."""
+    whole = aggregates.estimate_of
+    monkeypatch.setattr(
+        aggregates,
+        "estimate_of",
+        lambda *given: replace(whole(*given), value=whole(*given).value + 1),
+    )
+    got = release.sql("SELECT sex, count(*) AS n FROM data GROUP BY sex", intervals=True)
+    assert got.columns == ("sex", "n")
+    assert "not what was reckoned" in " ".join(got.warnings)
+
+
+def test_no_interval_is_shown_beside_its_figure(release, monkeypatch):
+    whole = aggregates.estimate_of
+    monkeypatch.setattr(
+        aggregates,
+        "estimate_of",
+        lambda *given: replace(whole(*given), low=whole(*given).value + 1),
+    )
+    got = release.sql("SELECT sex, count(*) AS n FROM data GROUP BY sex", intervals=True)
+    assert [row[2:] for row in got.rows] == [(None, None, "unreliable")] * 2
+    assert "2 of its rows: it does not lie in the interval" in " ".join(got.warnings)
+
+
+def test_no_tabulation_shows_an_interval_beside_its_figure(release, monkeypatch):
+    from queries.intervals import tabulation
+
+    whole = tabulation.estimates_of
+    monkeypatch.setattr(
+        tabulation,
+        "estimates_of",
+        lambda *given, **asked: replace(
+            whole(*given, **asked), high=whole(*given, **asked).value - 1
+        ),
+    )
+    got = tabulate(release, ["sex"])
+    assert np.isnan(got.low).all()
+    assert np.isnan(got.high).all()
+
+
+def test_ends_belong_to_the_interval_and_what_is_no_number_is_no_fault():
+    value = np.array([1.0, 2.0, 3.0, np.nan, 5.0])
+    low = np.array([1.0, 2.5, 0.0, 0.0, np.nan])
+    high = np.array([1.0, 3.0, 2.5, 1.0, np.nan])
+    assert holds(value, low, high).tolist() == [True, False, False, True, True]
