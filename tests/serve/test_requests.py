@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import threading
 from datetime import UTC, datetime
@@ -28,19 +29,27 @@ from queries.serve import app_of, service
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-@pytest.fixture
-def built(tmp_path, census):
-    """A release of three tables, with its spec beside it."""
+@pytest.fixture(scope="module")
+def built_once(tmp_path_factory, census):
+    """A folder with a release of three tables, its spec, its key and the source."""
+    folder = tmp_path_factory.mktemp("requests")
     columns = {k: CENSUS[k] for k in ("person_id", "region", "age", "sex", "carer")}
     spec = write_spec(
-        tmp_path,
+        folder,
         census / "people.parquet",
         columns,
         [("age",), ("region",), ("age", "sex")],
         privacy=ACCEPTED,
         name="r.toml",
     )
-    assert tablepack("build", spec, "--jobs", "1", cwd=tmp_path).returncode == 0
+    assert tablepack("build", spec, "--jobs", "1", cwd=folder).returncode == 0
+    return folder
+
+
+@pytest.fixture
+def built(built_once, tmp_path):
+    """A copy of that release for one test, with the files beside it."""
+    shutil.copytree(built_once, tmp_path, dirs_exist_ok=True)
     return tmp_path / "r.duckdb"
 
 
@@ -199,6 +208,15 @@ def test_one_table_is_asked_for_so_often(tmp_path):
 # The server.
 
 
+@pytest.fixture(scope="module")
+def asked(built_once, tmp_path_factory):
+    """A release without requests, and a client of the server that takes them: for what is refused."""
+    folder = shutil.copytree(built_once, tmp_path_factory.mktemp("asked"), dirs_exist_ok=True)
+    release = folder / "r.duckdb"
+    with served(app_of(release, takes_requests=True)) as client:
+        yield release, client
+
+
 def test_a_client_leaves_only_so_many(built, monkeypatch):
     monkeypatch.setattr(service, "MOST_ASKED", 2)
     with served(app_of(built, takes_requests=True)) as client:
@@ -266,26 +284,26 @@ def test_askers_leave_requests_and_learn_what_became_of_them(built):
         (("age", "region"), {"more": 1}, 400, "more"),
     ],
 )
-def test_requests_that_are_refused(built, columns, more, status, said):
-    with served(app_of(built, takes_requests=True)) as client:
-        done = ask(client, *columns, **more)
-        assert done.status == status, done.body
-        assert said in done.json["message"]
-        assert str(built.parent) not in done.body.decode()
-    assert read_requests(built) == ()
+def test_requests_that_are_refused(asked, columns, more, status, said):
+    release, client = asked
+    done = ask(client, *columns, **more)
+    assert done.status == status, done.body
+    assert said in done.json["message"]
+    assert str(release.parent) not in done.body.decode()
+    assert read_requests(release) == ()
 
 
-def test_other_pages_cannot_leave_requests(built):
-    with served(app_of(built, takes_requests=True)) as client:
-        body = json.dumps({"columns": ["age", "region"], "reason": "x"}).encode()
-        for headers in (
-            {"content_type": "application/json", "sec_fetch_site": "cross-site"},
-            {"content_type": "text/plain"},
-            {"content_type": "application/json", "host": "evil.example"},
-        ):
-            done = client.ask("/api/requests", method="POST", body=body, **headers)
-            assert done.status >= 400, headers
-    assert read_requests(built) == ()
+def test_other_pages_cannot_leave_requests(asked):
+    release, client = asked
+    body = json.dumps({"columns": ["age", "region"], "reason": "x"}).encode()
+    for headers in (
+        {"content_type": "application/json", "sec_fetch_site": "cross-site"},
+        {"content_type": "text/plain"},
+        {"content_type": "application/json", "host": "evil.example"},
+    ):
+        done = client.ask("/api/requests", method="POST", body=body, **headers)
+        assert done.status >= 400, headers
+    assert read_requests(release) == ()
 
 
 def test_a_table_of_five_columns_cannot_be(tmp_path, census):
