@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from engine.errors import InternalError
 from engine.fit import (
@@ -29,8 +29,8 @@ from engine.progress import Progress
 from engine.relations import Relation
 from engine.release.fit_workers import FitWorkers
 from engine.release.one_ways import FittedColumns, fit_columns
-from engine.schema import MAX_WIDTH, ColumnSet, Measurement, SyntheticTable
-from engine.store import GeneratorCard, ReleaseRecord, Staging, detected_of, swap_of_table, words_of
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
+from engine.store import GeneratorCard, ReleaseRecord, detected_of, swap_of_table, words_of
 
 CONVERGED = 0.01
 """Largest share of rows that margins are off by in a raking called converged."""
@@ -58,6 +58,22 @@ class Finish:
     exposure: dict[str, Any] | None = None
 
 
+class Store(Protocol):
+    """Where fitted tables go: `Staging`, or a trial's memory."""
+
+    def finished(self) -> frozenset[ColumnSet]:
+        """Tables that are there already."""
+
+    def put_support(self, support: Support) -> None:
+        """Take the values of a column."""
+
+    def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
+        """Take a table."""
+
+    def finish(self, *, exposure: dict[str, Any] | None = None) -> ReleaseRecord:
+        """Write the release."""
+
+
 class Fitter:
     """Fits measurements as they come and stores the published tables; keeps what wider tables need.
 
@@ -67,9 +83,7 @@ class Fitter:
         None: every table is locked at once, here.
     """
 
-    def __init__(
-        self, order: FitOrder, staging: Staging, workers: FitWorkers | None = None
-    ) -> None:
+    def __init__(self, order: FitOrder, staging: Store, workers: FitWorkers | None = None) -> None:
         self._order = order
         self._staging = staging
         self._workers = workers or FitWorkers(0)
@@ -148,11 +162,15 @@ class Fitter:
 
     def finish(self, progress: Progress, last: Finish) -> ReleaseRecord:
         """Fit the wide tables and write the release, once all else is settled."""
+        self.fit_wide(progress)
+        return self._staging.finish(exposure=last.exposure)
+
+    def fit_wide(self, progress: Progress) -> None:
+        """Fit the wide tables, once all else is settled."""
         if self._one_ways:
             self._columns()
         for columns in sorted(self._wide, key=lambda names: (len(names), names)):
             self._put_wide(columns, progress)
-        return self._staging.finish(exposure=last.exposure)
 
     def _put_wide(self, columns: ColumnSet, progress: Progress) -> None:
         """Fit a wide table to the locked ones inside it, and store it."""
