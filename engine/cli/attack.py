@@ -34,8 +34,8 @@ Safe = Annotated[
     list[str] | None,
     typer.Option(
         "--safe",
-        help="Columns of a margin that may be used, with commas between; may be repeated. Or a width: all of so many of "
-        "--columns.",
+        help="Columns of a margin that may be used, with commas between; may be repeated. Or a width: all of so "
+        "many of --columns.",
     ),
 ]
 REFUTED = 3
