@@ -320,8 +320,9 @@ def selected(
     Raises
     ------
     QueryRefused
-        There is none, more than one, or another kind of statement.
+        There is none, more than one, or another kind of statement; or the text has half of a sign.
     """
+    _refuse_half_signs(sql)
     try:
         statements = con.extract_statements(sql)
         if len(statements) == 1 and _kind(statements[0]) == "EXPLAIN":
@@ -339,6 +340,17 @@ def selected(
             kind = "INSTALL"
         raise QueryRefused(f"{kind.replace('_', ' ')} is not allowed here: allowed is {_ALLOWED}")
     return sql, kind == "MULTI"
+
+
+def _refuse_half_signs(sql: str) -> None:
+    r"""Refuse lone surrogates, which JSON can write (`"\ud800"`) and UTF-8, and so DuckDB, cannot."""
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise QueryRefused(
+            f"sign {error.start + 1} of the statement is half of a sign (U+{ord(sql[error.start]):04X}), and no text: "
+            "write the whole one"
+        ) from None
 
 
 def _kind(statement: duckdb.Statement) -> str:

@@ -95,8 +95,10 @@ def refusal(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
     if isinstance(error, duckdb.PermissionException | duckdb.IOException | duckdb.HTTPException):
         return QueryRefused(f"The statement reaches outside the release: {text}")
     if isinstance(error, duckdb.OutOfMemoryException):
-        first = text.partition("\n")[0]
-        return TooLarge(f"The statement needs more memory than a query may use: {first}")
+        # DuckDB's text says how much the process uses and may use: nothing that a stranger is told.
+        return TooLarge(
+            "The statement needs more memory than a query may use: ask for fewer groups or rows"
+        )
     if _PARAMETERS in text:
         return QueryRefused("The statement has parameters ($1, ?): write the values into it")
     near = _NEAR.search(text)

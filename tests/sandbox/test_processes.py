@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -107,9 +108,17 @@ GREEDY = [
 
 @pytest.mark.parametrize("sql", GREEDY)
 def test_greedy_statements_are_refused_and_the_next_one_works(strangers, sql):
-    with pytest.raises(QueryRefused, match=r"more memory than a query may use|stopped after"):
+    with pytest.raises(QueryRefused, match=r"more memory than a query may use|stopped after") as no:
         strangers.sql(sql)
+    assert not re.search(r"iB|used", str(no.value))  # what DuckDB says of the memory of the process
     assert strangers.sql("SELECT count(*) FROM data").rows == [(N_ROWS,)]
+
+
+def test_half_a_sign_is_no_text(strangers):
+    with pytest.raises(
+        QueryRefused, match=r"sign 9 of the statement is half of a sign \(U\+D800\)"
+    ):
+        strangers.sql("SELECT '\ud800'")
 
 
 @LINUX

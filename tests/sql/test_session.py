@@ -133,6 +133,11 @@ def test_labels_join(release):
     assert result.rows == [("Men", counts["m"]), ("Women", counts["f"])]
 
 
+def test_half_a_sign_is_no_text(release):
+    with pytest.raises(QueryRefused, match=r"half of a sign \(U\+DC00\)"):
+        release.sql("EXPLAIN SELECT '\udc00' FROM data")
+
+
 def test_refusals(release):
     with pytest.raises(NotAnswerable, match="INCOME, TOWN together") as refused:
         release.sql("SELECT income FROM data WHERE town = 'Bath'")
