@@ -34,6 +34,8 @@ IN_WARDS = (("ward",), ("sex", "ward"), ("born", "ward"))
 RELEASES = {"stays": ("", STAYS), "patients": ('count = "entities"\n', PATIENTS),
             "patients in each ward": ('count = "entities"\neach = "ward"\n', IN_WARDS)}  # fmt: skip
 WANTED = 0.94
+MILLION = 1_000_000
+"""Stays from which figures are recorded by themselves."""
 
 WARDS = ("Medicine", "Surgery", "Dialysis", "Oncology", "Children", "Maternity", "Eyes", "Emergency",
          "Hearts", "Nerves", "Skin", "Psychiatry")  # fmt: skip
@@ -161,7 +163,8 @@ def main() -> None:
     body = markdown(heads, rows)
     print(body)
     if chosen.record:
-        record("hospital", command_line("scripts/hospital.py"), body)
+        name = "hospital" if chosen.stays < MILLION else "hospital-million"
+        record(name, command_line("scripts/hospital.py"), body)
 
 
 if __name__ == "__main__":

@@ -159,9 +159,12 @@ def _write(
     records = {name: record_of(folder / name) for name in _names(folder)}
     write_text(folder / "datapackage.json", data_package(pack, records))
     write_text(folder / "catalog.jsonld", dcat(pack, files, records))
-    names = sorted([*_names(folder), "README.md", "README.html"])
-    write_text(folder / "README.md", markdown(pack, names))
-    write_text(folder / "README.html", page(pack, names))
+    homes = ["", *(f"{code}/" for code in pack.languages[1:])]
+    readmes = [f"{home}README.{ending}" for home in homes for ending in ("md", "html")]
+    names = sorted([*_names(folder), *readmes])
+    for language, home in enumerate(homes):
+        write_text(folder / home / "README.md", markdown(pack, names, language))
+        write_text(folder / home / "README.html", page(pack, names, language))
     sums = [f"{record_of(folder / name).sha256}  {name}\n" for name in names]
     write_text(folder / "SHA256SUMS", "".join(sums))
 

@@ -105,8 +105,35 @@ WORDS = {
     "whom to ask": "Contact",
     "note reference": "Note reference",
     "note text": "Note text",
+    "how to cite": "How to cite",
+    "cite": "{}: {}. Version {}, vintage {}, release {}. {}",
+    "no publisher": "Unnamed publisher",
+    "so many": "{} tables in {} files.",
+    "what noise means": "What noise means",
+    "noise is fixed": "Every figure carries noise, to protect those counted. It is fixed: the same figure is the same "
+    "in every file.",
+    "not for the public": "Figures carry no noise, and nothing is guaranteed: this is no pack for the public.",
+    "ends mean": "low and high are the ends of the 95 % noise interval: without the noise, 95 of 100 figures would lie "
+    "inside. It says nothing of sampling or of errors in the source.",
+    "empty means": "Where nothing is released, value is empty, and low and high say how much it may be, where that is "
+    "known.",
+    "file index.html": "the tables as web pages, with charts; works offline",
+    "file documents/": "further documents",
+    "file datapackage.json": "Frictionless Data Package of all CSV files",
+    "file catalog.jsonld": "DCAT catalogue",
+    "file SHA256SUMS": "checksums; check with: sha256sum -c SHA256SUMS",
+    "file release": "{}: the release itself, a DuckDB file that answers any SQL (tablepack sql {} ...); open it only "
+    "if you trust its origin",
+    "in english": "What follows is what the release says of itself, in English.",
+    "limits": "Limits",
+    "listed tables": "{} tables have too many combinations to list them all: only those that were measured are listed, "
+    "and there is no JSON-stat and no PC-Axis file: {}.",
+    "tables outside": "{} tables are not in the workbook: {}.",
+    "and more": "{} and {} more",
 } | {f"about {status}": text for status, text in STATUS_WORDS.items()}
-"""Words of pages and labels; `[words]` of a pack.toml gives them in other languages."""
+_FORMATS = ("tables/", "codelists/", "quality.csv", "pack.xlsx", "sdmx/", "jsonstat/", "px/")
+WORDS |= {f"file {path}": "" for path in _FORMATS}  # in English a format says itself what it is
+"""Words of pages, README and labels; `[words]` of a pack.toml gives them in other languages."""
 SIGNS = {sign: WORDS[sign] for sign in ("group sign", "decimal sign")}
 """Signs of numbers in English."""
 _STATUS_WORD = {"low": "low figure"}

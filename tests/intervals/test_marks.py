@@ -250,7 +250,7 @@ def test_what_duckdb_says_of_our_statements_is_not_printed(release, monkeypatch)
     def fails(*_):
         raise duckdb.Error("Conversion Error: of a value")
 
-    monkeypatch.setattr("queries.intervals.statement.aggregates.evaluated", fails)
+    monkeypatch.setattr("queries.intervals.statement.reckoned.evaluated", fails)
     text = "SELECT age, count(*) FROM data GROUP BY ALL"
     (why,) = release.sql(text).marks.unknown
     assert why == "it is not understood."

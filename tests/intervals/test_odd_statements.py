@@ -14,7 +14,7 @@ from engine.release import build
 from engine.spec import read_spec
 from queries.intervals import tabulate
 from queries.intervals.estimates import holds
-from queries.intervals.statement import aggregates
+from queries.intervals.statement import reckoned
 from queries.release import open_release
 
 ODD = [
@@ -125,7 +125,7 @@ def test_lists_structs_and_nothing_are_keys(release):
 
 def test_a_figure_that_was_reckoned_otherwise_has_no_interval(release, monkeypatch):
     """Whatever a second reading of the statement misses, the figure itself shows it."""
-    whole = aggregates.estimate_of
+    whole = reckoned.estimate_of
     monkeypatch.setattr(
         aggregates,
         "estimate_of",
@@ -137,7 +137,7 @@ def test_a_figure_that_was_reckoned_otherwise_has_no_interval(release, monkeypat
 
 
 def test_no_interval_is_shown_beside_its_figure(release, monkeypatch):
-    whole = aggregates.estimate_of
+    whole = reckoned.estimate_of
     monkeypatch.setattr(
         aggregates,
         "estimate_of",

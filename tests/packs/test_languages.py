@@ -155,8 +155,31 @@ def test_notes_for_custodians_stay_in_the_release(german, made):
     for words in ("Exposure", "Most exposed", "SQL", "NULL", "everybody else", "raking", "margin"):
         assert words not in readme
     assert "Every count carries noise" in readme
-    assert '<html lang="en">' in (german / "README.html").read_text("utf-8")
-    assert "README (English)" in (german / "index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("home", "code", "word"), [("", "de", "Hinweise"), ("en", "en", "Notes")])
+def test_each_language_has_a_readme_of_its_own(german, home, code, word):
+    folder = german / home
+    page, text = ((folder / f"README.{end}").read_text("utf-8") for end in ("html", "md"))
+    assert f'<html lang="{code}">' in page
+    assert f"## {word}" in text
+    assert ("Jede Angabe hat eine" in text) == (code == "de")
+    assert ("auf Englisch" in text) == (code == "de")
+    for target in re.findall(r'href="([^"#]+)"', page):
+        assert (folder / target).is_file(), target
+    assert 'href="README.html"' in (folder / "index.html").read_text("utf-8")
+    sums = (german / "SHA256SUMS").read_text("utf-8")
+    assert f" {home}/README.md\n".replace(" /", " ") in sums
+    n_files = sum(path.is_file() for path in german.rglob("*"))
+    assert f" {n_files:,} ".replace(",", "." if code == "de" else ",") in text
+
+
+def test_a_language_that_nobody_has_words_for_has_an_english_readme(release, tmp_path):
+    text = SPEC.replace('languages = ["de", "en"]', 'languages = ["en", "fr"]')
+    folder = make_pack(tmp_path, release, text)
+    french = (folder / "fr" / "README.md").read_text("utf-8")
+    assert "Every figure carries noise" in french
+    assert "What follows is what the release says of itself, in English." in french
 
 
 def card(**told):

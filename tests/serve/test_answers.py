@@ -194,6 +194,14 @@ def test_a_cut_answer_says_which_of_its_rows_are_not_released(path, marked):
     assert f"{len(hidden)} of 20 figures are not released" in body["warnings"][0]
 
 
+def test_answers_made_of_other_statements_are_marked_as_those(client, marked):
+    shown, _ = marked
+    body = client.sql(f"WITH a AS ({RARE}) SELECT * FROM a", "&size=20").json
+    hidden = {row[:2] for row in shown if row[2] == MARK}
+    told = {(i, 2) for i, row in enumerate(body["rows"]) if tuple(row[:2]) in hidden}
+    assert {tuple(place) for place in body["not_released"]} == told != set()
+
+
 def test_pages_and_workbooks_mark_what_is_not_released(client, marked):
     """Before, a workbook had the filled-in figures, and its notes said nothing of them."""
     shown, marks = marked

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -17,14 +16,10 @@ import numpy as np
 
 from engine.errors import StoreError
 from engine.schema import BoolArray, ColumnSet, FloatArray
-from queries.intervals.estimates import Estimates, holds, statuses
-from queries.intervals.model import noise_model
-from queries.intervals.statement.groupings import groups_of, strays, together
-from queries.intervals.statement.linear import is_constant
-from queries.intervals.statement.rows import evaluated
-from queries.intervals.statement.terms import estimate_of, typed
-from queries.intervals.statement.tree import NoFigures, Unknown, parse_statement
-from queries.intervals.universes import ruled_out
+from queries.intervals.estimates import holds
+from queries.intervals.statement.composed import composed_marks
+from queries.intervals.statement.reckoned import Reckoned, Rows, reckon
+from queries.intervals.statement.tree import NoFigures, NotAlone, Unknown
 from queries.sql import (
     Form,
     Marks,
@@ -38,15 +33,7 @@ from queries.sql import (
 
 _PLAIN = "No noise interval is known for "
 _BY_NAME = "it reads a stored table by its name; of the logical table it is known."
-_MODELLED = "all figures: the table is modelled, and how far the model is off is not known."
-_OTHER = "it is not what was reckoned from the released rows for such a figure."
 _OUTSIDE = "it does not lie in the interval that was reckoned for it."
-_OF_GROUPS = (
-    "some figures: in mode dp values are measured in groups, or modelled from narrower tables, and what a part of "
-    "a group holds is not known."
-)
-
-Rows = Sequence[tuple[Any, ...]]
 
 
 class _WidenedRows(Statement):
@@ -97,9 +84,10 @@ def annotated(release: Session, text: str) -> Result:
     if plain.table is None:
         return _warned(plain, "this answer: it does not read the logical table.")
     try:
-        return _widened(
-            plain, _reckoned(release, text, plain, plain.table, plain.rows, is_strict=True)
+        found = reckon(
+            release, text, plain.columns, plain.types, plain.table, plain.rows, is_strict=True
         )
+        return _widened(plain, found)
     except (Unknown, duckdb.Error, StoreError) as error:
         return _warned(plain, f"this answer: {_why(error)}.")
 
@@ -117,13 +105,28 @@ def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
     try:
         if plain.table is None:
             return Marks(unknown=(_BY_NAME,)) if _is_by_name(release, text) else Marks()
-        reckoned = _reckoned(release, text, plain, plain.table, rows, is_strict=False)
+        found = reckon(
+            release, text, plain.columns, plain.types, plain.table, rows, is_strict=False
+        )
     except NoFigures:
         return Marks()
+    except NotAlone as error:
+        return _composed(release, text, plain.table, rows, error)
     except (Unknown, duckdb.Error, StoreError) as error:
         return Marks(unknown=(f"{_why(error)}.",))
-    statuses = {at: reckoned.statuses(at) for at in reckoned.estimates}
-    return Marks(statuses=statuses, unknown=tuple(reckoned.unread))
+    return found.marks()
+
+
+def _composed(
+    release: Session, text: str, table: ColumnSet | None, rows: Rows, alone: Exception
+) -> Marks:
+    """The marks of a statement that is made of others; `alone` says why it is not understood alone."""
+    try:
+        return composed_marks(release, text, table or (), rows)
+    except (NotAlone, duckdb.Error, StoreError):
+        return Marks(unknown=(f"{alone}.",))
+    except Unknown as error:
+        return Marks(unknown=(f"{error}.",))
 
 
 def _is_by_name(release: Session, text: str) -> bool:
@@ -137,97 +140,12 @@ def _why(error: Exception) -> str:
     return "it is not understood" if isinstance(error, duckdb.Error) else str(error)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Reckoned:
-    """The figures of an answer that are understood.
-
-    Attributes
-    ----------
-    estimates : dict of int to Estimates
-        By place of the column; each figure shown is the one that was reckoned.
-    ruled : ndarray of bool, shape (n_groups,)
-    group : list of int
-        Group of each row of the answer.
-    unread : list of str
-        Columns that are not understood, with the reason.
-    reasons : list of str
-        The same, and others why there is no interval.
-    """
-
-    estimates: dict[int, Estimates]
-    ruled: BoolArray
-    group: list[int]
-    unread: list[str]
-    reasons: list[str]
-
-    def statuses(self, at: int) -> list[str]:
-        """Status of every row's figure in a column."""
-        of_groups = statuses(self.estimates[at], self.ruled)
-        return [of_groups[i] for i in self.group]
-
-
-def _reckoned(
-    release: Session, text: str, plain: Result, table: ColumnSet, shown: Rows, *, is_strict: bool
-) -> _Reckoned:
-    """Reckon the figures of a statement, for the rows that are shown; `is_strict`: with their intervals.
-
-    Raises
-    ------
-    Unknown
-        It is not understood.
-    """
-    with release.cursor() as con:
-        question = parse_statement(con, text, release.logical_name, tuple(release.columns))
-        model = noise_model(release, table)
-        groupings = question.groupings()
-        rows = [evaluated(con, release, model.table, one) for one in groupings]
-    unread = [
-        f"{plain.columns[at]}: {term}."
-        for at, term in question.figures
-        if isinstance(term, str) and term
-    ]
-    estimates = {}
-    for at, term in question.figures:
-        if isinstance(term, str) or is_constant(term):  # a text says why not
-            continue
-        try:
-            parts = [estimate_of(release, model, of_one, term) for of_one in rows]
-        except Unknown as why:
-            unread.append(f"{plain.columns[at]}: {why}.")
-            continue
-        estimates[at] = together(parts)
-    more = []
-    if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
-        more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)
-    ruled = np.concatenate(
-        [
-            np.zeros(one.region.n_groups, dtype=bool)
-            if one.region.is_free
-            else ruled_out(release, model.table, one.region)
-            for one in rows
-        ]
-    )
-    group = groups_of(shown, question, groupings, [one.keys for one in rows], estimates)
-    terms = dict(question.figures)
-    for at in [*estimates]:
-        if at in question.cast:
-            estimates[at] = typed(estimates[at], plain.types[at])
-        given = [row[at] for row in shown]
-        type_, estimate = plain.types[at], estimates[at]
-        if strays(given, group, estimate, terms[at], type_, is_strict=is_strict):
-            del estimates[at]
-            unread.append(f"{plain.columns[at]}: {_OTHER}")
-    return _Reckoned(
-        estimates=estimates, ruled=ruled, group=group, unread=unread, reasons=[*unread, *more]
-    )
-
-
 def _warned(plain: Result, reason: str) -> Result:
     """The plain answer with the reason why it has no intervals."""
     return _like(plain, plain.rows, plain.columns, plain.types, (_PLAIN + reason,))
 
 
-def _widened(plain: Result, reckoned: _Reckoned) -> Result:
+def _widened(plain: Result, reckoned: Reckoned) -> Result:
     """The plain answer with three columns more a figure."""
     more: dict[int, list[tuple[str, str, list[Any]]]] = {}
     reasons = [*reckoned.reasons]

@@ -40,6 +40,25 @@ def nodes_in(node: Any) -> Iterator[Node]:
             yield from nodes_in(value)
 
 
+def nodes_below(node: Node) -> Iterator[Node]:
+    """The expressions right below one."""
+    for value in node.values():
+        yield from _outermost(value)
+
+
+def _outermost(value: Any) -> Iterator[Node]:
+    """Expressions in what is no expression itself."""
+    if isinstance(value, dict):
+        if "class" in value:
+            yield value
+        else:
+            for inner in value.values():
+                yield from _outermost(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _outermost(inner)
+
+
 def bare(node: Any) -> Any:
     """An expression without its place in the text and its name; columns as SQL compares them."""
     if isinstance(node, dict):

@@ -74,6 +74,9 @@ def evaluated(
     nodes = [
         node for _, term in question.figures if not isinstance(term, str) for node in _leaves(term)
     ]
+    nodes += [
+        node for part in question.parts.values() for one in part.counts for node in _leaves(one)
+    ]
     wanted = {text_of(node): node for node in nodes}
     nodes_of_keys = tuple(node for _, node in question.keys)
     is_plain = _is_plain(question, table)

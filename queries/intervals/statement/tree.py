@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import duckdb
 
+from queries.intervals.statement.inlined import inlined
 from queries.intervals.statement.nodes import (
     Node,
     bare,
     followed,
+    nodes_below,
     nodes_in,
     number_of,
     parts,
@@ -53,6 +55,10 @@ _CLASS_NAMES = {
 
 class Unknown(Exception):
     """Why no interval is known for a statement."""
+
+
+class NotAlone(Unknown):
+    """It is made of several statements, or reads something beside the logical table."""
 
 
 class NoFigures(Unknown):
@@ -109,6 +115,23 @@ Term = Aggregate | Arithmetic | Rounded | float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What a figure is reckoned from that is not understood itself: enough to say whether anything of it is released.
+
+    Attributes
+    ----------
+    counts : tuple of Aggregate
+        Counts of the rows that each of its aggregates takes.
+    is_sure : bool
+        It is reckoned from aggregates that are understood, and from totals: with these released it is, too. What
+        others take (the largest value, the number of different ones) may be filled in even then.
+    """
+
+    counts: tuple[Aggregate, ...]
+    is_sure: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedStatement:
     """A statement that is understood.
 
@@ -126,6 +149,8 @@ class ParsedStatement:
         Which of the keys each of its groupings has: one grouping of all, but for ROLLUP, CUBE and GROUPING SETS.
     cast : frozenset of int
         Places of the columns whose figure is cast to a type.
+    parts : mapping of int to Parts
+        What columns that are not understood are reckoned from, by place, where that is known.
     """
 
     source: Node
@@ -134,6 +159,7 @@ class ParsedStatement:
     where: tuple[Node, ...]
     sets: tuple[tuple[int, ...], ...]
     cast: frozenset[int] = frozenset()
+    parts: Mapping[int, Parts] = field(default_factory=dict)
 
     def groupings(self) -> tuple[ParsedStatement, ...]:
         """The same statement for each of its groupings by itself."""
@@ -160,27 +186,22 @@ def parse_statement(
     Unknown
         It is not a SELECT of aggregates over groups of the logical table.
     """
-    parsed = json.loads(
-        con.execute(
-            "SELECT json_serialize_sql(?, skip_null := true, skip_empty := true)", [text]
-        ).fetchall()[0][0]
-    )
-    if parsed.get("error") or len(parsed.get("statements", [])) != 1:
-        raise Unknown("it is not one plain SELECT")
-    node = parsed["statements"][0]["node"]
+    node = parsed_select(con, text)
+    node = inlined(node, columns, _aggregates_in(con, [node]))
     if node.get("type") != "SELECT_NODE" or (node.get("cte_map") or {}).get("map"):
-        raise Unknown("it has a WITH, a UNION or the like")
+        raise NotAlone("it has a WITH, a UNION or the like")
     source = node.get("from_table", {})
     name = source.get("table_name", "")
     if source.get("type") != "BASE_TABLE" or name.casefold() != logical_name.casefold():
-        raise Unknown(f"it reads something else than {logical_name} alone, or a subquery")
+        raise NotAlone(f"it reads something else than {logical_name} alone, or a subquery")
     if node.get("sample") or source.get("sample") or node.get("qualify"):
         raise Unknown("it samples rows or has a QUALIFY")
     if any(_makes_more(n) for item in node["select_list"] for n in nodes_in(item)):
         raise Unknown("it selects *, COLUMNS(...) or UNNEST: more columns or rows than it names")
     hiding = {name.casefold() for name in columns}
     items, named = followed(node["select_list"], hiding)
-    groups = _groups(node, items, _aggregates_in(con, items), hiding)
+    aggregates = _aggregates_in(con, items)
+    groups = _groups(node, items, aggregates, hiding)
     bare_groups = [bare(group) for group in groups]
     at = {json.dumps(bare(item), sort_keys=True): i for i, item in enumerate(items)}
     places = [at.get(json.dumps(group, sort_keys=True), -1) for group in bare_groups]
@@ -188,6 +209,9 @@ def parse_statement(
         raise Unknown("it groups by something that it does not select")
     rest = [i for i in range(len(items)) if i not in places]
     figures = tuple((i, _figure(items[i], bare_groups)) for i in rest)
+    reckoned = {
+        i: _parts(items[i], aggregates) for i, term in figures if isinstance(term, str) and term
+    }
     sets = _sets(node, len(groups))
     if any(n.get("class") == "WINDOW" for item in items for n in nodes_in(item)):
         if len(sets) > 1:
@@ -205,6 +229,65 @@ def parse_statement(
         where=where,
         sets=sets,
         cast=frozenset(i for i in rest if items[i].get("class") == "CAST"),
+        parts={i: parts for i, parts in reckoned.items() if parts is not None},
+    )
+
+
+def parsed_select(con: duckdb.DuckDBPyConnection, text: str) -> Node:
+    """DuckDB's parse of one SELECT.
+
+    Raises
+    ------
+    Unknown
+        It is something else.
+    """
+    parsed = json.loads(
+        con.execute(
+            "SELECT json_serialize_sql(?, skip_null := true, skip_empty := true)", [text]
+        ).fetchall()[0][0]
+    )
+    if parsed.get("error") or len(parsed.get("statements", [])) != 1:
+        raise Unknown("it is not one plain SELECT")
+    node: Node = parsed["statements"][0]["node"]
+    return node
+
+
+def _parts(node: Node, aggregates: Collection[str]) -> Parts | None:
+    """What an expression is reckoned from; None where a window, or a subquery that is no total, is among it."""
+    counted: list[Aggregate] = []
+    is_sure = True
+    left = [node]
+    while left:
+        part = left.pop()
+        name = part.get("function_name", "").lower()
+        if part.get("class") == "WINDOW" or (
+            part.get("class") == "SUBQUERY" and not is_total(part)
+        ):
+            return None
+        if part.get("class") == "SUBQUERY":
+            continue
+        if name not in aggregates:
+            left += nodes_below(part)
+            continue
+        given = parts(part)
+        try:
+            of = _plain(given[0]) if given else None
+            counted.append(Aggregate(kind="count", of=of, keep=_filter_of(part)))
+        except Unknown:
+            return None
+        is_sure = is_sure and name in AGGREGATES and not part.get("distinct")
+    return Parts(counts=tuple(counted), is_sure=is_sure) if counted else None
+
+
+def is_total(node: Node) -> bool:
+    """Whether a subquery is one count or sum of all there is."""
+    inner = node["subquery"]["node"]
+    items = inner.get("select_list", [])
+    return (
+        inner.get("type") == "SELECT_NODE"
+        and len(items) == 1
+        and items[0].get("function_name", "").lower() in ("count_star", "count", "sum")
+        and not any(k in inner for k in ("where_clause", "group_expressions", "having"))
     )
 
 

@@ -14,98 +14,117 @@ from engine.texts import shown
 from queries.packs.formats import FORMATS
 from queries.packs.formats.workbook import sheet_tables
 from queries.packs.model import Pack
-from queries.packs.texts import STATUS_WORDS
+from queries.packs.texts import STATUS_WORDS, number_text
 
 _MARKS = re.compile(r"[\\`*\[\]<>!|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _LINE_START = re.compile(r"^(\s*)([#+=-])(?=\s|$|[#+=-])")
-_PAGES = ("index.html", "the tables as web pages, with charts; works offline")
-_DESCRIPTIONS = (
-    ("documents/", "further documents"),
-    ("datapackage.json", "Frictionless Data Package of all CSV files"),
-    ("catalog.jsonld", "DCAT catalogue"),
-    ("SHA256SUMS", "checksums; check with: sha256sum -c SHA256SUMS"),
-)
+_BESIDE = ("documents/", "datapackage.json", "catalog.jsonld", "SHA256SUMS")
 
 
-def citation(pack: Pack) -> str:
+def citation(pack: Pack, language: int = 0) -> str:
     """Return how to cite the pack."""
-    info = pack.info
+    info, words = pack.info, words_in(pack, language)
     year = f" ({info.issued.year})" if info.issued else ""
-    who = info.publisher or "Unnamed publisher"
-    return (
-        f"{who}{year}: {pack.titles[0]}. Version {info.version}, vintage {pack.release['vintage']}, "
-        f"release {pack.release['content_hash']}. {info.identifier}"
+    return words["cite"].format(
+        f"{info.publisher or words['no publisher']}{year}",
+        pack.titles[language],
+        info.version,
+        pack.release["vintage"],
+        pack.release["content_hash"],
+        info.identifier,
     )
 
 
-def blocks(pack: Pack, paths: Sequence[str]) -> list[tuple[str, list[str], bool]]:
+def words_in(pack: Pack, language: int) -> dict[str, str]:
+    """The words of one language."""
+    return {word: told[language] for word, told in pack.words.items()}
+
+
+def blocks(
+    pack: Pack, paths: Sequence[str], language: int = 0
+) -> list[tuple[str, list[str], bool]]:
     """Return the README's sections: heading, lines, and whether the lines are a list."""
-    info = pack.info
-    about = [t for t in (pack.descriptions[0],) if t]
-    about.append(f"{len(pack.tables):,} tables in {len(paths) + 1:,} files.")
-    if info.licence:
-        about.append(f"Licence: {info.licence} {info.licence_url}".strip())
-    if info.contact or info.email:
-        about.append(f"Contact: {' '.join(t for t in (info.contact, info.email) if t)}")
-    release = pack.release["file"]
-    known = (_PAGES, *((f.path, f.about) for f in FORMATS), *_DESCRIPTIONS)
-    files = [
-        f"{name}: {text}"
-        for name, text in known
-        if any(p.startswith(name) for p in (*paths, "SHA256SUMS"))
-    ]
-    if release:
-        files.append(
-            f"{release}: the release itself, a DuckDB file that answers any SQL (tablepack sql {release} ...); "
-            f"open it only if you trust its origin"
-        )
-    noise = [
-        "Figures carry no noise, and nothing is guaranteed: this is no pack for the public."
-        if not pack.has_noise
-        else "Every figure carries noise, to protect those counted. It is fixed: the same figure is the same in "
-        "every file.",
-        "low and high are the ends of the 95 % noise interval: without the noise, 95 of 100 figures would lie inside. "
-        "It says nothing of sampling or of errors in the source.",
-        "Where nothing is released, value is empty, and low and high say how much it may be, where that is known.",
-        *(f"Status {status}: {text}." for status, text in STATUS_WORDS.items()),
-    ]
-    notes = pack.notes if release else pack.reader_notes
+    words = words_in(pack, language)
+    notes = [n[language] for n in pack.footnotes] + _notes(pack, language, words)
     sections = [
-        ("", about, False),
-        ("How to cite", [citation(pack)], False),
-        ("What noise means", noise, True),
-        ("Files", files, True),
-        ("Notes", [*(n[0] for n in pack.footnotes), *notes], True),
+        ("", _about(pack, len(paths) + 1, language, words), False),
+        (words["how to cite"], [citation(pack, language)], False),
+        (words["what noise means"], _noise(pack, words), True),
+        (words["files"], _files(pack, paths, words), True),
+        (words["notes"], notes, True),
     ]
-    limits = _limits(pack)
-    return [*sections, ("Limits", limits, True)] if limits else sections
+    limits = _limits(pack, words)
+    return [*sections, (words["limits"], limits, True)] if limits else sections
 
 
-def _limits(pack: Pack) -> list[str]:
+def _about(pack: Pack, n_files: int, language: int, words: dict[str, str]) -> list[str]:
+    """What the pack is, its licence and whom to ask."""
+    info = pack.info
+    n_tables = number_text(len(pack.tables), 0, words)
+    about = [t for t in (pack.descriptions[language],) if t]
+    about.append(words["so many"].format(n_tables, number_text(n_files, 0, words)))
+    if info.licence:
+        about.append(words["licensed as"].format(f"{info.licence} {info.licence_url}".strip()))
+    if info.contact or info.email:
+        whom = " ".join(t for t in (info.contact, info.email) if t)
+        about.append(f"{words['whom to ask']}: {whom}")
+    return about
+
+
+def _noise(pack: Pack, words: dict[str, str]) -> list[str]:
+    """What noise, intervals and statuses mean."""
+    return [
+        words["noise is fixed" if pack.has_noise else "not for the public"],
+        words["ends mean"],
+        words["empty means"],
+        *(f"{words['status']} {status}: {words[f'about {status}']}." for status in STATUS_WORDS),
+    ]
+
+
+def _files(pack: Pack, paths: Sequence[str], words: dict[str, str]) -> list[str]:
+    """What the files are."""
+    told = {f.path: words.get(f"file {f.path}") or f.about for f in FORMATS}
+    known = {"index.html": words["file index.html"], **told}
+    known |= {name: words[f"file {name}"] for name in _BESIDE}
+    there = (*paths, "SHA256SUMS")
+    files = [
+        f"{name}: {text}" for name, text in known.items() if any(p.startswith(name) for p in there)
+    ]
+    release = pack.release["file"]
+    return [*files, words["file release"].format(release, release)] if release else files
+
+
+def _notes(pack: Pack, language: int, words: dict[str, str]) -> list[str]:
+    """What the release says of itself, which is in English."""
+    notes = list(pack.notes if pack.release["file"] else pack.reader_notes)
+    code = pack.languages[language].lower()
+    if code.startswith("en") or not notes:
+        return notes
+    return [words["in english"], *notes]
+
+
+def _limits(pack: Pack, words: dict[str, str]) -> list[str]:
     """What the pack does not hold, and why."""
-    out = []
     listed = [t.id for t in pack.tables if t.is_listed]
-    outside = sheet_tables(pack)[1]
-    if listed:
-        out.append(
-            f"{len(listed):,} tables have too many combinations to list them all: only those that were measured are "
-            f"listed, and there is no JSON-stat and no PC-Axis file: {_some(listed)}."
-        )
-    if outside:
-        out.append(
-            f"{len(outside):,} tables are not in the workbook: {_some([t.id for t in outside])}."
-        )
-    return out
+    outside = [t.id for t in sheet_tables(pack)[1]]
+    told = (("listed tables", listed), ("tables outside", outside))
+    return [
+        words[word].format(number_text(len(names), 0, words), _some(names, words))
+        for word, names in told
+        if names
+    ]
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10:,} more" if len(names) > 10 else "")
+def _some(names: Sequence[str], words: dict[str, str]) -> str:
+    first = ", ".join(names[:10])
+    n_more = number_text(len(names) - 10, 0, words)
+    return words["and more"].format(first, n_more) if len(names) > 10 else first
 
 
-def markdown(pack: Pack, paths: Sequence[str]) -> str:
+def markdown(pack: Pack, paths: Sequence[str], language: int = 0) -> str:
     """Return the README as Markdown."""
-    out = [f"# {_escaped(pack.titles[0])}", ""]
-    for head, lines, is_list in blocks(pack, paths):
+    out = [f"# {_escaped(pack.titles[language])}", ""]
+    for head, lines, is_list in blocks(pack, paths, language):
         told = [_escaped(line) for line in lines]
         out += [f"## {head}", ""] if head else []
         out += [f"- {line}" for line in told] if is_list else ["\n\n".join(told)]
@@ -119,16 +138,17 @@ def _escaped(line: str) -> str:
     return _LINE_START.sub(r"\1\\\2", _MARKS.sub(r"\\\g<0>", text))
 
 
-def page(pack: Pack, paths: Sequence[str]) -> str:
+def page(pack: Pack, paths: Sequence[str], language: int = 0) -> str:
     """Return the README as a web page."""
-    title = html.escape(pack.titles[0])
+    title, code = html.escape(pack.titles[language]), html.escape(pack.languages[language])
+    up = "../" if language else ""
     out = [
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        f'<!doctype html>\n<html lang="{code}">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f'<title>{title}</title>\n<link rel="stylesheet" href="site.css">\n</head>\n<body>\n<main>',
-        f'<p><a href="index.html">{html.escape(pack.words["tables"][0])}</a></p>\n<h1>{title}</h1>',
+        f'<title>{title}</title>\n<link rel="stylesheet" href="{up}site.css">\n</head>\n<body>\n<main>',
+        f'<p><a href="index.html">{html.escape(pack.words["tables"][language])}</a></p>\n<h1>{title}</h1>',
     ]
-    for head, lines, is_list in blocks(pack, paths):
+    for head, lines, is_list in blocks(pack, paths, language):
         out += [f"<h2>{html.escape(head)}</h2>"] if head else []
         if is_list:
             out += ["<ul>", *(f"<li>{html.escape(line)}</li>" for line in lines), "</ul>"]

@@ -1,0 +1,188 @@
+"""The figures of a statement with their noise and status, for the rows that its answer shows.
+
+Takes an open release, a statement, the table that answers it and rows of the answer; gives estimates by column, and
+of columns that are not understood whether anything that they are reckoned from is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.schema import BoolArray, ColumnSet
+from queries.intervals.estimates import Estimates, statuses
+from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.statement.groupings import groups_of, strays, together
+from queries.intervals.statement.linear import is_constant
+from queries.intervals.statement.rows import Evaluated, evaluated
+from queries.intervals.statement.terms import estimate_of, typed
+from queries.intervals.statement.tree import Parts, Unknown, parse_statement
+from queries.intervals.universes import ruled_out
+from queries.sql import NOT_RELEASED, Marks, Session
+
+_MODELLED = "all figures: the table is modelled, and how far the model is off is not known."
+_OTHER = "it is not what was reckoned from the released rows for such a figure."
+_OF_GROUPS = (
+    "some figures: in mode dp values are measured in groups, or modelled from narrower tables, and what a part of "
+    "a group holds is not known."
+)
+RELEASED = "released"
+"""Status of a figure that is reckoned from released ones; how sure it is, is not known."""
+NOT_KNOWN = "not known"
+"""Status of a figure that may be reckoned from what was filled in."""
+STRUCTURAL = "structural zero"
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reckoned:
+    """The figures of an answer that are understood.
+
+    Attributes
+    ----------
+    estimates : dict of int to Estimates
+        By place of the column; each figure shown is the one that was reckoned.
+    ruled : ndarray of bool, shape (n_groups,)
+    group : list of int
+        Group of each row of the answer.
+    of_parts : dict of int to list of str
+        Status of every group by what other columns are reckoned from.
+    unread : dict of int to str
+        Columns that are not understood, with the reason.
+    reasons : list of str
+        The same, and others why there is no interval.
+    """
+
+    estimates: dict[int, Estimates]
+    ruled: BoolArray
+    group: list[int]
+    of_parts: dict[int, list[str]]
+    unread: dict[int, str]
+    reasons: list[str]
+
+    def marks(self) -> Marks:
+        """Status of every row's figures."""
+        known = {at: self.statuses(at) for at in self.estimates}
+        more = {at: [of[i] for i in self.group] for at, of in self.of_parts.items()}
+        unknown = [
+            why
+            for at, why in self.unread.items()
+            if NOT_KNOWN in self.of_parts.get(at, [NOT_KNOWN])
+        ]
+        return Marks(statuses=dict(sorted({**known, **more}.items())), unknown=tuple(unknown))
+
+    def statuses(self, at: int) -> list[str]:
+        """Status of every row's figure in a column."""
+        of_groups = statuses(self.estimates[at], self.ruled)
+        return [of_groups[i] for i in self.group]
+
+
+def reckon(
+    release: Session,
+    text: str,
+    names: Sequence[str],
+    types: Sequence[str],
+    table: ColumnSet,
+    shown: Rows,
+    *,
+    is_strict: bool,
+) -> Reckoned:
+    """Reckon the figures of a statement, for the rows that are shown.
+
+    Parameters
+    ----------
+    table : ColumnSet
+        That answers it.
+    names, types : sequence of str
+        Of its columns.
+    shown : sequence of tuple
+        Rows of its answer.
+    is_strict : bool
+        Intervals are wanted, not statuses alone.
+
+    Raises
+    ------
+    Unknown
+        It is not understood.
+    """
+    with release.cursor() as con:
+        question = parse_statement(con, text, release.logical_name, tuple(release.columns))
+        model = noise_model(release, table)
+        groupings = question.groupings()
+        try:
+            rows = [evaluated(con, release, model.table, one) for one in groupings]
+        except (
+            duckdb.Error
+        ):  # what one column is reckoned from must not cost the others their status
+            question = replace(question, parts={})
+            groupings = question.groupings()
+            rows = [evaluated(con, release, model.table, one) for one in groupings]
+    unread = {
+        at: f"{names[at]}: {term}."
+        for at, term in question.figures
+        if isinstance(term, str) and term
+    }
+    estimates = {}
+    for at, term in question.figures:
+        if isinstance(term, str) or is_constant(term):  # a text says why not
+            continue
+        try:
+            of_each = [estimate_of(release, model, of_one, term) for of_one in rows]
+        except Unknown as why:
+            unread[at] = f"{names[at]}: {why}."
+            continue
+        estimates[at] = together(of_each)
+    more = []
+    if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
+        more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)
+    ruled = np.concatenate(
+        [
+            np.zeros(one.region.n_groups, dtype=bool)
+            if one.region.is_free
+            else ruled_out(release, model.table, one.region)
+            for one in rows
+        ]
+    )
+    group = groups_of(shown, question, groupings, [one.keys for one in rows], estimates)
+    terms = dict(question.figures)
+    for at in [*estimates]:
+        if at in question.cast:
+            estimates[at] = typed(estimates[at], types[at])
+        given = [row[at] for row in shown]
+        if strays(given, group, estimates[at], terms[at], types[at], is_strict=is_strict):
+            del estimates[at]
+            unread[at] = f"{names[at]}: {_OTHER}"
+    of_parts = {
+        at: _statuses_by_parts(release, model, rows, parts, ruled)
+        for at, parts in question.parts.items()
+    }
+    return Reckoned(
+        estimates=estimates,
+        ruled=ruled,
+        group=group,
+        of_parts=of_parts,
+        unread=unread,
+        reasons=[*unread.values(), *more],
+    )
+
+
+def _statuses_by_parts(
+    release: Session, model: NoiseModel, rows: Sequence[Evaluated], parts: Parts, ruled: BoolArray
+) -> list[str]:
+    """Status of a figure in every group, by the rows that it is reckoned from."""
+    known = np.logical_and.reduce(
+        [
+            together([estimate_of(release, model, one, count) for one in rows]).known
+            for count in parts.counts
+        ]
+    )
+    otherwise = RELEASED if parts.is_sure else NOT_KNOWN
+    return [
+        otherwise if is_known else STRUCTURAL if is_ruled else NOT_RELEASED
+        for is_known, is_ruled in zip(known.tolist(), ruled.tolist(), strict=True)
+    ]
