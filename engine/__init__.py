@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.api.amend import add, drop
+    from engine.api.audit import audit, card
     from engine.api.build import build, new_key, open, plan
     from engine.api.choose import choose
     from engine.api.compare import compare, compare_levers
@@ -63,7 +64,9 @@ __all__ = [
     "__version__",
     "add",
     "attack",
+    "audit",
     "build",
+    "card",
     "choose",
     "compare",
     "compare_levers",
@@ -83,6 +86,8 @@ _HOMES = {name: "engine.api.build" for name in ("build", "estimate", "new_key", 
     "__version__": "engine.version",
     "add": "engine.api.amend",
     "attack": "engine.api.evaluate",
+    "audit": "engine.api.audit",
+    "card": "engine.api.audit",
     "choose": "engine.api.choose",
     "compare": "engine.api.compare",
     "compare_levers": "engine.api.compare",

@@ -45,8 +45,9 @@ MAY_IMPORT = {  # zone -> zones that it may import beside itself; a zone is a pa
     "engine.release": CORE
     | {"engine.source", "engine.measure", "engine.fit", "engine.store", "engine.exposure"},
     "engine.simulation": ENGINE_ROOT,
-    # Evaluations hold rows beside releases; of the core they see what is listed, and builds by one entry point.
-    "engine.evaluation": CORE | {"engine.source", "engine.store", "engine.release.sticky"},
+    # Evaluations hold rows beside releases; of the core they see what is listed, builds by one entry point, and trials.
+    "engine.evaluation": CORE
+    | {"engine.source", "engine.store", "engine.release.sticky", "engine.release.trials"},
     "queries.sql": FOR_QUERIES | {"engine.store"},
     "queries.intervals": FOR_QUERIES | {"engine.store", "queries.sql"},
     "queries.release": FOR_QUERIES | {"engine.store", "queries.sql", "queries.intervals"},

@@ -106,6 +106,16 @@ COMMANDS = (
         "Attack finished releases as strong attackers would, each beside a control. Needs the data; CONFIDENTIAL.",
     ),
     Command(
+        "audit",
+        "engine.cli.attack",
+        "Test whether a generator uses more of the data than its card says. Needs the data; CONFIDENTIAL.",
+    ),
+    Command(
+        "card",
+        "engine.cli.attack",
+        "Write the generator card of a release: what was measured, what it came to, how.",
+    ),
+    Command(
         "compare",
         "engine.cli.evaluate",
         "Compare sticky and dp releases of the same tables, or --levers. Keeps nothing that it builds; CONFIDENTIAL.",

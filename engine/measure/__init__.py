@@ -10,7 +10,7 @@ from __future__ import annotations
 from engine.measure.cells import Cells, PairedEntities
 from engine.measure.coding import coded_cells
 from engine.measure.draws import StickyDraws
-from engine.measure.sticky import Measured, measure_one_way, measure_wider
+from engine.measure.sticky import Measured, measure_arrays, measure_one_way, measure_wider
 
 __all__ = [
     "Cells",
@@ -18,6 +18,7 @@ __all__ = [
     "PairedEntities",
     "StickyDraws",
     "coded_cells",
+    "measure_arrays",
     "measure_one_way",
     "measure_wider",
 ]

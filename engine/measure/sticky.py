@@ -16,6 +16,7 @@ from engine.errors import PrivacyError
 from engine.measure.bounds import RowBounds, row_bounds
 from engine.measure.cells import (
     AdditiveEntities,
+    ArrayCells,
     CellSource,
     DuckDBCells,
     PairedEntities,
@@ -34,6 +35,7 @@ from engine.schema import (
     Int64Array,
     Measurement,
     UInt8Array,
+    UInt64Array,
 )
 from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
 from engine.spec import in_universe_order
@@ -86,7 +88,51 @@ def measure_one_way(
         for column in columns
         if column.is_ranked
     }
-    source = coded_cells(ingested, columns, values, entities)
+    return _measured(
+        coded_cells(ingested, columns, values, entities), total, columns, values, draws, bounds
+    )
+
+
+def measure_arrays(
+    codes: dict[str, Int64Array],
+    values: dict[str, tuple[object, ...]],
+    lanes: UInt64Array,
+    columns: tuple[Column, ...],
+    draws: Draws,
+) -> Measured:
+    """Measure the total and every column of rows that lie in arrays, each row an entity.
+
+    Parameters
+    ----------
+    codes : dict of str to ndarray of int64, each of shape (n_rows,)
+        Positions in `values`.
+    values : dict
+        Public domain of each column.
+    lanes : ndarray of uint64, shape (n_rows, 2)
+        Token lanes of the rows.
+
+    Raises
+    ------
+    PrivacyError
+        If not even the total passes the threshold.
+    """
+    source = ArrayCells(codes, len(lanes), ((EntityColumn(number=0, tokens=None), lanes),))
+    bounds = row_bounds(draws.max_rows, columns)
+    total = grow(source.cells(()), (), draws, bounds)
+    if not total.n_nodes:
+        raise PrivacyError("fewer rows than privacy.threshold asks for: nothing can be released")
+    return _measured(source, total, columns, values, draws, bounds)
+
+
+def _measured(
+    source: CellSource,
+    total: Measurement,
+    columns: tuple[Column, ...],
+    values: dict[str, tuple[object, ...]],
+    draws: Draws,
+    bounds: RowBounds,
+) -> Measured:
+    """Every column, once the source counts ranked columns by released rank."""
     tops, one_way = {}, {"": total}
     for column in in_universe_order(columns):  # the order in which the fit needs them
         top, tree = _one_way(source, column.name, draws, bounds)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from engine.errors import InternalError
 from engine.fit import (
@@ -29,7 +29,7 @@ from engine.progress import Progress
 from engine.relations import Relation
 from engine.release.fit_workers import FitWorkers
 from engine.release.one_ways import FittedColumns, fit_columns
-from engine.schema import MAX_WIDTH, ColumnSet, Measurement, SyntheticTable
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
 from engine.store import (
     GeneratorCard,
     ReleaseRecord,
@@ -66,6 +66,22 @@ class Finish:
     exposure: dict[str, Any] | None = None
 
 
+class Store(Protocol):
+    """Where fitted tables go: `Staging`, or a trial's memory."""
+
+    def finished(self) -> frozenset[ColumnSet]:
+        """Tables that are there already."""
+
+    def put_support(self, support: Support) -> None:
+        """Take the values of a column."""
+
+    def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
+        """Take a table."""
+
+    def finish(self, *, exposure: dict[str, Any] | None = None) -> ReleaseRecord:
+        """Write the release."""
+
+
 class Fitter:
     """Fits measurements as they come and stores the published tables; keeps what wider tables need.
 
@@ -75,9 +91,7 @@ class Fitter:
         None: every table is locked at once, here.
     """
 
-    def __init__(
-        self, order: FitOrder, staging: Staging, workers: FitWorkers | None = None
-    ) -> None:
+    def __init__(self, order: FitOrder, staging: Store, workers: FitWorkers | None = None) -> None:
         self._order = order
         self._staging = staging
         self._workers = workers or FitWorkers(0)
@@ -158,11 +172,16 @@ class Fitter:
         """Fit the wide tables and write the release, once all else is settled."""
         if self._one_ways:
             self._columns()
-        self._wide.sort(key=lambda names: (len(names), names))
         self._put_sets(progress, last)
-        for columns in self._wide:
-            self._put_wide(columns, progress, self._staging, 1)
+        self.fit_wide(progress)
         return self._staging.finish(exposure=last.exposure)
+
+    def fit_wide(self, progress: Progress) -> None:
+        """Fit the wide tables, once all else is settled."""
+        if self._one_ways:
+            self._columns()
+        for columns in sorted(self._wide, key=_by_width):
+            self._put_wide(columns, progress, self._staging, 1)
 
     def _put_sets(self, progress: Progress, last: Finish) -> None:
         """Write the further syntheses of wide tables, each set as a release of its own.
@@ -173,9 +192,8 @@ class Fitter:
         if not {*order.sets} <= {*self._wide}:
             return
         for number in range(2, max(order.sets.values(), default=1) + 1):
-            tables = tuple(
-                columns for columns in self._wide if order.sets.get(columns, 1) >= number
-            )
+            wanted = [one for one in self._wide if order.sets.get(one, 1) >= number]
+            tables = tuple(sorted(wanted, key=_by_width))
             note = (
                 f"Set {number}: another synthesis of the wide tables of {order.release_path.name}."
             )
@@ -189,7 +207,7 @@ class Fitter:
                 staging.finish(exposure=last.exposure)
 
     def _put_wide(
-        self, columns: ColumnSet, progress: Progress, staging: Staging, number: int
+        self, columns: ColumnSet, progress: Progress, staging: Store, number: int
     ) -> None:
         """Fit a wide table to the locked ones inside it, and store it."""
         fitted, n_sets = self._columns(), self._order.sets.get(columns, 1)
@@ -353,6 +371,11 @@ def _derived_card(
         cells=len(derived.n),
         told={name: one.finer for name, one in sources.items() if one is not None},
     )
+
+
+def _by_width(columns: ColumnSet) -> tuple[int, ColumnSet]:
+    """The order of tables."""
+    return len(columns), columns
 
 
 def _wide_card(

@@ -25,7 +25,7 @@ from engine.source.encoding import (
     grid_code,
     value_sql,
 )
-from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn
+from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn, row_lanes
 from engine.source.files import locked, read_json, replace_file, sync_folder
 from engine.source.forms.opened import open_source
 from engine.source.frames import register_frame
@@ -82,6 +82,7 @@ __all__ = [
     "read_json",
     "register_frame",
     "replace_file",
+    "row_lanes",
     "scratch_directory",
     "sync_folder",
     "unpin_vintage",

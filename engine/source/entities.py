@@ -8,7 +8,7 @@ source, by which a vintage is pinned. Confidential; all of it stays in the scrat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -19,7 +19,7 @@ import pandas as pd
 
 from engine.errors import SpecError
 from engine.keys import MasterKey, entity_tokens, pack_strings, row_tokens, typed_id
-from engine.schema import UInt64Array, quoted
+from engine.schema import Int64Array, UInt64Array, quoted
 from engine.source.ingest import Ingested
 from engine.sticky_prf import siphash128
 
@@ -184,6 +184,41 @@ def words_of_values(key: bytes, values: tuple[Any, ...]) -> UInt64Array:
     ]
     digests.append(bytes(16))
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
+def row_lanes(
+    codes: Mapping[str, Int64Array],
+    values: Mapping[str, tuple[Any, ...]],
+    key: MasterKey,
+    vintage: str,
+) -> UInt64Array:
+    """Token lanes of rows that lie in arrays: those that `add_tokens` would give them, all columns being identity.
+
+    Parameters
+    ----------
+    codes : mapping of str to ndarray of int64, each of shape (n_rows,)
+        Positions in `values`, column by column; no nulls.
+    values : mapping of str to tuple
+        Values of each column.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_rows, 2)
+    """
+    identity = tuple(sorted(codes))
+    print_key = key.derive("fingerprint", vintage, identity)
+    words: list[UInt64Array] = []
+    for name in identity:
+        held = words_of_values(print_key, values[name])[codes[name]]
+        words += [held[:, 0], held[:, 1]]
+    prints = siphash128(print_key, words)
+    order = np.lexsort(prints.T)
+    fresh = np.ones(len(order), dtype=bool)
+    fresh[1:] = (prints[order[1:]] != prints[order[:-1]]).any(axis=1)
+    first = np.flatnonzero(fresh)
+    occurrence = np.empty(len(order), dtype=np.uint64)
+    occurrence[order] = np.arange(len(order)) - first[np.cumsum(fresh) - 1] + 1
+    return row_tokens(key.derive("entity", vintage), prints, occurrence)
 
 
 def _number_equals(ingested: Ingested, order: tuple[str, ...], entity_key: bytes) -> None:

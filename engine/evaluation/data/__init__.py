@@ -8,6 +8,7 @@ May import what `engine.evaluation` may.
 from engine.evaluation.data.declared import data_of
 from engine.evaluation.data.paired import Binning, Coded, Distinct, Paired, Reading, distinct, pair
 from engine.evaluation.data.reading import (
+    Released,
     Subject,
     is_release,
     notes_of,
@@ -25,6 +26,7 @@ __all__ = [
     "Distinct",
     "Paired",
     "Reading",
+    "Released",
     "Subject",
     "data_of",
     "distinct",

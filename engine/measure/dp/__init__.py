@@ -8,6 +8,7 @@ May import the engine's root, `engine.spec`, `engine.source`, `engine.measure`.
 from __future__ import annotations
 
 from engine.measure.dp.accounting import Cost, Share, cost, shares
+from engine.measure.dp.counting import counted
 from engine.measure.dp.domains import levels_of, zeros_of
 from engine.measure.dp.ledger import (
     Balance,
@@ -17,7 +18,7 @@ from engine.measure.dp.ledger import (
     set_budget,
     spent_by,
 )
-from engine.measure.dp.margins import MeasuredMargins, measured_margins
+from engine.measure.dp.margins import MeasuredMargins, measured_margins, noisy
 
 __all__ = [
     "Balance",
@@ -26,10 +27,12 @@ __all__ = [
     "Share",
     "balance",
     "cost",
+    "counted",
     "decimal_text",
     "ledger_path",
     "levels_of",
     "measured_margins",
+    "noisy",
     "set_budget",
     "shares",
     "spent_by",

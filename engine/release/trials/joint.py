@@ -1,0 +1,58 @@
+"""Trials of mode dp: measure margins with fresh noise, fit and draw rows in memory. The ledger is not asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.errors import SpecError
+from engine.fit.joint import synthesise
+from engine.keys import MasterKey
+from engine.levels import n_cells
+from engine.measure.dp import counted, levels_of, noisy, shares
+from engine.params import DPParams
+from engine.progress import silent
+from engine.release.joint_fitter import generator
+from engine.release.trials.rows import VINTAGE, TrialRows, TrialTable
+from engine.schema import ColumnSet, Int64Array
+
+
+def joint_trial(rows: TrialRows, params: DPParams, key: MasterKey) -> TrialTable:
+    """Measure margins of rows in mode dp, fit and draw: the table of all columns, of which tables are projections.
+
+    Parameters
+    ----------
+    params : DPParams
+        Its columns are those of the rows. The ledger is not asked.
+    key : MasterKey
+        Of what is drawn right of the wall; noise is always fresh.
+
+    Raises
+    ------
+    SpecError
+        Parameters and rows have other columns, or a margin gets next to nothing of the budget.
+    """
+    if params.columns != rows.columns:
+        raise SpecError("dp: the parameters are about other columns than the rows")
+    levels = {column.name: levels_of(column) for column in rows.declared()}
+    sizes = {name: len(of_column) for name, of_column in levels.items()}
+    planned = shares(params, sizes)
+
+    def count(wanted: ColumnSet) -> Int64Array:
+        shape = tuple(sizes[name] for name in wanted)
+        if not wanted:
+            return np.array(len(rows.codes), dtype=np.int64)
+        places = [rows.codes[:, rows.columns.index(name)] for name in wanted]
+        n = np.bincount(np.ravel_multi_index(places, shape), minlength=n_cells(shape))
+        return n.astype(np.int64).reshape(shape)
+
+    exact = counted(count, planned, params, len(rows.codes), silent)
+    total, *margins = exact if params.epsilon is None else noisy(exact, planned, params, silent)
+    made = synthesise(
+        margins,
+        total,
+        params=params,
+        levels=levels,
+        zeros=(),
+        rng=generator(key.derive("sampling", VINTAGE)),
+    )
+    return TrialTable(columns=made.columns, codes=made.cells.astype(np.int64), n=made.n)

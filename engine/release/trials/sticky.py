@@ -1,0 +1,129 @@
+"""Trials of mode sticky: measure, lock and keep tables in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.errors import InternalError
+from engine.fit import FitOrder
+from engine.keys import MasterKey
+from engine.measure import StickyDraws, measure_arrays
+from engine.params import PrivacyParams
+from engine.progress import silent
+from engine.relations import NO_RELATIONS
+from engine.release.fitter import Fitter
+from engine.release.sticky import measurements
+from engine.release.trials.rows import VINTAGE, TrialRows, TrialTable, refuse_copies
+from engine.schema import (
+    Column,
+    ColumnSet,
+    ReleaseHeader,
+    Support,
+    SyntheticTable,
+    column_set,
+)
+from engine.source import row_lanes
+from engine.store import GeneratorCard, ReleaseRecord
+from engine.version import ENGINE_VERSION
+
+
+class _Kept:
+    """Tables stay in memory."""
+
+    def __init__(self) -> None:
+        self.tables: dict[ColumnSet, SyntheticTable] = {}
+        self.supports: dict[str, Support] = {}
+
+    def finished(self) -> frozenset[ColumnSet]:
+        """Nothing: a trial is never resumed."""
+        return frozenset()
+
+    def put_support(self, support: Support) -> None:
+        """Keep the values of a column."""
+        self.supports[support.column.name] = support
+
+    def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
+        """Keep a table."""
+        self.tables[card.columns] = table
+
+    def finish(self, *, exposure: dict[str, Any] | None = None) -> ReleaseRecord:
+        """Refuse: there is no file."""
+        raise InternalError(f"a trial is not written: {exposure}")
+
+    def table(self, columns: ColumnSet) -> TrialTable:
+        """A table by codes of the domains."""
+        table = self.tables[columns]
+        codes = [
+            self.supports[name].grid[table.codes[:, place]] for place, name in enumerate(columns)
+        ]
+        return TrialTable(columns=columns, codes=np.column_stack(codes).astype(np.int64), n=table.n)
+
+
+def sticky_trial(
+    rows: TrialRows, tables: Sequence[ColumnSet], privacy: PrivacyParams, key: MasterKey
+) -> dict[ColumnSet, TrialTable]:
+    """Measure and fit tables of rows in mode sticky.
+
+    Parameters
+    ----------
+    tables : sequence of ColumnSet
+        Those of more than four columns are modelled from all pairs.
+    key : MasterKey
+        To be thrown away.
+
+    Raises
+    ------
+    PrivacyError
+        Not even the total passes the threshold.
+    SpecError
+        Two columns are one to one, or nearly: a build would look for copies.
+    """
+    refuse_copies(rows)
+    declared = rows.declared()
+    values = dict(zip(rows.columns, rows.values, strict=True))
+    codes = dict(zip(rows.columns, rows.codes.T, strict=True))
+    lanes = row_lanes(codes, values, key, VINTAGE)
+    draws = StickyDraws(key, VINTAGE, privacy)
+    measured = measure_arrays(codes, dict(values), lanes, declared, draws)
+    wanted = tuple(sorted({column_set(t) for t in tables}, key=lambda t: (len(t), t)))
+    kept = _Kept()
+    fitter = Fitter(_order(declared, wanted, privacy, key), kept)
+    for measurement in measurements(measured, NO_RELATIONS.needed(wanted), draws):
+        fitter.take(measurement)
+    fitter.fit_wide(silent)
+    return {columns: kept.table(columns) for columns in wanted}
+
+
+def _order(
+    declared: tuple[Column, ...],
+    tables: tuple[ColumnSet, ...],
+    privacy: PrivacyParams,
+    key: MasterKey,
+) -> FitOrder:
+    """How a build would fit them."""
+    return FitOrder(
+        header=ReleaseHeader(
+            title="",
+            logical_name="data",
+            vintage=VINTAGE,
+            mode="sticky",
+            key_id=key.id,
+            privacy=asdict(privacy),
+            engine_version=ENGINE_VERSION,
+            columns=declared,
+            tables=tables,
+        ),
+        release_path=Path(),
+        build_id="",
+        limits={},
+        sampling_key=key.derive("sampling", VINTAGE),
+        low_threshold=privacy.low_threshold,
+        threshold_mean=privacy.threshold_mean,
+        layer_sd=privacy.layer_sd,
+        profile=privacy.profile,
+    )

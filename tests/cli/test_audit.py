@@ -1,0 +1,191 @@
+"""`tablepack audit` and `tablepack card` as people run them: specs, releases, commands; pages, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import tablepack
+
+import engine
+from engine.errors import PrivacyError
+from engine.evaluation.audit import claim_of_release, claim_of_spec
+from engine.evaluation.report import refuse_confidential
+from engine.spec import read_spec
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+SPEC = """
+[release]
+title = "Pairs <b>"
+vintage = "1"
+key = "k.key"
+[source]
+path = "people.csv"
+entities = []
+[columns.age]
+kind = "integer"
+domain = {min = 0, max = 5}
+public = true
+[columns.sex]
+kind = "category"
+domain = ["f", "m"]
+public = true
+[columns.town]
+kind = "category"
+domain = ["Gera", "Suhl", "Ulm"]
+public = true
+"""
+STICKY = SPEC + "[[tables]]\nall = 2\n[privacy]\naccept_risk = 'a test'\n"
+DP = SPEC.replace('vintage = "1"', 'vintage = "1"\nmode = "dp"') + (
+    "[[tables]]\nall = 2\n[dp]\nepsilon = 1.0\nmargins = 2\n"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("audited")
+    rng = np.random.default_rng(2)
+    n = 900
+    hidden = rng.integers(0, 2, n)
+    pd.DataFrame(
+        {
+            "age": rng.integers(0, 4, n) + 2 * hidden,
+            "sex": np.where(hidden + rng.integers(0, 2, n) > 1, "f", "m"),
+            "town": np.array(["Gera", "Suhl", "Ulm"])[hidden + rng.integers(0, 2, n)],
+        }
+    ).to_csv(path / "people.csv", index=False)
+    engine.new_key(path / "k.key")
+    for name, text in (("sticky", STICKY), ("dp", DP)):
+        (path / f"{name}.toml").write_text(text)
+        engine.build(path / f"{name}.toml", out=path / f"{name}.duckdb")
+    return path
+
+
+def test_the_claims_of_spec_and_release_agree(folder):
+    for name in ("sticky", "dp"):
+        of_spec = claim_of_spec(read_spec(folder / f"{name}.toml"))
+        of_release = claim_of_release(folder / f"{name}.duckdb")
+        assert (
+            of_release.margins
+            == of_spec.margins
+            == (("age", "sex"), ("age", "town"), ("sex", "town"))
+        )
+        assert of_release.privacy.public() == of_spec.privacy.public() or name == "dp"
+        assert (of_release.dp is None) == (name == "sticky")
+
+
+@pytest.mark.parametrize("what", ["sticky.toml", "sticky.duckdb"])
+def test_a_release_keeps_to_its_card(folder, what, tmp_path):
+    out = tmp_path / "a.html"
+    done = tablepack(
+        "audit",
+        what,
+        "--data",
+        "people.csv",
+        "--runs",
+        4,
+        "--rows",
+        1800,
+        "--seed",
+        3,
+        "-o",
+        out,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "The card is not refuted" in done.stdout
+    told = json.loads(out.with_suffix(".json").read_text("utf-8"))
+    assert (told["confidential"], told["verdict"], told["level"]) == (True, "not refuted", 0.01)
+    assert told["safe_margins"] == [["age", "sex"], ["age", "town"], ["sex", "town"]]
+    assert len(told["tests"][0]["plus"]) == 4
+    page = out.read_text("utf-8")
+    assert page.count("<svg") == 1
+    assert "Pairs &lt;b&gt;" in page
+    assert "Pairs <b>" not in page
+    assert "The card is not refuted" in page
+    assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
+    again = tablepack("audit", what, "--data", "people.csv", "-o", out, cwd=folder)
+    assert again.returncode == 2
+    with pytest.raises(PrivacyError, match="confidential"):
+        refuse_confidential([tmp_path])
+
+
+def test_a_release_of_mode_dp(folder):
+    found = engine.audit(folder / "dp.duckdb", data=folder / "people.csv", rows=1800, runs=4)
+    assert found.p > 1e-6  # its noise is not ours to fix
+    assert found.generator.startswith("mode dp (epsilon 1)")
+
+
+def test_a_command_that_copies_is_refuted(folder, tmp_path):
+    script = tmp_path / "copy.py"
+    script.write_text("import shutil, sys; shutil.copy(*sys.argv[1:3])")
+    done = tablepack(
+        *(
+            "audit",
+            "--generator",
+            f"{sys.executable} {script} {{in}} {{out}}",
+            "--data",
+            "people.csv",
+        ),
+        *("--safe", "2", "--columns", "age,sex,town", "--runs", 3, "--rows", 900, "--json"),
+        *("-o", tmp_path / "c.html"),
+        cwd=folder,
+    )
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give a spec or a release"),
+        (["sticky.toml", "--generator", "x {in} {out}"], "give a spec or a release"),
+        (["--generator", "x {in}", "--data", "people.csv", "--safe", "age,sex"], "lacks {out}"),
+        (["sticky.duckdb"], "data: give the data"),
+        (["sticky.toml", "--columns", "shoe"], "no safe margin is about shoe"),
+    ],
+)
+def test_bad_words(folder, words, said, tmp_path):
+    done = tablepack("audit", *words, "-o", tmp_path / "a.html", cwd=folder)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_margins_that_span_everything(folder, tmp_path):
+    done = tablepack(
+        "audit", "sticky.toml", "--columns", "age,sex", "-o", tmp_path / "n.html", cwd=folder
+    )
+    assert done.returncode == 0
+    assert "nothing to test" in done.stdout
+
+
+@pytest.mark.parametrize("mode", ["sticky", "dp"])
+def test_a_generator_card(folder, mode, tmp_path):
+    out = tmp_path / "card.html"
+    done = tablepack("card", f"{mode}.duckdb", "-o", out, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    card = json.loads(out.with_suffix(".json").read_text("utf-8"))
+    assert card["Phi"] == [["age", "sex"], ["age", "town"], ["sex", "town"]]
+    assert [table["measured"] for table in card["psi"]["tables"]] == [True] * 3
+    with engine.open(folder / f"{mode}.duckdb") as release:
+        assert card["psi"]["release"] == release.content_hash
+        assert card["generator"]["key_id"] == release.key_id
+    headings = [section["heading"] for section in card["sections"]]
+    assert headings == [
+        *("Generator details", "Intended use", "Factors", "Metrics", "Training data", "Evaluation data"),
+        *("Quantitative analyses", "Ethical considerations", "Caveats and recommendations"),
+    ]  # fmt: skip
+    page = out.read_text("utf-8")
+    assert all(heading in page for heading in headings)
+    assert "Pairs &lt;b&gt;" in page
+    assert card["confidential"] is False
+    again = tablepack("card", f"{mode}.duckdb", "-o", out, cwd=folder)
+    assert again.returncode == 2
+    refuse_confidential([tmp_path])

@@ -1,0 +1,217 @@
+"""Generators of others: functions and commands; every way in which they fail is said, and no value of the data."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import engine
+from engine.errors import DataError, SpecError
+from engine.evaluation.audit import (
+    Cells,
+    CommandGenerator,
+    FrameGenerator,
+    domain_of,
+)
+from engine.evaluation.audit.domain import GROUPS
+from engine.evaluation.audit.generators import checked, masked
+
+SECRET = "Zwickau"
+"""A value of the data that no message may hold."""
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(2)
+    n = 400
+    hidden = rng.integers(0, 2, n)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(0, 4, n) + hidden,
+            "sex": np.where(hidden + rng.integers(0, 2, n) > 1, "f", "m"),
+            "town": np.array([SECRET, "Gera", "Suhl"])[(hidden + rng.integers(0, 2, n)) % 3],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def domain(frame):
+    return domain_of(frame, list(frame.columns))
+
+
+@pytest.fixture
+def data(frame, domain):
+    codes = domain.coded(frame, "it")
+    return Cells(codes=codes, n=np.ones(len(codes), dtype=np.int64))
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def command(code, tmp_path, domain, **more):
+    """A command that runs some Python, with pandas as pd and the paths as source and target."""
+    script = tmp_path / "generator.py"
+    script.write_text(
+        "import sys, time\nimport pandas as pd\nsource, target = sys.argv[1:3]\n" + code
+    )
+    return CommandGenerator(domain, f"{sys.executable} {script} {{in}} {{out}}", **more)
+
+
+SAFE = [["age", "sex"], ["age", "town"], ["sex", "town"]]
+
+
+def independent(frame):
+    rng = np.random.default_rng()
+    return pd.DataFrame({c: rng.permutation(frame[c].to_numpy()) for c in frame})
+
+
+def test_a_function_that_keeps_to_margins_and_one_that_copies(frame):
+    good = engine.audit(independent, data=frame, safe=1, columns=["age", "sex", "town"], rows=800)
+    assert good.p > 1e-6  # its draws are not ours to fix
+    bad = engine.audit(lambda f: f.sample(len(f), replace=True), data=frame, safe=SAFE, rows=800)
+    assert bad.is_refuted
+    assert bad.p < 1e-10
+    assert bad.generator == "the function <lambda>"
+
+
+def test_a_command_copies(frame, domain, data, tmp_path):
+    generator = command(
+        "pd.read_csv(source).sample(frac=1).to_csv(target, index=False)", tmp_path, domain
+    )
+    made = generator.draw(data, rng())
+    assert made.n.sum() == len(frame)
+    lines = {tuple(codes): n for codes, n in zip(made.codes.tolist(), made.n.tolist(), strict=True)}
+    for codes, n in pd.Series(list(map(tuple, data.codes.tolist()))).value_counts().items():
+        assert lines[codes] == n
+    assert generator.words.startswith("the command ")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise ValueError('no ' + pd.read_csv(source).town[0])", "ended with code 1.*no .value."),
+        ("sys.exit(7)", "code 7. It said nothing"),
+        ("print('nearly')", "wrote no file.*nearly"),
+        ("open(target, 'wb').write(b'\\xff\\xfe\\x00')", "no CSV"),
+        ("pd.read_csv(source).drop(columns='sex').to_csv(target, index=False)", "other columns: lacks sex"),
+        ("pd.read_csv(source).assign(more=1).to_csv(target, index=False)", "has 1 that were not given"),
+        ("pd.read_csv(source).head(3).to_csv(target, index=False)", "gave 3 rows of 400"),
+        ("pd.read_csv(source).assign(sex=None).to_csv(target, index=False)", "'sex' is blank in rows"),
+        ("pd.read_csv(source).assign(town='Ulm').to_csv(target, index=False)", "'town' holds values that"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_with_a_command(code, said, domain, data, tmp_path):
+    with pytest.raises(DataError, match=said) as refused:
+        command(code, tmp_path, domain).draw(data, rng())
+    assert SECRET not in str(refused.value)
+
+
+def test_a_command_that_hangs_is_ended_with_all_that_it_started(domain, data, tmp_path):
+    code = (
+        "import subprocess\nprint('thinking', flush=True)\n"
+        "subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    )
+    begun = time.monotonic()
+    with pytest.raises(DataError, match=r"more than 4 seconds .* It said: thinking"):
+        command(code, tmp_path, domain, seconds=4).draw(data, rng())
+    assert time.monotonic() - begun < 40
+
+
+def test_commands_that_cannot_be_run(domain, data):
+    with pytest.raises(DataError, match="cannot be started"):
+        CommandGenerator(domain, "/no/such/program {in} {out}").draw(data, rng())
+    with pytest.raises(SpecError, match=r"lacks \{out\}"):
+        CommandGenerator(domain, "cp {in} there")
+    with pytest.raises(SpecError, match="No closing quotation"):
+        CommandGenerator(domain, "cp '{in} {out}")
+
+
+def test_what_goes_wrong_with_a_function(frame, domain, data):
+    def fails(f):
+        raise RuntimeError(f"what of {f.town[0]}?")
+
+    for town in range(3):
+        whole = Cells(
+            codes=data.codes[data.codes[:, 2] == town], n=data.n[data.codes[:, 2] == town]
+        )
+        with pytest.raises(DataError, match=r"RuntimeError: what of \[value\]\?"):
+            FrameGenerator(domain, fails).draw(whole, rng())
+    with pytest.raises(DataError, match="gave list, not a data frame"):
+        FrameGenerator(domain, lambda f: [1]).draw(data, rng())
+
+
+def test_masking(domain):
+    assert (
+        masked(f"row 17: {SECRET}, Gera or f; age 3", domain)
+        == "row 17: [value], [value] or [value]; age [value]"
+    )
+    two = domain_of(pd.DataFrame({"x": ["New York", "m", "n"]}), ["x"])
+    assert masked("in New York", two) == "in [value]"
+
+
+def test_levels():
+    n = 200
+    given = pd.DataFrame(
+        {
+            "wide": np.arange(n) * 1.5,
+            "few": [1, 2] * (n // 2),
+            "gaps": [None, "x"] * (n // 2),
+            "yes": [True, False] * (n // 2),
+        }
+    )
+    domain = domain_of(given, ["wide", "few", "gaps", "yes"])
+    few, gaps, wide, yes = domain.columns
+    assert (few.values, gaps.values, yes.values) == ((1, 2), ("x", None), ("False", "True"))
+    assert len(wide.values) == GROUPS
+    codes = domain.coded(given, "it")
+    assert np.bincount(codes[:, 2]).tolist() == [n // GROUPS] * GROUPS
+    again = domain.frame(codes)
+    assert (domain.coded(again, "it") == codes).all()
+    assert again["few"].tolist() == given["few"].tolist()
+    assert again["gaps"].isna().sum() == n // 2
+    assert domain.coded(given.assign(wide=-5.0), "it")[:, 2].max() == 0
+    assert checked(given, domain, n_rows=n).n.sum() == n
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "said"),
+    [
+        (["none"], DataError, "the data has no column none"),
+        ([], SpecError, "wants 1 to 12 columns"),
+        (["void"], DataError, "'void' has no value"),
+        (["texts"], SpecError, "'texts' has more than 40 values"),
+    ],
+)
+def test_columns_that_cannot_be_audited(columns, error, said):
+    given = pd.DataFrame({"void": [None] * 50, "texts": [f"t{i}" for i in range(50)]})
+    with pytest.raises(error, match=said):
+        domain_of(given, columns)
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "said"),
+    [
+        (independent, {}, "safe: say which margins"),
+        (independent, {"safe": [[]]}, "safe: say which margins"),
+        (independent, {"safe": 2}, "a width wants columns"),
+        (independent, {"safe": SAFE, "columns": ["age", "shoe"]}, "no safe margin is about shoe"),
+        (independent, {"safe": SAFE, "data": None}, "data: give the data"),
+        (7, {}, "wants a spec, a release, a function"),
+        ("nowhere.duckdb", {}, "is no spec, no release, and no command"),
+    ],
+)
+def test_audits_that_make_no_sense(frame, what, more, said):
+    with pytest.raises(SpecError, match=said):
+        engine.audit(what, **({"data": frame} | more))
+
+
+def test_a_file_that_is_no_release(frame, tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("nothing")
+    with pytest.raises(SpecError, match="neither a spec"):
+        engine.audit(other, data=frame)

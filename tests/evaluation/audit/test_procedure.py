@@ -1,0 +1,225 @@
+"""Audits: honest generators pass, planted faults are found; the test and its power by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from engine.errors import SpecError
+from engine.evaluation.audit import (
+    Cells,
+    JointGenerator,
+    RakedGenerator,
+    Settings,
+    StickyGenerator,
+    domain_of,
+    run_audit,
+    safe_statistics,
+)
+from engine.evaluation.audit.ours import raked, together
+from engine.evaluation.audit.page import audit_page, audit_rows
+from engine.evaluation.audit.procedure import NO_ROOM, SPANNED
+from engine.evaluation.audit.testing import holm, power_of, two_sample
+from engine.params import PROFILES, DPParams
+from engine.release.trials import TrialTable
+
+PAIRS = (("a", "b"), ("a", "c"), ("b", "c"))
+WHOLE = (("a", "b", "c"),)
+
+
+@pytest.fixture(scope="module")
+def audited():
+    """Domain, codes and safe pairs of three columns that hang together."""
+    rng = np.random.default_rng(1)
+    n = 1500
+    hidden = rng.integers(0, 3, n)
+    frame = pd.DataFrame(
+        {
+            "a": (rng.poisson(1.5, n) + hidden) % 5,
+            "b": (rng.poisson(1, n) + 2 * hidden) % 4,
+            "c": (hidden + rng.integers(0, 2, n)) % 2,
+        }
+    ).astype(str)
+    domain = domain_of(frame, ["a", "b", "c"])
+    return domain, domain.coded(frame, "it"), safe_statistics(domain, PAIRS)
+
+
+class Mixed:
+    """So much of the rows come from another generator: a planted fault."""
+
+    def __init__(self, honest, cheat, share):
+        self._parts, self._share = (honest, cheat), share
+        self.words = f"{share:.0%} of a cheat"
+
+    def draw(self, data, rng):
+        one, other = (part.draw(data, rng) for part in self._parts)
+        return Cells(
+            codes=np.concatenate([one.codes, other.codes]),
+            n=np.concatenate(
+                [(1 - self._share) * one.n / one.n.sum(), self._share * other.n / other.n.sum()]
+            ),
+        )
+
+
+def sticky(domain, tables):
+    return StickyGenerator(domain, tables, PROFILES["standard"])
+
+
+def p_of(audited, generator, **more):
+    _domain, codes, safe = audited
+    more = {"rows": 3000, "least": 14} | more
+    return run_audit(codes, safe, generator, Settings(**more))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_honest_generators_are_not_refuted(audited, seed):
+    domain = audited[0]
+    for honest in (sticky(domain, PAIRS), RakedGenerator(domain, PAIRS)):
+        found = p_of(audited, honest, seed=seed)
+        assert found.verdict == "not refuted"  # fixed by the seed
+        assert abs(found.tests[0].copied) < 0.02
+
+
+def test_an_honest_release_of_mode_dp_is_not_refuted(audited):
+    found = p_of(audited, JointGenerator(audited[0], DPParams(epsilon=1.0, margins=PAIRS)))
+    assert found.p > 1e-6  # its noise is not ours to fix
+
+
+@pytest.mark.parametrize("kind", ["sticky", "dp", "ipf"])
+def test_a_generator_that_uses_all_three_columns_is_refuted(audited, kind):
+    domain = audited[0]
+    cheat = {
+        "sticky": sticky(domain, WHOLE),
+        "dp": JointGenerator(domain, DPParams(epsilon=1.0, margins=WHOLE)),
+        "ipf": RakedGenerator(domain, WHOLE),
+    }[kind]
+    found = p_of(audited, cheat)
+    assert found.is_refuted
+    assert found.p < 1e-10
+    assert found.tests[0].copied == pytest.approx(1, abs=0.1)
+
+
+def test_a_tenth_of_a_cheat_is_found(audited):
+    domain = audited[0]
+    for honest, cheat in (
+        (sticky(domain, PAIRS), sticky(domain, WHOLE)),
+        (RakedGenerator(domain, PAIRS), RakedGenerator(domain, WHOLE)),
+    ):
+        found = p_of(audited, Mixed(honest, cheat, 0.1))
+        assert found.p < 1e-4
+        assert found.tests[0].copied == pytest.approx(0.1, abs=0.04)
+
+
+def test_noise_keyed_by_what_is_secret_is_not_seen_but_suppression_by_it_is(audited):
+    """A planted fault in suppression: a cell of three columns is dropped from the pairs where it is small."""
+    domain, _, _ = audited
+
+    class Peeping(RakedGenerator):
+        def draw(self, data, rng):
+            held = data.n >= np.median(data.n)
+            return super().draw(Cells(codes=data.codes[held], n=data.n[held]), rng)
+
+    assert p_of(audited, Peeping(domain, PAIRS)).is_refuted
+
+
+def test_a_generator_that_copies_exactly_or_not_at_all(audited):
+    class Same:
+        words = "a constant"
+
+        def draw(self, data, rng):
+            return Cells(codes=np.zeros((1, 3), dtype=np.int64), n=np.array([7]))
+
+    class Copy:
+        words = "a copy"
+
+        def draw(self, data, rng):
+            return data
+
+    still = p_of(audited, Same())
+    assert (still.p, still.tests[0].t, still.verdict) == (1.0, None, "not refuted")
+    assert "draws nothing anew" in still.notes[-1]
+    copied = p_of(audited, Copy())
+    assert (copied.p, copied.verdict) == (0.0, "refuted")
+    assert copied.tests[0].copied == pytest.approx(1)
+    assert "0 (exactly" in copied.sentences()[1]
+
+
+def test_the_same_seed_gives_the_same_audit(audited):
+    one, other = (p_of(audited, sticky(audited[0], PAIRS), runs=3, seed=5) for _ in range(2))
+    assert one.tests == other.tests
+    assert one.tests != p_of(audited, sticky(audited[0], PAIRS), runs=3, seed=6).tests
+
+
+def test_several_directions_are_corrected_for(audited):
+    found = p_of(audited, RakedGenerator(audited[0], PAIRS), directions=3, runs=4)
+    assert [t.p_holm for t in found.tests] == holm([t.p for t in found.tests])
+    assert found.p == min(t.p_holm for t in found.tests)
+    assert len(audit_rows(found)) == 3
+
+
+def test_nothing_to_test(audited):
+    domain, codes, _ = audited
+    spanned = run_audit(
+        codes, safe_statistics(domain, WHOLE), RakedGenerator(domain, WHOLE), Settings()
+    )
+    assert (spanned.verdict, spanned.why_nothing, spanned.p) == ("nothing to test", SPANNED, None)
+    assert "nothing to test" in spanned.sentences()[1].lower()
+    assert "nothing to test" in audit_page(spanned).lower()
+    alike = np.zeros((50, 3), dtype=np.int64)
+    stuck = run_audit(alike, audited[2], RakedGenerator(domain, PAIRS), Settings(rows=50))
+    assert (stuck.verdict, stuck.why_nothing) == ("nothing to test", NO_ROOM)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"runs": 1}, "runs: wants 2"),
+        ({"directions": 0}, "directions: wants 1"),
+        ({"level": 1.0}, "level: wants"),
+        ({"rows": 0}, "rows: wants"),
+    ],
+)
+def test_settings_that_make_no_sense(wrong, said):
+    with pytest.raises(SpecError, match=said):
+        Settings(**wrong)
+
+
+def test_the_t_test_is_scipys():
+    plus, minus = [1.0, 2.0, 4.0], [0.5, 0.7, 1.2]
+    found = two_sample(plus, minus, (5.0, 1.0), level=0.05, put_back=0, smallest=9)
+    want = stats.ttest_ind(plus, minus)
+    assert found.t == pytest.approx(want.statistic)
+    assert found.p == pytest.approx(want.pvalue)
+    assert found.copied == pytest.approx((7 / 3 - 0.8) / 4)
+    low, high = want.confidence_interval(0.95)
+    assert (found.copied_low, found.copied_high) == pytest.approx((low / 4, high / 4))
+
+
+@pytest.mark.parametrize(("difference", "runs"), [(0.0, 10), (0.7, 10), (1.5, 3), (3.0, 5)])
+def test_power_is_how_often_the_test_finds_it(difference, runs):
+    rng = np.random.default_rng(3)
+    lots = rng.normal(size=(2, 20_000, runs))
+    p = stats.ttest_ind(lots[0] + difference, lots[1], axis=1).pvalue
+    error = np.sqrt(2 / runs)
+    assert power_of(difference, error, runs, 0.05) == pytest.approx((p < 0.05).mean(), abs=0.015)
+    assert power_of(1e6, error, runs, 0.05) == 1
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_tables_are_put_together(audited):
+    domain, codes, safe = audited
+    cells = Cells(codes=codes, n=np.ones(len(codes)))
+    wanted = dict(zip(safe.axes, safe.counts(cells), strict=True))
+    fitted = raked(wanted, domain.sizes)
+    for axes, n in wanted.items():
+        others = tuple(a for a in range(3) if a not in axes)
+        np.testing.assert_allclose(fitted.sum(axis=others), n, atol=1e-4)
+    whole = TrialTable(columns=("a", "b", "c"), codes=codes[:2], n=np.array([3, 4]))
+    assert together(domain, {("a", "b", "c"): whole}).n.tolist() == [3, 4]
