@@ -8,10 +8,12 @@ table and on the real rows that it was made from, and tested on the held-out one
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import tempfile
 from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 import engine
 from engine.api.choose import MOST_CHOSEN
 from engine.errors import TablepackError
+from engine.schema import ColumnSet, column_set
 
 RELEASES = Path("releases")
 STUDIES = {
@@ -45,6 +48,7 @@ HELD_OUT, SEED, FEWEST = 4, 20, 40
 """One row in so many; classes of fewer held-out rows are not scored."""
 FEW = 25
 """Columns of numbers of at most so many values are read as levels."""
+ALL_TRIPLES = "with target, and all tables of three columns that have it"
 MARKS = ("balanced accuracy", "AUC")
 LEARNERS = ("logistic regression", "random forest", "gradient boosting")
 Marks = dict[tuple[str, str], float]
@@ -67,15 +71,18 @@ def parted(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows.iloc[np.sort(order[n:])], rows.iloc[np.sort(order[:n])]
 
 
-def wide_spec(study: str, source: Path, folder: Path, target: str | None) -> Path:
-    """The study's spec with one wide table of all columns."""
+def wide_spec(
+    study: str, source: Path, folder: Path, target: str | None, more: Iterable[ColumnSet] = ()
+) -> Path:
+    """The study's spec with one wide table of all columns, and more tables."""
     text = (RELEASES / STUDIES[study][0]).read_text(encoding="utf-8")
     head = text[: text.index("[[tables]]")]
     head = re.sub(r"^path = .*$", f'path = "{source.name}"', head, flags=re.MULTILINE)
     head = re.sub(r"^key = .*$", 'key = "study.key"', head, flags=re.MULTILINE)
     asked = "" if target is None else f'target = "{target}"\n'
     path = folder / "release.toml"
-    path.write_text(f'{head}[[tables]]\ncolumns = "all"\n{asked}', encoding="utf-8")
+    listed = "".join(f"[[tables]]\ncolumns = {json.dumps(table)}\n" for table in more)
+    path.write_text(f'{head}[[tables]]\ncolumns = "all"\n{asked}{listed}', encoding="utf-8")
     return path
 
 
@@ -109,6 +116,17 @@ def releases_of(
             done = n
         found[n] = wide_rows(out)
     return found
+
+
+def with_all_triples(study: str, built: pd.DataFrame, folder: Path, target: str) -> pd.DataFrame:
+    """The wide table's rows with a target, and every table of three columns that has it."""
+    source, out = folder / "rows.csv", folder / "release.duckdb"
+    built.to_csv(source, index=False, na_rep=STUDIES[study][3][0])
+    engine.new_key(folder / "study.key")
+    others = [name for name in built.columns if name != target]
+    more = [column_set([target, *two]) for two in combinations(others, 2)]
+    engine.build(str(wide_spec(study, source, folder, target, more)), out=out).close()
+    return wide_rows(out)
 
 
 def as_read(found: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
@@ -170,8 +188,13 @@ def marks(train: pd.DataFrame, test: pd.DataFrame, target: str) -> Marks:
     return out
 
 
-def compared(study: str, data: Path, most: int, targets: list[str]) -> dict[str, list[Ratio]]:
-    """Ratios by what was built: pairs alone, with chosen tables, and with these and a target."""
+def compared(
+    study: str, data: Path, most: int, targets: list[str], *, is_all: bool
+) -> dict[str, list[Ratio]]:
+    """Ratios by what was built: pairs alone, with chosen tables, and with these and a target.
+
+    With `is_all` only: with a target, and all tables of three columns that have it.
+    """
     _, file, _, nulls = STUDIES[study]
     rows = pd.read_csv(data / file, na_values=nulls, keep_default_na=False)
     built, held = parted(rows)
@@ -185,6 +208,13 @@ def compared(study: str, data: Path, most: int, targets: list[str]) -> dict[str,
         return [Ratio(target, *at, one / real[target][at]) for at, one in own.items()]
 
     out: dict[str, list[Ratio]] = {}
+    if is_all:
+        for target in targets:
+            with tempfile.TemporaryDirectory() as folder:
+                made = with_all_triples(study, built, Path(folder), target)
+            out.setdefault(ALL_TRIPLES, []).extend(ratios(made, target))
+            print(f"{study}: {target} done: {out[ALL_TRIPLES][-len(LEARNERS) * 2 :]}", flush=True)
+        return out
     with tempfile.TemporaryDirectory() as folder:
         found = releases_of(study, built, [0, most], Path(folder))
     for n, made in found.items():
@@ -234,6 +264,9 @@ def main() -> None:
     parser.add_argument("--study", choices=STUDIES, action="append", help="one study only")
     parser.add_argument("--data", type=Path, help="folder that holds the study's data")
     parser.add_argument("--most", type=int, default=MOST_CHOSEN, help="tables to choose")
+    parser.add_argument(
+        "--all-triples", action="store_true", help="with a target, and all tables of three with it"
+    )
     add_option(parser)
     options = parser.parse_args()
     if options.data and len(options.study or ()) != 1:
@@ -242,10 +275,12 @@ def main() -> None:
         data = options.data or Path(STUDIES[study][2])
         if not (data / STUDIES[study][1]).exists():
             sys.exit(f"no {STUDIES[study][1]} in {data}: give the folder that holds the data")
-        text = f"{figures(compared(study, data, options.most, TARGETS[study]))}\n\n{note(study)}"
+        ways = compared(study, data, options.most, TARGETS[study], is_all=options.all_triples)
+        text = f"{figures(ways)}\n\n{note(study)}"
         print(text)
         if options.record:
-            record(f"learners-{study}", command_line("./scripts/learners"), text)
+            name = f"all-triples-{study}" if options.all_triples else study
+            record(f"learners-{name}", command_line("./scripts/learners"), text)
 
 
 def note(study: str) -> str:

@@ -7,6 +7,7 @@ them: whether the release would be more than its owner accepted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.schema import MAX_WIDTH, ColumnSet, Int64Array, column_set, quoted
 from engine.spec import ReleaseSpec, amended
 from engine.store import count_names, open_release
 from queries.release import Release
+from queries.release import open_release as opened_release
 
 MOST_CHOSEN = 12
 """Tables that are chosen where nobody says how many."""
@@ -70,7 +72,7 @@ class Choice:
 
 def choose(
     release: Release | str | Path,
-    most: int,
+    most: int | None = None,
     *,
     columns: ColumnSet | list[str] | None = None,
     target: str | None = None,
@@ -83,8 +85,8 @@ def choose(
     Parameters
     ----------
     release : Release, str or Path
-    most : int
-        So many tables at most.
+    most : int, optional
+        So many tables at most; by default what the spec's `max_added` leaves beside the pairs, or `MOST_CHOSEN`.
     columns : sequence of str, optional
         The wide table; needed where the release has several.
     target : str, optional
@@ -95,16 +97,22 @@ def choose(
     Raises
     ------
     SpecError
-        The release has no such wide table, or `most` is below 0.
+        The release has no such wide table, or `most` is below 0 or beyond what `max_added` leaves.
     DataError, StoreError
         As `plan`.
     """
     path = Path(release.path if isinstance(release, Release) else release)
-    if most < 0:
+    if most is not None and most < 0:
         raise SpecError(f"most: wants 0 or more, not {most}")
     given = addition(path, [], spec, again=True).spec
     tables = _tables_of(path)
     wide = _wide(path, tables, columns)
+    room = _room(path, given, wide)
+    if most is not None and room is not None and most > room:
+        raise SpecError(
+            f"most: {most:,}, but max_added of the wide table leaves {room:,} beside its tables of two columns"
+        )
+    most = most if most is not None else MOST_CHOSEN if room is None else room
     target = target or given.targets.get(wide)
     if target is not None and target not in wide:
         raise SpecError(
@@ -116,6 +124,18 @@ def choose(
     chosen = chosen_triples(wide, codes, n, most=most, known=known, target=target)
     kept = _within_bounds(given, chosen, frame, progress)
     return Choice(wide=wide, target=target, tables=chosen[:kept], left_out=len(chosen) - kept)
+
+
+def _room(path: Path, spec: ReleaseSpec, wide: ColumnSet) -> int | None:
+    """How many tables `max_added` leaves for choosing; None: it says nothing."""
+    wish = spec.wishes.get(wide)
+    if wish is None or wish.max_added is None:
+        return None
+    with opened_release(path) as found:
+        pairs = int(found.card(*wide).wide["pairs"])
+    inside = [t for t in spec.tables if len(t) <= MAX_WIDTH]
+    listed = {pair for table in inside for pair in combinations(sorted({*table} & {*wide}), 2)}
+    return max(wish.max_added - max(pairs - len(listed), 0), 0)
 
 
 def _within_bounds(

@@ -233,7 +233,14 @@ def drop_command(
 )
 def choose_command(
     release: ReleasePath,
-    most: Annotated[int, typer.Option("--most", help="So many tables at most.")] = MOST_CHOSEN,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--most",
+            help="So many tables at most.",
+            show_default=f"what max_added of the spec leaves, or {MOST_CHOSEN}",
+        ),
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(

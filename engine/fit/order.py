@@ -37,6 +37,8 @@ class FitOrder:
         A release that is there may be replaced.
     targets : dict of ColumnSet to str
         Of wide tables that models are to be trained on: the column that is to be predicted.
+    sets : dict of ColumnSet to int
+        Of wide tables that are made more than once: how often.
     earlier : (Path, str) or None
         File and SHA-256 of a release of the same recipe, whose tables are taken where this one has them too.
     """
@@ -55,10 +57,16 @@ class FitOrder:
     relations: Relations = NO_RELATIONS
     force: bool = False
     targets: dict[ColumnSet, str] = field(default_factory=dict)
+    sets: dict[ColumnSet, int] = field(default_factory=dict)
     earlier: tuple[Path, str] | None = None
 
-    def sampling_key_of(self, columns: ColumnSet) -> bytes:
-        """Sampling key of one column set."""
+    def sampling_key_of(self, columns: ColumnSet, number: int = 1) -> bytes:
+        """Sampling key of one column set; of a wide table's sets each has its own."""
+        salt = b"" if number == 1 else b"set %d" % number
         return blake2b(
-            pack_strings(columns), key=self.sampling_key, person=b"sampling", digest_size=16
+            pack_strings(columns),
+            key=self.sampling_key,
+            person=b"sampling",
+            salt=salt,
+            digest_size=16,
         ).digest()

@@ -30,7 +30,15 @@ from engine.relations import Relation
 from engine.release.fit_workers import FitWorkers
 from engine.release.one_ways import FittedColumns, fit_columns
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
-from engine.store import GeneratorCard, ReleaseRecord, detected_of, swap_of_table, words_of
+from engine.store import (
+    GeneratorCard,
+    ReleaseRecord,
+    Staging,
+    detected_of,
+    set_path,
+    swap_of_table,
+    words_of,
+)
 
 CONVERGED = 0.01
 """Largest share of rows that margins are off by in a raking called converged."""
@@ -162,6 +170,9 @@ class Fitter:
 
     def finish(self, progress: Progress, last: Finish) -> ReleaseRecord:
         """Fit the wide tables and write the release, once all else is settled."""
+        if self._one_ways:
+            self._columns()
+        self._put_sets(progress, last)
         self.fit_wide(progress)
         return self._staging.finish(exposure=last.exposure)
 
@@ -169,24 +180,50 @@ class Fitter:
         """Fit the wide tables, once all else is settled."""
         if self._one_ways:
             self._columns()
-        for columns in sorted(self._wide, key=lambda names: (len(names), names)):
-            self._put_wide(columns, progress)
+        for columns in sorted(self._wide, key=_by_width):
+            self._put_wide(columns, progress, self._staging, 1)
 
-    def _put_wide(self, columns: ColumnSet, progress: Progress) -> None:
+    def _put_sets(self, progress: Progress, last: Finish) -> None:
+        """Write the further syntheses of wide tables, each set as a release of its own.
+
+        They come before the release's own wide tables: where one of these is stored, they are all there.
+        """
+        order = self._order
+        if not {*order.sets} <= {*self._wide}:
+            return
+        for number in range(2, max(order.sets.values(), default=1) + 1):
+            wanted = [one for one in self._wide if order.sets.get(one, 1) >= number]
+            tables = tuple(sorted(wanted, key=_by_width))
+            note = (
+                f"Set {number}: another synthesis of the wide tables of {order.release_path.name}."
+            )
+            header = replace(order.header, tables=tables, notes=(*order.header.notes, note))
+            path = set_path(order.release_path, number)
+            # Whether what is there may be replaced was asked before anything was measured.
+            with Staging.open(path, header, build_id=order.build_id, force=True) as staging:
+                for columns in tables:
+                    if columns not in staging.finished():
+                        self._put_wide(columns, progress, staging, number)
+                staging.finish(exposure=last.exposure)
+
+    def _put_wide(
+        self, columns: ColumnSet, progress: Progress, staging: Store, number: int
+    ) -> None:
         """Fit a wide table to the locked ones inside it, and store it."""
-        fitted = self._columns()
+        fitted, n_sets = self._columns(), self._order.sets.get(columns, 1)
         table, fit = wide_table(
             columns,
             fitted.supports,
             self._tables,
-            key=self._order.sampling_key_of(columns),
+            key=self._order.sampling_key_of(columns, number),
             told=fitted.told,
             target=self._order.targets.get(columns),
             report=partial(progress, "wide table"),
         )
+        told = {"set": number, "sets": n_sets} if n_sets > 1 else {}
         for name in columns:
-            self._staging.put_support(fitted.supports[name])
-        self._staging.put_table(table, _wide_card(table, fit, self._order))
+            staging.put_support(fitted.supports[name])
+        staging.put_table(table, _wide_card(table, fit, self._order, told))
 
     def _is_done(self) -> bool:
         """Whether the first table under way is fitted."""
@@ -336,8 +373,15 @@ def _derived_card(
     )
 
 
-def _wide_card(table: SyntheticTable, fit: WideFit, order: FitOrder) -> GeneratorCard:
-    """What went into a wide table."""
+def _by_width(columns: ColumnSet) -> tuple[int, ColumnSet]:
+    """The order of tables."""
+    return len(columns), columns
+
+
+def _wide_card(
+    table: SyntheticTable, fit: WideFit, order: FitOrder, told: Mapping[str, Any]
+) -> GeneratorCard:
+    """What went into a wide table; `told` is said beside what the fit says."""
     header = order.header
     return GeneratorCard(
         columns=table.columns,
@@ -361,7 +405,7 @@ def _wide_card(table: SyntheticTable, fit: WideFit, order: FitOrder) -> Generato
         rake_error=0.0,
         rake_converged=True,
         cells_per_entity=0.0,
-        wide=_wide_values(fit),
+        wide=_wide_values(fit) | {**told},
         swap=swap_of_table(header.privacy.get("swap"), table.columns),
         words=words_of(header.unit, header.entity),
         detected=detected_of(header, table.columns),
@@ -371,7 +415,9 @@ def _wide_card(table: SyntheticTable, fit: WideFit, order: FitOrder) -> Generato
 def _wide_values(fit: WideFit) -> dict[str, Any]:
     """What the card says of the fit: `GeneratorCard.wide`."""
     widths = [len(columns) for columns in fit.fitted]
-    return ({} if fit.target is None else {"target": fit.target}) | {
+    told: dict[str, Any] = {} if fit.target is None else {"target": fit.target}
+    told |= {"step": fit.step} if fit.step > 1 else {}
+    return told | {
         "pairs": widths.count(2),
         "triples": widths.count(3),
         "off": {str(width): share for width, share in fit.off.items()},

@@ -28,11 +28,11 @@ from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
 from engine.release.exposing import exposure_of, past_of, refusal
 from engine.release.one_ways import fit_columns
-from engine.release.relating import measure_columns
+from engine.release.relating import added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
-from engine.spec import ReleaseSpec, Workload
+from engine.spec import ReleaseSpec, WideWish, Workload
 from engine.texts import html_table, text_table
 from engine.units import ROWS, Unit
 
@@ -92,8 +92,10 @@ class Plan:
         Which statements of files the tables answer.
     modelled : tuple of ColumnSet
         Wide tables: nothing is measured for them but all pairs of their columns.
-    targets : dict of ColumnSet to str
-        Of some of these: the column that models are to predict.
+    wishes : dict of ColumnSet to WideWish
+        Of some of these: what they are to be.
+    added : dict of ColumnSet to int
+        Of each of these: how many tables of two columns are measured for it alone.
     """
 
     tables: tuple[PlannedTable, ...]
@@ -105,7 +107,8 @@ class Plan:
     cost: Cost
     workload: Workload | None = None
     modelled: tuple[ColumnSet, ...] = ()
-    targets: dict[ColumnSet, str] = field(default_factory=dict)
+    wishes: dict[ColumnSet, WideWish] = field(default_factory=dict)
+    added: dict[ColumnSet, int] = field(default_factory=dict)
     heads: ClassVar[tuple[str, ...]] = (
         "table",
         "cells shown",
@@ -138,7 +141,9 @@ class Plan:
             "exposure": self.exposure.as_dict(),
             "refused": list(self.refused),
             "modelled": [list(columns) for columns in self.modelled],
-            "targets": [self.targets.get(columns) for columns in self.modelled],
+            "targets": [self._wish(columns).target for columns in self.modelled],
+            "sets": [self._wish(columns).sets for columns in self.modelled],
+            "added": [self.added.get(columns, 0) for columns in self.modelled],
             "tables": [
                 {
                     "columns": list(t.columns),
@@ -198,17 +203,20 @@ class Plan:
             *self.exposure.sentences(),
         ]
 
+    def _wish(self, wide: ColumnSet) -> WideWish:
+        """What a wide table is to be."""
+        return self.wishes.get(wide, WideWish())
+
     def _of_wide(self, wide: ColumnSet) -> str:
         """What a wide table is modelled from."""
         widths = [len(t.columns) for t in self.tables if set(t.columns) <= set(wide)]
+        wish, alone = self._wish(wide), self.added.get(wide, 0)
         return (
             f"One table more, of {len(wide)} columns ({', '.join(wide)}), is modelled from {widths.count(2):,} of "
             f"these of two columns and {widths.count(3):,} of three; it tells nothing beyond them"
-            + (
-                f"; tables with {self.targets[wide]}, its target, count more"
-                if wide in self.targets
-                else ""
-            )
+            + (f"; {alone:,} of two are measured for it alone" if alone else "")
+            + (f"; tables with {wish.target}, its target, count more" if wish.target else "")
+            + (f"; {wish.sets} sets of it, each a file" if wish.sets > 1 else "")
         )
 
     def __repr__(self) -> str:
@@ -243,6 +251,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
         measured, relations = columns.measured, columns.relations
+        check_added(spec, relations)
         wider = relations.needed(spec.tables)
         shown: dict[ColumnSet, list[ColumnSet]] = {}
         for table in spec.tables:
@@ -273,7 +282,12 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         unit=spec.unit,
         workload=spec.workload,
         modelled=tuple(t for t in spec.tables if len(relations.base(t)) > MAX_WIDTH),
-        targets=spec.targets,
+        wishes=spec.wishes,
+        added={
+            wide: len(added_for(spec, relations, wide))
+            for wide in spec.tables
+            if len(relations.base(wide)) > MAX_WIDTH
+        },
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
         refused=tuple(
             refusal(

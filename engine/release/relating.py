@@ -1,12 +1,13 @@
 """Finds out, before anything wider is measured, which columns of a release determine each other.
 
 Takes what the spec declares and, for copies that nobody declared, the rows; gives relations read off measurements, and
-sentences for readers. Left of the wall.
+sentences for readers; and refuses wide tables that take more than the spec allows. Left of the wall.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 from engine.errors import SpecError
 from engine.fit import Unused, related, relation_of
@@ -14,13 +15,14 @@ from engine.measure import Measured, StickyDraws, measure_one_way, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation, Relations
-from engine.schema import Column, column_set
+from engine.schema import MAX_WIDTH, Column, ColumnSet, column_set
 from engine.source import ROWS_WITH_TOKENS, Opened
 from engine.source.detection import Table, copies, keyed_thresholds
 from engine.spec import ReleaseSpec, with_deciders, with_determined
 
 Pair = tuple[str, str]
 """A column, and one that it determines."""
+_NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,3 +195,41 @@ def _notes(relations: Relations, declared: set[Pair], detected: set[str]) -> tup
             )
         notes.append(said)
     return tuple(notes)
+
+
+def added_for(spec: ReleaseSpec, relations: Relations, wide: ColumnSet) -> tuple[ColumnSet, ...]:
+    """The pairs that are measured for a wide table alone: no table of the spec shows or needs them."""
+    base = relations.base(wide)
+    if len(base) <= MAX_WIDTH:
+        return ()
+    listed = relations.needed(t for t in spec.tables if len(relations.base(t)) <= MAX_WIDTH)
+    return tuple(pair for pair in combinations(base, 2) if pair not in {*listed})
+
+
+def check_added(spec: ReleaseSpec, relations: Relations) -> None:
+    """Refuse a wide table that needs more tables than its `max_added` allows, and sets of what is measured.
+
+    Raises
+    ------
+    SpecError
+        Says which, and what would do.
+    """
+    problems = []
+    for wide, wish in spec.wishes.items():
+        if wish.sets > 1 and len(relations.base(wide)) <= MAX_WIDTH:
+            problems.append(
+                f"tables: sets = {wish.sets} is for tables that are modelled; without the columns that others tell, "
+                f"{', '.join(wide)} are at most {MAX_WIDTH} and measured: leave it out"
+            )
+        added = added_for(spec, relations, wide)
+        if wish.max_added is None or len(added) <= wish.max_added:
+            continue
+        named = ", ".join(" x ".join(pair) for pair in added[:_NAMED])
+        more = f" and {len(added) - _NAMED:,} more" if len(added) > _NAMED else ""
+        problems.append(
+            f"tables: max_added = {wish.max_added:,}, but the wide table of {len(wide)} columns ({', '.join(wide)}) is "
+            f"modelled from {len(added):,} tables of two columns that the spec does not list: {named}{more}. List "
+            f"them, allow so many (max_added = {len(added):,}), or ask for fewer columns"
+        )
+    if problems:
+        raise SpecError(problems)

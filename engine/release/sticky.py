@@ -21,7 +21,7 @@ from engine.release.dp import build_joint, inputs_of
 from engine.release.exposing import charged
 from engine.release.fit_process import FitProcess
 from engine.release.header import bounds_notes, counted_of, header_of
-from engine.release.relating import Columns, measure_columns
+from engine.release.relating import Columns, check_added, measure_columns
 from engine.schema import ColumnSet, Measurement
 from engine.source import (
     Opened,
@@ -33,7 +33,14 @@ from engine.source import (
     pin_vintage,
 )
 from engine.spec import ReleaseSpec
-from engine.store import EarlierRelease, check_shared, check_target, removed_if_refused, writing
+from engine.store import (
+    EarlierRelease,
+    check_shared,
+    check_target,
+    removed_if_refused,
+    set_path,
+    writing,
+)
 from engine.version import ENGINE_VERSION
 
 AHEAD = 12
@@ -89,8 +96,11 @@ def build(
             )
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
+        check_added(spec, columns.relations)
         with writing(out):
-            check_target(out, force=force, build_id=opened.fingerprint)
+            may = check_target(out, force=force, build_id=opened.fingerprint)
+            for number in range(2, max(spec.sets.values(), default=1) + 1):
+                check_target(set_path(out, number), force=may, build_id=opened.fingerprint)
         order = replace(
             fit_order(spec, opened, out, columns, workers=jobs if jobs > 1 else 0, force=force),
             earlier=None if earlier is None else earlier.file,
@@ -163,6 +173,7 @@ def fit_order(
         relations=columns.relations,
         force=force,
         targets=spec.targets,
+        sets=spec.sets,
     )
 
 

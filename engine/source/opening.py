@@ -288,6 +288,8 @@ def _fingerprint(spec: ReleaseSpec, recipe: str, key: MasterKey) -> str:
     own = [spec.title, spec.logical_name, repr(spec.tables), repr(spec.notes), repr(spec.bounds)]
     if spec.targets:
         own.append(repr(sorted(spec.targets.items())))
+    if spec.sets:
+        own.append(repr(("sets", sorted(spec.sets.items()))))
     return _digest("fingerprint", [recipe, *own], spec, key)
 
 

@@ -14,12 +14,14 @@ from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, s
 from engine.spec.source import format_of, named_format
 from engine.spec.tables import SECONDS_A_TABLE, warning_of_many
 from engine.spec.universes import in_universe_order, with_deciders, with_determined
+from engine.spec.wide import WideWish
 from engine.spec.workload import Workload
 
 __all__ = [
     "SECONDS_A_TABLE",
     "DPContext",
     "ReleaseSpec",
+    "WideWish",
     "Workload",
     "amended",
     "dp_from",

@@ -120,8 +120,8 @@ def amended(
         problems.append("tables: none would be left")
     if problems:
         raise SpecError(problems)
-    targets = {table: name for table, name in spec.targets.items() if table in left}
-    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), targets=targets)
+    wishes = {table: wish for table, wish in spec.wishes.items() if table in left}
+    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), wishes=wishes)
 
 
 def _without(text: str, index: int) -> str | None:

@@ -175,6 +175,8 @@ class TableEntry(_Section):
     file: str | None = None
     max_width: int | None = None
     target: str | None = None
+    sets: int | None = None
+    max_added: int | None = None
 
 
 SECTIONS = ("release", "source", "columns", "privacy", "dp", "tables")

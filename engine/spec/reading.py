@@ -44,8 +44,9 @@ from engine.spec.model import (
 )
 from engine.spec.source import check_names, source_from
 from engine.spec.swapping import swap_of, swap_problems
-from engine.spec.tables import TableContext, expanded, table_context, targets_of
+from engine.spec.tables import TableContext, expanded, table_context
 from engine.spec.units import count_of, count_problems, with_each
+from engine.spec.wide import WideWish, wishes_of
 from engine.spec.workload import SqlReader, Workload
 from engine.spec.writing import writing_of
 from engine.texts import parsed_toml
@@ -84,7 +85,7 @@ class ReleaseSpec:
     unit, entity : Unit
         What a row is called, and whom the release protects.
     is_reviewed : bool
-        A person says that all lines marked as detected were looked at.
+        A person looked at all lines marked as detected.
     count : str
         "rows", or "entities": each entity once.
     each : str or None
@@ -93,8 +94,8 @@ class ReleaseSpec:
         With `each`: so many of its values count of one entity; a power of two.
     workload : Workload or None
         What becomes of the statements of files; None: the spec names none.
-    targets : dict of ColumnSet to str
-        Of wide tables that models are to be trained on: the column that is to be predicted.
+    wishes : dict of ColumnSet to WideWish
+        What is wished of wide tables beside their columns.
     """
 
     title: str
@@ -118,7 +119,17 @@ class ReleaseSpec:
     each: str | None = None
     most: int | None = None
     workload: Workload | None = field(default=None, compare=False)
-    targets: dict[ColumnSet, str] = field(default_factory=dict)
+    wishes: dict[ColumnSet, WideWish] = field(default_factory=dict)
+
+    @property
+    def targets(self) -> dict[ColumnSet, str]:
+        """Of wide tables: the column that models trained on it are to predict."""
+        return {t: wish.target for t, wish in self.wishes.items() if wish.target is not None}
+
+    @property
+    def sets(self) -> dict[ColumnSet, int]:
+        """Of wide tables that are made more than once: how often."""
+        return {table: wish.sets for table, wish in self.wishes.items() if wish.sets > 1}
 
     @property
     def counted(self) -> PrivacyParams:
@@ -314,7 +325,7 @@ def _assembled(
     context = table_context(
         names, columns, entities, release, folder=folder, dropped=dropped, sql=sql, is_dp=is_dp
     )
-    tables, workload, targets = _tables(raw, release, context, problems, is_dp=is_dp)
+    tables, workload, wishes = _tables(raw, release, context, problems, is_dp=is_dp)
     dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
     if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
@@ -334,7 +345,7 @@ def _assembled(
         zeros=zeros,
         bounds=bounds,
         workload=workload,
-        targets=targets,
+        wishes=wishes,
         **(count_of(release) | {"unit": unit, "entity": entity}),
     )
 
@@ -359,15 +370,14 @@ def _tables(
     problems: list[str],
     *,
     is_dp: bool,
-) -> tuple[tuple[ColumnSet, ...], Workload | None, dict[ColumnSet, str]]:
-    """The tables of the spec, of what it counts, what becomes of the statements of files, and targets."""
+) -> tuple[tuple[ColumnSet, ...], Workload | None, dict[ColumnSet, WideWish]]:
+    """The tables of the spec, of what it counts, what becomes of the statements of files, and wishes."""
     entries = _entries(raw.get("tables", []), problems)
     tables, workload = expanded(entries, context, problems)
-    targets = targets_of(entries, context, problems)
-    if release is None:
-        return tables, workload, targets
-    problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
-    return with_each(tables, release.each, problems), workload, targets
+    if release is not None:
+        problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
+        tables = with_each(tables, release.each, problems)
+    return tables, workload, wishes_of(entries, context, problems)
 
 
 def _column_problems(

@@ -151,7 +151,7 @@ def expanded(
             if getattr(entry, key) is not None and ways != [owner]:
                 problems.append(f'{place}.{key}: belongs to "{owner}" only')
         if entry.columns is not None:
-            named, where = _named(entry.columns, context), f"{place}.columns"
+            named, where = named_columns(entry.columns, context), f"{place}.columns"
             table = _table(named, where, context, problems, widest=WIDEST)
             if table in explicit:
                 problems.append(f"{place}.columns: the same table as {explicit[table]}")
@@ -167,47 +167,11 @@ def expanded(
     return tuple(sorted(tables, key=lambda table: (len(table), table))), workload
 
 
-def _named(columns: list[str] | str, context: TableContext) -> Sequence[str]:
+def named_columns(columns: list[str] | str, context: TableContext) -> Sequence[str]:
     """The columns of an entry: those it lists, or all that tables can have."""
     if isinstance(columns, str):
         return [name for name in context.names if name not in context.dropped]
     return columns
-
-
-def targets_of(
-    entries: Sequence[tuple[str, TableEntry]], context: TableContext, problems: list[str]
-) -> dict[ColumnSet, str]:
-    """By wide table: the column that models trained on it are to predict.
-
-    Parameters
-    ----------
-    entries, problems
-        As of `expanded`, which tells all else that is wrong with the tables.
-    """
-    out = {}
-    for place, entry in entries:
-        target, where = entry.target, f"{place}.target"
-        if target is None:
-            continue
-        if entry.columns is None:
-            problems.append(f'{where}: belongs to "columns" only')
-            continue
-        if context.max_width is None:
-            problems.append(
-                f"{where}: mode dp fits all tables at once; it is for wide tables of mode sticky"
-            )
-            continue
-        table = column_set(_named(entry.columns, context))
-        if target not in table:
-            problems.append(
-                f"{where}: {target!r} is not a column of the table{did_you_mean(target, table)}"
-            )
-        if len(set(table)) <= context.max_width:
-            problems.append(
-                f"{where}: belongs to wide tables, of more than {context.max_width} columns: others are measured"
-            )
-        out[table] = target
-    return out
 
 
 def warning_of_many(n: int) -> str | None:

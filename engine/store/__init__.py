@@ -36,7 +36,7 @@ from engine.store.signature import (
     signature_path,
 )
 from engine.store.staging import Staging
-from engine.store.target import check_target, removed_if_refused, writing
+from engine.store.target import check_target, removed_if_refused, set_path, writing
 
 __all__ = [
     "ATTACHED",
@@ -65,6 +65,7 @@ __all__ = [
     "read_signature",
     "removed_if_refused",
     "said_of",
+    "set_path",
     "sign_release",
     "signature_path",
     "swap_of_table",

@@ -64,8 +64,10 @@ class GeneratorCard:
     wide : dict
         Wide tables of mode sticky only, plain values: pairs and triples (numbers of the locked tables it was fitted
         to), off (by their width: share of rows that would have to change for one of them, mean), impossible (rows with
-        two values that a locked table keeps apart). Nothing was measured of the table as such: counts of what was
-        released, noise and scale are 0 or 1 and say nothing.
+        two values that a locked table keeps apart), step (so many rows were searched as one, where there are many),
+        set and sets (which it is of how many independent syntheses, where there are several).
+        Nothing was measured of the table as such: counts of what was released, noise and scale are 0 or 1 and say
+        nothing.
     swap : dict
         Mode sticky only: columns whose values some records exchanged before anything was counted, columns that the
         partners agree in, and the share of records if it is told. Empty: none did, or no count of this table changes

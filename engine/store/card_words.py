@@ -191,6 +191,22 @@ def wide_sentences(
         "Every column has exactly the counts of its own table.",
         *(
             [
+                f"Set {int(wide['set']):,} of {int(wide['sets']):,}: independent syntheses of one measurement. What is "
+                "estimated from each is combined by the rules for synthetic data."
+            ]
+            if "sets" in wide
+            else []
+        ),
+        *(
+            [
+                f"They are many: {int(wide['step']):,} at a time were placed as one, then some of all again, so that "
+                f"equal ones often come {int(wide['step']):,} at a time."
+            ]
+            if "step" in wide
+            else []
+        ),
+        *(
+            [
                 f"Made to train models that predict {wide['target']}: tables with this column counted more."
             ]
             if "target" in wide

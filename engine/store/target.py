@@ -48,6 +48,13 @@ def check_names(header: ReleaseHeader) -> None:
         raise StoreError(f"columns that differ by case only cannot be stored: {sorted(twice)}")
 
 
+def set_path(release: Path, number: int) -> Path:
+    """Where a further synthesis of a release's wide tables is: a release of its own beside it."""
+    return (
+        release if number == 1 else release.with_name(f"{release.stem}.set{number}{release.suffix}")
+    )
+
+
 def check_target(
     path: Path,
     *,

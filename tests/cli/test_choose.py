@@ -98,6 +98,19 @@ def test_the_target_is_the_spec_s_unless_another_is_said(built, tmp_path):
     assert all("town" in table for table in told["tables"])
 
 
+def test_the_spec_bounds_what_is_added(built, tmp_path):
+    """Ten pairs, of which the listed triple has three: of nine tables that may be added two are left to choose."""
+    path = tmp_path / "r.toml"
+    listed = ", ".join(f'"{name}"' for name in WIDE)
+    path.write_text(
+        path.read_text().replace(f"columns = [{listed}]", f"columns = [{listed}]\nmax_added = 9")
+    )
+    assert len(engine.choose(built).tables) == 2
+    assert len(engine.choose(built, 1).tables) == 1
+    with pytest.raises(SpecError, match="most: 3, but max_added of the wide table leaves 2"):
+        engine.choose(built, 3)
+
+
 @pytest.mark.parametrize("fits", [0, 1, 4, 8, 9])
 def test_as_many_are_chosen_as_a_plan_would_not_refuse(built, monkeypatch, fits):
     """A stand-in for the plan: more than so many tables are too many."""

@@ -13,7 +13,7 @@ import pytest
 from fixtures.pipeline import ACCEPTED, counts, table_hashes, tablepack, write_spec
 
 from engine.api.reading import read
-from engine.errors import DamagedRelease, StoreError
+from engine.errors import DamagedRelease, SpecError, StoreError
 from engine.release import build, plan
 from engine.store import GeneratorCard, earlier_release
 from queries.release import open_release
@@ -150,15 +150,18 @@ def test_its_pairs_are_measured_and_charged(tmp_path):
     assert wide.as_dict()["modelled"] == [list(WIDE)]
 
 
-def with_target(path, name: str):
-    """A spec whose wide table has a target."""
+def wishing(path, line: str):
+    """A spec whose wide table says more."""
     listed = ", ".join(f'"{column}"' for column in WIDE)
     text = path.read_text()
     assert f"columns = [{listed}]" in text
-    path.write_text(
-        text.replace(f"columns = [{listed}]", f'columns = [{listed}]\ntarget = "{name}"')
-    )
+    path.write_text(text.replace(f"columns = [{listed}]", f"columns = [{listed}]\n{line}"))
     return read(path)
+
+
+def with_target(path, name: str):
+    """A spec whose wide table has a target."""
+    return wishing(path, f'target = "{name}"')
 
 
 def test_a_target_is_told_and_changes_the_wide_table_alone(built, tmp_path):
@@ -234,3 +237,113 @@ def test_with_a_triple_more_or_after_an_interruption_it_is_what_a_build_of_all_g
             build(spec, tmp_path / "stopped.duckdb", jobs=1)
     again = build(spec, tmp_path / "stopped.duckdb", jobs=1)
     assert table_hashes(again) == whole
+
+
+def test_sets_are_independent_and_each_a_release(built, tmp_path):
+    """The first set is the release that a spec without sets gives; the others differ, but in no column's counts."""
+    spec = wishing(spec_in(tmp_path, TABLES), "sets = 3")
+    assert "3 sets of it, each a file" in repr(plan(spec))
+    path = build(spec, tmp_path / "r.duckdb", jobs=1)
+    others = [tmp_path / f"r.set{number}.duckdb" for number in (2, 3)]
+    assert table_hashes(path) == table_hashes(built)
+    tables = [counts(one, *WIDE) for one in (path, *others)]
+    assert len({str(sorted(table.items(), key=str)) for table in tables}) == 3
+    for place in range(len(WIDE)):
+        assert shown(tables[1], place) == shown(tables[2], place) == shown(tables[0], place)
+    for number, other in enumerate(others, 2):
+        assert set(table_hashes(other)) == {WIDE}
+        assert tablepack("doctor", other, cwd=tmp_path).returncode == 0
+        with open_release(other) as release:
+            assert release.card(*WIDE).wide["set"] == number
+            told = " ".join(release.card(*WIDE).sentences())
+        assert f"Set {number} of 3: independent syntheses of one measurement." in told
+    before = [table_hashes(one) for one in (path, *others)]
+    with pytest.raises(StoreError, match="already"):
+        build(spec, path, jobs=1)
+    build(spec, path, jobs=1, force=True)
+    assert [table_hashes(one) for one in (path, *others)] == before
+
+
+def test_what_is_measured_has_no_sets(tmp_path):
+    """Five columns, of which one is told: a table like any other."""
+    five = ("age", "county", "job", "sex", "town")
+    path = spec_in(tmp_path, [five])
+    listed = ", ".join(f'"{name}"' for name in five)
+    path.write_text(path.read_text().replace(f"[{listed}]", f"[{listed}]\nsets = 2"))
+    with pytest.raises(SpecError, match="sets = 2 is for tables that are modelled"):
+        plan(read(path))
+
+
+def test_what_stands_in_the_place_of_a_set_stays(tmp_path):
+    spec = wishing(spec_in(tmp_path, [WIDE]), "sets = 2")
+    (tmp_path / "r.set2.duckdb").write_text("my notes")
+    with pytest.raises(StoreError, match=r"r\.set2\.duckdb: exists and is not"):
+        build(spec, tmp_path / "r.duckdb", jobs=1, force=True)
+    assert (tmp_path / "r.set2.duckdb").read_text() == "my notes"
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+def test_sets_after_an_interruption(tmp_path, monkeypatch):
+    """Stopped between a set and the release, a build ends as if it had not been."""
+    from engine.release import fitter
+    from engine.store import Staging
+
+    spec = wishing(spec_in(tmp_path, [WIDE]), "sets = 2")
+    whole = build(spec, tmp_path / "whole.duckdb", jobs=1)
+    expected = table_hashes(whole), table_hashes(tmp_path / "whole.set2.duckdb")
+    path = tmp_path / "r.duckdb"
+    order, sent = recorded_fit(spec, path, monkeypatch)
+    with Staging.open(path, order.header, build_id=order.build_id) as staging:
+        stopped = fitter.Fitter(order, staging)
+        for measurement in sent:
+            stopped.take(measurement)
+        stopped._put_sets(lambda *_: None, fitter.Finish())
+    assert table_hashes(tmp_path / "r.set2.duckdb") == expected[1]
+    build(spec, path, jobs=1)
+    assert (table_hashes(path), table_hashes(tmp_path / "r.set2.duckdb")) == expected
+
+
+def recorded_fit(spec, path, monkeypatch):
+    """What crosses the wall in a build: the order, and every measurement; nothing is built."""
+    from engine.release import sticky
+
+    class Recorder:
+        def __init__(self, order, _report):
+            self.order, self.finished = order, frozenset()
+            seen.append(self)
+            self.sent = []
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def send(self, measurement, *, ahead):
+            self.sent.append(measurement)
+            return []
+
+        def finish(self, _exposure):
+            raise KeyboardInterrupt
+
+    seen: list[Recorder] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(sticky, "FitProcess", Recorder)
+        with pytest.raises(KeyboardInterrupt):
+            sticky.build(spec, path, jobs=1)
+    return seen[0].order, seen[0].sent
+
+
+def test_a_bound_on_what_is_added_says_which_tables_are_needed(tmp_path):
+    """Five columns are searched, the county being told: ten pairs, three of which the triple needs anyway."""
+    spec = wishing(spec_in(tmp_path, TABLES), "max_added = 6")
+    for refused in (plan, lambda one: build(one, tmp_path / "r.duckdb", jobs=1)):
+        with pytest.raises(
+            SpecError, match="7 tables of two columns that the spec does not list"
+        ) as e:
+            refused(spec)
+        assert "age x income" in str(e.value)
+        assert "max_added = 7" in str(e.value)
+    enough = plan(wishing(spec_in(tmp_path, TABLES, "enough.toml"), "max_added = 7"))
+    assert enough.as_dict()["added"] == [7]
+    assert "; 7 of two are measured for it alone" in repr(enough)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.errors import QueryRefused, SpecError
 from engine.params import BOUNDS, PROFILES
 from engine.schema import Column, Resolution
-from engine.spec import amended, format_of, read_spec, spec_of
+from engine.spec import WideWish, amended, format_of, read_spec, spec_of
 
 COLUMNS = """
 [columns.AGE]
@@ -386,6 +386,31 @@ def test_target_mistakes_are_told_with_all_others(write, entry, message):
     found = mistakes(write(text))
     assert any(problem.startswith("tables[1].target: ") and message in problem for problem in found)
     assert any(problem.startswith("source.format") for problem in found)
+
+
+def test_a_wide_table_says_how_often_and_how_much_may_be_added(write):
+    entry = '[[tables]]\ncolumns = "all"\nsets = 3\nmax_added = 0\n'
+    spec = read_spec(write(HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + entry))
+    (wide,) = spec.tables
+    assert spec.wishes == {wide: WideWish(sets=3, max_added=0)}
+    assert (spec.targets, spec.sets) == ({}, {wide: 3})
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ('columns = "all"\nsets = 0', "tables[1].sets: wants a number from 1 to 100, not 0"),
+        ('columns = "all"\nsets = 101', "tables[1].sets: wants a number from 1 to 100, not 101"),
+        ('columns = "all"\nsets = "x"', "tables[1].sets: wants a whole number"),
+        ('columns = "all"\nmax_added = -1', "tables[1].max_added: wants 0 or more, not -1"),
+        ('columns = ["AGE"]\nsets = 2', "tables[1].sets: belongs to wide tables"),
+        ("all = 2\nmax_added = 4", 'tables[1].max_added: belongs to "columns" only'),
+    ],
+)
+def test_mistakes_of_sets_and_bounds(write, entry, message):
+    text = HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + f"[[tables]]\n{entry}\n"
+    found = mistakes(write(text))
+    assert any(message in problem for problem in found), found
 
 
 @pytest.mark.parametrize("tail", ["", "tables = 5\n", "tables = []\n"])

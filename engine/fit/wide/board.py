@@ -126,6 +126,8 @@ class Board:
         Price of what is against a cell.
     movable : collection of int, optional
         Columns that may change; all of them by default.
+    step : int
+        A row counts so many times.
     """
 
     def __init__(
@@ -136,12 +138,13 @@ class Board:
         *,
         barred: int,
         movable: Collection[int] | None = None,
+        step: int = 1,
     ) -> None:
         self.rows, self.sizes = rows, tuple(sizes)
         movable = range(len(sizes)) if movable is None else movable
         self._copies, ends = _laid_out(self.sizes, targets, movable)
         self._segment = {j: slice(*ends[j]) for j in movable}
-        self._cost, self._twice = _prices(rows, self._copies, targets, barred)
+        self._cost, self._twice = _prices(rows, self._copies, targets, barred, step)
         own = self._copies
         holds = {j: (own.own == j) | (own.first == j) | (own.second == j) for j in movable}
         self._own = {j: own.chosen(own.own == j) for j in movable}
@@ -184,12 +187,16 @@ class Board:
 
     def exchange_level(self, one: Int64Array, other: Int64Array, column: int) -> None:
         """Let pairs of rows exchange their levels of a column; no row is in two pairs."""
-        both = np.concatenate([one, other])
-        old = self.rows[:, both]
+        back = np.concatenate([other, one])
+        self.change_level(np.concatenate([one, other]), column, self.rows[column, back])
+
+    def change_level(self, at: Int64Array, column: int, levels: Int64Array) -> None:
+        """Give rows, each once, other levels of a column."""
+        old = self.rows[:, at]
         new = old.copy()
-        new[column] = self.rows[column, np.concatenate([other, one])]
+        new[column] = levels
         self._move(old, new, self._touched[column])
-        self.rows[column, both] = new[column]
+        self.rows[column, at] = levels
 
     def exchange_gains(self, one: Int64Array, other: Int64Array, block: BoolArray) -> Int64Array:
         """What it adds to the error when pairs of rows exchange a block of columns; exact for each pair alone.
@@ -282,8 +289,12 @@ def _prices(
     copies: _Copies,
     targets: Sequence[Target],
     barred: int,
+    step: int,
 ) -> tuple[Int64Array, Int64Array]:
-    """What one more row in each cell adds to the error, and twice the weight of each cell."""
+    """What one more row in each cell adds to the error, and how much more that is with every row in it.
+
+    With rows that count `step` times both are those of one of the times.
+    """
     cost: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     twice: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     known: dict[int, tuple[Int64Array, Int64Array]] = {}
@@ -291,10 +302,10 @@ def _prices(
         target = targets[number]
         if number not in known:
             weight = target.weight
-            price = weight * (2 * (counted(rows, target) - target.n) + 1)
+            price = weight * (2 * (step * counted(rows, target) - target.n) + step)
             if target.is_strict:
                 price += barred * target.barred
-            known[number] = price, 2 * weight
+            known[number] = price, 2 * step * weight
         place = target.axes.index(own)
         for parts, values in zip((cost, twice), known[number], strict=True):
             parts.append(np.moveaxis(values, place, -1).ravel())

@@ -23,6 +23,7 @@ from engine.fit.wide.repair import STRICT, repair
 from engine.fit.wide.search import block_sweep, blocks_of, matched_sweep
 from engine.fit.wide.shuffles import Shuffles
 from engine.fit.wide.start import Edge, information_of, tree_rows
+from engine.fit.wide.thinning import laid_out, polish, settled, step_of, thinned
 from engine.schema import ColumnSet, Int64Array, Support, SyntheticTable
 
 BARRED = 2 * WEIGHT_ONE
@@ -57,6 +58,8 @@ class WideFit:
         Rows with a pair of values that a locked pair does not have.
     target : str or None
         The column whose tables counted more.
+    step : int
+        So many rows were searched as one; 1: each for itself.
     """
 
     columns: ColumnSet
@@ -67,6 +70,7 @@ class WideFit:
     off: dict[int, float]
     impossible: int
     target: str | None = None
+    step: int = 1
 
 
 def fit_wide(
@@ -120,12 +124,10 @@ def fit_wide(
         np.bincount(level, weights=supports[name].n, minlength=1).astype(np.int64)
         for name, level in plan.searched.items()
     ]
-    by_axes = {target.axes: target.n for target in targets if len(target.axes) == 2}
-    information = information_of(by_axes, len(names))
+    information = information_of(_by_axes(targets), len(names))
     edges = spanning_tree(information) if len(names) else ()
     near = [np.argsort(-row, kind="stable") for row in information]
-    rows = tree_rows(edges, singles, by_axes, shuffles)
-    bad = _searched(rows, sizes, targets, edges, near, shuffles, report or _silent)
+    rows, bad = _rows(singles, sizes, targets, edges, near, shuffles, report or _silent)
     codes = _values(columns, plan, supports, rows, sizes, pairs, shuffles)
     cells, number = distinct_cells(list(codes), [len(supports[name]) for name in columns])
     return WideFit(
@@ -137,6 +139,7 @@ def fit_wide(
         off=_off(rows, targets),
         impossible=bad,
         target=target,
+        step=step_of(rows.shape[1]),
     )
 
 
@@ -193,33 +196,61 @@ def _by_levels(
     return sums.astype(np.int64).reshape(shape)
 
 
-def _searched(
-    rows: Int64Array,
+def _by_axes(targets: Sequence[Target]) -> dict[tuple[int, int], Int64Array]:
+    """Counts of the pairs by their places."""
+    pairs = [target for target in targets if len(target.axes) == 2]
+    return {(target.axes[0], target.axes[1]): target.n for target in pairs}
+
+
+def _rows(
+    singles: Sequence[Int64Array],
     sizes: Sequence[int],
     targets: Sequence[Target],
     edges: Sequence[Edge],
     near: Sequence[Int64Array],
     shuffles: Shuffles,
     report: Report,
-) -> int:
-    """Search in place; return how many rows have an impossible pair at the end."""
+) -> tuple[Int64Array, int]:
+    """Levels of all rows, and how many rows have an impossible pair at the end."""
+    pairs = [target for target in targets if len(target.axes) == 2]
+    n_rows = int(singles[0].sum()) if singles else 0
+    step = step_of(n_rows)
+    fewer = [thinned(single, step) for single in singles] if step > 1 else singles
+    rows = tree_rows(edges, fewer, _by_axes(targets), shuffles, step=step)
+    _search(rows, sizes, targets, edges, shuffles, report, step)
+    if step > 1:
+        rows = laid_out(rows, step, n_rows, shuffles)
+        board = Board(rows, sizes, targets, barred=BARRED)
+        polish(board, settled(board, singles, shuffles), shuffles)
+    strict = Board(rows, sizes, pairs, barred=STRICT)
+    return rows, repair(strict, pairs, near, shuffles)
+
+
+def _search(
+    rows: Int64Array,
+    sizes: Sequence[int],
+    targets: Sequence[Target],
+    edges: Sequence[Edge],
+    shuffles: Shuffles,
+    report: Report,
+    step: int,
+) -> None:
+    """Search in place: pairs first, then all tables; a row counts `step` times."""
     pairs, blocks = [target for target in targets if len(target.axes) == 2], blocks_of(edges)
     wider = PAIR_SWEEPS if len(pairs) < len(targets) else 0
     steps = BLOCK_SWEEPS + wider + SWEEPS
-    board = Board(rows, sizes, pairs, barred=BARRED)
+    board = Board(rows, sizes, pairs, barred=BARRED, step=step)
     for done in range(BLOCK_SWEEPS):
         report(done, steps)
         block_sweep(board, blocks, shuffles)
     for done in range(wider):
         report(BLOCK_SWEEPS + done, steps)
         matched_sweep(board, shuffles)
-    board = Board(rows, sizes, targets, barred=BARRED) if wider else board
+    board = Board(rows, sizes, targets, barred=BARRED, step=step) if wider else board
     for done in range(SWEEPS):
         report(BLOCK_SWEEPS + wider + done, steps)
         matched_sweep(board, shuffles)
     report(steps, steps)
-    strict = Board(rows, sizes, pairs, barred=STRICT)
-    return repair(strict, pairs, near, shuffles)
 
 
 def _values(

@@ -14,6 +14,7 @@ from engine.fit.wide.board import Board, Target
 from engine.fit.wide.levels import FINEST, Placed, packed
 from engine.fit.wide.search import batch_size, matched_exchange
 from engine.fit.wide.shuffles import Shuffles
+from engine.fit.wide.thinning import MOST_ROWS
 from engine.schema import Int64Array, Support
 
 SWEEPS = 3
@@ -76,7 +77,8 @@ def placed_values(
         np.vstack([rows, own]), [*sizes, len(group)], targets, barred=0, movable=[own_place]
     )
     first = np.searchsorted(group, np.arange(int(group.max(initial=-1)) + 2))
-    for _ in range(SWEEPS if targets else 0):
+    sweeps = SWEEPS if len(host) <= MOST_ROWS else 1
+    for _ in range(sweeps if targets else 0):
         order = shuffles.grouped(host)
         starts = np.searchsorted(host[order], np.arange(len(first)))
         for number in range(len(first) - 1):

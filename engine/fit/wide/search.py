@@ -29,13 +29,21 @@ MATCHES = 6
 _NEVER = 1 << 60
 
 
-def matched_sweep(board: Board, shuffles: Shuffles) -> int:
-    """Let every row take part in one batch, with every column; return the number of exchanges."""
-    n_rows = board.rows.shape[1]
+def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = None) -> int:
+    """Let every row take part in one batch, with every column; return the number of exchanges.
+
+    Parameters
+    ----------
+    among : ndarray of int64, optional
+        Rows that take part; all by default.
+    """
+    n_rows = board.rows.shape[1] if among is None else len(among)
     if n_rows < 2:
         return 0
     columns = [j for j, size in enumerate(board.sizes) if size > 1 and board.has_tables(j)]
-    batches = np.array_split(shuffles.order(n_rows), max(n_rows // batch_size(n_rows), 1))
+    order = shuffles.order(n_rows)
+    order = order if among is None else among[order]
+    batches = np.array_split(order, max(n_rows // batch_size(n_rows), 1))
     turns = shuffles.orders(len(batches), len(columns))
     made = 0
     for batch, turn in zip(batches, turns, strict=True):

@@ -69,7 +69,12 @@ def logarithm(x: FloatArray) -> FloatArray:
 
 
 def tree_rows(
-    edges: Sequence[Edge], singles: Sequence[Int64Array], pairs: Pairs, shuffles: Shuffles
+    edges: Sequence[Edge],
+    singles: Sequence[Int64Array],
+    pairs: Pairs,
+    shuffles: Shuffles,
+    *,
+    step: int = 1,
 ) -> Int64Array:
     """Deal out rows along the tree.
 
@@ -77,6 +82,8 @@ def tree_rows(
     ----------
     singles : sequence of ndarray of int64
         One-column counts, kept exactly.
+    step : int
+        Tables count a row so many times.
 
     Returns
     -------
@@ -92,18 +99,21 @@ def tree_rows(
             rows[child, shuffles.order(n_rows)] = values
             continue
         table = table if parent < child else table.T
-        rows[child] = _dealt(rows[parent], table, singles[child], shuffles)
+        rows[child] = _dealt(rows[parent], table, singles[child], shuffles, step)
     return rows
 
 
 def _dealt(
-    parents: Int64Array, table: Int64Array, single: Int64Array, shuffles: Shuffles
+    parents: Int64Array, table: Int64Array, single: Int64Array, shuffles: Shuffles, step: int
 ) -> Int64Array:
     """A child's level for each row: as the table says where its sums are those of the columns, else as near."""
     # The rows of each parent level, in random order, take the table's row from left to right.
     order = shuffles.grouped(parents)
     room = np.bincount(parents, minlength=len(table))
-    upto = np.minimum(np.cumsum(table, axis=1), room[:, np.newaxis])
+    upto = np.cumsum(table, axis=1)
+    if step > 1:  # to the room of each parent, from left to right
+        upto = upto * room[:, np.newaxis] // np.maximum(upto[:, -1:], 1)
+    upto = np.minimum(upto, room[:, np.newaxis])
     each = np.diff(upto, axis=1, prepend=0)
     values = np.full(len(parents), -1)
     starts = np.cumsum(room) - room

@@ -1,0 +1,481 @@
+"""How good and how safe wide tables are, and where the rest of their loss comes from. Called by ./scripts/wide.
+
+A release of a study's columns, pairs and some tables of three columns is built with fresh keys, with one wide table of
+all columns. The wide table alone is scored, then attacked, beside the narrower tables that it was made from. For the
+ablations a reader's fit of the released tables is made again with less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+from measured import add_option, command_line, markdown, record
+
+import engine
+from engine.errors import TablepackError
+from engine.evaluation.data.paired import Distinct, Paired, pair
+from engine.evaluation.data.reading import read_original, read_release, released_types
+from engine.evaluation.data.sampling import generator
+from engine.evaluation.result import named
+from engine.evaluation.risk.suite import ATTACKS, apparent_match
+from engine.evaluation.score import Risk, Score
+from engine.evaluation.study import read_baselines
+from engine.evaluation.study.model import Study, read_study
+from engine.evaluation.utility.suite import MEASURES
+from engine.fit.wide import fit_wide, fitting, repair
+from engine.schema import (
+    KIND_NONNEGATIVE,
+    KIND_NULL,
+    CellGroups,
+    Column,
+    ColumnSet,
+    Support,
+    SyntheticTable,
+    column_set,
+)
+from engine.simulation import simulate_census
+from engine.simulation.rules import CENSUS_RULES
+
+RELEASES = Path("releases")
+SEED = 17
+CENSUS_PEOPLE, CENSUS_SEED = 100_000, 2021
+MEASURED = (
+    "univariate",
+    "correlations",
+    "marginals",
+    "propensity",
+    "components",
+    "inconsistencies",
+)
+READER_KEY = b"a reader has one"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A study: where its data lie, blanks in them, and in which tables of three columns each pair has a third."""
+
+    file: str
+    folder: Path | None
+    nulls: tuple[str, ...] = ()
+    with_all_pairs: str | None = None
+    triples_of: tuple[str, ...] = ()
+
+
+CASES = {
+    "nist-acs": Case(
+        file="national2019.csv", folder=Path("../shared/nist"), nulls=("N",), with_all_pairs="PUMA"
+    ),
+    "sd2011": Case(
+        file="SD2011.csv",
+        folder=Path("../shared/synthpop"),
+        nulls=("",),
+        triples_of=("sex", "age", "edu", "marital", "socprof", "ls", "smoke"),
+    ),
+    "census": Case(
+        file="people.parquet",
+        folder=None,
+        triples_of=("region", "age", "sex", "education", "activity", "health", "tenure"),
+    ),
+}
+ROWS = {
+    "principal components, mean KS": ("components.mean_ks", ".0272", "<= .0062", 4),
+    "3-marginals": ("marginals.score", "801", "", 1),
+    "... age unbinned": ("marginals.score_unbinned", "801", ">= 955", 1),
+    "pMSE": ("propensity.pmse_wide", ".0859", "<= .0020", 4),
+    "Kendall, median difference": ("correlations.median_difference", ".0117", "<= .0020", 4),
+    "univariate, median composite error": ("univariate.median_composite_error", "8.0", "", 2),
+    "inconsistent records": ("inconsistencies.records", "481", "<= 0", 0),
+    "quasi-identifier matches, precision improvement, median": (
+        "apparent_match.median_pi",
+        "-.21",
+        "<= 0",
+        2,
+    ),
+    "... largest": ("apparent_match.largest_pi", ".03", "<= .05", 2),
+    "... median, narrower tables pooled": ("pooled.median_pi", "", "", 2),
+    "... largest, narrower tables pooled": ("pooled.largest_pi", "", "", 2),
+    "records equal to one of the data": ("uniques.exact_matches", "4", "", 0),
+    "rows with an impossible pair": ("fit.impossible", "", "", 0),
+    "build, processor seconds": ("build.cpu", "", "", 0),
+    "fit of the wide table, processor seconds": ("fit.cpu", "228", "<= 30", 1),
+}
+"""By label: figure, SynDiffix with 24 columns on NIST's excerpt, what is to be reached there, digits."""
+
+
+def triples(case: Case, columns: Sequence[str]) -> list[ColumnSet]:
+    """Tables of three columns that are measured beside all pairs."""
+    if case.with_all_pairs is not None:
+        others = [name for name in columns if name != case.with_all_pairs]
+        return [column_set([case.with_all_pairs, *two]) for two in combinations(others, 2)]
+    return [column_set(list(three)) for three in combinations(case.triples_of, 3)]
+
+
+def written_spec(
+    study: Study, case: Case, source: Path, folder: Path, columns: Sequence[str]
+) -> Path:
+    """The study's spec with one-, two- and some three-column tables and a wide one."""
+    text = (RELEASES / study.spec).read_text(encoding="utf-8")
+    head = text[: text.index("[[tables]]")]
+    head = re.sub(r"^path = .*$", f'path = "{source.resolve()}"', head, flags=re.MULTILINE)
+    head = re.sub(r"^key = .*$", 'key = "wide.key"', head, flags=re.MULTILINE)
+    listed = [f"columns = {json.dumps(table)}" for table in triples(case, columns)]
+    entries = ["all = 1", "all = 2", *listed, 'columns = "all"']
+    path = folder / "release.toml"
+    path.write_text(
+        head + "".join(f"[[tables]]\n{entry}\n\n" for entry in entries), encoding="utf-8"
+    )
+    return path
+
+
+def data_columns(study: Study) -> list[str]:
+    """Columns that the study's spec declares, without those that name the entities."""
+    text = (RELEASES / study.spec).read_text(encoding="utf-8")
+    names = re.findall(r"^\[columns\.(\w+)\]$", text, flags=re.MULTILINE)
+    entities = re.search(r"^entities = \[(.*)\]$", text, flags=re.MULTILINE)
+    return [name for name in names if entities is None or f'"{name}"' not in entities[1]]
+
+
+def cpu_seconds() -> float:
+    """Processor seconds of this process and of those that it waited for."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def built(study: Study, case: Case, source: Path, folder: Path) -> tuple[Path, float]:
+    """A release with a fresh key, and its processor seconds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    engine.new_key(folder / "wide.key")
+    spec = written_spec(study, case, source, folder, data_columns(study))
+    before, out = cpu_seconds(), folder / "release.duckdb"
+    engine.build(str(spec), out=out).close()
+    return out, cpu_seconds() - before
+
+
+def measures(paired: Paired, study: Study) -> dict[str, Score]:
+    """The utility measures, those that the study declares."""
+    found = {name: MEASURES[name].score(paired, study, generator(SEED, name)) for name in MEASURED}
+    return {name: score for name, score in found.items() if score is not None}
+
+
+def attacks(paired: Paired, study: Study, baselines: Mapping[str, float]) -> dict[str, Risk]:
+    """What a unique match tells, and records that are in the data."""
+    if study.risks is None:
+        return {}
+    return {
+        "apparent_match": apparent_match(
+            paired, study.risks, generator(SEED, "apparent_match"), baselines=baselines
+        ),
+        "uniques": ATTACKS["uniques"](paired, study.risks, generator(SEED, "uniques")),
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tables:
+    """A release's tables as a fit takes them, and how to read rows."""
+
+    columns: ColumnSet
+    supports: dict[str, Support]
+    locked: list[SyntheticTable]
+    values: dict[str, pd.Series]
+
+    def frame(self, codes: np.ndarray) -> pd.DataFrame:
+        """The rows of a fit."""
+        return pd.DataFrame(
+            {
+                name: self.values[name].iloc[codes[:, j]].reset_index(drop=True)
+                for j, name in enumerate(self.columns)
+            }
+        )
+
+
+def reader_tables(tables: Mapping[ColumnSet, Distinct]) -> Tables:
+    """What any reader of a release can fit a wide table to: its tables of one, two and three columns."""
+    one = {names[0]: table for names, table in tables.items() if len(names) == 1}
+    values, supports = {}, {}
+    for name, table in one.items():
+        order = table.frame[name].sort_values(na_position="first", kind="stable").index
+        own = table.frame[name].loc[order].reset_index(drop=True)
+        values[name] = own
+        supports[name] = Support(
+            column=Column(name=name, kind="integer", value_type="integer"),
+            kind=np.where(own.isna(), KIND_NULL, KIND_NONNEGATIVE).astype(np.uint8),
+            grid=np.arange(len(own)),
+            n=table.n[order],
+            measured=np.ones(len(own), dtype=bool),
+        )
+    locked = []
+    for names, table in tables.items():
+        if len(names) not in (2, 3):
+            continue
+        codes = [_positions(values[name], table.frame[name]) for name in names]
+        locked.append(
+            SyntheticTable(
+                columns=names,
+                codes=np.stack(codes, axis=1).astype(np.int32),
+                n=table.n,
+                measured=np.ones(len(table.n), dtype=bool),
+                groups=_no_groups(len(names)),
+            )
+        )
+    return Tables(columns=column_set(list(one)), supports=supports, locked=locked, values=values)
+
+
+def _positions(values: pd.Series, found: pd.Series) -> np.ndarray:
+    """The position among the values of each of a table's."""
+    known = pd.Index(values.astype(object).where(values.notna(), None))
+    out: np.ndarray = known.get_indexer(found.astype(object).where(found.notna(), None))
+    return out
+
+
+def _no_groups(width: int) -> CellGroups:
+    none = np.empty((0, width), dtype=np.int64)
+    return CellGroups(
+        kind=none.astype(np.uint8), low=none, high=none, n=np.empty(0, dtype=np.int64),
+        noise_sd=np.empty(0), measured=np.empty(0, dtype=bool), depth=np.empty(0, dtype=np.int8),
+    )  # fmt: skip
+
+
+def counted_tables(rows: pd.DataFrame, sets: Sequence[ColumnSet]) -> dict[ColumnSet, Distinct]:
+    """The same tables counted from the data without noise and suppression."""
+    out = {}
+    for names in sets:
+        own = rows.groupby(list(names), dropna=False, observed=True).size().reset_index(name="n")
+        out[names] = Distinct(frame=own[list(names)], n=own["n"].to_numpy(np.int64))
+    return out
+
+
+@contextmanager
+def without_search() -> Iterator[None]:
+    """Fits are rows along the tree, as they come."""
+    idle = [(fitting, name) for name in ("BLOCK_SWEEPS", "PAIR_SWEEPS", "SWEEPS")]
+    idle.append((repair, "ROUNDS"))
+    before = [getattr(module, name) for module, name in idle]
+    try:
+        for module, name in idle:
+            setattr(module, name, 0)
+        yield
+    finally:
+        for (module, name), value in zip(idle, before, strict=True):
+            setattr(module, name, value)
+
+
+def fitted(tables: Tables, most: int) -> tuple[Distinct, float]:
+    """A reader's fit to the tables of at most so many columns, and its processor seconds."""
+    inside = [table for table in tables.locked if len(table.columns) <= most]
+    before = time.process_time()
+    fit = fit_wide(tables.columns, tables.supports, inside, key=READER_KEY)
+    seconds = time.process_time() - before
+    return Distinct(frame=tables.frame(fit.codes), n=fit.n), seconds
+
+
+def scored_key(
+    study: Study, case: Case, source: Path, original: Callable[[Path], pd.DataFrame], folder: Path
+) -> dict[str, float]:
+    """All figures of one key."""
+    path, seconds = built(study, case, source, folder)
+    rows, released = original(path), read_release(path)
+    wide = max(released.tables, key=len)
+    baselines = read_baselines(study, [source.parent]) or {}
+    paired = pair(rows, {wide: released.tables[wide]}, study)
+    risks = attacks(paired, study, baselines)
+    found = {**named(measures(paired, study)), **named(risks), "build.cpu": seconds}
+    found["fit.impossible"] = float(released.cards[wide]["wide"]["impossible"])
+    narrow = {names: table for names, table in released.tables.items() if len(names) in (2, 3)}
+    if study.risks is not None:
+        pooled = apparent_match(
+            pair(rows, narrow, study), study.risks, generator(SEED, "pooled"), baselines=baselines
+        )
+        found |= {f"pooled.{name}": value for name, value in pooled.values.items()}
+        detail = risks["apparent_match"].breakdown
+        best = detail.sort_values("precision improvement", ascending=False).head(3)
+        print(
+            best[
+                ["target", "matches", "precision", "baseline", "precision improvement"]
+            ].to_string()
+        )
+    found["fit.cpu"] = fitted(reader_tables(released.tables), 3)[1]
+    return found
+
+
+def ablations(study: Study, release: Path, rows: pd.DataFrame) -> str:
+    """Where the loss comes from: one line a fit."""
+    released = read_release(release).tables
+    with_noise = reader_tables(released)
+    exact = reader_tables(
+        counted_tables(rows[list(with_noise.columns)], [t for t in released if len(t) <= 3])
+    )
+    lines = []
+    for label, tables, most, is_searched in (
+        ("tree only", with_noise, 2, False),
+        ("pairs", with_noise, 2, True),
+        ("pairs and triples", with_noise, 3, True),
+        ("pairs, noise and suppression off", exact, 2, True),
+        ("pairs and triples, noise and suppression off", exact, 3, True),
+    ):
+        if is_searched:
+            made, seconds = fitted(tables, most)
+        else:
+            with without_search():
+                made, seconds = fitted(tables, most)
+        found = named(measures(pair(rows, {tables.columns: made}, study), study))
+        picked = [
+            f"{found[figure]:.{digits}f}" if figure in found else ""
+            for label_, (figure, _, _, digits) in ROWS.items()
+            if label_ in ABLATED
+        ]
+        lines.append([label, *picked, f"{seconds:.0f}"])
+        print(lines[-1], flush=True)
+    return markdown(["fit", *ABLATED, "processor seconds"], lines)
+
+
+ABLATED = (
+    "principal components, mean KS",
+    "3-marginals",
+    "... age unbinned",
+    "pMSE",
+    "Kendall, median difference",
+    "inconsistent records",
+)
+
+
+def halves(study: Study, case: Case, source: Path, folder: Path) -> str:
+    """Records equal to one of half of the data: in a wide table made from it, and in one made from the other half."""
+    read = "read_parquet" if source.suffix == ".parquet" else "read_csv"
+    options = ", all_varchar = true" if read == "read_csv" else ""
+    with duckdb.connect() as con:
+        rows = con.execute(f"FROM {read}('{source}'{options})").df()
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    texts, parts = {}, {}
+    for name, at in (("own", order[::2]), ("other", order[1::2])):
+        part = folder / name / f"rows{source.suffix}"
+        part.parent.mkdir(parents=True)
+        some = rows.iloc[np.sort(at)]
+        some.to_parquet(part) if read == "read_parquet" else some.to_csv(part, index=False)
+        path, _ = built(study, case, part, part.parent)
+        released = read_release(path)
+        wide = max(released.tables, key=len)
+        parts[name] = (part, path)
+        texts[name] = {wide: released.tables[wide]}
+    part, path = parts["own"]
+    original = read_original(
+        part, study.model_copy(update={"nulls": case.nulls}), like=released_types(path)
+    )
+    counts = {}
+    for name, tables in texts.items():
+        paired = pair(original, tables, study)
+        risks = attacks(paired, study, {})
+        counts[name] = int(risks["uniques"].values["exact_matches"]) if risks else 0
+    return (
+        f"Records equal to one of a half of the data: {counts['own']} in a wide table made from that half, "
+        f"{counts['other']} in one made from the other half."
+    )
+
+
+def table_of(by_key: Sequence[Mapping[str, float]], *, is_nist: bool) -> str:
+    """Median and worst of each figure over the keys."""
+    lines = []
+    for label, (figure, reference, reach, digits) in ROWS.items():
+        found = [one[figure] for one in by_key if figure in one]
+        if not found:
+            continue
+        worst = min(found) if figure.startswith("marginals") else max(found)
+        reached = ""
+        if is_nist and reach:
+            sign, bound = reach.split()
+            reached = (
+                "yes"
+                if (worst <= float(bound) if sign == "<=" else worst >= float(bound))
+                else "no"
+            )
+        shown = [f"{float(np.median(found)):.{digits}f}", f"{worst:.{digits}f}"]
+        lines.append(
+            [
+                label,
+                *([reference, reach] if is_nist else []),
+                *shown,
+                *([reached] if is_nist else []),
+            ]
+        )
+    heads = [
+        "measure",
+        *(["SynDiffix", "to reach"] if is_nist else []),
+        "median",
+        "worst",
+        *(["reached"] if is_nist else []),
+    ]
+    return markdown(heads, lines)
+
+
+def census(folder: Path) -> Path:
+    """A simulated census, its rules beside it."""
+    simulate_census(folder, people=CENSUS_PEOPLE, seed=CENSUS_SEED)
+    rules = [
+        {"name": rule.name, "columns": rule.columns, "violated": rule.condition}
+        for rule in CENSUS_RULES
+    ]
+    (folder / "rules.json").write_text(json.dumps(rules, indent=1))
+    return folder
+
+
+def main() -> None:
+    """Build, score, attack, fit with less, print, record."""
+    parser = argparse.ArgumentParser(prog="./scripts/wide", description=__doc__)
+    parser.add_argument("--study", choices=CASES, action="append", help="one study only")
+    parser.add_argument("--keys", type=int, default=5, help="number of fresh keys (default 5)")
+    add_option(parser)
+    options = parser.parse_args()
+    for name in options.study or CASES:
+        case = CASES[name]
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            data = census(folder / "data") if case.folder is None else case.folder
+            source = data / case.file
+            if not source.exists():
+                sys.exit(f"no {source}")
+            study = read_study(RELEASES / f"{name}.study.toml", beside=[data])
+
+            def original(
+                path: Path, study: Study = study, source: Path = source, case: Case = case
+            ) -> pd.DataFrame:
+                reading = study.model_copy(update={"nulls": case.nulls})
+                return read_original(source, reading, like=released_types(path))
+
+            by_key = []
+            for number in range(options.keys):
+                by_key.append(scored_key(study, case, source, original, folder / str(number)))
+                print(f"{name}: key {number + 1} of {options.keys} done", flush=True)
+            release = folder / "0" / "release.duckdb"
+            parts = [
+                table_of(by_key, is_nist=name == "nist-acs"),
+                f"Median and worst over {len(by_key)} keys; the wide table alone is read.",
+                ablations(study, release, original(release)),
+                "Fits by a reader from the tables of the first key's release, and from the same counted without noise.",
+                halves(study, case, source, folder / "halves"),
+            ]
+            text = "\n\n".join(parts)
+            print(text)
+            if options.record:
+                record(f"wide-{name}", command_line("./scripts/wide"), text)
+            shutil.rmtree(folder / "data", ignore_errors=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except TablepackError as error:
+        sys.exit(f"error: {error}")
