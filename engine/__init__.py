@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from engine.api.audit import audit, card
     from engine.api.build import build, new_key, open, plan
     from engine.api.choose import choose
-    from engine.api.compare import compare, compare_levers
+    from engine.api.compare import compare, compare_levers, compare_rivals
     from engine.api.evaluate import attack, evaluate
     from engine.api.publish import publish_pack
     from engine.api.synthesize import synthesize
@@ -70,6 +70,7 @@ __all__ = [
     "choose",
     "compare",
     "compare_levers",
+    "compare_rivals",
     "drop",
     "estimate",
     "evaluate",
@@ -91,6 +92,7 @@ _HOMES = {name: "engine.api.build" for name in ("build", "estimate", "new_key", 
     "choose": "engine.api.choose",
     "compare": "engine.api.compare",
     "compare_levers": "engine.api.compare",
+    "compare_rivals": "engine.api.compare",
     "drop": "engine.api.amend",
     "evaluate": "engine.api.evaluate",
     "publish_pack": "engine.api.publish",

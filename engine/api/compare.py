@@ -1,10 +1,12 @@
-"""The Python face of comparisons: sticky and dp releases of one spec, side by side; the levers of a sticky one.
+"""The Python face of comparisons: sticky and dp releases of one spec, side by side; levers of a sticky one; rivals.
 
 import engine
 comparison = engine.compare("release.toml", epsilon=[0.5, 1, 2], seeds=3, out="compare.html")
 comparison.spread("tables.s_pmse_2", "dp", 1.0).median
 found = engine.compare_levers("release.toml", control="strangers.csv", out="levers.html")
 found.spread("attribute", found.settings()[0]).median
+contest = engine.compare_rivals("release.toml", ["cart", "sample40", "theirs.csv"], out="rivals.html")
+contest.spread("misplaced", "cart").median
 """
 
 from __future__ import annotations
@@ -15,21 +17,28 @@ from typing import Any
 
 from engine import release
 from engine.api.reading import read
+from engine.errors import SpecError
 from engine.evaluation.compare import (
     EPSILONS,
     Build,
+    Contest,
     LeverMap,
     ModeComparison,
     checked_epsilons,
     compare_all,
+    contest,
     map_levers,
     with_defaults,
 )
-from engine.evaluation.report import check_target, write_comparison, write_map
+from engine.evaluation.report import check_target, write_comparison, write_contest, write_map
+from engine.evaluation.rivals import entrants
+from engine.evaluation.study import Study, named_study, with_files
 from engine.progress import Progress
 from engine.spec import ReleaseSpec, of_rows
 
 _INSTEAD = "a source of one row an entity"
+EPSILON = (1.0,)
+"""Of the dp release that rivals are held beside, where the spec names none."""
 
 
 def compare(
@@ -151,6 +160,109 @@ def compare_levers(
     if out is not None:
         write_map(found, Path(out), force=force)
     return found
+
+
+def compare_rivals(
+    what: ReleaseSpec | str | Path,
+    rivals: str | Sequence[str],
+    *,
+    epsilon: str | Sequence[float] | None = None,
+    study: Study | str | Path | None = None,
+    control: Any = None,
+    areas: Sequence[str] = (),
+    seeds: int = 1,
+    out: str | Path | None = None,
+    frame: Any = None,
+    jobs: int = 2,
+    force: bool = False,
+    build: Build | None = None,
+    progress: Progress | None = None,
+) -> Contest:
+    """Hold our two modes beside other generators on the same data: utility, risk, time. The result is CONFIDENTIAL.
+
+    Parameters
+    ----------
+    what : ReleaseSpec, str or Path
+        A spec or the path of one. Where dp mode cannot build it (domains that are not public), only sticky mode does.
+    rivals : str or sequence of str
+        Names of rivals, synthetic files, commands; see `engine.evaluation.rivals.entrants`.
+    epsilon : sequence of float, or str, optional
+        Budgets of the dp releases; by default the spec's, or 1.
+    study : Study, str or Path, optional
+        What is measured: a study, the path of one, or the name of a preset. By default chosen by rule.
+    control : str, Path, DataFrame or Arrow table, optional
+        People of the same population whom the source does not hold: the attacks' control.
+    areas : sequence of str
+        Columns that record swapping exchanges; by default those of the spec's own swapping.
+    seeds : int
+        How often each is made.
+    out : str or Path, optional
+        HTML file to write; JSON goes beside it.
+    frame : object, optional
+        The source, where the spec's is a frame.
+    jobs : int
+        As in `engine.build`.
+    force : bool
+        Replace files that are there.
+    build : callable, optional
+        Builds a release of a spec at a path; by default as `engine.build`.
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError, StoreError
+    """
+    given = entrants([rivals] if isinstance(rivals, str) else list(rivals))
+    if out is not None:
+        inputs = [what, control, *(one.path for one in given)]
+        check_target(Path(out), force=force, inputs=inputs)
+    spec = of_rows(what if isinstance(what, ReleaseSpec) else read(Path(what)), _INSTEAD)
+    declared = None if study is None else _study(study, spec)
+    spec, notes = _with_dp(spec)
+    own = spec.dp.epsilon if spec.dp is not None else None
+    epsilons = checked_epsilons(epsilon or ((own,) if own is not None else EPSILON))
+
+    found = contest(
+        spec,
+        given,
+        epsilons=epsilons,
+        repeats=seeds,
+        build=build or _builder(frame, jobs),
+        frame=frame,
+        control=control,
+        study=declared,
+        areas=areas,
+        notes=notes,
+        progress=progress,
+    )
+    if out is not None:
+        write_contest(found, Path(out), force=force)
+    return found
+
+
+def _with_dp(spec: ReleaseSpec) -> tuple[ReleaseSpec, tuple[str, ...]]:
+    """The spec with parameters of dp mode, if it can have any, and what a reader must know of that."""
+    if spec.dp is not None:
+        return spec, ()
+    try:
+        return with_defaults(spec), (
+            "The spec has no section [dp]: the defaults of dp mode stand.",
+        )
+    except SpecError as error:
+        return spec, (
+            f"Mode dp is not compared, as the spec has no place for it: {error.problems[0]}",
+        )
+
+
+def _study(study: Study | str | Path, spec: ReleaseSpec) -> Study:
+    """A study that is given, or named; its files lie beside it or beside the data."""
+    near = [Path(path).parent for path in spec.source.paths]
+    if isinstance(study, Study):
+        return with_files(study, near)
+    folders = [Path(study).parent, *near]
+    found, _ = named_study(study, beside=folders, read_spec=read)
+    if found is None:
+        raise SpecError(f"{study}: is the spec of a release, and no study")
+    return with_files(found, folders)
 
 
 def _builder(frame: Any, jobs: int) -> Build:

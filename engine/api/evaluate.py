@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -59,6 +59,7 @@ def evaluate(
     sample: float = 40,
     seed: int = 2021,
     together: bool = False,
+    combining: Literal["partial", "full"] = "partial",
     attacks: bool = False,
     table: str | None = None,
     force: bool = False,
@@ -87,6 +88,9 @@ def evaluate(
         Fixes all that is drawn.
     together : bool
         The synthetic tables are sets of one synthesis: figures are means, estimates are combined.
+    combining : str
+        By the rules for partially synthetic data, which hold for all that is synthesised from the rows themselves; or
+        "full": each set is a sample of a synthetic population of its own (Raghunathan, Reiter and Rubin 2003).
     attacks : bool
         Run the strong attacks of `attack`, too: one report then holds all three attackers.
     table : str, optional
@@ -101,6 +105,8 @@ def evaluate(
     SpecError, DataError, StoreError, DamagedRelease
     """
     tell = progress or silent
+    if combining not in ("partial", "full"):
+        raise SpecError(f"combining: wants partial or full, not {combining!r}")
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
     given = _given(synthetic, data, spec, control, table, tell)
@@ -119,6 +125,7 @@ def evaluate(
         data=given.name,
         control=given.control,
         together=together,
+        combining=combining,
         labels=labels,
         value_labels=value_labels,
         notes=(*notes_of(given.original), *chosen),

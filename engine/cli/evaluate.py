@@ -1,4 +1,4 @@
-"""The commands `tablepack evaluate`, how good and how safe a release is, and `compare`: sticky against dp, or levers.
+"""The commands `tablepack evaluate`, how good and safe a release is, and `compare`: modes, levers, or rivals.
 
 Both write a page and JSON and print a summary. `evaluate --strict` ends with exit code 3 where an attack is beyond its
 threshold, 4 where a measure of utility is. Reports are CONFIDENTIAL unless --publishable is given; `compare` keeps
@@ -12,17 +12,19 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.api.compare import compare, compare_levers
+from engine.api.compare import compare, compare_levers, compare_rivals
 from engine.api.evaluate import evaluate
 from engine.cli.console import Force, SpecPath, notes, out, print_table, progress_bar, write
 from engine.errors import SpecError
-from engine.evaluation.compare import LeverMap, ModeComparison
+from engine.evaluation.compare import Contest, LeverMap, ModeComparison
 from engine.evaluation.report import (
     KEY,
     Line,
     as_json,
     blocks,
     comparison_json,
+    contest_json,
+    contest_table,
     lines,
     map_json,
     map_table,
@@ -93,6 +95,13 @@ def evaluate_command(
     together: Annotated[
         bool, typer.Option("--together", help="The tables are sets of one synthesis: take means.")
     ] = False,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="With --together: each table is a sample of a synthetic population of its own.",
+        ),
+    ] = False,
     attacks: Attacks = False,
     sample: Annotated[
         float, typer.Option(help="Percentage of the original sampled as a scale for the scores.")
@@ -104,6 +113,8 @@ def evaluate_command(
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
 ) -> None:
     """Say how good and how safe a release, or any synthetic table, is. Needs the original; CONFIDENTIAL."""
+    if full and not together:
+        raise SpecError("--full: says how several tables are combined; it goes with --together")
     with progress_bar(quiet=as_json_) as report:
         evaluation = evaluate(
             *synthetic,
@@ -115,6 +126,7 @@ def evaluate_command(
             sample=sample,
             seed=seed,
             together=together,
+            combining="full" if full else "partial",
             attacks=attacks,
             table=table,
             force=force,
@@ -172,7 +184,9 @@ def compare_command(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(help="How many releases of each way are built; 3, or 1 with --levers."),
+        typer.Option(
+            help="How many releases of each way are built; 3, or 1 with --levers or --with."
+        ),
     ] = None,
     levers: Annotated[
         bool,
@@ -181,6 +195,22 @@ def compare_command(
             help="Compare settings of the sticky release instead: noise, threshold, fewer tables, swapping.",
         ),
     ] = False,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="RIVAL,...",
+            help="Hold both modes beside other generators: cart, pram80, sample40, a synthetic FILE.csv, or a command, "
+            "NAME='cmd {in} {out}'. An unknown name lists all.",
+        ),
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option(help="With --with: what is measured, as --spec of evaluate.")
+    ] = None,
+    areas: Annotated[
+        str | None,
+        typer.Option(help="With --with swap: columns that records exchange, with commas between."),
+    ] = None,
     control: Annotated[
         str | None,
         typer.Option(
@@ -194,9 +224,15 @@ def compare_command(
     force: Force = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no table.")] = False,
 ) -> None:
-    """Compare sticky and dp releases of the same tables, or --levers. Keeps nothing that it builds; CONFIDENTIAL."""
-    if levers and epsilon is not None:
-        raise SpecError("--epsilon: is for dp releases; --levers compares sticky ones")
+    """Compare sticky and dp releases of the same tables, --levers, or other generators (--with). CONFIDENTIAL.
+
+    Keeps nothing that it builds.
+    """
+    if levers and (epsilon is not None or with_):
+        other = "--with" if with_ else "--epsilon"
+        raise SpecError(f"{other}: is for several generators; --levers compares sticky releases")
+    if not with_ and (study or areas):
+        raise SpecError(f"{'--study' if study else '--areas'}: is for rivals; name them: --with")
     with progress_bar(quiet=as_json_) as report:
         shared: Any = {
             "control": control,
@@ -205,13 +241,26 @@ def compare_command(
             "force": force,
             "progress": report,
         }
-        if levers:
+        if with_:
+            names = areas.split(",") if areas else ()
+            contest = compare_rivals(
+                spec,
+                with_,
+                epsilon=epsilon,
+                study=study,
+                areas=names,
+                seeds=1 if seeds is None else seeds,
+                **shared,
+            )
+        elif levers:
             n = 1 if seeds is None else seeds
             found = compare_levers(spec, seeds=n, **shared)
         else:
             n = 3 if seeds is None else seeds
             comparison = compare(spec, epsilon=epsilon or _EPSILONS, seeds=n, **shared)
-    if levers:
+    if with_:
+        _print_contest(contest, as_json_=as_json_)
+    elif levers:
         _print_map(found, as_json_=as_json_)
     else:
         _print_comparison(comparison, as_json_=as_json_)
@@ -253,4 +302,19 @@ def _print_map(found: LeverMap, *, as_json_: bool) -> None:
         if told := found.verdict(setting):
             out().print(f"{setting.name}: {told}", markup=False, soft_wrap=True)
     for note in found.notes:
+        notes().print(f"note: {note}", soft_wrap=True, markup=False)
+
+
+def _print_contest(contest: Contest, *, as_json_: bool) -> None:
+    """The table of a comparison with rivals, or its JSON."""
+    if as_json_:
+        write(contest_json(contest))
+        return
+    heads, rows = contest_table(contest)
+    at_once = max(1, (out().width - NAMES) // FIGURE)
+    for start in range(1, len(heads), at_once):
+        part = range(start, min(start + at_once, len(heads)))
+        lines = [[row[0], *(row[i] for i in part)] for row in rows]
+        print_table("", ("", *(heads[i] for i in part)), lines)
+    for note in contest.notes:
         notes().print(f"note: {note}", soft_wrap=True, markup=False)

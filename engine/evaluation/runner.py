@@ -25,7 +25,7 @@ from engine.evaluation.result import Evaluation, Result
 from engine.evaluation.risk.suite import attack_all
 from engine.evaluation.score import Score
 from engine.evaluation.study.model import Study
-from engine.evaluation.utility.estimates import combined_estimates
+from engine.evaluation.utility.estimates import Rule, combined_estimates
 from engine.evaluation.utility.suite import score_all
 from engine.progress import Progress
 from engine.version import ENGINE_VERSION
@@ -62,6 +62,7 @@ def evaluate_all(
     data: str,
     control: pd.DataFrame | None = None,
     together: bool = False,
+    combining: Rule = "partial",
     labels: Mapping[str, str] | None = None,
     value_labels: Mapping[str, Mapping[str, str]] | None = None,
     notes: tuple[str, ...] = (),
@@ -77,6 +78,8 @@ def evaluate_all(
         People of the same population whom no subject was made from.
     together : bool
         The subjects are sets of one synthesis: scores are averaged, estimates combined.
+    combining : str
+        By which rules: see `engine.evaluation.utility.estimates.combined_estimates`.
     labels, value_labels : dict, optional
         What columns and values are called.
     notes : tuple of str
@@ -96,7 +99,7 @@ def evaluate_all(
         _result(subject, original, control, study, settings, progress) for subject in subjects
     ]
     if together:
-        results = [as_one(results, study)]
+        results = [as_one(results, study, combining)]
     return Evaluation(
         title=study.title,
         study=study,
@@ -248,13 +251,15 @@ def _attacked(
     )
 
 
-def as_one(results: Sequence[Result], study: Study) -> Result:
+def as_one(results: Sequence[Result], study: Study, combining: Rule = "partial") -> Result:
     """Put m synthetic sets of one synthesis together: figures are means over the sets, estimates are combined.
 
     Parameters
     ----------
     results : sequence of Result
         One a set.
+    combining : str
+        As in `evaluate_all`.
 
     Notes
     -----
@@ -265,7 +270,7 @@ def as_one(results: Sequence[Result], study: Study) -> Result:
     scores = {name: _mean([r.scores[name] for r in results], note) for name in first.scores}
     if study.estimates:
         comparisons: list[Paired] = [r.comparison for r in results]
-        scores["estimates"] = combined_estimates(comparisons, study.estimates)
+        scores["estimates"] = combined_estimates(comparisons, study.estimates, rule=combining)
     risks = {name: _mean([r.risks[name] for r in results], note) for name in first.risks}
     names = ", ".join(r.subject.name for r in results)
     subject = replace(first.subject, name=f"{len(results)} sets: {names}")

@@ -134,6 +134,27 @@ def test_sets_of_one_synthesis_are_means_and_combined_estimates(world):
     assert combined["se_synthetic"] != pytest.approx(alone[0], rel=1e-6), "of all sets"
 
 
+def test_sets_of_synthetic_populations_are_combined_by_rules_of_their_own(world):
+    sets = [shuffled(world.original, seed) for seed in (5, 6, 7)]
+    apart = engine.evaluate(*sets, data=world.data, spec=world.study)
+    rows = [r.scores["estimates"].breakdown.iloc[0] for r in apart.results]
+    told = [float(row["synthetic"]) for row in rows]
+    within = sum(float(row["se_synthetic"]) ** 2 for row in rows) / 3
+    between = sum((q - sum(told) / 3) ** 2 for q in told) / 2
+    found = {}
+    for rule in ("partial", "full"):
+        (one,) = engine.evaluate(
+            *sets, data=world.data, spec=world.study, together=True, combining=rule
+        ).results
+        found[rule] = float(one.scores["estimates"].breakdown["se_synthetic"].iloc[0]) ** 2
+    full = (1 + 1 / 3) * between - within
+    assert found["partial"] == pytest.approx(between / 3 + within)
+    assert found["full"] == pytest.approx(full if full > 0 else within)
+    assert found["full"] != pytest.approx(found["partial"], rel=1e-6)
+    with pytest.raises(SpecError, match="wants partial or full, not 'half'"):
+        engine.evaluate(*sets, data=world.data, spec=world.study, combining="half")
+
+
 def test_what_one_set_lacks_is_not_computed(world):
     first, second = engine.evaluate(
         world.csv, world.release, data=world.data, spec=world.study

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from engine.errors import InternalError
 from engine.evaluation.attacks import Assumptions, Attacked, held
 from engine.evaluation.attacks.attribute import attribute
 from engine.evaluation.attacks.membership import membership
@@ -35,6 +36,8 @@ NO_CONTROL = (
     "No control rows were given: attributes are held against exact tables of all other people, and membership "
     "is left out."
 )
+READ = ("nulls", "texts", "order", "labels")
+"""What a study says of how data is read."""
 Floats = NDArray[np.float64]
 
 
@@ -47,17 +50,25 @@ class Weighing:
         The source, where the spec's is a frame; people whom it does not hold. None: there are none.
     assumptions : Assumptions
         What attackers know and want.
+    study : Study, optional
+        How the data is read and grouped; by default as the spec says, and by what the columns look like.
     """
 
     def __init__(
-        self, spec: ReleaseSpec, frame: Any, control: Any, assumptions: Assumptions
+        self,
+        spec: ReleaseSpec,
+        frame: Any,
+        control: Any,
+        assumptions: Assumptions,
+        study: Study | None = None,
     ) -> None:
         self._source = data_of(spec) if frame is None else frame
         self._place = spec.source.table
         self._given = control
         self._assumptions = assumptions
         self._tables = spec.tables
-        self._study = of_spec(spec, Study(title=spec.title))
+        self._declared = study
+        self._study = study or of_spec(spec, Study(title=spec.title))
         self._original: pd.DataFrame | None = None
         self._control: pd.DataFrame | None = None
 
@@ -66,6 +77,24 @@ class Weighing:
         """Rows of the original."""
         return 0 if self._original is None else len(self._original)
 
+    @property
+    def original(self) -> pd.DataFrame:
+        """The original, once a release was read.
+
+        Raises
+        ------
+        InternalError
+            None was.
+        """
+        if self._original is None:
+            raise InternalError("the original is read with the first release, and there was none")
+        return self._original
+
+    @property
+    def study(self) -> Study:
+        """What is measured: as declared, or chosen by rule with the first release."""
+        return self._study
+
     def figures(self, release: Path) -> dict[str, float]:
         """Return the loss and the risks of one release.
 
@@ -73,12 +102,27 @@ class Weighing:
         ------
         DataError, StoreError, DamagedRelease
         """
-        attacked = self._read(release)
+        return self.weighed(self.attacked(release, release.stem))
+
+    def weighed(self, attacked: Attacked) -> dict[str, float]:
+        """Return the loss and the risks of what an attacker holds."""
         lost = [misplaced(attacked.paired, columns) for columns in self._tables]
         return {"misplaced": float(np.mean(lost)), **risks_of(attacked, self._assumptions)}
 
-    def _read(self, release: Path) -> Attacked:
-        """The original beside a release; the first release settles how it is read."""
+    def attacked(self, release: Any, name: str) -> Attacked:
+        """Return a release, or a synthetic table, beside the original; the first one settles how that is read.
+
+        Parameters
+        ----------
+        release : str, Path, DataFrame or Arrow table
+            The first is a release.
+        name : str
+            For messages.
+
+        Raises
+        ------
+        DataError, StoreError, DamagedRelease
+        """
         is_first = self._original is None
         if self._original is None:
             self._original = read_original(
@@ -86,10 +130,17 @@ class Weighing:
             )
         if is_first and self._given is not None:
             self._control = read_like(self._given, self._original, self._study, name="control")
-        subject = read_subject(str(release), self._original, self._study, release.stem)
-        if is_first:
+        subject = read_subject(
+            str(release) if isinstance(release, Path) else release,
+            self._original,
+            self._study,
+            name,
+        )
+        if is_first and self._declared is None:
             chosen = default_study(self._original, subject.tables, title=self._study.title).study
-            self._study = self._study.model_copy(update={"bins": chosen.bins})
+            # Bins are the default's, as are its sections; how the data is read is the spec's.
+            read = {name: getattr(self._study, name) for name in READ}
+            self._study = chosen.model_copy(update=read)
         return held([subject], self._original, self._study, control=self._control)
 
 

@@ -1,10 +1,11 @@
 """Reports: results of an evaluation or comparison, as HTML and JSON. CONFIDENTIAL unless made publishable.
 
-Takes an `Evaluation`, a `ModeComparison` or a `LeverMap`.
+Takes an `Evaluation`, a `ModeComparison`, a `LeverMap` or a `Contest`.
 Gives files of mode 0600 that fetch nothing; tables for a terminal.
 May import what `engine.evaluation` may; jinja2, and matplotlib through `pictures`.
 """
 
+from engine.evaluation.report.contest import contest_json, contest_table, write_contest
 from engine.evaluation.report.files import (
     as_json,
     check_target,
@@ -24,6 +25,8 @@ __all__ = [
     "blocks",
     "check_target",
     "comparison_json",
+    "contest_json",
+    "contest_table",
     "is_confidential",
     "lines",
     "map_json",
@@ -33,6 +36,7 @@ __all__ = [
     "sentence",
     "table_of",
     "write_comparison",
+    "write_contest",
     "write_map",
     "write_report",
 ]

@@ -24,7 +24,7 @@ from engine.evaluation.rivals.levels import (
     levels_of,
     taken,
 )
-from engine.evaluation.rivals.rival import Schema, require_columns
+from engine.evaluation.rivals.rival import Schema, assembled, require_columns
 from engine.evaluation.score import optional
 
 _COMMON = 0.7
@@ -94,7 +94,7 @@ class Cart:
             column = frame[name]
             out[name] = self._column(column, grown, rng, is_number=name in schema.numbers)
             grown.append(_predictor(column, out[name], schema, name))
-        return pd.DataFrame({str(c): out[str(c)] for c in frame.columns})
+        return assembled(frame, out)
 
     def _column(
         self,

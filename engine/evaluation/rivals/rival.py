@@ -6,7 +6,7 @@ rival is a partial synthesis, too, and its result confidential until it is evalu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.rivals.levels import floats_of
-from engine.params import SwapParams, ZeroPart, ZeroRule
+from engine.evaluation.rivals.levels import Flags, floats_of
+from engine.params import ZeroPart, ZeroRule
 from engine.schema import Column
 from engine.spec import ReleaseSpec
 
@@ -37,8 +37,10 @@ class Schema:
         Columns that stay as they are (partial synthesis).
     known : tuple of str
         Quasi-identifiers: what an attacker is thought to know.
-    swap : SwapParams, optional
-        Which columns records exchange, and between whom.
+    areas : tuple of str
+        Columns that swapped records exchange: where people live, as a rule.
+    alike : tuple of str
+        Columns in which records agree that are swapped.
     zeros : tuple of ZeroRule
         Combinations that nobody can have; None among the values of a part is a blank.
     """
@@ -46,7 +48,8 @@ class Schema:
     numbers: frozenset[str] = frozenset()
     kept: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
-    swap: SwapParams | None = None
+    areas: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
     zeros: tuple[ZeroRule, ...] = ()
 
     def changed(self, frame: pd.DataFrame) -> list[str]:
@@ -58,8 +61,8 @@ class Schema:
             A column that is named is not there, or none is left to synthesise.
         """
         names = [str(c) for c in frame.columns]
-        swapped = (*self.swap.columns, *self.swap.within) if self.swap is not None else ()
-        require_columns(names, (*self.kept, *self.known, *swapped), "the schema")
+        named = (*self.kept, *self.known, *self.areas, *self.alike)
+        require_columns(names, named, "the schema")
         changed = [c for c in names if c not in self.kept]
         if not changed:
             raise SpecError("the schema keeps every column: nothing is left to synthesise")
@@ -129,12 +132,20 @@ def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> No
         )
 
 
+def assembled(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataFrame:
+    """Return a frame with some columns replaced, in their order; the others stay as they are."""
+    return pd.DataFrame(
+        {str(c): columns.get(str(c), frame[c].reset_index(drop=True)) for c in frame.columns}
+    )
+
+
 def schema_of(
     frame: pd.DataFrame,
     spec: ReleaseSpec | None = None,
     *,
     kept: Sequence[str] = (),
     known: Sequence[str] = (),
+    areas: Sequence[str] = (),
 ) -> Schema:
     """Return the schema of rows: as their spec declares it, else by what the columns look like.
 
@@ -144,16 +155,19 @@ def schema_of(
     spec : ReleaseSpec, optional
         Says which columns are numbers, what is impossible (universes, and `zeros` of section `[dp]`), what is swapped.
         Without it columns of numbers of more than `FEW` values are numbers, and times are.
-    kept, known : sequence of str
-        As in `Schema`.
+    kept, known, areas : sequence of str
+        As in `Schema`; without areas those of the spec's swapping.
     """
+    swap = None if spec is None else spec.privacy.swap
+    alike = () if areas or swap is None else (*swap.within, *swap.similar)
     declared = {} if spec is None else {c.name: c for c in spec.columns}
     numbers = frozenset(str(c) for c in frame.columns if _is_number(frame[c], declared.get(str(c))))
     return Schema(
         numbers=numbers,
         kept=tuple(kept),
         known=tuple(known),
-        swap=None if spec is None else spec.privacy.swap,
+        areas=tuple(areas) or (() if swap is None else swap.columns),
+        alike=alike,
         zeros=() if spec is None else _zeros(frame, spec),
     )
 
@@ -205,6 +219,28 @@ def _of_universe(frame: pd.DataFrame, column: Column) -> list[ZeroRule]:
             )
             rules.append(ZeroRule(parts=parts))
     return rules
+
+
+def fits(column: pd.Series, part: ZeroPart) -> Flags:
+    """Whether each value of a column is what a part of a rule means; a blank only where None is among its values."""
+    if part.values is not None:
+        blank = column.isna().to_numpy(np.bool_) & (None in part.values)
+        return blank | column.isin([v for v in part.values if v is not None]).to_numpy(np.bool_)
+    x = floats_of(column)
+    fit = ~np.isnan(x)
+    if part.low is not None:
+        fit &= x >= float(part.low)
+    if part.high is not None:
+        fit &= x <= float(part.high)
+    return fit
+
+
+def impossible(frame: pd.DataFrame, zeros: Sequence[ZeroRule]) -> Flags:
+    """Whether each row is declared impossible."""
+    found = np.zeros(len(frame), np.bool_)
+    for rule in zeros:
+        found |= np.logical_and.reduce([fits(frame[p.column], p) for p in rule.parts])
+    return found
 
 
 def _values(column: pd.Series) -> list[object]:

@@ -2,7 +2,9 @@
 
 Takes comparisons (one for each of m synthetic sets of the same original) and estimates of a study; gives a `Score`.
 Definitions: combining rules of Reiter, "Inference for partially synthetic, public use microdata sets", Survey
-Methodology 29 (2003), 181-188; overlap of intervals: Drechsler and Reiter 2009 (1) and Snoke et al. 2018 (2).
+Methodology 29 (2003), 181-188, and for samples of synthetic populations of Raghunathan, Reiter and Rubin, "Multiple
+imputation for statistical disclosure limitation", Journal of Official Statistics 19 (2003), 1-16. Overlap of intervals:
+Drechsler and Reiter 2009 (1) and Snoke et al. 2018 (2).
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from engine.evaluation.score import Score, Section, not_computed, optional
 
 Floats = NDArray[np.float64]
 NAME = "estimates"
+Rule = Literal["partial", "full"]
+"""How sets are combined: of people with synthetic values, or each a sample of a synthetic population of its own."""
 _LEVEL = 0.975
 _NORMAL = 1.959963984540054
 _DAY = 86_400_000_000
@@ -64,9 +68,12 @@ class Combined:
     within : float
         Mean of their variances, v_bar.
     variance : float
-        T_p = b_m / m + v_bar.
+        Partial: T_p = b_m / m + v_bar. Full: T_f = (1 + 1 / m) b_m - v_bar; v_bar where that is not above 0, which is
+        Reiter's adjustment ("Satisfying disclosure restrictions with synthetic data sets", Journal of Official
+        Statistics 18 (2002), 531-544) for sets of the data's size.
     df : float
-        (m - 1) (1 + v_bar / (b_m / m))^2; infinite, so the normal distribution, where m = 1 or b_m = 0.
+        Partial: (m - 1) (1 + v_bar / (b_m / m))^2. Full: (m - 1) (1 - v_bar / ((1 + 1 / m) b_m))^2. Infinite, so the
+        normal distribution, where m = 1, b_m = 0, or T_f was adjusted.
     low, high : float
         95 % interval.
     """
@@ -94,7 +101,9 @@ def estimates(paired: Paired, section: Sequence[Estimate]) -> Score:
     return combined_estimates([paired], section)
 
 
-def combined_estimates(comparisons: Sequence[Paired], section: Sequence[Estimate]) -> Score:
+def combined_estimates(
+    comparisons: Sequence[Paired], section: Sequence[Estimate], *, rule: Rule = "partial"
+) -> Score:
     """Compare declared estimates from m synthetic sets with those from the original.
 
     Parameters
@@ -102,6 +111,8 @@ def combined_estimates(comparisons: Sequence[Paired], section: Sequence[Estimate
     comparisons : sequence of Paired
         One for each synthetic set, all of one original; each estimate is read from the smallest table that has its
         columns.
+    rule : str
+        "partial" or "full".
 
     Returns
     -------
@@ -116,15 +127,15 @@ def combined_estimates(comparisons: Sequence[Paired], section: Sequence[Estimate
 
     Notes
     -----
-    Rules for partially synthetic data, which hold as well for complete synthesis without a new sample (Raab, Nowok
-    and Dibben 2017, doi:10.29012/jpc.v7i3.407). Estimates that cannot be had are counted in `missing`, with the reason.
+    The rules for partially synthetic data hold as well for complete synthesis without a new sample (Raab, Nowok and
+    Dibben 2017, doi:10.29012/jpc.v7i3.407). Estimates that cannot be had are counted in `missing`, with the reason.
     """
     if not comparisons or not section:
         return not_computed(NAME, "there is no synthetic table" if section else "none is declared")
     rows, notes = [], []
     for estimate in section:
         try:
-            rows.append(_row(comparisons, estimate))
+            rows.append(_row(comparisons, estimate, rule))
         except _NotEstimable as reason:
             notes.append(f"{estimate.name}: {reason}")
     if not rows:
@@ -141,13 +152,15 @@ def combined_estimates(comparisons: Sequence[Paired], section: Sequence[Estimate
     return Score(measure=NAME, values=values, breakdown=whole, notes=tuple(notes))
 
 
-def combine(q: Sequence[float], v: Sequence[float]) -> Combined:
+def combine(q: Sequence[float], v: Sequence[float], *, rule: Rule = "partial") -> Combined:
     """Combine the estimates of m synthetic sets.
 
     Parameters
     ----------
     q, v : sequence of float, of length m >= 1
         Estimates and their variances.
+    rule : str
+        As in `combined_estimates`; one set is combined as "partial" in any case.
 
     Raises
     ------
@@ -158,7 +171,14 @@ def combine(q: Sequence[float], v: Sequence[float]) -> Combined:
     between = float(np.var(q, ddof=1)) if m > 1 else 0.0
     variance = between / m + within
     df, quantile = float("inf"), _NORMAL
-    if between > 0:
+    if rule == "full" and between > 0:
+        variance = (1 + 1 / m) * between - within
+        if variance > 0:
+            df = (m - 1) * (1 - within / ((1 + 1 / m) * between)) ** 2
+            quantile = _t_quantile(df)
+        else:
+            variance = within
+    elif between > 0:
         df = (m - 1) * (1 + within / (between / m)) ** 2
         quantile = _t_quantile(df)
     half = quantile * variance**0.5
@@ -203,12 +223,13 @@ _LARGEST = 1e100
 """Values beyond are infinite when squared and summed."""
 
 
-def _row(comparisons: Sequence[Paired], estimate: Estimate) -> tuple[object, ...]:
+def _row(comparisons: Sequence[Paired], estimate: Estimate, rule: Rule) -> tuple[object, ...]:
     """One row of the breakdown."""
     _check(comparisons, estimate)
     q, v = _estimate(comparisons[0], comparisons[0].original, estimate)
     estimates = [_synthetic(paired, estimate) for paired in comparisons]
-    truth, shown = combine([q], [v]), combine([f[0] for f in estimates], [f[1] for f in estimates])
+    truth = combine([q], [v])
+    shown = combine([f[0] for f in estimates], [f[1] for f in estimates], rule=rule)
     if min(c.variance for c in (truth, shown)) <= (_ROUNDING * q) ** 2:
         raise _NotEstimable("it does not vary, so that it has no interval")
     overlap, signed = overlaps(truth.interval, shown.interval)

@@ -245,3 +245,23 @@ def test_values_are_found_by_number_text_or_time():
     ]
     found = score([against(frame, frame)], *told).breakdown.set_index("name")["original"]
     assert found.to_dict() == pytest.approx({"text": 5, "number": 1 / 6, "time": 5})
+
+
+def test_sets_of_synthetic_populations_are_combined_by_their_own_rule():
+    # By hand: mean 12, b = 4 (of 10, 12, 14), v_bar = 1; T_f = (4/3) 4 - 1, df = 2 (1 - 1 / (16/3))^2.
+    found = combine([10.0, 12.0, 14.0], [0.5, 1.0, 1.5], rule="full")
+    assert (found.q, found.between, found.within) == (12.0, 4.0, 1.0)
+    assert found.variance == pytest.approx(16 / 3 - 1)
+    assert found.df == pytest.approx(2 * (1 - 3 / 16) ** 2)
+    assert found.high - found.q == pytest.approx(found.q - found.low)
+    partial = combine([10.0, 12.0, 14.0], [0.5, 1.0, 1.5])
+    assert partial.variance == pytest.approx(4 / 3 + 1)
+    assert partial.df == pytest.approx(2 * (1 + 1 / (4 / 3)) ** 2)
+
+
+def test_a_variance_that_would_be_negative_is_adjusted():
+    found = combine([10.0, 10.1], [3.0, 5.0], rule="full")
+    assert (found.variance, found.df) == (4.0, float("inf"))
+    assert found.high - found.q == pytest.approx(1.959963984540054 * 2)
+    alone = combine([10.0], [4.0], rule="full")
+    assert alone == combine([10.0], [4.0])

@@ -1,0 +1,231 @@
+"""Parametric and joint synthesis: what is known of regressions, a planted mixture, structural zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine.errors import DataError, SpecError
+from engine.evaluation.rivals import Dpmpm, Parametric, Schema
+from engine.evaluation.rivals.dpmpm import Mixture, _classes, _drawn, fitted, possible_rows
+from engine.evaluation.rivals.rival import impossible
+from engine.params import ZeroPart, ZeroRule
+
+pytest.importorskip("sklearn")
+
+
+def people(n: int = 1500, seed: int = 3) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(16, 80, n).astype(float)
+    sex = rng.choice(["f", "m"], n)
+    income = 100 + 5 * age + np.where(sex == "m", 40, 0) + rng.normal(0, 20, n)
+    works = rng.random(n) < 1 / (1 + np.exp((age - 50) / 8))
+    children = rng.poisson(np.exp(0.2 + 0.8 * (sex == "f"))).astype(float)
+    job = np.where(works, rng.choice(["a", "b", "c"], n), None)
+    income[~works] = np.nan
+    return pd.DataFrame(
+        {
+            "sex": pd.Categorical(sex),
+            "age": age,
+            "job": job,
+            "income": income,
+            "children": children,
+        }
+    )
+
+
+NUMBERS = frozenset({"age", "income", "children"})
+SCHEMA = Schema(numbers=NUMBERS)
+
+
+@pytest.mark.parametrize("rival", [Parametric(), Parametric(scores=False), Dpmpm(sweeps=20)])
+def test_types_number_generator_and_kept_columns(rival):
+    frame = people(300)
+    out = rival.synthesize(frame, SCHEMA, np.random.default_rng(1))
+    assert list(out.columns) == list(frame.columns)
+    assert list(out.dtypes) == list(frame.dtypes)
+    assert len(out) == len(frame)
+    pd.testing.assert_frame_equal(out, rival.synthesize(frame, SCHEMA, np.random.default_rng(1)))
+    assert not out.equals(rival.synthesize(frame, SCHEMA, np.random.default_rng(2)))
+    kept = Schema(numbers=NUMBERS, kept=("age", "job"))
+    partly = rival.synthesize(frame, kept, np.random.default_rng(1))
+    pd.testing.assert_frame_equal(partly[["age", "job"]], frame[["age", "job"]])
+    assert not partly["income"].equals(frame["income"])
+
+
+def test_regressions_keep_slopes_chances_and_rates():
+    frame = people(6000)
+    out = Parametric(scores=False).synthesize(frame, SCHEMA, np.random.default_rng(1))
+    working = out[out["income"].notna()]
+    assert (working["job"].notna()).mean() > 0.97
+    slope, _ = np.polyfit(working["age"], working["income"], 1)
+    assert slope == pytest.approx(5, abs=0.25)
+    gap = working.groupby("sex", observed=True)["income"].mean()
+    assert gap["m"] - gap["f"] == pytest.approx(40, abs=10)
+    for low, high in ((16, 40), (60, 80)):
+        one, other = (
+            f.loc[f["age"].between(low, high), "job"].notna().mean() for f in (frame, out)
+        )
+        assert one == pytest.approx(other, abs=0.06)
+    rates = out.groupby("sex", observed=True)["children"].mean()
+    assert rates["f"] / rates["m"] == pytest.approx(np.exp(0.8), rel=0.12)
+    assert (out["children"] == out["children"].round()).all()
+    assert out.loc[out["sex"] == "m", "children"].var() == pytest.approx(rates["m"], rel=0.25)
+
+
+def test_numbers_by_scores_take_values_of_the_data_and_others_any():
+    frame = people(400)
+    scores = Parametric().synthesize(frame, SCHEMA, np.random.default_rng(1))
+    plain = Parametric(scores=False).synthesize(frame, SCHEMA, np.random.default_rng(1))
+    assert scores["income"].dropna().isin(frame["income"]).all()
+    assert not plain["income"].dropna().isin(frame["income"]).any()
+
+
+def test_parameters_are_drawn_the_mean_varies_twice_as_much_as_a_sample_mean():
+    # Variance of a synthetic mean: sigma^2 / n of the parameter and as much of the draws.
+    frame = pd.DataFrame({"y": np.random.default_rng(1).normal(0, 1, 200)})
+    rival = Parametric(scores=False, counts=())
+    means = [
+        rival.synthesize(frame, Schema(numbers=frozenset({"y"})), rng)["y"].mean()
+        for rng in np.random.default_rng(2).spawn(400)
+    ]
+    assert np.var(means) / (frame["y"].var() / 200) == pytest.approx(2, rel=0.25)
+
+
+@pytest.mark.parametrize("rival", [Parametric(), Parametric(scores=False), Dpmpm(sweeps=5)])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"a": [1.0], "b": ["x"]}),
+        pd.DataFrame({"a": [np.nan] * 9, "b": [None] * 9}),
+        pd.DataFrame({"a": [-1e300, 1e300, np.nan] * 4, "b": [True, False, True] * 4, "c": 1}),
+        pd.DataFrame({"a": [0.0] * 8 + [3.0], "b": [f"v{i}" for i in range(9)]}),
+    ],
+)
+def test_odd_shapes(rival, frame):
+    out = rival.synthesize(frame, Schema(numbers=frozenset({"a"})), np.random.default_rng(1))
+    assert list(out.dtypes) == list(frame.dtypes)
+    assert out["b"].isin(frame["b"]).all()
+
+
+def test_many_levels_are_told_apart_up_to_the_commonest_and_the_others_keep_their_shares():
+    rng = np.random.default_rng(1)
+    codes = np.minimum(rng.geometric(0.04, 6000), 90)
+    frame = pd.DataFrame({"half": codes % 2, "code": codes.astype(str)})
+    out = Parametric().synthesize(frame, Schema(), rng)
+    agree = (out["code"].astype(int) % 2 == out["half"]).mean()
+    assert agree > 0.75
+    rare = frame["code"].value_counts().index[50:]
+    one, other = (f["code"].isin(rare).mean() for f in (frame, out))
+    assert one == pytest.approx(other, abs=0.02)
+
+
+def test_names_and_settings_are_checked():
+    with pytest.raises(SpecError, match="names nowhere"):
+        Parametric(counts=("nowhere",)).synthesize(people(50), SCHEMA, np.random.default_rng(1))
+    for wrong in ({"classes": 0}, {"sweeps": 0}, {"groups": 1}, {"prior": 0.0}):
+        with pytest.raises(SpecError, match="dpmpm: wants"):
+            Dpmpm(**wrong)
+
+
+# --- DPMPM
+
+
+def planted(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Two classes, 0.7 and 0.3, that differ in all of four columns of 2, 3, 4 and 5 levels."""
+    classes = (rng.random(n) < 0.3).astype(int)
+    columns = []
+    for size in (2, 3, 4, 5):
+        chances = np.full((2, size), 0.1 / (size - 1))
+        chances[0, 0] = chances[1, size - 1] = 0.9
+        columns.append(_drawn(chances, classes, rng))
+    return np.column_stack(columns), classes
+
+
+def test_a_planted_mixture_is_recovered():
+    rng = np.random.default_rng(5)
+    codes, classes = planted(3000, rng)
+    found = fitted(codes, [], 8, 120, 1.0, rng)
+    # A planted class may be told by several of the model that are alike: they are put together.
+    of = np.column_stack([c.argmax(axis=1) for c in found.chances])
+    big = found.weights > 0.01
+    second = of[:, 0] == 1
+    assert found.weights[second].sum() == pytest.approx(0.3, abs=0.03)
+    assert (of[big & ~second] == 0).all()
+    assert (of[big & second] == [1, 2, 3, 4]).all()
+    for j, size in enumerate((2, 3, 4, 5)):
+        for side, level in ((~second, 0), (second, size - 1)):
+            share = found.weights[side] @ found.chances[j][side, level] / found.weights[side].sum()
+            assert share == pytest.approx(0.9, abs=0.03)
+    assert (second[found.classes] == (classes == 1)).mean() > 0.93
+
+
+def test_classes_are_drawn_by_bayes_rule():
+    rng = np.random.default_rng(1)
+    chances = [np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])]
+    mixture = Mixture(weights=np.array([0.6, 0.4]), chances=chances, classes=np.zeros(0, int))
+    for x, y in ((0, 0), (1, 2), (1, 1)):
+        codes = np.tile([x, y], (40_000, 1))
+        own = [w * a[x] * b[y] for w, a, b in zip(mixture.weights, *chances, strict=True)]
+        seen = (_classes(codes, mixture, rng) == 1).mean()
+        assert seen == pytest.approx(own[1] / sum(own), abs=0.012)
+
+
+def test_pairs_are_kept_that_independent_columns_lose():
+    rng = np.random.default_rng(5)
+    codes, _ = planted(4000, rng)
+    frame = pd.DataFrame(codes, columns=list("abcd")).astype(str)
+    out = Dpmpm(classes=10, sweeps=60).synthesize(frame, Schema(), rng)
+    for one in ("b", "d"):
+        true, seen = (pd.crosstab(f["a"], f[one], normalize=True).to_numpy() for f in (frame, out))
+        alone = np.outer(true.sum(1), true.sum(0))
+        assert np.abs(true - seen).sum() < 0.2 * np.abs(true - alone).sum()
+
+
+def zeros(*parts: ZeroPart) -> ZeroRule:
+    return ZeroRule(parts=parts)
+
+
+@pytest.mark.parametrize("kept", [(), ("age",)])
+def test_structural_zeros_are_respected_and_columns_stay_as_common(kept):
+    rng = np.random.default_rng(4)
+    age = rng.integers(0, 60, 2500).astype(float)
+    married = np.where(age < 16, None, rng.choice(["no", "yes"], 2500))
+    frame = pd.DataFrame({"age": age, "married": married})
+    rules = (
+        zeros(ZeroPart(column="age", high=15), ZeroPart(column="married", values=("no", "yes"))),
+        zeros(ZeroPart(column="age", low=16), ZeroPart(column="married", values=(None,))),
+    )
+    schema = Schema(numbers=frozenset({"age"}), kept=kept, zeros=rules)
+    out = Dpmpm(classes=12, sweeps=60).synthesize(frame, schema, rng)
+    assert not impossible(frame, rules).any()
+    assert not impossible(out, rules).any()
+    assert out["married"].isna().mean() == pytest.approx(frame["married"].isna().mean(), abs=0.04)
+    free = Dpmpm(classes=2, sweeps=10).synthesize(frame, Schema(numbers=frozenset({"age"})), rng)
+    assert impossible(free, rules).any()
+
+
+def test_impossible_rows_are_added_as_the_model_draws_them():
+    # Independent fair columns of two levels, (1, 1) impossible: a quarter of the draws.
+    half = np.full((1, 2), 0.5)
+    mixture = Mixture(weights=np.ones(1), chances=[half, half], classes=np.zeros(0, int))
+    yes = np.array([False, True])
+    rules = [[(0, yes), (1, yes)]]
+    rows, (cut, of) = possible_rows(mixture, 6000, rules, np.random.default_rng(1))
+    assert len(rows) == 6000
+    assert not (rows == 1).all(axis=1).any()
+    assert (cut == 1).all()
+    assert len(cut) == len(of) == pytest.approx(2000, rel=0.12)
+
+
+def test_what_contradicts_the_zeros_is_refused():
+    frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": ["x", "y"] * 20})
+    wrong = zeros(ZeroPart(column="a", values=("x",)), ZeroPart(column="b", values=("x",)))
+    with pytest.raises(DataError, match="some rows of the data is what the spec declares"):
+        Dpmpm(sweeps=2).synthesize(frame, Schema(zeros=(wrong,)), np.random.default_rng(1))
+    never = np.array([True, True])
+    half = np.full((1, 2), 0.5)
+    mixture = Mixture(weights=np.ones(1), chances=[half], classes=np.zeros(0, int))
+    with pytest.raises(DataError, match="more than 99 %"):
+        possible_rows(mixture, 50, [[(0, never)]], np.random.default_rng(1))
