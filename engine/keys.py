@@ -38,6 +38,7 @@ Purpose = Literal[
     "swapping",
     "rows",
     "recipe",
+    "tally",
 ]
 EntityId = int | str | float | bool | bytes | datetime.date
 

@@ -40,6 +40,7 @@ RESERVED = {
     ".ledger.json": "a ledger of a key",
     ".manifest.json": "the manifest of a release",
     ".measured": "the measured counts of a key",
+    ".tally": "the tally of a key",
     ".wal": "the log of a database",
     ".sig": "the signature of a release",
     REQUESTS: "the requests to a release",

@@ -16,6 +16,7 @@ from engine.errors import SpecError
 from engine.outputs import SPEC, write_output
 from engine.progress import Progress
 from engine.schema import ColumnSet, column_set
+from engine.source import noted_releases
 from engine.spec import ReleaseSpec, amended, with_entries, without_entries
 from engine.store import EarlierRelease, earlier_release
 from engine.texts import parsed_toml
@@ -143,7 +144,8 @@ def addition(
     ------
     SpecError, StoreError
     """
-    before, given = _before(release), _spec(release, spec)
+    given = _spec(release, spec)
+    before = _before(release, given.spec)
     named = _named(given.spec, tables)
     listed = {*given.spec.tables}
     wanted = given.spec
@@ -164,7 +166,8 @@ def removal(
     ------
     SpecError, StoreError
     """
-    before, given = _before(release), _spec(release, spec)
+    given = _spec(release, spec)
+    before = _before(release, given.spec)
     named = _named(given.spec, tables)
     if unknown := [t for t in named if t not in before.tables]:
         raise SpecError(f"{before.path}: has no table of {some(unknown)}")
@@ -257,9 +260,10 @@ def _change(
     )
 
 
-def _before(release: Release | str | Path) -> EarlierRelease:
+def _before(release: Release | str | Path, spec: ReleaseSpec) -> EarlierRelease:
     """The release as it is."""
-    return earlier_release(Path(release.path if isinstance(release, Release) else release))
+    path = Path(release.path if isinstance(release, Release) else release)
+    return earlier_release(path, noted_releases(spec.key_path, spec.vintage))
 
 
 def _named(spec: ReleaseSpec, tables: Tables | None) -> tuple[ColumnSet, ...]:

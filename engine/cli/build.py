@@ -35,7 +35,7 @@ from engine.release.planner import N_SHOWN
 from engine.spec import ReleaseSpec, Workload, warning_of_many
 from engine.store import GeneratorCard, exposure_sentences, promises, signature_path
 from engine.texts import spec_entry
-from queries.release import open_release
+from queries.release import Release, open_release
 
 commands = typer.Typer(rich_markup_mode="markdown")
 Changed = Annotated[
@@ -193,7 +193,7 @@ def build_command(
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
         build(wanted, output, jobs=jobs, force=force, progress=report)
-    _print_built(output, was_signed=was_signed, as_json=as_json)
+    _print_built(output, open_release(output), was_signed=was_signed, as_json=as_json)
 
 
 @commands.command("add", epilog="Example: `tablepack add census.duckdb --columns age,sex,region`")
@@ -301,7 +301,7 @@ def _print_changed(change: amend.Change, *, jobs: int, as_json: bool) -> None:
     output = change.before.path
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
-        amend.changed(change, jobs=jobs, progress=report).close()
+        made = amend.changed(change, jobs=jobs, progress=report)
     if not as_json:
         notes().print(
             f"{'added' if change.is_more else 'taken out'}: {amend.some(change.tables) or 'nothing'}"
@@ -309,10 +309,10 @@ def _print_changed(change: amend.Change, *, jobs: int, as_json: bool) -> None:
             soft_wrap=True,
             markup=False,
         )
-    _print_built(output, was_signed=was_signed, as_json=as_json)
+    _print_built(output, made, was_signed=was_signed, as_json=as_json)
 
 
-def _print_built(output: Path, *, was_signed: bool, as_json: bool) -> None:
+def _print_built(output: Path, made: Release, *, was_signed: bool, as_json: bool) -> None:
     """Say what a finished release is; exit code 4 where a fit did not converge."""
     if was_signed and not signature_path(output).exists():
         notes().print(
@@ -320,7 +320,7 @@ def _print_built(output: Path, *, was_signed: bool, as_json: bool) -> None:
             soft_wrap=True,
             markup=False,
         )
-    with open_release(output) as release:
+    with made as release:
         summary = summary_of(release)
         card = release.card(*release.tables[0]) if release.tables else None
     remarks = _remarks(card) if card is not None and card.dp else []

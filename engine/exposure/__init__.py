@@ -10,6 +10,7 @@ from __future__ import annotations
 from engine.exposure.attackers import auc_of, caught, guessed_right, tables_mu2, total_mu2
 from engine.exposure.reckoning import Figures, Worst, all_worst, pairs_of
 from engine.exposure.remedies import Remedies, remedies
+from engine.exposure.remembered import Remembered, packed
 from engine.exposure.statement import Exposure, Group, Pairs
 from engine.exposure.tally import Tally
 
@@ -19,12 +20,14 @@ __all__ = [
     "Group",
     "Pairs",
     "Remedies",
+    "Remembered",
     "Tally",
     "Worst",
     "all_worst",
     "auc_of",
     "caught",
     "guessed_right",
+    "packed",
     "pairs_of",
     "remedies",
     "tables_mu2",

@@ -67,10 +67,7 @@ def tables_mu2(tally: Tally, layer_sd: float) -> float:
     One person more shifts one released count of a table by 1 under noise of variance 2 * layer_sd**2; of the shift the
     table's share is news.
     """
-    return sum(
-        news / (2 * (layer_sd * float(tree.scale[-1])) ** 2)
-        for tree, news in zip(tally.tables, tally.news, strict=True)
-    )
+    return sum(table.news / (2 * (layer_sd * float(table.scale)) ** 2) for table in tally.tables)
 
 
 def total_mu2(total: Measurement, layer_sd: float) -> float:

@@ -31,19 +31,43 @@ class Split:
     ----------
     columns : ColumnSet
         The wider table.
-    node : ndarray of int32, shape (n_cells,)
-        For each finest bucket of the wider table, the bucket of the narrower one that holds it: its place in the
-        measurement, the finest there is.
+    node : ndarray of int32, shape (n,)
+        Buckets of the narrower table that are the finest to hold some finest bucket of the wider one: their places in
+        the measurement, ascending.
+    cells : ndarray of int32, shape (n,)
+        How many each holds.
     told : tuple of str
         The columns of the wider table that the group's lacks.
-    is_news : ndarray of bool, shape (n_cells, n_told)
-        Whether the bucket tells news of each of them: in every other one, some bucket differs in that column alone.
+    news : ndarray of int32, shape (n_told, n)
+        How many of them tell news of each of these columns: in every other one, some bucket differs in it alone.
     """
 
     columns: ColumnSet
     node: NDArray[np.int32]
+    cells: NDArray[np.int32]
     told: tuple[str, ...]
-    is_news: BoolArray
+    news: NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """A table of a tally.
+
+    Attributes
+    ----------
+    columns : ColumnSet
+    scale : int
+        What the noise of its finest buckets was multiplied with.
+    news : float
+        The share of a typical person that it tells and narrower ones do not.
+    tree : Measurement or None
+        None: it was counted by an earlier build.
+    """
+
+    columns: ColumnSet
+    scale: int
+    news: float
+    tree: Measurement | None = None
 
 
 class Tally:
@@ -59,10 +83,12 @@ class Tally:
 
     Attributes
     ----------
-    tables : list of Measurement
+    tables : list of Counted
         All but the total.
-    news : list of float
-        Of each table: the share of a typical person that it tells and narrower ones do not.
+    groups : dict of ColumnSet to Measurement
+        Tables that single groups out.
+    splits : dict of ColumnSet to list of Split
+        By these, how each table splits them.
     """
 
     def __init__(self, floor: int) -> None:
@@ -71,8 +97,7 @@ class Tally:
         self.groups: dict[ColumnSet, Measurement] = {}
         self._boxes: dict[ColumnSet, _Boxes] = {}
         self.splits: dict[ColumnSet, list[Split]] = {}
-        self.tables: list[Measurement] = []
-        self.news: list[float] = []
+        self.tables: list[Counted] = []
 
     def add(self, measurement: Measurement) -> None:
         """Count what a further table splits.
@@ -91,31 +116,49 @@ class Tally:
             raise InternalError(f"{', '.join(missing)}: measured after a table that holds it")
         places = [self._ranges[name].places(measurement, j) for j, name in enumerate(columns)]
         if len(columns) <= WIDEST_GROUP:
-            self.groups[columns] = measurement
-            self.splits[columns] = []
-        self.tables.append(measurement)
+            self._begin_group(measurement)
         cells = finest(measurement)
         counts = alike(measurement, places)
         is_alone = counts == 1
-        self.news.append(_news(measurement, cells, counts))
-        for width in range(1, min(len(columns), WIDEST_GROUP + 1)):
-            for at in combinations(range(len(columns)), width):
-                narrower = tuple(columns[j] for j in at)
-                boxes = self._boxes_of(narrower)
-                node = boxes.holding([places[j] for j in at], measurement.parent)
-                inside = cells & (node >= 0)
-                others = [j for j in range(len(columns)) if j not in at]
-                alone = is_alone[inside[cells]][:, others]
-                # All but the column told: where one of them is constant, a narrower table tells the same.
-                is_news = (alone.sum(axis=1, keepdims=True) - alone) == 0
-                self.splits[narrower].append(
-                    Split(
-                        columns=columns,
-                        node=node[inside].astype(np.int32),
-                        told=tuple(columns[j] for j in others),
-                        is_news=is_news,
-                    )
-                )
+        self.tables.append(
+            Counted(
+                columns=columns,
+                scale=int(measurement.scale[-1]),
+                news=_news(measurement, cells, counts),
+                tree=measurement,
+            )
+        )
+        for at in grouped(len(columns)):
+            narrower = tuple(columns[j] for j in at)
+            node = self._boxes_of(narrower).holding([places[j] for j in at], measurement.parent)
+            inside = cells & (node >= 0)
+            others = [j for j in range(len(columns)) if j not in at]
+            alone = is_alone[inside[cells]][:, others]
+            # All but the column told: where one of them is constant, a narrower table tells the same.
+            is_news = (alone.sum(axis=1, keepdims=True) - alone) == 0
+            self.splits[narrower].append(
+                _split(columns, node[inside], tuple(columns[j] for j in others), is_news)
+            )
+
+    def recall(self, counted: Counted, tree: Measurement | None, splits: Sequence[Split]) -> None:
+        """Take over what an earlier tally counted of a table of two and more columns.
+
+        Parameters
+        ----------
+        tree : Measurement or None
+            Of a table that singles groups out.
+        splits : sequence of Split
+            Of the groups of `grouped`, in this order.
+        """
+        if tree is not None:
+            self._begin_group(tree)
+        self.tables.append(counted)
+        for at, split in zip(grouped(len(counted.columns)), splits, strict=True):
+            self.splits[tuple(counted.columns[j] for j in at)].append(split)
+
+    def _begin_group(self, tree: Measurement) -> None:
+        self.groups[tree.columns] = tree
+        self.splits[tree.columns] = []
 
     def _boxes_of(self, group: ColumnSet) -> _Boxes:
         """The buckets of a group's table, made once a wider one asks: no other needs the memory."""
@@ -131,8 +174,10 @@ class Tally:
         """The tally of the same tables under a higher mean threshold, roughly: as noisy counts have it."""
         out = Tally(threshold)
         out._ranges = self._ranges
-        for measurement in self.tables:
-            out.add(pruned(measurement, threshold))
+        for table in self.tables:
+            if table.tree is None:
+                raise InternalError(f"{', '.join(table.columns)}: counted, but not measured here")
+            out.add(pruned(table.tree, threshold))
         return out
 
     def people(self, group: ColumnSet, counted: FloatArray | None = None) -> FloatArray:
@@ -161,7 +206,7 @@ class Tally:
         tree, splits = self.groups[group], self.splits[group]
         out = np.zeros((tree.n_nodes, len(splits)))
         for at, split in enumerate(splits):
-            out[:, at] = np.bincount(split.node, minlength=tree.n_nodes)
+            out[split.node, at] = split.cells
         return summed_up(tree, out)
 
     def figures(self, group: ColumnSet) -> tuple[list[tuple[int, str]], FloatArray]:
@@ -178,9 +223,38 @@ class Tally:
         out = np.zeros((tree.n_nodes, len(of)))
         for place, (at, name) in enumerate(of):
             split = splits[at]
-            node = split.node[split.is_news[:, split.told.index(name)]]
-            out[:, place] = np.bincount(node, minlength=tree.n_nodes)
+            out[split.node, place] = split.news[split.told.index(name)]
         return of, summed_up(tree, out)
+
+
+def grouped(width: int) -> list[tuple[int, ...]]:
+    """Places of the columns that single groups out, of a table of so many, in the order in which they are counted."""
+    widths = range(1, min(width, WIDEST_GROUP + 1))
+    return [at for narrow in widths for at in combinations(range(width), narrow)]
+
+
+def _split(
+    columns: ColumnSet, node: Int64Array, told: tuple[str, ...], is_news: BoolArray
+) -> Split:
+    """Count finest buckets by the bucket of the group that holds them.
+
+    Parameters
+    ----------
+    node : ndarray of int64, shape (n_cells,)
+    is_news : ndarray of bool, shape (n_cells, n_told)
+    """
+    cells = np.bincount(node)
+    holding = np.flatnonzero(cells)
+    news = np.zeros((len(told), len(holding)), dtype=np.int32)
+    for j in range(len(told)):
+        news[j] = np.bincount(node[is_news[:, j]], minlength=len(cells))[holding]
+    return Split(
+        columns=columns,
+        node=holding.astype(np.int32),
+        cells=cells[holding].astype(np.int32),
+        told=told,
+        news=news,
+    )
 
 
 def pruned(tree: Measurement, threshold: int) -> Measurement:

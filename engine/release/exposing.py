@@ -6,7 +6,7 @@ Takes the tally of its measurements and the ledger beside the key; gives an `Exp
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from engine.errors import PrivacyError
@@ -111,11 +111,17 @@ def _of_unit(tables: frozenset[ColumnSet], unit: ColumnSet) -> frozenset[ColumnS
 
 def wider_tables(tally: Tally) -> frozenset[ColumnSet]:
     """Tables of two and more columns."""
-    return frozenset(tree.columns for tree in tally.tables if len(tree.columns) > 1)
+    return frozenset(table.columns for table in tally.tables if len(table.columns) > 1)
 
 
 def charged(
-    spec: ReleaseSpec, opened: Opened, columns: Columns, tally: Tally, *, is_new: bool
+    spec: ReleaseSpec,
+    opened: Opened,
+    columns: Columns,
+    tally: Tally,
+    *,
+    is_new: bool,
+    whole: Callable[[], Tally],
 ) -> Exposure:
     """Reckon what a build tells, and write it into the ledger beside the key; or refuse it.
 
@@ -123,6 +129,8 @@ def charged(
     ----------
     is_new : bool
         This build pinned the vintage: refused, it is free to be changed.
+    whole : callable
+        Gives the tally with every measurement in it, which only a refusal asks for.
 
     Raises
     ------
@@ -143,7 +151,7 @@ def charged(
             unpin_vintage(
                 spec.key_path, spec.vintage
             )  # so that it can still be changed as proposed
-        lines = refusal(exposure, tally, spec.tables, is_pinned=not is_new, entity=spec.entity)
+        lines = refusal(exposure, whole(), spec.tables, is_pinned=not is_new, entity=spec.entity)
         raise PrivacyError("\n".join(lines))
     return exposure
 

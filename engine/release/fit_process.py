@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine import errors
@@ -33,6 +36,20 @@ from engine.release.pipes import (
 from engine.schema import ColumnSet, Measurement
 from engine.store import Staging
 
+_MODULE = "engine.release.fit_process"
+
+
+@contextlib.contextmanager
+def fit_interpreter(release_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a child ahead of its order: it loads while the source is read."""
+    child = start_interpreter(_MODULE, release_path.resolve().parent)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()  # it was given no order, or has had time to end
+        end_interpreter(child)
+
 
 class FitProcess:
     """The parent's side. Use as a context manager; leaving it without `finish` abandons the build.
@@ -41,17 +58,18 @@ class FitProcess:
     ----------
     progress : callable, optional
         Called with the stage, and how much of how much is done, as the child reports it.
+    child : Popen, optional
+        From `fit_interpreter`, where one was started ahead.
     """
 
     def __init__(
         self,
         order: FitOrder | JointOrder,
         progress: Progress | None = None,
+        child: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self._progress = progress
-        self._child = start_interpreter(
-            "engine.release.fit_process", order.release_path.resolve().parent
-        )
+        self._child = child or start_interpreter(_MODULE, order.release_path.resolve().parent)
         self._waiting = 0
         try:
             self._put(order)

@@ -7,19 +7,19 @@ of its own, measurements only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.exposure import Tally
+from engine.exposure import Remembered, Tally, packed
 from engine.fit import FitOrder, found_limits
 from engine.measure import Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.release.dp import build_joint, inputs_of
 from engine.release.exposing import charged
-from engine.release.fit_process import FitProcess
+from engine.release.fit_process import FitProcess, fit_interpreter
 from engine.release.header import bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, check_added, measure_columns
 from engine.schema import ColumnSet, Measurement
@@ -27,6 +27,8 @@ from engine.source import (
     Opened,
     code_limits,
     coded_universes,
+    keep_tally,
+    kept_tally,
     note_release,
     noted_releases,
     open_rows,
@@ -83,7 +85,7 @@ def build(
         return build_joint(spec, out, frame=frame, force=force, progress=progress)
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
-    with open_rows(spec, frame, report) as opened:
+    with fit_interpreter(out) as child, open_rows(spec, frame, report) as opened:
         # Before anything is staged: too few entities end the build here.
         if earlier is not None:
             check_shared(
@@ -108,22 +110,98 @@ def build(
         stands = {copy.finer for copy in columns.relations.copies.values()}
         # Before the wall is crossed.
         is_new = pin_vintage(spec.key_path, spec.vintage, opened.state, stands)
-        tally, needed = Tally(spec.privacy.threshold_mean), columns.relations.needed(spec.tables)
-        with removed_if_refused(out), FitProcess(order, report) as fit:
+        needed = columns.relations.needed(spec.tables)
+        with removed_if_refused(out), FitProcess(order, report, child) as fit:
             unfinished = columns.relations.left(spec.tables, fit.finished)
             done = 0
             # At least what the fit process may hold back, or both would wait for each other.
             ahead = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)
-            for measurement in measurements(columns.measured, needed, draws):
-                tally.add(measurement)
-                if len(measurement.columns) < 2 or measurement.columns in unfinished:
-                    done += len(fit.send(measurement, ahead=ahead))
+            counting = _Counting(spec, opened, columns, draws, needed)
+            for measurement in counting.measured(unfinished):
+                done += len(fit.send(measurement, ahead=ahead))
                 report("tables", done, len(unfinished) + len(columns.columns) + 1)
-            exposure = charged(spec, opened, columns, tally, is_new=is_new)
+            exposure = charged(
+                spec, opened, columns, counting.tally, is_new=is_new, whole=counting.whole
+            )
+            counting.keep()
             *_, last = fit.finish(exposure.as_dict() | {"sentences": exposure.sentences()})
             note_release(spec.key_path, spec.vintage, last["sha256"], opened.recipe)
     report("done", 1, 1)
     return out
+
+
+class _Counting:
+    """The tally of a build while it measures; what the one before it counted of the same recipe is not measured again.
+
+    Attributes
+    ----------
+    tally : Tally
+        Of all needed tables once they were measured.
+    """
+
+    def __init__(
+        self,
+        spec: ReleaseSpec,
+        opened: Opened,
+        columns: Columns,
+        draws: StickyDraws,
+        needed: tuple[ColumnSet, ...],
+    ) -> None:
+        self.tally = Tally(spec.privacy.threshold_mean)
+        self._path = spec.key_path
+        self._opened, self._measured, self._draws, self._needed = (
+            opened,
+            columns.measured,
+            draws,
+            needed,
+        )
+        raw = kept_tally(self._path, opened.key, opened.recipe)
+        self._known = None if raw is None else Remembered(raw)
+
+    def measured(self, wanted: Collection[ColumnSet]) -> Iterator[Measurement]:
+        """Count all tables, in the order in which the fit needs them.
+
+        Parameters
+        ----------
+        wanted : collection of ColumnSet
+            Tables of two and more columns whose measurements are asked for; all others need be counted only.
+
+        Yields
+        ------
+        Measurement
+            The total, every column, the wanted tables.
+        """
+        known = self._known.tables if self._known is not None else frozenset()
+        recalled = known - {*wanted}
+        trees = measurements(
+            self._measured, tuple(t for t in self._needed if t not in recalled), self._draws
+        )
+        for _ in self._measured.one_way:
+            tree = next(trees)
+            self.tally.add(tree)
+            yield tree
+        for columns in self._needed:
+            if self._known is not None and columns in recalled:
+                self._known.recall(columns, self.tally)
+                continue
+            tree = next(trees)
+            self.tally.add(tree)
+            if columns in wanted:
+                yield tree
+
+    def whole(self) -> Tally:
+        """The same tally with every measurement in it, for whoever asks what another threshold would do."""
+        if all(table.tree is not None for table in self.tally.tables):
+            return self.tally
+        out = Tally(self.tally.floor)
+        for tree in measurements(self._measured, self._needed, self._draws):
+            out.add(tree)
+        return out
+
+    def keep(self) -> None:
+        """Keep the tally for the next build, unless that has it."""
+        if self._known is None or not self._known.tables.issuperset(self._needed):
+            keep_tally(self._path, self._opened.key, self._opened.recipe, packed(self.tally))
 
 
 def measurements(

@@ -26,7 +26,14 @@ from engine.source.encoding import (
     value_sql,
 )
 from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn, row_lanes
-from engine.source.files import locked, read_json, replace_file, sync_folder
+from engine.source.files import (
+    keep_tally,
+    kept_tally,
+    locked,
+    read_json,
+    replace_file,
+    sync_folder,
+)
 from engine.source.forms.opened import open_source
 from engine.source.frames import register_frame
 from engine.source.ingest import Ingested
@@ -70,6 +77,8 @@ __all__ = [
     "fetch",
     "grid_code",
     "history",
+    "keep_tally",
+    "kept_tally",
     "locked",
     "memory_connection",
     "note_charges",

@@ -15,7 +15,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pandas as pd
 
 from engine.errors import SpecError
 from engine.keys import MasterKey, entity_tokens, pack_strings, row_tokens, typed_id
@@ -103,10 +102,8 @@ def _store_lanes(
     con.execute(
         f"CREATE TABLE IF NOT EXISTS lanes_{number} (id BIGINT, lane_0 UBIGINT, lane_1 UBIGINT)"
     )
-    frame = pd.DataFrame(
-        {"id": np.arange(first, first + len(lanes)), "lane_0": lanes[:, 0], "lane_1": lanes[:, 1]}
-    )
-    con.register("new_lanes", frame)
+    ids = np.arange(first, first + len(lanes))
+    con.register("new_lanes", {"id": ids, "lane_0": lanes[:, 0], "lane_1": lanes[:, 1]})
     con.execute(f"INSERT INTO lanes_{number} SELECT * FROM new_lanes")
     con.unregister("new_lanes")
 
@@ -119,10 +116,8 @@ def _fingerprint_rows(
     con.execute("CREATE TABLE fingerprints (id BIGINT, f0 UBIGINT, f1 UBIGINT)")
     for first, words in row_words(ingested, fingerprint_key, identity):
         prints = siphash128(fingerprint_key, words)
-        frame = pd.DataFrame(
-            {"id": np.arange(first, first + len(prints)), "f0": prints[:, 0], "f1": prints[:, 1]}
-        )
-        con.register("new_prints", frame)
+        ids = np.arange(first, first + len(prints))
+        con.register("new_prints", {"id": ids, "f0": prints[:, 0], "f1": prints[:, 1]})
         con.execute("INSERT INTO fingerprints SELECT * FROM new_prints")
         con.unregister("new_prints")
 
@@ -374,9 +369,8 @@ def _weights(
             weights.append(f"CAST(l{entity.number}_0 & 4294967295 AS HUGEINT)")
             continue
         table = f"weights_{entity.number}"
-        frame = pd.DataFrame({"w": entity.tokens[:, 0] & np.uint64(0xFFFFFFFF)})
-        frame["id"] = np.arange(len(frame))
-        con.register("entity_weights", frame)
+        low = entity.tokens[:, 0] & np.uint64(0xFFFFFFFF)
+        con.register("entity_weights", {"id": np.arange(len(low)), "w": low})
         con.execute(
             f"CREATE TABLE {table} AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights"
         )

@@ -29,7 +29,7 @@ from engine.schema import (
 )
 from engine.store.card import GeneratorCard, words_of
 from engine.store.decode import Carrier, as_text, sql_type
-from engine.store.macros import column_comments, create_macros
+from engine.store.macros import column_comments, create_macros, drop_macros
 from engine.store.schema import DP_NOTES, NOTES, create_ledger, explain_dp, insert_exposure
 from engine.units import Unit
 
@@ -219,6 +219,15 @@ def _row(entry: Entry) -> list[Any]:
     ]
 
 
+def open_again(con: duckdb.DuckDBPyConnection) -> None:
+    """Take out of a copied release what `write_release` writes, but for views; it is as open as a build's staging."""
+    con.execute(
+        "BEGIN; DELETE FROM catalog.release; DELETE FROM catalog.notes; DELETE FROM catalog.universes; "
+        "DELETE FROM catalog.columns WHERE content_hash IS NULL; DROP TABLE IF EXISTS catalog.exposure; "
+        f"{'; '.join(drop_macros())}; COMMIT"
+    )
+
+
 def write_release(
     con: duckdb.DuckDBPyConnection,
     header: ReleaseHeader,
@@ -236,7 +245,7 @@ def write_release(
     con : duckdb.DuckDBPyConnection
         In no transaction.
     done : mapping of ColumnSet to int
-        The finished tables and their numbers.
+        The finished tables and their numbers; those that have a view already keep it.
     ledger : sequence of mapping
         Mode dp: the entries of the ledger beside the key.
     exposure : mapping, optional
@@ -276,12 +285,17 @@ def write_release(
             type_ = sql_type(column)
             _insert_column(con, column, position, type_, n_values=0, content_hash=None)
     order = {c.name: i for i, c in enumerate(header.columns)}
+    listed = con.execute(
+        "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main'"
+    ).fetchall()
+    views = {name for (name,) in listed}
+    fresh = {columns: i for columns, i in done.items() if table_name(columns) not in views}
     statements = [
         s
-        for columns, i in done.items()
+        for columns, i in fresh.items()
         for s in _view_statements(columns, i, order, header.unit, is_dp=is_dp)
     ]
-    statements += _column_comments(done, header.columns, is_dp=is_dp)
+    statements += _column_comments(fresh, header.columns, is_dp=is_dp)
     con.execute("; ".join(statements))
     create_macros(con, mode=header.mode)
     con.execute("COMMIT")

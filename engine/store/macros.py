@@ -56,6 +56,14 @@ def create_macros(con: duckdb.DuckDBPyConnection, *, mode: str) -> None:
     con.execute("; ".join([*macro_statements(largest, mode=mode), *comments]))
 
 
+def drop_macros() -> list[str]:
+    """Return the statements that take the macros of a release away, where it has them."""
+    return [
+        f"DROP MACRO {'' if name in _SCALAR else 'TABLE '}IF EXISTS main.{name}"
+        for name in COMMENTS
+    ]
+
+
 def macro_statements(largest: float | None, *, mode: str) -> list[str]:
     """Return the statements that create the macros.
 

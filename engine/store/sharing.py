@@ -8,7 +8,8 @@ Right of the wall but for `check_shared`, which asks before anything is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,8 @@ import duckdb
 from engine.errors import StoreError
 from engine.schema import MAX_WIDTH, ColumnSet, literal
 from engine.store.catalogue import physical_name
-from engine.store.manifest import file_hash
-from engine.store.opening import open_release
+from engine.store.manifest import ATTACHED, file_hash, verify_release
+from engine.store.opening import locked_connection, open_release
 
 _EARLIER = "earlier"
 
@@ -45,14 +46,24 @@ class EarlierRelease:
         return self.path, self.sha256
 
 
-def earlier_release(path: Path) -> EarlierRelease:
+def earlier_release(path: Path, noted: Collection[str] = ()) -> EarlierRelease:
     """Look at a release whose tables another one is to take over.
+
+    Parameters
+    ----------
+    noted : collection of str
+        SHA-256 of releases that were built here: what is in these need not be checked.
 
     Raises
     ------
     StoreError, DamagedRelease
     """
-    con, record = open_release(path, verify="hash")
+    record = verify_release(path, verify="hash")
+    if record.sha256 in noted:
+        con = locked_connection(path, threads=1)
+        con.execute(f"USE {ATTACHED}")
+    else:
+        con, record = open_release(path, verify="hash")
     with con:
         rows = con.execute("SELECT columns FROM catalog.tables").fetchall()
     return EarlierRelease(
@@ -84,8 +95,7 @@ def check_shared(
         It is of another recipe, was not built with this key here, or is no release.
     """
     path = earlier.path
-    con, record = open_release(path, verify="hash")
-    con.close()
+    record = verify_release(path)
     check_unchanged(earlier.file, record.sha256)
     if record.key_id != key_id:
         why = f"it was built with another key ({record.key_id}, the spec's is {key_id})"
@@ -127,6 +137,52 @@ def check_unchanged(earlier: tuple[Path, str], sha256: str | None = None) -> Non
         now = ""
     if now != known:
         raise StoreError(f"{path}: was changed meanwhile; nothing was done, say it again")
+
+
+def copy_file(earlier: tuple[Path, str], to: Path) -> None:
+    """Copy an earlier release, so that tables can be added to it.
+
+    Parameters
+    ----------
+    earlier : (Path, str)
+        The file, checked by `check_shared`, and its SHA-256.
+
+    Raises
+    ------
+    StoreError
+        It is another file by now.
+    """
+    shutil.copyfile(earlier[0], to)
+    check_unchanged(earlier, file_hash(to))  # what was copied, whatever lies there now
+
+
+def can_grow(
+    con: duckdb.DuckDBPyConnection, tables: Collection[ColumnSet], positions: Mapping[str, int]
+) -> bool:
+    """Whether a release becomes another one by adding tables to it and closing its catalogue anew.
+
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        The release is attached and in use.
+    tables : collection of ColumnSet
+        Of the other one.
+    positions : mapping of str to int
+        Its columns and their places.
+    """
+    widest = max(map(len, tables))
+    there = con.execute("SELECT columns FROM catalog.tables").fetchall()
+    places = con.execute("SELECT name, position FROM catalog.columns").fetchall()
+    ends = con.execute(
+        "SELECT count(*) FROM duckdb_columns() WHERE database_name = current_database() "
+        "AND schema_name = 'catalog' AND table_name = 'cell_ranges' AND starts_with(column_name, 'low_')"
+    ).fetchall()
+    # Tables wider than these are modelled: what is in them hangs on which others there are.
+    return (
+        dict(places) == dict(positions)
+        and ends == [(widest,)]
+        and all(tuple(c) in tables and len(c) <= MAX_WIDTH for (c,) in there)
+    )
 
 
 def copy_tables(

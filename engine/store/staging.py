@@ -10,6 +10,7 @@ its place (`engine.store.manifest`).
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ import duckdb
 from engine.errors import InternalError, TablepackError
 from engine.schema import ColumnSet, ReleaseHeader, Support, SyntheticTable, literal
 from engine.store.card import GeneratorCard
-from engine.store.catalogue import Entry, insert_support, insert_tables, write_release
+from engine.store.catalogue import Entry, insert_support, insert_tables, open_again, write_release
 from engine.store.decode import Carrier, carrier
 from engine.store.manifest import (
     ATTACHED,
@@ -39,7 +40,7 @@ from engine.store.manifest import (
 )
 from engine.store.room import check_card, check_header, check_room, check_support
 from engine.store.schema import create_catalog
-from engine.store.sharing import check_unchanged, copy_tables
+from engine.store.sharing import can_grow, check_unchanged, copy_file, copy_tables
 from engine.store.signature import signature_path
 from engine.store.target import (
     DATABASE,
@@ -68,6 +69,18 @@ _SHORT_LIST = 256
 """Released values of a column up to which its strings pack best as a dictionary."""
 
 
+def _numbered(tables: Sequence[ColumnSet], stored: Mapping[ColumnSet, int]) -> dict[ColumnSet, int]:
+    """Numbers of tables: their places, but for those that have others; those come next that lost theirs to these."""
+    numbers, taken, counter = dict(stored), {*stored.values()}, itertools.count(1)
+    for place, columns in enumerate(tables, 1):
+        if columns not in numbers:
+            is_free = place not in taken
+            number = place if is_free else next(n for n in counter if n not in taken)
+            numbers[columns] = number
+            taken.add(number)
+    return {columns: numbers[columns] for columns in tables}
+
+
 class Staging:
     """A release while it is built; a context manager. Leaving it unfinished keeps what is finished.
 
@@ -83,7 +96,7 @@ class Staging:
         self._folder = staging_folder(path)
         self._header = header
         self._lock = lock
-        self._ids = {columns: i for i, columns in enumerate(header.tables, 1)}
+        self._ids = _numbered(header.tables, {})
         self._positions = {c.name: i for i, c in enumerate(header.columns, 1)}
         self._supports: dict[str, Support] = {}
         self._carriers: dict[str, Carrier] = {}
@@ -141,22 +154,34 @@ class Staging:
 
     def _begin(self, build_id: str, earlier: tuple[Path, str] | None) -> None:
         """Attach the staging database of this build, or a fresh one with what an earlier release has of it."""
-        if earlier is not None:
-            check_unchanged(earlier)
         if read_build_id(self._folder) == build_id:
+            if earlier is not None:
+                check_unchanged(earlier)
             with contextlib.suppress(duckdb.Error):
                 self._attach()
-                self._done = self._stored()
+                self._take_stored()
                 return
         self._disconnect()
         sweep_folder(self._folder)
-        self._attach()
-        width = max((len(t) for t in self._header.tables), default=1)
-        create_catalog(self._connection, width=width)
-        if earlier is not None:
-            copy_tables(self._connection, earlier, ids=self._ids, positions=self._positions)
-            self._done = self._stored()
+        if earlier is None or not self._grown(earlier):
+            self._attach()
+            width = max((len(t) for t in self._header.tables), default=1)
+            create_catalog(self._connection, width=width)
+            if earlier is not None:
+                copy_tables(self._connection, earlier, ids=self._ids, positions=self._positions)
+        self._take_stored()
         write_build_id(self._folder, build_id)
+
+    def _grown(self, earlier: tuple[Path, str]) -> bool:
+        """Begin with a copy of an earlier release, if tables need only be added to it."""
+        copy_file(earlier, self._folder / DATABASE)
+        self._attach()
+        if can_grow(self._connection, {*self._header.tables}, self._positions):
+            open_again(self._connection)
+            return True
+        self._disconnect()
+        sweep_folder(self._folder)
+        return False
 
     def _attach(self) -> None:
         """Open an in-memory session with the staging database attached and in use."""
@@ -189,11 +214,14 @@ class Staging:
         """Return the tables that are safely stored."""
         return frozenset(self._done)
 
-    def _stored(self) -> set[ColumnSet]:
-        """Read the ledger; fails where the staging database is torn."""
+    def _take_stored(self) -> None:
+        """Read which tables are stored, under which numbers; fails where the staging database is torn."""
         for name in ("release", "cell_ranges", "codes", "columns", "universes", "notes"):
             self._execute(f"SELECT count(*) FROM catalog.{name}")
-        return {tuple(c) for (c,) in self._execute("SELECT columns FROM catalog.tables")}
+        listed = self._execute("SELECT columns, table_id FROM catalog.tables")
+        stored = {tuple(columns): number for columns, number in listed}
+        self._ids = _numbered(self._header.tables, stored)
+        self._done = {*stored}
 
     def put_support(self, support: Support) -> None:
         """Store the released values of a column; again on resume, where it is only remembered.

@@ -234,7 +234,7 @@ class Service:
             self.release.until(stop.is_set)
             .sql(
                 "SELECT columns, rows, cells, noise_sd, suppressed_share, rounding_gap "
-                "FROM catalog.tables ORDER BY table_id"
+                "FROM catalog.tables ORDER BY width, columns"
             )
             .rows
         )

@@ -69,7 +69,7 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
     names = ("title", "logical_name", "vintage", "mode", "key_id", "engine_version", "content_hash")
     row = con.execute(f"SELECT {', '.join(names)} FROM catalog.release").fetchall()[0]
     tables = con.execute(
-        "SELECT columns, cells, noise_sd, suppressed_share FROM catalog.tables ORDER BY table_id"
+        "SELECT columns, cells, noise_sd, suppressed_share FROM catalog.tables ORDER BY width, columns"
     ).fetchall()
     columns = con.execute(
         "SELECT name, sql_type, label, detected FROM catalog.columns ORDER BY position"

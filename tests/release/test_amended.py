@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import duckdb
@@ -90,6 +91,45 @@ def test_more_and_fewer_tables_are_what_builds_of_these_give(folder):
     build(small, path, force=True, earlier=earlier_release(path), jobs=1)
     # What earlier builds told counts for both.
     check_same(path, made(folder, SMALL, "again")[1])
+    assert tablepack("doctor", path, cwd=folder).returncode == 0
+
+
+def numbers_aside(path):
+    """The same with tables called by their views, whatever their numbers are."""
+    rows, catalog, made_by, comments = content(path)
+    names = {physical: name for _, name, _, _, physical, *_ in catalog["tables"]}
+
+    def named(text):
+        text = re.sub(r"\bt_\d{4}\b", lambda found: names[found[0]], text or "")
+        return re.sub(r"catalog\.cards, table \d+", "its card", text)
+
+    catalog["tables"] = sorted(
+        [(name, *row[:3], *row[5:]) for row in catalog["tables"] for name in [row[1]]], key=repr
+    )
+    catalog["tables"] = [(row[0], *row[2:]) for row in catalog["tables"]]
+    catalog["cells"] = sorted((row[1:] for row in catalog["cells"]), key=repr)
+    made_by = sorted((named(sql), named(comment)) for sql, comment in made_by)
+    comments = sorted((named(table), column, comment) for table, column, comment in comments)
+    return rows, catalog, made_by, comments
+
+
+def test_a_copy_grows_where_no_other_table_changes(folder):
+    small, path = made(folder, (*SMALL, ("age", "region", "sex")), "grows")
+    with duckdb.connect(str(path), read_only=True) as con:
+        before = con.execute("SELECT name, physical FROM catalog.tables").fetchall()
+    more = (("age", "region"), ("region", "sex"))
+    large = amended(small, more=more)
+    whole = build(large, folder / "grown.duckdb", jobs=1)
+
+    build(large, path, force=True, earlier=earlier_release(path), jobs=1)
+    for ours, theirs in zip(numbers_aside(path), numbers_aside(whole), strict=True):
+        assert ours == theirs
+    with duckdb.connect(str(path), read_only=True) as con:
+        after = con.execute("SELECT name, physical FROM catalog.tables").fetchall()
+    assert {*before} < {*after}
+    with engine.open(path) as grown, engine.open(whole) as built:
+        assert grown.content_hash == built.content_hash
+        assert grown.tables == built.tables
     assert tablepack("doctor", path, cwd=folder).returncode == 0
 
 
@@ -325,3 +365,21 @@ def test_a_vintage_keeps_which_copy_stands_whatever_later_ones_have(tmp_path):
         spec, again = vintage(name, frame, previous, f"{name}-again")
         assert table_hashes(again) == table_hashes(tmp_path / f"{name}.duckdb")
         engine.add(tmp_path / f"{name}.duckdb", [["M"]], spec=spec)
+
+
+def test_what_is_told_is_the_same_without_the_tally_of_the_build_before(folder):
+    """The tally beside the key is gone, or was written in: all is measured again."""
+    small, path = made(folder, SMALL, "forgotten")
+    large, kept = amended(small, more=[["region", "sex"]]), small.key_path.with_suffix(".key.tally")
+    assert kept.exists()
+    whole = content(build(large, folder / "remembered.duckdb", jobs=1))
+    lent = path.read_bytes(), manifest_path(path).read_bytes()
+    for spoil in (kept.unlink, lambda: kept.write_bytes(kept.read_bytes()[:-9] + b"forgotten")):
+        path.write_bytes(lent[0])
+        manifest_path(path).write_bytes(lent[1])
+        spoil()
+        build(large, path, force=True, earlier=earlier_release(path), jobs=1)
+        assert content(path)[1]["exposure"] == whole[1]["exposure"]
+        assert (
+            engine.open(path).content_hash == engine.open(folder / "remembered.duckdb").content_hash
+        )

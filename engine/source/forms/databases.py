@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import duckdb
-import pandas as pd
 
 from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec, literal, quoted
@@ -224,6 +223,8 @@ def _copy(
     is_one: bool,
 ) -> None:
     """Copy one table of a SQLite file, every cell as text; bytes are refused, or null where sql is to choose."""
+    import pandas as pd  # slow to load
+
     rows = file.execute(f"SELECT * FROM {quoted(table)}")
     names = [str(about[0]) for about in rows.description]
     check_names(names, place)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pandas as pd
 
 from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec, quoted
 from engine.source.relation import check_names, fetch
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FRAME = "tablepack_sheet"
 
@@ -29,6 +31,8 @@ def open_workbook(
     place: str,
 ) -> None:
     """Read one sheet of each file into one table, every cell as text."""
+    import pandas as pd  # slow to load
+
     frames: list[pd.DataFrame] = []
     for file in files:
         frame = _frame(sheet_rows(file, source.sheet)[source.skip :], f"source {file}")
@@ -99,6 +103,8 @@ def sheet_rows(file: str, sheet: str | None) -> list[list[str]]:
 
 def _frame(rows: list[list[str]], place: str) -> pd.DataFrame:
     """Rows below their names; what is empty altogether is no row and no column."""
+    import pandas as pd
+
     filled = [row for row in rows if any(row)]
     if not filled:
         raise DataError(f"{place}: has no rows")

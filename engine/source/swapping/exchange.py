@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import pandas as pd
 
 from engine.errors import DataError
 from engine.keys import MasterKey
@@ -116,10 +115,8 @@ def _write(ingested: Ingested, swap: SwapParams, rows: _Rows, pairs: Int64Array)
     """Give each record of a pair the values of the other."""
     here, there = pairs.ravel(), pairs[:, ::-1].ravel()
     sql = [ingested.sql_names[name] for name in swap.columns]
-    frame = pd.DataFrame({"id": rows.ids[here]})
-    for name, short in zip(swap.columns, sql, strict=True):
-        frame[short] = rows.codes[name][there]
-    ingested.con.register("exchanged", frame)
+    own = {c: rows.codes[name][there] for name, c in zip(swap.columns, sql, strict=True)}
+    ingested.con.register("exchanged", {"id": rows.ids[here], **own})
     ingested.con.execute(
         f"UPDATE {ROWS_WITH_TOKENS} SET {', '.join(f'{c} = exchanged.{c}' for c in sql)} "
         f"FROM exchanged WHERE {ROWS_WITH_TOKENS}.rowid = exchanged.id"

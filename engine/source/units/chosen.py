@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from engine.schema import BoolArray, Int64Array, UInt64Array
 from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn, words_of_values
@@ -82,7 +81,7 @@ def _bounded(
     for column, n in bounds.items():
         _keep_first(stays, draw, (entity, np.asarray(rows[column], dtype=np.int64)), n)
     _keep_first(stays, draw, (entity,), most)
-    con.register("beyond", pd.DataFrame({"id": np.asarray(rows["id"])[~stays]}))
+    con.register("beyond", {"id": np.asarray(rows["id"])[~stays]})
     con.execute(f"DELETE FROM {ROWS_WITH_TOKENS} WHERE rowid IN (SELECT id FROM beyond)")
     con.unregister("beyond")
 

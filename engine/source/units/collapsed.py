@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
 from engine.errors import DataError
 from engine.source.detection.thresholds import Thresholds
@@ -101,9 +100,7 @@ def _with_lanes(ingested: Ingested, entity: EntityColumn) -> None:
     """Put the token of each entity beside its one row."""
     tokens = entity.tokens if entity.tokens is not None else np.zeros((0, 2), dtype=np.uint64)
     con, number = ingested.con, entity.number
-    con.register(
-        "lanes", pd.DataFrame({"id": np.arange(len(tokens)), "a": tokens[:, 0], "b": tokens[:, 1]})
-    )
+    con.register("lanes", {"id": np.arange(len(tokens)), "a": tokens[:, 0], "b": tokens[:, 1]})
     con.execute(
         f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT entity_rows.*, a AS l{number}_0, b AS l{number}_1 "
         f"FROM entity_rows JOIN lanes ON lanes.id = e{number}"

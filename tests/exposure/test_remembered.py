@@ -1,0 +1,101 @@
+"""A tally as bytes: what is recalled counts as what was measured; and the file of it beside a key."""
+
+from __future__ import annotations
+
+import stat
+
+import numpy as np
+import pytest
+from attacks.trials import trial_of_rows
+
+from engine.errors import InternalError
+from engine.exposure import Figures, Remembered, Tally, all_worst, packed, tables_mu2
+from engine.keys import MasterKey
+from engine.source import keep_tally, kept_tally
+
+KEY = MasterKey(bytes(range(32)))
+TABLES = [("a", "b"), ("a", "b", "c"), ("b", "c"), ("a", "b", "c", "d")]
+
+
+@pytest.fixture(scope="module")
+def trees():
+    rng = np.random.default_rng(8)
+    codes = {name: rng.integers(0, n, 700) for name, n in (("a", 3), ("b", 6), ("c", 2), ("d", 5))}
+    return trial_of_rows(codes, TABLES, 3).measurements
+
+
+def tally_of(trees, memory=None, recalled=()):
+    tally = Tally(5)
+    for columns, tree in trees.items():
+        if columns in recalled:
+            memory.recall(columns, tally)
+        else:
+            tally.add(tree)
+    return tally
+
+
+def told(tally):
+    return [
+        (one.group, one.node, one.told, one.people, one.figures.tolist(), one.cells.tolist())
+        for one in all_worst(Figures(tally))
+    ]
+
+
+def test_recalled_tables_count_like_measured_ones(trees):
+    whole = tally_of(trees)
+    memory = Remembered(packed(whole))
+    wider = [columns for columns in trees if len(columns) > 1]
+    assert memory.tables == frozenset(wider)
+    for left_out in [(), *((one,) for one in wider)]:
+        again = tally_of(trees, memory, {*wider} - {*left_out})
+        assert told(again) == told(whole)
+        assert tables_mu2(again, 1) == tables_mu2(whole, 1)
+        assert packed(again) == packed(whole)  # what was recalled can be kept again
+
+
+def test_another_threshold_needs_the_measurements(trees):
+    whole = tally_of(trees)
+    again = tally_of(trees, Remembered(packed(whole)), [("a", "b", "c")])
+    assert told(whole.raised(8))
+    with pytest.raises(InternalError, match="a, b, c: counted, but not measured here"):
+        again.raised(8)
+
+
+def test_a_tally_of_columns_alone(trees):
+    alone = tally_of({columns: tree for columns, tree in trees.items() if len(columns) < 2})
+    assert Remembered(packed(alone)).tables == frozenset()
+
+
+def test_the_file_beside_a_key(tmp_path):
+    key = tmp_path / "my.key"
+    path = tmp_path / "my.key.tally"
+    assert kept_tally(key, KEY, "recipe") is None
+    keep_tally(key, KEY, "recipe", b"counts")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert kept_tally(key, KEY, "recipe") == b"counts"
+    assert kept_tally(key, KEY, "another recipe") is None
+    assert kept_tally(key, MasterKey(bytes(32)), "recipe") is None
+    written = path.read_bytes()
+    for place in (0, 30, len(written) - 1):
+        path.write_bytes(written[:place] + bytes([written[place] ^ 1]) + written[place + 1 :])
+        assert kept_tally(key, KEY, "recipe") is None
+    path.write_bytes(written[:-1])
+    assert kept_tally(key, KEY, "recipe") is None
+    keep_tally(key, KEY, "recipe", b"more")
+    assert kept_tally(key, KEY, "recipe") == b"more"
+
+
+def test_another_file_of_that_name_stays(tmp_path):
+    path = tmp_path / "my.key.tally"
+    path.write_text("votes counted on Sunday")
+    keep_tally(tmp_path / "my.key", KEY, "recipe", b"counts")
+    assert path.read_text() == "votes counted on Sunday"
+    assert kept_tally(tmp_path / "my.key", KEY, "recipe") is None
+
+
+def test_a_tally_that_is_too_large_is_not_kept(tmp_path, monkeypatch):
+    from engine.source import files
+
+    monkeypatch.setattr(files, "MOST_BYTES", 5)
+    keep_tally(tmp_path / "my.key", KEY, "recipe", b"counts")
+    assert not (tmp_path / "my.key.tally").exists()
