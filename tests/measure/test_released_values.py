@@ -11,7 +11,6 @@ import pytest
 from fixtures.measure import (
     EXACT,
     ONE_ROW,
-    OneSource,
     cells_of,
     column,
     grown,
