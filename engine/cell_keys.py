@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.schema import Int64Array
+from engine.schema import NULL_CODE, OTHER_CODE, Int64Array
 
 Columns = Sequence[NDArray[Any]] | NDArray[Any]
 """Codes, a column each; as an array: shape (n_columns, n)."""
@@ -87,3 +88,40 @@ def distinct_cells(columns: Columns, sizes: Sequence[int]) -> tuple[list[NDArray
     keys, _ = cell_keys(columns, sizes)
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     return [codes[first] for codes in columns], number.astype(np.int64)
+
+
+_NARROW = (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeSpan:
+    """The codes of one column, which can be stored as small numbers: 0 null, 1 other, then from 2 the codes.
+
+    Attributes
+    ----------
+    low, high : int
+        Smallest and largest code but null and other; high < low where there is none.
+    """
+
+    low: int
+    high: int
+
+    @property
+    def sql_type(self) -> str | None:
+        """The smallest type that holds them; None: none of 32 bits does, they stay as they are."""
+        needed = (self.high - self.low + 2).bit_length()
+        return next((name for name, bits in _NARROW if needed <= bits), None)
+
+    def small(self, code: str) -> str:
+        """SQL of the small number of a code."""
+        return (
+            f"CAST(CASE WHEN {code} = {NULL_CODE} THEN 0 WHEN {code} = {OTHER_CODE} THEN 1 "
+            f"ELSE {code} - ({self.low}) + 2 END AS {self.sql_type})"
+        )
+
+    def codes(self, small: NDArray[Any]) -> Int64Array:
+        """The codes of small numbers."""
+        codes = small.astype(np.int64) + (self.low - 2)
+        codes[small == 0] = NULL_CODE
+        codes[small == 1] = OTHER_CODE
+        return codes

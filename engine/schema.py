@@ -93,7 +93,9 @@ ColumnKind = Literal[
     "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp"
 ]
 ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp"]
-SourceFormat = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql", "frame"]
+SourceFormat = Literal[
+    "csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql", "frame", "table"
+]
 RANKED_KINDS = frozenset({"category", "text"})
 MAX_WIDTH = 4
 """Widest table that mode sticky measures; wider ones are modelled from narrower ones."""
@@ -413,8 +415,8 @@ class SourceSpec:
     path : str or None
         File or glob, or how to reach a database; None where a frame was handed over in Python.
     format : str
-        "csv" (any text with a delimiter), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres", "mysql" or
-        "frame".
+        "csv" (any text with a delimiter), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres", "mysql",
+        "table" (of Spark's catalogue) or "frame".
     table : str or None
         Table (or schema.table) of a database.
     entities : tuple of str
@@ -433,6 +435,8 @@ class SourceSpec:
         Of a workbook; None: its only one.
     sql : str or None
         A SELECT over the files, each a table named as the file is.
+    engine, master : str
+        What reads and counts the rows: "duckdb" or "spark"; where Spark runs, empty: as Spark itself is told.
     """
 
     path: str | None
@@ -446,6 +450,8 @@ class SourceSpec:
     skip: int = 0
     sheet: str | None = None
     sql: str | None = None
+    engine: Literal["duckdb", "spark"] = "duckdb"
+    master: str = ""
 
     @property
     def paths(self) -> tuple[str, ...]:

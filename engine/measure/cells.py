@@ -1,26 +1,30 @@
 """Cells: true counts of the distinct combinations of a column set. Confidential; nothing here leaves `measure`.
 
 One protocol, `CellSource`: any engine that can do COUNT and SUM can serve it. DuckDB does here, out of core where
-the source is large, and numpy where it is small. Cost downstream follows the number of distinct cells, not rows.
+the source is large, numpy where it is small, and Spark where it outgrows a machine. Cost downstream follows the
+number of distinct cells, not rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cell_keys import cell_keys, comparable_keys
-from engine.schema import NULL_CODE, OTHER_CODE, ColumnSet, Int64Array, UInt64Array
+from engine.cell_keys import CodeSpan, cell_keys, comparable_keys
+from engine.schema import ColumnSet, Int64Array, UInt64Array
 from engine.source import EntityColumn
+
+if TYPE_CHECKING:
+    from engine.source.spark.rows import Groups, SparkRows
 
 _DENSE = 16
 """A list of all combinations of small numbers may be so many times as long as the rows looked up in it."""
 _LOW_64 = "CAST(18446744073709551615 AS HUGEINT)"
-_NARROW = (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,39 +84,8 @@ class CellSource(Protocol):
     def cells(self, columns: ColumnSet) -> Cells:
         """Count the distinct combinations of a column set; empty: everything is one cell."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CodeSpan:
-    """The codes of one column, which can be stored as small numbers: 0 null, 1 other, then from 2 the codes.
-
-    Attributes
-    ----------
-    low, high : int
-        Smallest and largest code but null and other; high < low where there is none.
-    """
-
-    low: int
-    high: int
-
-    @property
-    def sql_type(self) -> str | None:
-        """The smallest type that holds them; None: none of 32 bits does, they stay as they are."""
-        needed = (self.high - self.low + 2).bit_length()
-        return next((name for name, bits in _NARROW if needed <= bits), None)
-
-    def small(self, code: str) -> str:
-        """SQL of the small number of a code."""
-        return (
-            f"CAST(CASE WHEN {code} = {NULL_CODE} THEN 0 WHEN {code} = {OTHER_CODE} THEN 1 "
-            f"ELSE {code} - ({self.low}) + 2 END AS {self.sql_type})"
-        )
-
-    def codes(self, small: NDArray[Any]) -> Int64Array:
-        """The codes of small numbers."""
-        codes = small.astype(np.int64) + (self.low - 2)
-        codes[small == 0] = NULL_CODE
-        codes[small == 1] = OTHER_CODE
-        return codes
+    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
+        """Count column sets, in their order; perhaps several in one look at the rows."""
 
 
 class DuckDBCells:
@@ -162,6 +135,10 @@ class DuckDBCells:
                 self._of_entity(entity, names, groups, stored) for entity in self._entities
             ),
         )
+
+    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
+        """One after the other."""
+        yield from map(self.cells, column_sets)
 
     def _codes(self, columns: ColumnSet, stored: Int64Array) -> Int64Array:
         """Codes of what is stored, column by column."""
@@ -253,6 +230,83 @@ class ArrayCells:
                 for entity, held in self._entities
             ),
         )
+
+    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
+        """One after the other."""
+        yield from map(self.cells, column_sets)
+
+
+class SparkCells:
+    """Counts cells of rows that Spark holds.
+
+    Parameters
+    ----------
+    sql_names : dict
+        Column there of each column name.
+    ranks : dict
+        Of ranked columns: what becomes of the positions in their lists; none: they stay.
+    """
+
+    def __init__(
+        self,
+        rows: SparkRows,
+        sql_names: dict[str, str],
+        entities: tuple[EntityColumn, ...],
+        ranks: dict[str, Int64Array] | None = None,
+    ) -> None:
+        self._rows = rows
+        self._sql_names = sql_names
+        self._entities = entities
+        self._ranks = {sql_names[name]: codes for name, codes in (ranks or {}).items()}
+        self._spans = {
+            short: CodeSpan(low=0, high=int(codes.max(initial=-1)))
+            for short, codes in self._ranks.items()
+        }
+
+    def cells(self, columns: ColumnSet) -> Cells:
+        """Count one column set: a look at all rows."""
+        return next(self.each([columns]))
+
+    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
+        """Count column sets, several in one look at the rows; pairs of cells and entities in looks of their own."""
+        lanes = [
+            f"l{entity.number}_{lane}"
+            for entity in self._entities
+            if entity.tokens is None
+            for lane in (0, 1)
+        ]
+        several = [entity for entity in self._entities if entity.tokens is not None]
+        sums = self._groups(column_sets, lanes=tuple(lanes))
+        pairs = [self._groups(column_sets, by=(f"e{entity.number}",)) for entity in several]
+        for columns, groups, *of_pairs in zip(column_sets, sums, *pairs, strict=True):
+            paired = dict(zip((entity.number for entity in several), of_pairs, strict=True))
+            yield Cells(
+                columns=columns,
+                codes=groups.codes,
+                n_rows=groups.n,
+                entities=tuple(
+                    AdditiveEntities(lanes=groups.lanes(entity.number))
+                    if entity.tokens is None
+                    else PairedEntities(
+                        cell=_positions(groups.codes, paired[entity.number].codes),
+                        entity=paired[entity.number].by[f"e{entity.number}"],
+                        n_rows=paired[entity.number].n,
+                        tokens=entity.tokens,
+                    )
+                    for entity in self._entities
+                ),
+            )
+
+    def _groups(
+        self,
+        column_sets: Sequence[ColumnSet],
+        *,
+        by: tuple[str, ...] = (),
+        lanes: tuple[str, ...] = (),
+    ) -> Iterator[Groups]:
+        """Cells as Spark counts them."""
+        sets = [tuple(self._sql_names[name] for name in columns) for columns in column_sets]
+        return self._rows.groups(sets, by=by, lanes=lanes, ranks=self._ranks, spans=self._spans)
 
 
 def _additive(lanes: UInt64Array, order: Int64Array, first: Int64Array) -> AdditiveEntities:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.measure.cells import ArrayCells, CellSource, CodeSpan, DuckDBCells
+from engine.cell_keys import CodeSpan
+from engine.measure.cells import ArrayCells, CellSource, DuckDBCells, SparkCells
 from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, UInt64Array
 from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
 
@@ -33,6 +34,9 @@ def coded_cells(
     values : dict
         Released values of each ranked column, in the order of their ranks; all others have one code.
     """
+    if ingested.spark is not None:
+        ranks = {name: ingested.ranks(name, released) for name, released in values.items()}
+        return SparkCells(ingested.spark, ingested.sql_names, entities, ranks)
     if ingested.n_rows < FEW_ROWS:
         return _in_arrays(ingested, columns, values, entities)
     spans = _code_rows(ingested, columns, values, entities)
@@ -100,9 +104,7 @@ def _in_arrays(
     for column in columns:
         stored = np.asarray(arrays[ingested.sql_names[column.name]], dtype=np.int64)
         if column.name in values:
-            ranks = np.array(
-                [*_ranks(ingested, column.name, values[column.name]), NULL_CODE], dtype=np.int64
-            )
+            ranks = ingested.ranks(column.name, values[column.name])
             stored = ranks[np.where(stored >= 0, stored, -1)]
         codes[column.name] = stored
     held: list[tuple[EntityColumn, Int64Array | UInt64Array]] = []
@@ -116,16 +118,10 @@ def _in_arrays(
     return ArrayCells(codes, ingested.n_rows, tuple(held))
 
 
-def _ranks(ingested: Ingested, name: str, released: tuple[object, ...]) -> list[int]:
-    """The rank of each position in a dictionary; unreleased values have one code."""
-    rank = {value: position for position, value in enumerate(released)}
-    return [rank.get(value, OTHER_CODE) for value in ingested.dictionaries[name]]
-
-
 def _store_ranks(ingested: Ingested, name: str, released: tuple[object, ...]) -> None:
     """Make `ranks_<column>`: a row a position in a dictionary."""
     con, sql = ingested.con, ingested.sql_names[name]
-    codes = _ranks(ingested, name, released)
+    codes = ingested.ranks(name, released)[:-1].tolist()
     con.execute(f"CREATE TABLE ranks_{sql} (id BIGINT, code BIGINT)")
     if codes:
         con.execute(

@@ -17,9 +17,11 @@ from engine.measure.bounds import RowBounds, row_bounds
 from engine.measure.cells import (
     AdditiveEntities,
     ArrayCells,
+    Cells,
     CellSource,
     DuckDBCells,
     PairedEntities,
+    SparkCells,
 )
 from engine.measure.coding import coded_cells
 from engine.measure.draws import Draws, EntitySets
@@ -76,18 +78,18 @@ def measure_one_way(
     PrivacyError
         If not even the total passes the threshold.
     """
-    raw = DuckDBCells(ingested.con, ROWS_WITH_TOKENS, ingested.sql_names, entities)
+    raw = encoded_cells(ingested, entities)
     bounds = row_bounds(draws.max_rows, columns)
     total = grow(raw.cells(()), (), draws, bounds)
     if not total.n_nodes:
         raise PrivacyError(
             "the source has fewer entities than privacy.threshold asks for: nothing can be released"
         )
-    values = {
-        column.name: released_values(raw, ingested, column, draws)
-        for column in columns
-        if column.is_ranked
-    }
+    ranked = [column for column in columns if column.is_ranked]
+    values = {c.name: c.domain for c in ranked if c.public and c.domain is not None}
+    hidden = [column for column in ranked if column.name not in values]
+    for column, cells in zip(hidden, raw.each([(c.name,) for c in hidden]), strict=True):
+        values[column.name] = released_values(cells, ingested, column, draws)
     return _measured(
         coded_cells(ingested, columns, values, entities), total, columns, values, draws, bounds
     )
@@ -134,20 +136,27 @@ def _measured(
 ) -> Measured:
     """Every column, once the source counts ranked columns by released rank."""
     tops, one_way = {}, {"": total}
-    for column in in_universe_order(columns):  # the order in which the fit needs them
-        top, tree = _one_way(source, column.name, draws, bounds)
+    ordered = in_universe_order(columns)  # the order in which the fit needs them
+    for column, cells in zip(
+        ordered, source.each([(column.name,) for column in ordered]), strict=True
+    ):
+        top, tree = _one_way(cells, draws, bounds)
         tops[column.name] = top
         one_way[column.name] = replace(tree, values=values.get(column.name))
     return Measured(source=source, tops=tops, one_way=one_way, bounds=bounds)
 
 
+def encoded_cells(ingested: Ingested, entities: tuple[EntityColumn, ...]) -> CellSource:
+    """The source of cells of rows as they were encoded: ranked columns by positions in their lists."""
+    if ingested.spark is not None:
+        return SparkCells(ingested.spark, ingested.sql_names, entities)
+    return DuckDBCells(ingested.con, ROWS_WITH_TOKENS, ingested.sql_names, entities)
+
+
 def released_values(
-    raw: CellSource, ingested: Ingested, column: Column, draws: Draws
+    cells: Cells, ingested: Ingested, column: Column, draws: Draws
 ) -> tuple[object, ...]:
-    """Values of a ranked column that may be shown: its public domain, else those with enough entities."""
-    if column.public and column.domain is not None:
-        return column.domain
-    cells = raw.cells((column.name,))
+    """Values of a ranked column that may be shown, where no public domain says so: those with enough entities."""
     passed = np.logical_and.reduce(
         [draws.passes(_cell_sets(entity, cells.n_rows)) for entity in cells.entities]
     )
@@ -168,11 +177,9 @@ def _cell_sets(entity: AdditiveEntities | PairedEntities, n_rows: Int64Array) ->
     return EntitySets(size=np.bincount(entity.cell, minlength=len(n_rows)), lanes=lanes)
 
 
-def _one_way(
-    source: CellSource, name: str, draws: Draws, bounds: RowBounds
-) -> tuple[int, Measurement]:
+def _one_way(cells: Cells, draws: Draws, bounds: RowBounds) -> tuple[int, Measurement]:
     """Top level and released tree of one column."""
-    full = grow(source.cells((name,)), (ROOT_LEVEL,), draws, bounds)
+    full = grow(cells, (ROOT_LEVEL,), draws, bounds)
     top = top_level(full)
     first = ROOT_LEVEL - top
     below = full.depth >= first
@@ -247,10 +254,10 @@ def measure_wider(
 ) -> Iterator[Measurement]:
     """Measure column sets of two and more columns, one after the other."""
     released = {name: ReleasedRanges(measured.one_way[name]) for name in measured.tops}
-    for columns in column_sets:
-        tops = tuple(measured.tops[name] for name in columns)
-        wide = grow(measured.source.cells(columns), tops, draws, measured.bounds)
-        yield within_one_way(wide, [released[name] for name in columns])
+    for cells in measured.source.each(list(column_sets)):
+        tops = tuple(measured.tops[name] for name in cells.columns)
+        wide = grow(cells, tops, draws, measured.bounds)
+        yield within_one_way(wide, [released[name] for name in cells.columns])
 
 
 def within_one_way(wide: Measurement, released: Sequence[ReleasedRanges]) -> Measurement:

@@ -16,8 +16,8 @@ from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation, Relations
 from engine.schema import MAX_WIDTH, Column, ColumnSet, column_set
-from engine.source import ROWS_WITH_TOKENS, Opened
-from engine.source.detection import Table, copies, keyed_thresholds
+from engine.source import Opened
+from engine.source.detection import copies, encoded_table, keyed_thresholds
 from engine.spec import ReleaseSpec, with_deciders, with_determined
 
 Pair = tuple[str, str]
@@ -81,13 +81,8 @@ def _found_copies(opened: Opened, report: Progress) -> list[Pair]:
     the same counts, whichever build asks for them.
     """
     ingested = opened.ingested
-    named = [f"e{entity.number}" for entity in opened.entities if entity.tokens is not None]
-    table = Table(
-        con=ingested.con,
-        name=ROWS_WITH_TOKENS,
-        columns={column.name: ingested.sql_names[column.name] for column in ingested.columns},
-        entities=tuple(named),
-    )
+    columns = {column.name: ingested.sql_names[column.name] for column in ingested.columns}
+    table = encoded_table(ingested, opened.entities, columns)
     return copies(table, keyed_thresholds(opened.key, opened.draws), report)
 
 

@@ -8,7 +8,7 @@ source, by which a vintage is pinned. Confidential; all of it stays in the scrat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -66,6 +66,17 @@ def add_tokens(
         One for each entity column; one for the rows themselves if there is none.
     """
     entity_key = key.derive("entity", vintage)
+    if ingested.spark is not None:
+        if ingested.entity_names:
+            return ingested.spark.name_entities(ingested, entity_key)
+        return ingested.spark.number_rows(
+            ingested,
+            identity_words(ingested, key.derive("fingerprint", vintage, identity), identity),
+            identity,
+            in_order(ingested, order),
+            fingerprint_key=key.derive("fingerprint", vintage, identity),
+            entity_key=entity_key,
+        )
     if ingested.entity_names:
         columns = tuple(
             _named_entity(ingested, number, entity_key)
@@ -143,32 +154,65 @@ def row_words(
     SpecError
         If an identity column is not in the spec.
     """
+    dictionary_words = identity_words(ingested, key, identity)
+    for first in range(0, ingested.n_rows, CHUNK_ROWS):
+        codes = ingested.con.execute(
+            f"SELECT {', '.join(ingested.sql_names[name] for name in identity)} FROM rows "
+            f"WHERE rowid >= {first} AND rowid < {first + CHUNK_ROWS} ORDER BY rowid"
+        ).fetchnumpy()
+        yield (
+            first,
+            codes_as_words(
+                [
+                    (np.asarray(codes[ingested.sql_names[name]], dtype=np.int64), words)
+                    for name, words in ((name, dictionary_words.get(name)) for name in identity)
+                ]
+            ),
+        )
+
+
+def identity_words(
+    ingested: Ingested, key: bytes, identity: tuple[str, ...]
+) -> dict[str, UInt64Array]:
+    """Of the identity columns with a dictionary: keyed bits for each of its values, by name.
+
+    Raises
+    ------
+    SpecError
+        If an identity column is not in the spec.
+    """
     missing = [name for name in identity if name not in ingested.sql_names]
     if missing:
         raise SpecError(
             f"source.identity: no column {', '.join(missing)} in the spec; the columns that a vintage's first "
             "build identified its rows by must stay in the spec, though no table need show them"
         )
-    dictionary_words = {
+    return {
         name: words_of_values(key, values)
         for name, values in ingested.dictionaries.items()
         if name in identity
     }
-    for first in range(0, ingested.n_rows, CHUNK_ROWS):
-        codes = ingested.con.execute(
-            f"SELECT {', '.join(ingested.sql_names[name] for name in identity)} FROM rows "
-            f"WHERE rowid >= {first} AND rowid < {first + CHUNK_ROWS} ORDER BY rowid"
-        ).fetchnumpy()
-        words: list[UInt64Array] = []
-        for name in identity:
-            code = np.asarray(codes[ingested.sql_names[name]], dtype=np.int64)
+
+
+def codes_as_words(
+    columns: Iterable[tuple[Int64Array, UInt64Array | None]],
+) -> list[UInt64Array]:
+    """Words that say what rows hold.
+
+    Parameters
+    ----------
+    columns : iterable of (ndarray of int64, ndarray of uint64 or None)
+        Codes, and of ranked columns what `words_of_values` gives: a position in a dictionary depends on the other
+        values, so the value itself takes its place.
+    """
+    words: list[UInt64Array] = []
+    for code, of_values in columns:
+        if of_values is None:
             words.append(code.view(np.uint64))
-            if name in dictionary_words:
-                # A position in the dictionary depends on the other values: the value itself takes its place.
-                value_words = dictionary_words[name][np.maximum(code, -1)]
-                words[-1] = value_words[:, 0]
-                words.append(value_words[:, 1])
-        yield first, words
+        else:
+            value = of_values[np.maximum(code, -1)]
+            words += [value[:, 0], value[:, 1]]
+    return words
 
 
 def words_of_values(key: bytes, values: tuple[Any, ...]) -> UInt64Array:
@@ -222,9 +266,7 @@ def _number_equals(ingested: Ingested, order: tuple[str, ...], entity_key: bytes
     Columns that the vintage has seen come first, as they came, so that a new one never moves a token.
     """
     con = ingested.con
-    known = [name for name in order if name in ingested.sql_names]
-    fresh = [column.name for column in ingested.columns if column.name not in known]
-    codes = ", ".join(ingested.sql_names[name] for name in known + fresh)
+    codes = ", ".join(in_order(ingested, order))
     con.execute(
         "CREATE TABLE numbered AS SELECT f.id, f0, f1, "
         f"row_number() OVER (PARTITION BY f0, f1 ORDER BY {codes}) AS occurrence "
@@ -241,6 +283,13 @@ def _number_equals(ingested: Ingested, order: tuple[str, ...], entity_key: bytes
         tokens = row_tokens(entity_key, prints, occurrence)
         _store_lanes(con, 0, tokens, first=first)
     con.execute("DROP TABLE numbered")
+
+
+def in_order(ingested: Ingested, order: tuple[str, ...]) -> list[str]:
+    """SQL columns of all data columns: those in `order` first, then the others."""
+    known = [name for name in order if name in ingested.sql_names]
+    fresh = [column.name for column in ingested.columns if column.name not in known]
+    return [ingested.sql_names[name] for name in known + fresh]
 
 
 def _join_lanes(
@@ -279,22 +328,21 @@ def source_fingerprints(
     has several rows, values could change places between them, or change while their sum stays: then a digest of whole
     rows stands beside those of the columns, by the names of the columns that it covers.
     """
-    con = ingested.con
-    weights, joined = _weights(con, entities)
-    sums = [f"sum({weights[0]})", *(f"sum({weights[0]} * {other})" for other in weights[1:])]
-    sums += [
-        f"sum(({' + '.join(weights)}) * CAST({quoted(ingested.sql_names[c.name])} AS HUGEINT))"
-        for c in ingested.columns
-    ]
     print_key = key.derive("fingerprint", vintage)
-    if any(entity.tokens is not None for entity in entities):
-        sums.append(_sum_of_rows(ingested, weights, print_key))
-    totals = con.execute(
-        f"SELECT count(*), {', '.join(sums)} FROM {ROWS_WITH_TOKENS}{joined}"
-    ).fetchone()
-    for entity in entities:
-        con.execute(f"DROP TABLE IF EXISTS weights_{entity.number}")
-    totals = tuple(str(value) for value in totals or ())
+    is_paired = any(entity.tokens is not None for entity in entities)
+    if ingested.spark is not None:
+        weights = ingested.spark.weights(entities)
+        totals = ingested.spark.sums(
+            content_sums(ingested, weights, print_key, is_paired=is_paired)
+        )
+    else:
+        con = ingested.con
+        weights, joined = _weights(con, entities)
+        sums = content_sums(ingested, weights, print_key, is_paired=is_paired)
+        row = con.execute(f"SELECT {', '.join(sums)} FROM {ROWS_WITH_TOKENS}{joined}").fetchone()
+        for entity in entities:
+            con.execute(f"DROP TABLE IF EXISTS weights_{entity.number}")
+        totals = [str(value) for value in row or ()]
     last = 1 + len(weights) + len(ingested.columns)
     of_entities, of_columns, of_rows = (
         totals[: 1 + len(weights)],
@@ -313,6 +361,27 @@ def source_fingerprints(
     }
 
 
+def content_sums(
+    ingested: Ingested, weights: list[str], print_key: bytes, *, is_paired: bool
+) -> list[str]:
+    """SQL of the sums over rows that say what a source holds; each is whole, and adds up over parts of the rows.
+
+    Parameters
+    ----------
+    weights : list of str
+        SQL of a row's secret weights.
+    is_paired : bool
+        Entities have several rows: of whole rows, too.
+    """
+    sums = ["count(*)", f"sum({weights[0]})"]
+    sums += [f"sum({weights[0]} * {other})" for other in weights[1:]]
+    sums += [
+        f"sum(({' + '.join(weights)}) * CAST({quoted(ingested.sql_names[c.name])} AS HUGEINT))"
+        for c in ingested.columns
+    ]
+    return sums + ([_sum_of_rows(ingested, weights, print_key)] if is_paired else [])
+
+
 def column_shapes(
     ingested: Ingested, entities: tuple[EntityColumn, ...], key: MasterKey, vintage: str
 ) -> dict[str, str]:
@@ -327,9 +396,14 @@ def column_shapes(
     -----
     Sum over groups of the square, modulo a prime of 31 bits, of the sum of their rows' secret weights.
     """
+    print_key, out = key.derive("fingerprint", vintage), {}
+    if ingested.spark is not None:
+        for name, n_groups, squares in ingested.spark.shapes(ingested, entities):
+            said = [str(n_groups), str(squares)]
+            out[name] = _fingerprint(print_key, pack_strings(["shape", *said]))
+        return out
     con = ingested.con
     weights, joined = _weights(con, entities)
-    print_key, out = key.derive("fingerprint", vintage), {}
     for column in ingested.columns:
         row = con.execute(
             f"SELECT count(*), sum(w * w) FROM (SELECT sum({' + '.join(weights)}) % {PRIME} AS w "

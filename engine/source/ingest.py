@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 
 from engine.errors import DataError, InternalError, SpecError
-from engine.schema import NULL_CODE, Column, quoted
+from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, quoted
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
-from engine.source.misfits import why_unfit
+from engine.source.misfits import Flags, why_unfit
 from engine.source.relation import Source, fetch
+
+if TYPE_CHECKING:
+    from engine.source.spark.rows import SparkRows
 
 _PLACE = "the source"
 _NULL = f"CAST({NULL_CODE} AS BIGINT)"
@@ -45,6 +49,8 @@ class Ingested:
         position in it.
     entity_names : tuple of str
         Entity columns, in the order of e0, e1, ...
+    spark : SparkRows or None
+        What holds the rows in the place of `con`, which then has the extremes of each column only.
     """
 
     con: duckdb.DuckDBPyConnection
@@ -53,6 +59,19 @@ class Ingested:
     dictionaries: dict[str, tuple[Any, ...]] = field(repr=False)
     entity_names: tuple[str, ...]
     n_rows: int = field(repr=False)
+    spark: SparkRows | None = field(default=None, repr=False)
+
+    def ranks(self, name: str, released: Sequence[object]) -> Int64Array:
+        """What becomes of the positions in a dictionary: ranks among released values; null stands at the end.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_values + 1,)
+            All other values have one code.
+        """
+        rank = {value: position for position, value in enumerate(released)}
+        codes = [rank.get(value, OTHER_CODE) for value in self.dictionaries[name]]
+        return np.array([*codes, NULL_CODE], dtype=np.int64)
 
     def n_entities(self, number: int) -> int:
         """Number of distinct ids of one entity column, by its position in `entity_names`."""
@@ -111,7 +130,7 @@ def ingest(
     DataError
         If cells do not fit what the spec declares; all such columns are named.
     """
-    _check_columns(source, columns, entities)
+    check_columns(source, columns, entities)
     by_name = {column.name: column for column in columns}
     data = tuple(by_name[name] for name in sorted(by_name) if name not in entities)
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
@@ -122,7 +141,14 @@ def ingest(
     for short, column in lists.items():
         _list_values(con, source, short, column)
     _make_rows(con, source, {**{sql_names[c.name]: c for c in data}, **lists}, lists)
-    _check_rows(con, source, data, sql_names, tuple(by_name[name] for name in entities))
+    check_rows(
+        con,
+        source,
+        data,
+        sql_names,
+        tuple(by_name[name] for name in entities),
+        lambda sql: fetch(con, sql, source.place),
+    )
     dictionaries = {
         column.name: tuple(
             value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
@@ -130,7 +156,7 @@ def ingest(
         for short, column in lists.items()
         if short.startswith("c")
     }
-    _check_domains(con, data, sql_names, dictionaries)
+    check_domains(con, data, sql_names, dictionaries)
     for short in lists:
         if short.startswith("e"):
             fetch(con, f"ALTER TABLE list_{short} RENAME TO entity_{short[1:]}", _PLACE)
@@ -147,7 +173,7 @@ def ingest(
     )
 
 
-def _check_columns(source: Source, columns: Sequence[Column], entities: Sequence[str]) -> None:
+def check_columns(source: Source, columns: Sequence[Column], entities: Sequence[str]) -> None:
     """Every column is there and of a type that can be read."""
     wanted = dict.fromkeys([*(column.name for column in columns), *entities])
     missing = [name for name in wanted if name not in source.types]
@@ -204,14 +230,14 @@ def _make_rows(
     if not _is_wide(chosen):
         fetch(
             con,
-            f"CREATE OR REPLACE TABLE rows AS {_coded(source, chosen, lists, '')}",
+            f"CREATE OR REPLACE TABLE rows AS {coded_sql(source, chosen, lists, '')}",
             source.place,
         )
         return
     shorts = list(chosen)
     parts = [shorts[i : i + _CODED_AT_ONCE] for i in range(0, len(shorts), _CODED_AT_ONCE)]
     for number, part in enumerate(parts):
-        rows = _coded(source, {s: chosen[s] for s in part}, lists, "rowid AS r")
+        rows = coded_sql(source, {s: chosen[s] for s in part}, lists, "rowid AS r")
         fetch(con, f"CREATE TABLE part_{number} AS {rows} ORDER BY r", source.place)
         check_order(con, f"part_{number}")
     side_by_side = " POSITIONAL JOIN ".join(f"part_{number}" for number in range(len(parts)))
@@ -224,7 +250,7 @@ def _make_rows(
         fetch(con, f"DROP TABLE part_{number}", _PLACE)
 
 
-def _coded(source: Source, chosen: dict[str, Column], lists: Collection[str], first: str) -> str:
+def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str], first: str) -> str:
     """The SELECT that gives the codes of some columns, behind a column `first` of the source as it is."""
     inner, outer, joins = [first] * bool(first), ["r"] * bool(first), ""
     for short, column in chosen.items():
@@ -259,12 +285,13 @@ def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
         raise InternalError("the rows of a part of the source changed places")
 
 
-def _check_rows(
+def check_rows(
     con: duckdb.DuckDBPyConnection,
     source: Source,
     data: Sequence[Column],
     sql_names: dict[str, str],
     entities: Sequence[Column],
+    look: Flags,
 ) -> None:
     """Find the columns with cells that did not fit, and say what is wrong with each."""
     shorts = {**sql_names, **{column.name: f"e{j}" for j, column in enumerate(entities)}}
@@ -278,13 +305,15 @@ def _check_rows(
         sentence
         for column in (*data, *entities)
         if column.name in bad
-        for sentence in why_unfit(con, source, column, is_entity=column in entities)
+        for sentence in why_unfit(look, source, column, is_entity=column in entities)
     ]
     if problems:
         raise DataError("\n".join(problems))
+    if bad:
+        raise InternalError("cells that fit what the spec declares have no code")
 
 
-def _check_domains(
+def check_domains(
     con: duckdb.DuckDBPyConnection,
     data: Sequence[Column],
     sql_names: dict[str, str],

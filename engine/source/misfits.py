@@ -6,11 +6,12 @@ the rule and a way out, never a value of the data nor how many there are.
 
 from __future__ import annotations
 
-import duckdb
+from collections.abc import Callable
+from typing import Any
 
 from engine.schema import Column
 from engine.source.encoding import CODE_LIMIT, cell_class, cell_sql, code_sql, value_sql
-from engine.source.relation import Source, fetch
+from engine.source.relation import Source
 
 _KIND_WORDS = {
     "integer": "whole numbers",
@@ -23,13 +24,19 @@ _KIND_WORDS = {
 }
 
 
-def why_unfit(
-    con: duckdb.DuckDBPyConnection, source: Source, column: Column, *, is_entity: bool
-) -> list[str]:
+Flags = Callable[[str], list[tuple[Any, ...]]]
+"""Gives one row of what a SELECT of aggregated flags over the relation `source` finds."""
+N_FLAGS = 4
+"""Flags that are asked for at a time."""
+
+
+def why_unfit(look: Flags, source: Source, column: Column, *, is_entity: bool) -> list[str]:
     """Say what is wrong with the cells of a column of the relation `source`.
 
     Parameters
     ----------
+    look : callable
+        Looks at all rows.
     column : Column
         Has cells that got no code, or names entities and has null cells.
 
@@ -45,13 +52,11 @@ def why_unfit(
     wanted = column.value_type if is_list else column.kind
     is_infinite = f"lower(trim(CAST({cell} AS VARCHAR), ' +-')) IN ('inf', 'infinity')"
     big = _is_too_large(cell_type, wanted, cell)
-    has_null, has_infinite, has_big, has_other = fetch(
-        con,
+    has_null, has_infinite, has_big, has_other = look(
         f"SELECT bool_or({cell} IS NULL), bool_or({cell} IS NOT NULL AND {code} IS NULL AND {is_infinite}), "
         f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {is_infinite} AND {big}), "
         f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {is_infinite} AND NOT {big}) "
-        "FROM source",
-        source.place,
+        "FROM source"
     )[0]
     problems = []
     place = f"column {column.name!r}"

@@ -6,6 +6,7 @@ before the journal beside the key has pinned the vintage to this state of the so
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,14 @@ from typing import Any
 
 import duckdb
 
-from engine.errors import DataError, InternalError, StoreError, TablepackError, place_of
+from engine.errors import (
+    DataError,
+    InternalError,
+    SpecError,
+    StoreError,
+    TablepackError,
+    place_of,
+)
 from engine.keys import MasterKey, Purpose, pack_strings, read_key
 from engine.progress import Progress
 from engine.schema import Column
@@ -39,6 +47,7 @@ from engine.source.journal import (
 from engine.source.relation import matching_files
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.source.sketch import sketch_of
+from engine.source.spark import check_packages, is_spark_frame
 from engine.source.swapping import exchange
 from engine.source.units import choose_rows, one_row_each, with_few_values
 from engine.spec import ReleaseSpec, with_deciders, with_determined
@@ -108,12 +117,25 @@ class Opened:
 def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
     """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
     key = read_key(spec.key_path)
-    with scratch_directory() as scratch:
-        con = confidential_connection(scratch, on_disk=_is_large(spec), memory_limit=MEMORY_LIMIT)
+    is_spark = spec.source.engine == "spark" or is_spark_frame(frame)
+    with contextlib.ExitStack() as ends:
+        scratch = ends.enter_context(scratch_directory())
+        con = confidential_connection(
+            scratch, on_disk=is_spark or _is_large(spec), memory_limit=MEMORY_LIMIT
+        )
         try:
             report("reading", 0, 1)
-            source = open_source(con, spec.source, frame)
-            ingested = ingest(con, source, spec.columns, spec.source.entities)
+            if is_spark:
+                check_packages()
+                from engine.source.spark.rows import rows_in_spark
+
+                _check_spark(spec)
+                source, ingested = ends.enter_context(
+                    rows_in_spark(con, spec.source, spec.columns, frame, scratch)
+                )
+            else:
+                source = open_source(con, spec.source, frame)
+                ingested = ingest(con, source, spec.columns, spec.source.entities)
             identity = _identity(spec, ingested)
             report("tokens", 0, 1)
             draws = draws_of(spec.key_path, spec.vintage, spec.previous)
@@ -159,6 +181,30 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             raise _in_our_words(error) from None
         finally:
             con.close()
+
+
+def _check_spark(spec: ReleaseSpec) -> None:
+    """Refuse what only DuckDB does.
+
+    Raises
+    ------
+    SpecError
+    """
+    problems = []
+    if spec.privacy.swap and spec.mode == "sticky":
+        problems.append(
+            "privacy.swap: records are exchanged by DuckDB only; leave source.engine out"
+        )
+    if spec.count == "entities":
+        problems.append(
+            "release.count: entities are counted by DuckDB only; leave source.engine out"
+        )
+    if spec.privacy.max_rows is not None and spec.privacy.max_rows_by == "entity":
+        problems.append(
+            'privacy.max_rows_by: rows are chosen by DuckDB only; say "bucket", or leave source.engine out'
+        )
+    if problems:
+        raise SpecError(problems)
 
 
 def _counted(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.errors import InternalError
 from engine.keys import MasterKey
 from engine.schema import UInt64Array
 from engine.source.charges import Sketch
-from engine.source.entities import row_words
+from engine.source.entities import identity_words, row_words
 from engine.source.ingest import Ingested
 from engine.sticky_prf import siphash
 
@@ -30,11 +31,26 @@ def sketch_of(ingested: Ingested, key: MasterKey, identity: tuple[str, ...]) -> 
     names = ingested.entity_names
     of = names or identity
     secret = key.derive("sketch", "", tuple(of))
-    smallest: UInt64Array = np.zeros(0, dtype=np.uint64)
+    if ingested.spark is not None:
+        smallest = _in_spark(ingested, secret, of)
+        return Sketch(of=tuple(of), named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
+    smallest = np.zeros(0, dtype=np.uint64)
     parts = _hashes_of_ids(ingested, secret) if names else _hashes_of_rows(ingested, secret, of)
     for hashes in parts:
         smallest = np.unique(np.concatenate([smallest, hashes]))[:SIZE]
     return Sketch(of=tuple(of), named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
+
+
+def _in_spark(ingested: Ingested, secret: bytes, of: tuple[str, ...]) -> UInt64Array:
+    """The smallest hashes, where Spark holds the rows."""
+    rows, names = ingested.spark, ingested.sql_names
+    if rows is None:
+        raise InternalError("the rows are not in Spark")
+    if ingested.entity_names:
+        return rows.smallest_hashes(("e0",), {}, secret, SIZE, is_named=True)
+    words = {names[name]: held for name, held in identity_words(ingested, secret, of).items()}
+    identity = tuple(names[name] for name in of)
+    return rows.smallest_hashes(identity, words, secret, SIZE, is_named=False)
 
 
 def _hashes_of_ids(ingested: Ingested, secret: bytes) -> list[UInt64Array]:

@@ -70,6 +70,8 @@ class SourceSection(_Section):
     thousands: str = ""
     date_format: str = ""
     sql: str | None = None
+    engine: Literal["duckdb", "spark"] = "duckdb"
+    master: str = ""
 
 
 class UniverseSection(_Section):

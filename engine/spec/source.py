@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import SpecError
-from engine.schema import SourceSpec
+from engine.schema import SourceFormat, SourceSpec
 from engine.spec.model import SUFFIXES, Format, SourceSection, did_you_mean
 
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 DATABASES: tuple[Format, ...] = ("postgres", "mysql")
 """Reached by an address, not by a file."""
+SPARK_FORMATS: tuple[SourceFormat, ...] = ("parquet", "csv", "table")
 WITH_TABLES = {"duckdb", "sqlite", *DATABASES}
 
 
@@ -34,6 +35,10 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
     paths = [section.path] if isinstance(section.path, str) else section.path
     if not paths:
         problems.append("source.path: names no file")
+    if section.engine == "spark":
+        return _in_spark(section, paths, folder, problems)
+    if section.master:
+        problems.append('source.master: is for engine = "spark"')
     forms = [section.format or format_of(path) for path in paths]
     form = next(iter(forms), None)
     if None in forms:
@@ -57,6 +62,38 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
         skip=section.skip,
         sheet=section.sheet,
         sql=section.sql,
+    )
+
+
+def _in_spark(
+    section: SourceSection, paths: list[str], folder: Path, problems: list[str]
+) -> SourceSpec:
+    """Make the source of a spec that Spark reads: Parquet, text in UTF-8, or a table of its catalogue."""
+    forms: set[str] = {section.format or format_of(path) or "table" for path in paths}
+    if len(forms) > 1:
+        problems.append("source.path: Spark reads files of one format; name files of one kind")
+    form = min(forms, default="table")
+    if form not in SPARK_FORMATS:
+        problems.append(
+            f'source.format: engine = "spark" reads Parquet, text (csv) and tables of its catalogue, not {form}'
+        )
+    if form == "table" and len(paths) > 1:
+        problems.append("source.path: names several tables; name one, or make a view of them")
+    for key in ("table", "sheet", "sql", "encoding", "skip"):
+        if getattr(section, key):
+            problems.append(f'source.{key}: is not for engine = "spark"')
+    if section.delimiter is not None and (form != "csv" or not _is_delimiter(section.delimiter)):
+        problems.append("source.delimiter: wants one sign, and text to be read")
+    located = [p if form == "table" or "://" in p else _located(p, folder) for p in paths]
+    return SourceSpec(
+        path=next(iter(located), None),
+        format=next((one for one in SPARK_FORMATS if one == form), "table"),
+        entities=tuple(section.entities),
+        identity=tuple(section.identity),
+        more=tuple(located[1:]),
+        delimiter=section.delimiter,
+        engine="spark",
+        master=section.master,
     )
 
 

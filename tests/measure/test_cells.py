@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from fixtures.measure import cells_of, tokens_of
 
+from engine.cell_keys import CodeSpan
 from engine.measure import Cells, PairedEntities
-from engine.measure.cells import AdditiveEntities, ArrayCells, CodeSpan, DuckDBCells
+from engine.measure.cells import AdditiveEntities, ArrayCells, DuckDBCells
 from engine.schema import NULL_CODE, OTHER_CODE
 from engine.source import EntityColumn
 

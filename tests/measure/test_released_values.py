@@ -11,7 +11,6 @@ import pytest
 from fixtures.measure import (
     EXACT,
     ONE_ROW,
-    OneSource,
     cells_of,
     column,
     grown,
@@ -91,7 +90,7 @@ def values_of(counts: dict[int, int], draws, *, rows_each=1):
             entity += 1
     cells = cells_of(rows, ("L",), (tokens_of(entity, 1),), (rows_each == 1,))
     ingested = SimpleNamespace(dictionaries={"L": tuple(counts)})
-    return released_values(OneSource(cells), ingested, column("L", "category"), draws)
+    return released_values(cells, ingested, column("L", "category"), draws)
 
 
 def test_shown_values_over_many_keys():

@@ -214,7 +214,9 @@ def test_no_key_lets_an_outlier_move_a_boundary():
         for some in (values, [*values, 99_000], [*values, -1])
     ]
     for number in range(200):
-        (top, tree), *others = (_one_way(source, "A", sticky(number), ONE_ROW) for source in cells)
+        (top, tree), *others = (
+            _one_way(source.cells(("A",)), sticky(number), ONE_ROW) for source in cells
+        )
         for other_top, other in others:
             assert other_top == top
             assert nodes_of(other) == nodes_of(tree)
@@ -350,7 +352,7 @@ def test_a_released_count_is_never_forced_to_the_truth():
     source = OneSource(
         cells_of([((v,), (i,)) for i, v in enumerate(values)], ("A",), tokens, (True,))
     )
-    counts = np.array([_one_way(source, "A", sticky(k), ONE_ROW)[1].n for k in range(400)])
+    counts = np.array([_one_way(source.cells(("A",)), sticky(k), ONE_ROW)[1].n for k in range(400)])
     true = np.array([64, 32, 32, 16, 16, 16, 16])
     error = counts - true
     assert np.all(np.abs(error.mean(axis=0)) < 4 * math.sqrt(2 / 400))

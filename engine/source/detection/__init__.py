@@ -8,7 +8,7 @@ May import the engine's root, `engine.spec`, `engine.source`.
 from __future__ import annotations
 
 from engine.source.detection.detect import detect_source
-from engine.source.detection.determined import Table, copies
+from engine.source.detection.determined import Table, copies, encoded_table
 from engine.source.detection.made_spec import make_spec
 from engine.source.detection.spec_text import Detection, key_name, spec_text
 from engine.source.detection.thresholds import keyed_thresholds
@@ -18,6 +18,7 @@ __all__ = [
     "Table",
     "copies",
     "detect_source",
+    "encoded_table",
     "key_name",
     "keyed_thresholds",
     "make_spec",

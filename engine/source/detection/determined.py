@@ -7,7 +7,7 @@ nearly unique values would determine everything. Values that few people hold dec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -17,6 +17,8 @@ import numpy as np
 from engine.progress import Progress, silent
 from engine.schema import Int64Array
 from engine.source.detection.thresholds import LARGEST, Thresholds
+from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn
+from engine.source.ingest import Ingested
 from engine.source.relation import fetch
 
 FIRST = 4_000
@@ -47,12 +49,63 @@ class Table:
         SQL expression of each column's cells by its name.
     entities : tuple of str
         SQL expressions of the entity columns; empty: each row is one.
+    cells : callable or None
+        Where the rows are not on the connection: gives for column sets the names of relations that hold their
+        distinct combinations (with entities), and in `n` how many rows each has.
+    sample : callable or None
+        Then gives the name of a relation with so many rows.
     """
 
     con: duckdb.DuckDBPyConnection
     name: str
     columns: Mapping[str, str]
     entities: tuple[str, ...] = ()
+    cells: Callable[[Sequence[tuple[str, ...]]], list[str]] | None = None
+    sample: Callable[[int], str] | None = None
+
+    def of(self, *names: str) -> str:
+        """The relation in which some columns are counted."""
+        return self.name if self.cells is None else self.cells([names])[0]
+
+    @property
+    def rows(self) -> str:
+        """SQL that counts rows of such a relation."""
+        return "count(*)" if self.cells is None else "coalesce(CAST(sum(n) AS BIGINT), 0)"
+
+
+def encoded_table(
+    ingested: Ingested, entities: Sequence[EntityColumn], columns: Mapping[str, str]
+) -> Table:
+    """The encoded rows with tokens, wherever they are.
+
+    Parameters
+    ----------
+    columns : mapping of str to str
+        SQL expression of each column's codes by its name.
+    """
+    by = tuple(f"e{entity.number}" for entity in entities if entity.tokens is not None)
+    spark = ingested.spark
+    if spark is None:
+        return Table(con=ingested.con, name=ROWS_WITH_TOKENS, columns=columns, entities=by)
+    known: dict[frozenset[str], str] = {}
+
+    def cells(sets: Sequence[tuple[str, ...]]) -> list[str]:
+        missing = list(dict.fromkeys(one for one in map(frozenset, sets) if one not in known))
+        codes = [tuple(sorted(ingested.sql_names[name] for name in one)) for one in missing]
+        known.update(zip(missing, spark.relations(codes, by), strict=True))
+        return [known[frozenset(one)] for one in sets]
+
+    def sample(n: int) -> str:
+        return spark.sample([*(ingested.sql_names[name] for name in columns), *by], n)
+
+    return Table(
+        con=ingested.con,
+        name=ROWS_WITH_TOKENS,
+        columns=columns,
+        entities=by,
+        cells=cells,
+        sample=sample,
+    )
 
 
 def determined(table: Table, thresholds: Thresholds, report: Progress = silent) -> list[Pair]:
@@ -111,7 +164,8 @@ def _looked_at(
 def _sampled(table: Table) -> dict[str, Int64Array]:
     """Numbered cells of some rows. Which ones decides nothing: what they rule out, all rows would rule out."""
     chosen = ", ".join(f"{sql} AS c{j}" for j, sql in enumerate(table.columns.values()))
-    rows = f"(SELECT * FROM {table.name} LIMIT {LOOKED_AT})"
+    of = table.name if table.sample is None else table.sample(LOOKED_AT)
+    rows = f"(SELECT * FROM {of} LIMIT {LOOKED_AT})"
     for entity in table.entities:  # no entity of any kind twice
         rows = f"(SELECT * FROM {rows} QUALIFY row_number() OVER (PARTITION BY {entity}) = 1)"
     con, names = table.con, list(table.columns)
@@ -185,7 +239,7 @@ class _Look:
     def __init__(self, table: Table, thresholds: Thresholds) -> None:
         self._table, self._thresholds = table, thresholds
         self._sampled = _sampled(table)
-        n_rows = int(fetch(table.con, f"SELECT count(*) FROM {table.name}", _PLACE)[0][0])
+        n_rows = int(fetch(table.con, f"SELECT {table.rows} FROM {table.of()}", _PLACE)[0][0])
         # Then every entity has one row, and nobody else is to be asked: a statement a pair would cost far more.
         self._is_all = all(len(codes) == n_rows for codes in self._sampled.values())
         self._shared: dict[str, tuple[int, int, int]] = {}
@@ -215,8 +269,9 @@ class _Look:
             self._sizes[name] = np.sort(np.bincount(self._sampled[name])[1:])[::-1]
         if name not in self._sizes:
             sql, table = self._table.columns[name], self._table
-            counted = f"SELECT count(*) AS n FROM {table.name} GROUP BY {sql} ORDER BY n DESC"
-            found = table.con.execute(counted).fetchnumpy()["n"]
+            of = table.of(name)
+            counted = f"SELECT {table.rows} AS held FROM {of} GROUP BY {sql} ORDER BY held DESC"
+            found = table.con.execute(counted).fetchnumpy()["held"]
             self._sizes[name] = np.asarray(found, dtype=np.int64)
         return self._sizes[name]
 
@@ -251,8 +306,8 @@ class _Look:
             return is_told and n_against < thresholds.of("determines", finer, coarser)
         people, cells = _cells(table, {"f": finer, "c": coarser})
         usual = (
-            f"SELECT f, c AS usual FROM (SELECT f, c, {people} AS n FROM cells GROUP BY f, c) "
-            "QUALIFY row_number() OVER (PARTITION BY f ORDER BY n DESC, c) = 1"
+            f"SELECT f, c AS usual FROM (SELECT f, c, {people} AS held FROM cells GROUP BY f, c) "
+            "QUALIFY row_number() OVER (PARTITION BY f ORDER BY held DESC, c) = 1"
         )
         row = fetch(
             table.con,
@@ -278,10 +333,12 @@ def _cells(table: Table, columns: Mapping[str, str]) -> tuple[str, str]:
     names = [f"who{number}" for number in range(len(table.entities))]
     held = [f"{table.columns[column]} AS {name}" for name, column in columns.items()]
     held += [f"{sql} AS {name}" for sql, name in zip(table.entities, names, strict=True)]
-    return _people(names), f"SELECT {', '.join(held)} FROM {table.name}"
+    held += ["n"] if table.cells is not None else []
+    of = table.of(*dict.fromkeys(columns.values()))
+    return _people(names, table.rows), f"SELECT {', '.join(held)} FROM {of}"
 
 
-def _people(entities: Sequence[str]) -> str:
+def _people(entities: Sequence[str], rows: str) -> str:
     """SQL that counts entities, rows where there are none; of several kinds the fewest."""
-    counts = [f"count(DISTINCT {entity})" for entity in entities] or ["count(*)"]
+    counts = [f"count(DISTINCT {entity})" for entity in entities] or [rows]
     return counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"

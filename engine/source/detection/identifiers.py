@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.errors import PrivacyError
 from engine.schema import NULL_CODE, Column
-from engine.source.detection.determined import Table
+from engine.source.detection.determined import encoded_table
 from engine.source.detection.suspects import Judged, suspects
 from engine.source.detection.thresholds import Thresholds
 from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn
@@ -56,13 +56,8 @@ def check_identifiers(
     }
     if not judged:
         return
-    table = Table(
-        con=ingested.con,
-        name=ROWS_WITH_TOKENS,
-        columns={name: f"nullif({cell}, {NULL_CODE})" for name, cell in ingested.sql_names.items()},
-        entities=tuple(f"e{e.number}" for e in entities if e.tokens is not None),
-    )
-    found = suspects(table, judged, thresholds)
+    columns = {name: f"nullif({cell}, {NULL_CODE})" for name, cell in ingested.sql_names.items()}
+    found = suspects(encoded_table(ingested, entities, columns), judged, thresholds)
     if found:
         raise PrivacyError(
             "the tables hold what looks like identifiers:\n"
@@ -89,10 +84,11 @@ class _Sample:
         values = self._ingested.dictionaries.get(self._column.name)
         if values is not None:
             return values[:: -(-len(values) // most)] if values else ()
-        cell = self._ingested.sql_names[self._column.name]
+        cell, spark = self._ingested.sql_names[self._column.name], self._ingested.spark
+        of = ROWS_WITH_TOKENS if spark is None else spark.relations([(cell,)], ())[0]
         rows = fetch(
             self._ingested.con,
-            f"SELECT c FROM (SELECT DISTINCT {cell} AS c FROM {ROWS_WITH_TOKENS}) "
+            f"SELECT c FROM (SELECT DISTINCT {cell} AS c FROM {of}) "
             f"WHERE c > {NULL_CODE + 1} ORDER BY hash(c) LIMIT {most}",
             _PLACE,
         )

@@ -18,6 +18,7 @@ from engine.source.detection.detect import detect, source_of
 from engine.source.detection.spec_text import Detection
 from engine.source.detection.thresholds import keyed_thresholds
 from engine.source.journal import draws_of
+from engine.source.spark import check_packages, is_spark_frame
 from engine.spec import ReleaseSpec, spec_of
 
 
@@ -174,7 +175,15 @@ def _within(columns: dict[str, Column], known: set[str]) -> dict[str, Column]:
 def _detected(
     source: SourceSpec, frame: Any, key: Path, vintage: str, previous: str | None
 ) -> Detection:
-    """What a key detects; a key that is missing or wrong is told later, with all other mistakes."""
+    """What a key detects; a key that is missing or wrong is told later, with all other mistakes.
+
+    Of a Spark DataFrame some rows are looked at: what does not fit what they show is refused when all are read.
+    """
+    if is_spark_frame(frame):
+        check_packages()
+        from engine.source.spark.frames import sample_of
+
+        frame = sample_of(frame)
     if check_key_file(key):
         return detect(source, frame, thresholds=keyed_thresholds(None, vintage))
     draws = draws_of(

@@ -148,6 +148,11 @@ def _many_values(table: Table) -> dict[str, int]:
     """About how many values each column has, a pass for some columns at a time."""
     names = list(table.columns)
     many: list[Any] = []
+    if table.cells is not None:
+        for name, of in zip(names, table.cells([(name,) for name in names]), strict=True):
+            about = f"approx_count_distinct({table.columns[name]})"
+            many += fetch(table.con, f"SELECT {about} FROM {of}", _PLACE)[0]
+        return dict(zip(names, map(int, many), strict=True))
     for start in range(0, len(names), AT_A_TIME):
         counts = [
             f"approx_count_distinct({table.columns[name]})"
@@ -159,11 +164,11 @@ def _many_values(table: Table) -> dict[str, int]:
 
 def _facts(table: Table, name: str) -> _Facts:
     """Count values, rows with one, and rows whose value nobody else has."""
-    own = [f"min({entity}) = max({entity})" for entity in table.entities] or ["count(*) = 1"]
+    own = [f"min({entity}) = max({entity})" for entity in table.entities] or [f"{table.rows} = 1"]
     row = fetch(
         table.con,
-        "SELECT count(*), coalesce(sum(n), 0), coalesce(sum(n) FILTER (alone), 0), coalesce(max(n), 0) FROM ("
-        f"SELECT count(*) AS n, {' OR '.join(own)} AS alone FROM {table.name} "
+        "SELECT count(*), coalesce(sum(r), 0), coalesce(sum(r) FILTER (alone), 0), coalesce(max(r), 0) FROM ("
+        f"SELECT {table.rows} AS r, {' OR '.join(own)} AS alone FROM {table.of(name)} "
         f"WHERE {table.columns[name]} IS NOT NULL GROUP BY {table.columns[name]})",
         _PLACE,
     )[0]
@@ -275,6 +280,21 @@ def _agreed(table: Table, name: str, others: Sequence[str]) -> list[str]:
     """Columns in which the rows of nearly every value agree, though two of all rows often do not."""
     if not others:
         return []
+    if table.cells is None:
+        shares = [*_shares_agreed(table, name, others, table.name)]
+    else:  # in pairs: all columns together have as many cells as rows
+        pairs = table.cells([(name, other) for other in others])
+        shares = [
+            share
+            for other, of in zip(others, pairs, strict=True)
+            for share in _shares_agreed(table, name, [other], of)
+        ]
+    agreed = [c for c, share in zip(others, shares, strict=True) if float(share) >= NEARLY_ALL]
+    return [c for c in agreed if _by_chance(table, c) <= BY_CHANCE]
+
+
+def _shares_agreed(table: Table, name: str, others: Sequence[str], of: str) -> tuple[Any, ...]:
+    """Of the values of a column with several rows: in how many these agree in each of other columns."""
     cell = {c: table.columns[c] for c in (name, *others)}
     same = ", ".join(
         f"min({cell[c]}) = max({cell[c]}) AS {quoted(f's{j}')}" for j, c in enumerate(others)
@@ -282,14 +302,12 @@ def _agreed(table: Table, name: str, others: Sequence[str]) -> list[str]:
     shares = ", ".join(
         f"coalesce(avg(CAST({quoted(f's{j}')} AS INTEGER)), 0)" for j in range(len(others))
     )
-    row = fetch(
+    return fetch(
         table.con,
-        f"SELECT {shares} FROM (SELECT {same} FROM {table.name} WHERE {cell[name]} IS NOT NULL "
-        f"GROUP BY {cell[name]} HAVING count(*) > 1)",
+        f"SELECT {shares} FROM (SELECT {same} FROM {of} WHERE {cell[name]} IS NOT NULL "
+        f"GROUP BY {cell[name]} HAVING {table.rows} > 1)",
         _PLACE,
     )[0]
-    agreed = [c for c, share in zip(others, row, strict=True) if float(share) >= NEARLY_ALL]
-    return [c for c in agreed if _by_chance(table, c) <= BY_CHANCE]
 
 
 def _by_chance(table: Table, name: str) -> float:
@@ -297,8 +315,8 @@ def _by_chance(table: Table, name: str) -> float:
     cell = table.columns[name]
     row = fetch(
         table.con,
-        f"SELECT coalesce(sum(n * n) / (sum(n) * sum(n)), 1) FROM (SELECT CAST(count(*) AS DOUBLE) AS n "
-        f"FROM {table.name} WHERE {cell} IS NOT NULL GROUP BY {cell})",
+        f"SELECT coalesce(sum(r * r) / (sum(r) * sum(r)), 1) FROM (SELECT CAST({table.rows} AS DOUBLE) AS r "
+        f"FROM {table.of(name)} WHERE {cell} IS NOT NULL GROUP BY {cell})",
         _PLACE,
     )[0]
     return float(row[0])

@@ -154,12 +154,7 @@ def _open_parquet(
     for file in files:
         if Path(file).stat().st_size == 0:
             raise DataError(f"source {file}: the file is empty")
-        schema = fetch(
-            con,
-            f"SELECT name, num_children FROM parquet_schema({file_literal(file)})",
-            f"source {file}",
-        )
-        check_names(_top_level([(str(name), int(n or 0)) for name, n in schema]), f"source {file}")
+        check_names(parquet_names(con, file), f"source {file}")
     listed = ", ".join(file_literal(file) for file in files)
     fetch(
         con,
@@ -167,6 +162,16 @@ def _open_parquet(
         "union_by_name = true, hive_partitioning = false)",
         place,
     )
+
+
+def parquet_names(con: duckdb.DuckDBPyConnection, file: str) -> list[str]:
+    """Names of a Parquet file's columns, exactly as they are written."""
+    schema = fetch(
+        con,
+        f"SELECT name, num_children FROM parquet_schema({file_literal(file)})",
+        f"source {file}",
+    )
+    return _top_level([(str(name), int(n or 0)) for name, n in schema])
 
 
 def _top_level(schema: list[tuple[str, int]]) -> list[str]:

@@ -1,0 +1,610 @@
+"""The encoded rows where Spark holds them, and what the driver asks of them: lists, sums, samples and cells.
+
+Takes a DataFrame; gives an `Ingested` whose connection holds nothing but extremes of each column, and `SparkRows`,
+which counts. Tokens are made on executors, by keys that are derived for them and broadcast to the function that needs
+them. Confidential; everything that was kept or broadcast is let go at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.cell_keys import CodeSpan
+from engine.errors import DataError
+from engine.schema import (
+    NULL_CODE,
+    OTHER_CODE,
+    Column,
+    Int64Array,
+    SourceSpec,
+    UInt64Array,
+)
+from engine.source.encoding import cell_class
+from engine.source.entities import PRIME, ROWS_WITH_TOKENS, EntityColumn
+from engine.source.ingest import Ingested, check_columns, check_domains, check_rows
+from engine.source.misfits import N_FLAGS
+from engine.source.relation import Source, fetch
+from engine.source.spark import tasks
+from engine.source.spark.frames import in_our_words, source_frame
+from engine.source.spark.session import spark_session
+
+MOST_CELLS = 2_000_000
+"""Cells that come to the driver at a time, unless one column set has more."""
+_PLACE = "the source"
+_DDL = {
+    "integer": "bigint",
+    "real": "double",
+    "decimal": "double",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp": "timestamp_ntz",
+    "text": "string",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groups:
+    """Cells of one column set as Spark counted them.
+
+    Attributes
+    ----------
+    codes : ndarray of int64, shape (n_cells, n_columns)
+    n : ndarray of int64, shape (n_cells,)
+        Rows.
+    by : dict
+        Of entities that were counted apart: their numbers, int64 of shape (n_cells,), by short name.
+    halves : dict
+        Sums of the low and of the high halves of lanes, int64 of shape (n_cells,) each, by short name.
+    """
+
+    codes: Int64Array
+    n: Int64Array
+    by: dict[str, Int64Array]
+    halves: dict[str, tuple[Int64Array, Int64Array]]
+
+    def lanes(self, number: int) -> UInt64Array:
+        """Sums of the lanes of one kind of entity, mod 2**64, shape (n_cells, 2)."""
+        sums = []
+        for lane in (0, 1):
+            low, high = self.halves[f"l{number}_{lane}"]
+            sums.append(low.view(np.uint64) + (high.view(np.uint64) << np.uint64(32)))
+        return np.column_stack(sums)
+
+
+class SparkRows:
+    """Rows that Spark holds: `c0`, `c1`, ... codes; `e0`, ... entities; `l0_0`, `l0_1`, ... lanes of their tokens.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Codes and typed ids.
+    con : DuckDBPyConnection
+        Of the driver.
+    """
+
+    def __init__(
+        self, session: Any, frame: Any, con: duckdb.DuckDBPyConnection, place: str
+    ) -> None:
+        self._session = session
+        self._frame = frame
+        self._con = con
+        self._place = place
+        self._kept: list[Any] = []
+        self._sent: list[Any] = []
+        self._spans: dict[str, CodeSpan] = {}
+        self._firsts: dict[str, Int64Array] = {}
+
+    def close(self) -> None:
+        """Let go of what Spark keeps for us."""
+        with contextlib.suppress(Exception):  # Spark may be gone
+            for frame in self._kept:
+                frame.unpersist()
+        with contextlib.suppress(Exception):
+            for one in self._sent:
+                one.destroy()
+        self._kept, self._sent = [], []
+
+    def send(self, value: Any) -> Any:
+        """Broadcast a value to the tasks that are given it."""
+        sent = in_our_words(lambda: self._session.sparkContext.broadcast(value), self._place)
+        self._sent.append(sent)
+        return sent
+
+    def keep(self, frame: Any) -> Any:
+        """Let Spark keep a frame, in memory and encrypted on disk."""
+        from pyspark import StorageLevel
+
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept
+
+    def gathered(self, frame: Any) -> Any:
+        """A frame as an Arrow table on the driver."""
+        return in_our_words(frame.toArrow, self._place)
+
+    def mapped(self, frame: Any, task: type, ddl: Mapping[str, str], **fields: Any) -> Any:
+        """A frame of what a task makes of the partitions of another.
+
+        Parameters
+        ----------
+        ddl : mapping of str to str
+            Spark's type of each column that the task gives.
+        """
+        schema = _arrow_schema(ddl)
+        run = task(schema=schema, **fields)
+        said = ", ".join(f"{name} {held}" for name, held in ddl.items())
+        return frame.mapInArrow(run.__call__, said)
+
+    def use(self, frame: Any, spans: dict[str, CodeSpan] | None = None) -> None:
+        """Count these rows from now on."""
+        self._frame = frame
+        self._spans = spans or self._spans
+
+    def number_rows(
+        self,
+        ingested: Ingested,
+        words: Mapping[str, UInt64Array],
+        identity: tuple[str, ...],
+        order: list[str],
+        *,
+        fingerprint_key: bytes,
+        entity_key: bytes,
+    ) -> tuple[EntityColumn, ...]:
+        """Put tokens beside rows that are entities: equal ones meet in one partition, and are numbered there."""
+        names = ingested.sql_names
+        codes = dict.fromkeys(names.values(), "bigint")
+        printed = self.mapped(
+            self._frame,
+            tasks.Fingerprint,
+            codes | dict.fromkeys(("f0", "f1"), "bigint"),
+            identity=tuple(names[name] for name in identity),
+            words=self.send({names[name]: held for name, held in words.items()}),
+            secret=self.send(fingerprint_key),
+        )
+        numbered = self.mapped(
+            printed.repartition("f0", "f1"),
+            tasks.NumberEquals,
+            codes | dict.fromkeys(("l0_0", "l0_1"), "bigint"),
+            order=tuple(order),
+            secret=self.send(entity_key),
+        )
+        self.use(self.keep(numbered))
+        self._as_tokens()
+        return (EntityColumn(number=0, tokens=None),)
+
+    def name_entities(self, ingested: Ingested, entity_key: bytes) -> tuple[EntityColumn, ...]:
+        """Put tokens in the place of ids; entities of several rows get numbers, too."""
+        numbers = range(len(ingested.entity_names))
+        lanes = {f"l{j}_{lane}": "bigint" for j in numbers for lane in (0, 1)}
+        named = self.keep(
+            self.mapped(
+                self._frame,
+                tasks.NameEntities,
+                dict.fromkeys(ingested.sql_names.values(), "bigint") | lanes,
+                names={f"e{j}": name for j, name in enumerate(ingested.entity_names)},
+                secret=self.send(entity_key),
+            )
+        )
+        entities = []
+        for j in numbers:
+            ids = named.select(f"l{j}_0", f"l{j}_1").distinct()
+            if in_our_words(ids.count, self._place) == ingested.n_rows:
+                entities.append(EntityColumn(number=j, tokens=None))
+                continue
+            named, tokens = self._numbered(named, ids, j)
+            entities.append(EntityColumn(number=j, tokens=tokens))
+        self.use(named)
+        self._as_tokens()
+        return tuple(entities)
+
+    def _numbered(self, rows: Any, ids: Any, j: int) -> tuple[Any, UInt64Array]:
+        """Rows with the column `e<j>`, and the tokens in the order of these numbers."""
+        from pyspark.sql import functions as F
+
+        lanes = [f"l{j}_0", f"l{j}_1"]
+        # Sorted, so that a partition that is made anew, where an executor was lost, gives the same numbers.
+        ordered = ids.repartition(*lanes).sortWithinPartitions(*lanes)
+        ids = self.keep(ordered.withColumn(f"e{j}", F.monotonically_increasing_id()))
+        table = self.gathered(ids)
+        held = {name: np.asarray(table.column(name)) for name in table.column_names}
+        order = np.argsort(held[f"e{j}"])
+        self._firsts[f"e{j}"] = held[f"e{j}"][order]
+        tokens = np.column_stack([held[name][order] for name in lanes]).view(np.uint64)
+        return self.keep(rows.join(ids, on=lanes, how="inner")), tokens
+
+    def _as_tokens(self) -> None:
+        """The driver's table of extremes stands for the rows with tokens."""
+        self._con.execute(f"ALTER TABLE rows RENAME TO {ROWS_WITH_TOKENS}")
+
+    def weights(self, entities: tuple[EntityColumn, ...]) -> list[str]:
+        """SQL of a row's secret weights, as `source_fingerprints` wants them."""
+        return [f"CAST(l{entity.number}_0 & 4294967295 AS HUGEINT)" for entity in entities]
+
+    def sums(self, sums: list[str]) -> list[str]:
+        """Whole sums over all rows, as texts."""
+        # Some hold secret factors: they go as a broadcast, never in a plan.
+        ddl = {f"s{i}": "string" for i in range(len(sums))}
+        found = self.gathered(self.mapped(self._frame, tasks.Sums, ddl, sums=self.send(sums)))
+        return [str(sum(map(int, column.to_pylist()))) for column in found.columns]
+
+    def shapes(
+        self, ingested: Ingested, entities: tuple[EntityColumn, ...]
+    ) -> Iterator[tuple[str, int, int]]:
+        """Of each column: how many groups it makes, and the sum of the squares of their weights modulo a prime."""
+        lanes = tuple(f"l{entity.number}_0" for entity in entities)
+        names = [column.name for column in ingested.columns]
+        sets = [(ingested.sql_names[name],) for name in names]
+        for name, groups in zip(names, self.groups(sets, lanes=lanes), strict=True):
+            weight = np.sum([groups.halves[lane][0] % PRIME for lane in lanes], axis=0) % PRIME
+            yield name, len(weight), sum(map(int, weight * weight))
+
+    def smallest_hashes(
+        self,
+        of: tuple[str, ...],
+        words: Mapping[str, UInt64Array],
+        secret: bytes,
+        size: int,
+        *,
+        is_named: bool,
+    ) -> UInt64Array:
+        """The smallest keyed hashes of the entities, for a sketch; as `sketch_of`."""
+        found = self.gathered(
+            self.mapped(
+                self._frame.select(*of),
+                tasks.Sketched,
+                {"h": "bigint"},
+                of=of,
+                is_named=is_named,
+                words=self.send(dict(words)),
+                secret=self.send(secret),
+                size=size,
+            )
+        )
+        return np.unique(np.asarray(found.column("h")).view(np.uint64))[:size]
+
+    def sample(self, names: Sequence[str], n: int) -> str:
+        """Name of a table of the driver with some of the rows."""
+        return self._stored(self.gathered(self._frame.select(*names).limit(n)))
+
+    def relations(self, sets: Sequence[tuple[str, ...]], by: tuple[str, ...]) -> list[str]:
+        """Names of tables of the driver with the cells of some columns: their codes, entities, and rows as `n`."""
+        import pyarrow as pa
+
+        return [
+            self._stored(
+                pa.table(
+                    {name: groups.codes[:, place] for place, name in enumerate(names)}
+                    | groups.by
+                    | {"n": groups.n}
+                )
+            )
+            for names, groups in zip(sets, self.groups(sets, by=by), strict=True)
+        ]
+
+    def _stored(self, table: Any) -> str:
+        """Put an Arrow table into the driver's database."""
+        name = f"cells_{secrets.token_hex(8)}"
+        self._con.register("arrived", table)
+        self._con.execute(f"CREATE TABLE {name} AS SELECT * FROM arrived")
+        self._con.unregister("arrived")
+        return name
+
+    def groups(
+        self,
+        sets: Iterable[tuple[str, ...]],
+        *,
+        by: tuple[str, ...] = (),
+        lanes: tuple[str, ...] = (),
+        ranks: Mapping[str, Int64Array] | None = None,
+        spans: Mapping[str, CodeSpan] | None = None,
+    ) -> Iterator[Groups]:
+        """Cells of column sets, in their order; several sets in one look at the rows.
+
+        Parameters
+        ----------
+        sets : iterable of tuple of str
+            Short names.
+        by, lanes : tuple of str
+            Entities that are counted apart; lanes that are summed.
+        ranks : mapping of str to ndarray of int64
+            What becomes of the positions of ranked columns; see `Ingested.ranks`.
+        spans : mapping of str to CodeSpan
+            Of columns, where they are not those of the rows.
+        """
+        spans = {**self._spans, **(spans or {})}
+        for batch in _batches(list(sets), spans, MOST_CELLS):
+            yield from self._counted(batch, by, lanes, ranks or {}, spans)
+
+    def _counted(
+        self,
+        sets: list[tuple[str, ...]],
+        by: tuple[str, ...],
+        lanes: tuple[str, ...],
+        ranks: Mapping[str, Int64Array],
+        spans: Mapping[str, CodeSpan],
+    ) -> Iterator[Groups]:
+        """Cells of some sets from one look at the rows: counted on executors, summed by Spark."""
+        from pyspark.sql import functions as F
+
+        used = list(dict.fromkeys(name for names in sets for name in names))
+        keys = ["s", *(f"k{place}" for place in range(max(map(len, sets))))]
+        halves = [f"{lane}_{half}" for lane in lanes for half in ("low", "high")]
+        ddl = dict.fromkeys([*keys, *by, "n", *halves], "bigint")
+        chosen = [*used, *by, *lanes] or self._frame.columns[:1]
+        parts = self.mapped(
+            self._frame.select(*chosen),
+            tasks.Count,
+            ddl,
+            sets=tuple(sets),
+            spans={name: spans[name] for name in used},
+            by=by,
+            lanes=lanes,
+            ranks=self.send({name: held for name, held in ranks.items() if name in used}),
+        )
+        sums = [F.sum(name).alias(name) for name in ("n", *halves)]
+        table = self.gathered(parts.groupBy(*keys, *by).agg(*sums))
+        held = {name: np.asarray(table.column(name), dtype=np.int64) for name in table.column_names}
+        order = np.argsort(held["s"], kind="stable")
+        ends = np.searchsorted(held["s"][order], np.arange(len(sets) + 1))
+        for number, names in enumerate(sets):
+            rows = order[ends[number] : ends[number + 1]]
+            codes = [_whole(spans[c], held[f"k{i}"][rows]) for i, c in enumerate(names)]
+            yield Groups(
+                codes=np.column_stack(codes) if codes else np.zeros((len(rows), 0), np.int64),
+                n=held["n"][rows],
+                by={e: np.searchsorted(self._firsts[e], held[e][rows]) for e in by},
+                halves={
+                    lane: (held[f"{lane}_low"][rows], held[f"{lane}_high"][rows]) for lane in lanes
+                },
+            )
+
+
+def _whole(span: CodeSpan, small: Int64Array) -> Int64Array:
+    """The codes of what a task counted."""
+    return span.codes(small) if span.sql_type else small
+
+
+def _batches(
+    sets: list[tuple[str, ...]], spans: Mapping[str, CodeSpan], most: int
+) -> Iterator[list[tuple[str, ...]]]:
+    """Column sets that may be counted at a time: as many as have, by the sizes of their columns, so many cells."""
+    batch: list[tuple[str, ...]] = []
+    held = 0
+    for names in sets:
+        size = 1
+        for name in names:
+            size = min(size * (spans[name].high - spans[name].low + 3), most)
+        if batch and held + size > most:
+            yield batch
+            batch, held = [], 0
+        batch.append(names)
+        held += size
+    if batch:
+        yield batch
+
+
+def _arrow_schema(ddl: Mapping[str, str]) -> Any:
+    """The Arrow schema of Spark's types that we use."""
+    import pyarrow as pa
+
+    types = {
+        "bigint": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+        "timestamp_ntz": pa.timestamp("us"),
+        "string": pa.string(),
+        "binary": pa.binary(),
+    }
+    return pa.schema([(name, types[held]) for name, held in ddl.items()])
+
+
+@contextlib.contextmanager
+def rows_in_spark(
+    con: duckdb.DuckDBPyConnection,
+    spec: SourceSpec,
+    columns: tuple[Column, ...],
+    frame: Any,
+    scratch: Path,
+) -> Iterator[tuple[Source, Ingested]]:
+    """Encode a source in Spark; at the end all that Spark keeps of it is let go, and a session of our own stopped.
+
+    Parameters
+    ----------
+    con : DuckDBPyConnection
+        The driver's; its table `rows` will hold the extremes of each column, and a null where a cell does not fit.
+    frame : DataFrame or None
+        Of Spark.
+    scratch : Path
+        Where a session of our own keeps its files, on this machine.
+
+    Raises
+    ------
+    SpecError, DataError, StoreError
+        As `ingest` and `spark_session`.
+    """
+    with spark_session(spec.master, frame, scratch) as session:
+        frame, source = source_frame(session, spec, frame)
+        check_columns(source, columns, spec.entities)
+        chosen = frame.select(*(f"`{c.name.replace('`', '``')}`" for c in columns))
+        rows = SparkRows(session, chosen, con, source.place)
+        try:
+            yield source, _ingested(rows, con, source, columns, spec, chosen)
+        finally:
+            rows.close()
+
+
+def _ingested(
+    rows: SparkRows,
+    con: duckdb.DuckDBPyConnection,
+    source: Source,
+    columns: tuple[Column, ...],
+    spec: SourceSpec,
+    frame: Any,
+) -> Ingested:
+    """Lists of values, then codes, then checks."""
+    by_name = {column.name: column for column in columns}
+    data = tuple(by_name[name] for name in sorted(by_name) if name not in spec.entities)
+    sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
+    shorts = {sql_names[c.name]: c for c in data}
+    entities = {f"e{j}": by_name[name] for j, name in enumerate(spec.entities)}
+    cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv")
+    ranked = {short: c for short, c in shorts.items() if c.is_ranked}
+    dictionaries = _dictionaries(rows, con, frame, cells, ranked)
+    ids = {short: _ddl_of_ids(c, source.types[c.name]) for short, c in entities.items()}
+    lists = {f"list_{short}": _stream(con, f"list_{short}") for short in ranked}
+    encoded = rows.keep(
+        rows.mapped(
+            frame,
+            tasks.Encode,
+            dict.fromkeys(shorts, "bigint") | ids,
+            cells=cells,
+            columns=shorts,
+            entities=entities,
+            lists=rows.send(lists),
+        )
+    )
+    n_rows = _extremes(rows, con, encoded, list(shorts), list(entities), source.place)
+
+    def look(sql: str) -> list[tuple[Any, ...]]:
+        ddl = {f"x{i}": "boolean" for i in range(N_FLAGS)}
+        found = rows.gathered(rows.mapped(frame, tasks.Look, ddl, cells=cells, sql=sql))
+        return [tuple(any(column.to_pylist()) for column in found.columns)]
+
+    check_rows(con, source, data, sql_names, tuple(entities.values()), look)
+    check_domains(con, data, sql_names, dictionaries)
+    for short in ranked:
+        fetch(con, f"DROP TABLE list_{short}", _PLACE)
+    rows.use(encoded, _spans(con, list(shorts)))
+    return Ingested(
+        con=con,
+        columns=data,
+        sql_names=sql_names,
+        dictionaries={shorts[short].name: values for short, values in dictionaries.items()},
+        entity_names=spec.entities,
+        n_rows=n_rows,
+        spark=rows,
+    )
+
+
+def _dictionaries(
+    rows: SparkRows,
+    con: duckdb.DuckDBPyConnection,
+    frame: Any,
+    cells: tasks.Cells,
+    ranked: Mapping[str, Column],
+) -> dict[str, tuple[Any, ...]]:
+    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; and give them."""
+    if not ranked:
+        return {}
+    ddl = {short: _DDL[column.value_type] for short, column in ranked.items()}
+    listed = rows.mapped(frame, tasks.ListValues, ddl, cells=cells, columns=dict(ranked))
+    table = rows.gathered(listed.distinct())
+    found = {}
+    for short in ranked:
+        con.register("arrived", table.select([short]))
+        con.execute(
+            f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
+            f"FROM arrived WHERE {short} IS NOT NULL"
+        )
+        con.unregister("arrived")
+        values = fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
+        found[short] = tuple(value for (value,) in values)
+    return found
+
+
+def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:
+    """A table of the driver as an Arrow stream."""
+    import pyarrow as pa
+
+    held, sink = (
+        con.sql(f"SELECT * FROM {table} ORDER BY id").to_arrow_table(),
+        pa.BufferOutputStream(),
+    )
+    with pa.ipc.new_stream(sink, held.schema) as writer:
+        writer.write_table(held)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream
+
+
+def _ddl_of_ids(column: Column, sql_type: str) -> str:
+    """Spark's type of typed ids."""
+    is_bytes = column.value_type == "text" and cell_class(sql_type) == "blob"
+    return "binary" if is_bytes else _DDL[column.value_type]
+
+
+def _extremes(
+    rows: SparkRows,
+    con: duckdb.DuckDBPyConnection,
+    encoded: Any,
+    codes: Sequence[str],
+    ids: Sequence[str],
+    place: str,
+) -> int:
+    """Make the driver's table `rows`, and count them: of each column the ends, null where it occurs, NULL for misfits.
+
+    What is checked of all rows, and which numbers store a code, follows from these alone.
+
+    Raises
+    ------
+    DataError
+        There are no rows.
+    """
+    from pyspark.sql import functions as F
+
+    asked = [F.count(F.lit(1)).alias("n")]
+    for name in codes:
+        is_value = F.col(name) > F.lit(OTHER_CODE)
+        asked += [
+            F.min(F.when(is_value, F.col(name))).alias(f"{name}_low"),
+            F.max(F.when(is_value, F.col(name))).alias(f"{name}_high"),
+            F.max(F.col(name) == F.lit(NULL_CODE)).alias(f"{name}_null"),
+        ]
+    asked += [F.max(F.col(name).isNull()).alias(f"{name}_bad") for name in (*codes, *ids)]
+    (said,) = rows.gathered(encoded.agg(*asked)).to_pylist()
+    if not said["n"]:
+        raise DataError(f"{place}: has no rows")
+    columns: dict[str, list[int | None]] = {}
+    for name in codes:
+        null = NULL_CODE if said[f"{name}_null"] else None
+        low, high = (
+            null if said[f"{name}_{end}"] is None else said[f"{name}_{end}"]
+            for end in ("low", "high")
+        )
+        columns[name] = [
+            low,
+            high,
+            low if null is None else null,
+            None if said[f"{name}_bad"] else low,
+        ]
+    for name in ids:
+        columns[name] = [0, 0, 0, None if said[f"{name}_bad"] else 0]
+    described = ", ".join(f"{name} BIGINT" for name in columns)
+    con.execute(f"CREATE TABLE rows ({described})")
+    marks = ", ".join("?" for _ in columns)
+    con.executemany(
+        f"INSERT INTO rows VALUES ({marks})", [list(r) for r in zip(*columns.values(), strict=True)]
+    )
+    return int(said["n"])
+
+
+def _spans(con: duckdb.DuckDBPyConnection, codes: Sequence[str]) -> dict[str, CodeSpan]:
+    """Smallest and largest code of each column."""
+    if not codes:
+        return {}
+    ends = ", ".join(
+        f"{end}({name}) FILTER ({name} > {OTHER_CODE})" for name in codes for end in ("min", "max")
+    )
+    found = fetch(con, f"SELECT {ends} FROM rows", _PLACE)[0]
+    return {
+        name: CodeSpan(low=0, high=-1) if low is None else CodeSpan(low=low, high=high)
+        for name, low, high in zip(codes, found[::2], found[1::2], strict=True)
+    }

@@ -1,0 +1,280 @@
+"""Spark gives what DuckDB gives, whatever the partitions and the order of rows; keys stay where they belong."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+from fixtures.pipeline import CENSUS, KEY, table_hashes
+from test_equivalence import CASES, TWELVE, hashes_of, spec_in
+
+import engine
+from engine.api.reading import read
+from engine.errors import DataError, MissingPackage, SpecError, StoreError
+from engine.keys import MasterKey
+from engine.release import build
+from engine.source.spark.session import spark_session
+
+pyspark = pytest.importorskip("pyspark")
+HAS_JAVA = shutil.which("java") is not None
+if not HAS_JAVA and os.environ.get("CI") != "true":
+    pytest.skip("no Java on this machine", allow_module_level=True)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
+    # pyspark leaves the socket of an encrypted broadcast to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    """One session for all tests here: local[2], encrypted, with an event log to look into."""
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    (folder / "events").mkdir()
+    mine = pytest.MonkeyPatch()
+    mine.setenv("PYSPARK_PYTHON", sys.executable)
+    mine.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    mine.setenv(
+        "PYSPARK_SUBMIT_ARGS",
+        '--driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell',
+    )
+    settings = {
+        "spark.io.encryption.enabled": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": (folder / "events").as_uri(),
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.log.level": "OFF",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session, folder
+    session.stop()
+    mine.undo()
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, census, tmp_path_factory):
+    """Columns, entities and the hashes that DuckDB gives."""
+    columns, entities = CASES[request.param]
+    folder = tmp_path_factory.mktemp("plain")
+    plain = hashes_of(folder, census / "people.parquet", columns, entities, jobs=1)
+    assert len(set(plain.values())) == len(TWELVE)
+    return columns, entities, plain
+
+
+def spark_hashes(folder: Path, path: object, columns, entities) -> dict[tuple[str, ...], str]:
+    """Table hashes of a build whose spec says engine = "spark"."""
+    spec = spec_in(folder, path, columns, entities)
+    spec.write_text(spec.read_text().replace("[source]", '[source]\nengine = "spark"'))
+    build(read(spec), folder / "r.duckdb", jobs=1)
+    return table_hashes(folder / "r.duckdb")
+
+
+def frame_hashes(folder: Path, frame, census: Path, columns, entities):
+    """Table hashes of a build from a DataFrame of Spark."""
+    spec = read(spec_in(folder, census / "people.parquet", columns, entities))
+    engine.build(
+        frame,
+        out=folder / "r.duckdb",
+        tables=TWELVE,
+        key=folder / "my.key",
+        columns=spec.columns,
+        entities=entities,
+        max_rows=spec.privacy.max_rows,
+        vintage=spec.vintage,
+        jobs=1,
+    ).close()
+    return table_hashes(folder / "r.duckdb")
+
+
+def held_in(folder: Path, wanted: list[bytes]) -> list[str]:
+    """Files below a folder that hold one of some bytes."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [str(path) for path in files if any(one in path.read_bytes() for one in wanted)]
+
+
+def spellings(secret: bytes) -> list[bytes]:
+    """A secret as it is, in hex, in base 64, and as Python shows it."""
+    return [
+        secret,
+        secret.hex().encode(),
+        base64.b64encode(secret),
+        repr(secret)[2:-1].encode(),
+    ]
+
+
+def test_a_file_that_spark_reads_gives_what_duckdb_gives(spark, case, census, tmp_path):
+    columns, entities, plain = case
+    assert spark_hashes(tmp_path, census / "people.parquet", columns, entities) == plain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [1, 2, 8])
+def test_partitions_and_row_order_of_a_frame_change_nothing(
+    spark, case, census, tmp_path, partitions
+):
+    columns, entities, plain = case
+    frame = spark[0].read.parquet(str(census / "people.parquet"))
+    mixed = frame.repartition(partitions, "income").sortWithinPartitions("age", ascending=False)
+    assert frame_hashes(tmp_path, mixed, census, columns, entities) == plain
+
+
+def test_keys_are_in_no_file_that_spark_writes(spark, census, tmp_path):
+    """While its files are still there: spills, shuffles, broadcasts and the event log."""
+    columns, entities = CASES["no entity column"]
+    spark_hashes(tmp_path, census / "people.parquet", columns, entities)
+    key = MasterKey(KEY)
+    (vintage,) = {read(tmp_path / "release.toml").vintage}
+    everything = tuple(sorted(columns))
+    secrets = [
+        KEY,
+        key.derive("entity", vintage),
+        key.derive("fingerprint", vintage, everything),
+        key.derive("fingerprint", vintage),
+        key.derive("sketch", "", everything),
+    ]
+    local, events = spark[1] / "local", spark[1] / "events"
+    assert any(path.is_file() for path in local.rglob("shuffle_*"))
+    logged = b"".join(p.read_bytes() for p in events.rglob("*") if p.is_file())
+    assert b"SparkListenerJobEnd" in logged
+    assert held_in(spark[1], [one for secret in secrets for one in spellings(secret)]) == []
+
+
+def test_the_search_for_keys_finds_one_that_is_planted(tmp_path):
+    for place, spelled in enumerate(spellings(KEY)):
+        (tmp_path / f"{place}.bin").write_bytes(b"before" + spelled + b"after")
+        assert len(held_in(tmp_path, spellings(KEY))) == place + 1
+
+
+def test_columns_that_spark_cannot_give_are_refused(spark, census, tmp_path):
+    frame = spark[0].read.parquet(str(census / "people.parquet"))
+    for odd, word in (("map('a', age)", "MAP"), ("named_struct('a', age)", "STRUCT")):
+        worse = frame.selectExpr("*", f"{odd} AS odd")
+        spec = spec_in(
+            tmp_path / word,
+            census / "people.parquet",
+            CENSUS | {"odd": {"kind": "integer"}},
+            ("person_id",),
+            tables=[("age",), ("odd",)],
+        )
+        with pytest.raises(DataError, match=f"column 'odd': is of type {word}"):
+            build(read(spec), tmp_path / word / "r.duckdb", frame=worse)
+        assert not (tmp_path / word / "r.duckdb").exists()
+
+
+def test_cells_that_do_not_fit_are_refused_without_a_value(spark, census, tmp_path):
+    frame = spark[0].read.parquet(str(census / "people.parquet"))
+    worse = frame.selectExpr("* EXCEPT (age)", "if(age = 40, 'secret', string(age)) AS age")
+    spec = spec_in(tmp_path, census / "people.parquet", CENSUS, ("person_id",))
+    with pytest.raises(DataError, match="column 'age': holds values that are not whole") as refused:
+        build(read(spec), tmp_path / "r.duckdb", frame=worse)
+    assert "secret" not in str(refused.value)
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+def test_text_files_give_what_parquet_gives(spark, census, tmp_path):
+    columns, entities = CASES["one entity column"]
+    plain = hashes_of(tmp_path / "a", census / "people.csv", columns, entities, jobs=1)
+    assert spark_hashes(tmp_path / "b", census / "people.csv", columns, entities) == plain
+
+
+def test_ragged_text_is_refused(spark, tmp_path):
+    (tmp_path / "x.csv").write_text("person_id,age\n" + "1,2\n" * 20 + "3\n")
+    columns = {"person_id": {"kind": "integer"}, "age": {"kind": "integer"}}
+    spec = spec_in(tmp_path, tmp_path / "x.csv", columns, ("person_id",), tables=[("age",)])
+    spec.write_text(spec.read_text().replace("[source]", '[source]\nengine = "spark"'))
+    with pytest.raises(DataError, match="more or fewer fields"):
+        build(read(spec), tmp_path / "r.duckdb", jobs=1)
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+def started(tmp_path, master="local[1]"):
+    """Try to start a session of our own."""
+    with spark_session(master, None, tmp_path):
+        raise AssertionError("a session was started")
+
+
+def test_what_keeps_spark_from_starting_is_said(tmp_path, monkeypatch):
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", staticmethod(lambda: None))
+    with pytest.raises(StoreError, match=r"spark://127\.0\.0\.1:9 cannot be reached"):
+        started(tmp_path, "spark://127.0.0.1:9")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingPackage, match=r"needs Java 17 .* JAVA_HOME"):
+        started(tmp_path)
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    with pytest.raises(MissingPackage, match="is 11"):
+        started(tmp_path)
+    monkeypatch.setattr(pyspark, "__version__", "3.5.1")
+    with pytest.raises(MissingPackage, match=r"pyspark 3\.5\.1 is too old"):
+        started(tmp_path)
+
+
+def test_sessions_in_the_clear_and_of_another_version_are_refused(spark, monkeypatch, tmp_path):
+    from engine.source.spark import session as sessions
+
+    class Conf(dict):
+        pass
+
+    class Context:
+        version, master = pyspark.__version__, "spark://far:7077"
+
+        def getConf(self):
+            return Conf()
+
+    class Session:
+        _jsparkSession, sparkContext = None, Context()
+
+    with pytest.raises(SpecError, match=r"spark.io.encryption.enabled(.|\n)*network.crypto"):
+        sessions._check_session(Session())
+    monkeypatch.setattr(Context, "version", "4.0.0" if pyspark.__version__ != "4.0.0" else "4.1.0")
+    with pytest.raises(SpecError, match="both must be of one version"):
+        sessions._check_session(Session())
+
+
+def test_what_only_duckdb_does_is_refused(census, tmp_path):
+    spec = read(spec_in(tmp_path, census / "people.parquet", CENSUS, ("person_id",)))
+    with pytest.raises(SpecError, match=r"release\.count"):
+        build(
+            replace(spec, count="entities", source=replace(spec.source, engine="spark")),
+            tmp_path / "r.duckdb",
+        )
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+def test_equal_rows_are_told_apart_as_duckdb_does(spark, tmp_path):
+    """Without entities: many equal rows in several partitions."""
+    frame = pd.DataFrame({"a": [1] * 70 + [2] * 30, "b": ["x"] * 50 + ["y"] * 50})
+    with duckdb.connect() as con:
+        con.register("frame", frame)
+        con.execute(f"COPY frame TO '{tmp_path / 'x.parquet'}'")
+    columns = {"a": {"kind": "integer"}, "b": {"kind": "category"}}
+    tables = [("a",), ("b",), ("a", "b")]
+    spec = spec_in(tmp_path / "a", tmp_path / "x.parquet", columns, (), tables=tables)
+    build(read(spec), tmp_path / "a" / "r.duckdb", jobs=1)
+    spec = spec_in(tmp_path / "b", tmp_path / "x.parquet", columns, (), tables=tables)
+    many = spark[0].read.parquet(str(tmp_path / "x.parquet")).repartition(5)
+    build(read(spec), tmp_path / "b" / "r.duckdb", frame=many, jobs=1)
+    plain = table_hashes(tmp_path / "a" / "r.duckdb")
+    assert table_hashes(tmp_path / "b" / "r.duckdb") == plain
+    assert len(plain) == 3
