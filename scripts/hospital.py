@@ -163,8 +163,11 @@ def main() -> None:
     body = markdown(heads, rows)
     print(body)
     if chosen.record:
-        name = "hospital" if chosen.stays < MILLION else "hospital-million"
-        record(name, command_line("scripts/hospital.py"), body)
+        command = command_line("scripts/hospital.py")
+        if chosen.stays < MILLION:
+            record("hospital", command, body)
+        else:
+            record("hospital-million", command, body)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def test_a_figure_that_was_reckoned_otherwise_has_no_interval(release, monkeypat
     """Whatever a second reading of the statement misses, the figure itself shows it."""
     whole = reckoned.estimate_of
     monkeypatch.setattr(
-        aggregates,
+        reckoned,
         "estimate_of",
         lambda *given: replace(whole(*given), value=whole(*given).value + 1),
     )
@@ -139,7 +139,7 @@ def test_a_figure_that_was_reckoned_otherwise_has_no_interval(release, monkeypat
 def test_no_interval_is_shown_beside_its_figure(release, monkeypatch):
     whole = reckoned.estimate_of
     monkeypatch.setattr(
-        aggregates,
+        reckoned,
         "estimate_of",
         lambda *given: replace(whole(*given), low=whole(*given).value + 1),
     )
