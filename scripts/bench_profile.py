@@ -110,7 +110,9 @@ class Clock:
 class FitHere:
     """In the place of the fit process: the same in this process, each table at once."""
 
-    def __init__(self, order: FitOrder, _progress: Progress | None = None) -> None:
+    def __init__(
+        self, order: FitOrder, _progress: Progress | None = None, _child: object = None
+    ) -> None:
         self._staging = Staging.open(
             order.release_path, order.header, build_id=order.build_id, force=order.force
         )
