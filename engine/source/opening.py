@@ -127,7 +127,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             report("reading", 0, 1)
             if is_spark:
                 check_packages()
-                from engine.source.spark.rows import rows_in_spark
+                from engine.source.spark.encoding import rows_in_spark
 
                 _check_spark(spec)
                 source, ingested = ends.enter_context(

@@ -14,7 +14,7 @@ begin       synthesize
 release     new_key, plan, estimate, build (of a frame, a file or a spec), add, drop,
             choose, Column, open
 ask         Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
-check       evaluate, attack, compare, compare_levers, compare_rivals
+check       evaluate, attack, audit, card, compare, compare_levers, compare_rivals
 hand out    publish_pack
 errors      TablepackError, and below it SpecError, DataError, PrivacyError, BudgetError, StoreError, DamagedRelease,
             QueryRefused, NotAnswerable, InternalError
@@ -49,7 +49,9 @@ if TYPE_CHECKING:
         __version__,
         add,
         attack,
+        audit,
         build,
+        card,
         choose,
         compare,
         compare_levers,

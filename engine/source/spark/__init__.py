@@ -3,7 +3,7 @@
 Takes what a spec says of a source, or a Spark DataFrame; gives the same codes, tokens and cells as DuckDB does, for the
 executors run the same code on Arrow batches. Only cells, digests and lists of values come to the driver. May import
 the engine's root, `engine.spec`, and `engine.source`. Its face needs neither pyspark nor pyarrow; what does
-(`rows`, `frames`, `tasks`) is imported where Spark is asked for.
+(`encoding`, `rows`, `frames`, `tasks`) is imported where Spark is asked for.
 """
 
 from __future__ import annotations

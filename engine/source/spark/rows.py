@@ -1,8 +1,8 @@
-"""The encoded rows where Spark holds them, and what the driver asks of them: lists, sums, samples and cells.
+"""The encoded rows where Spark holds them, and what the driver asks of them: sums, samples and cells.
 
-Takes a DataFrame; gives an `Ingested` whose connection holds nothing but extremes of each column, and `SparkRows`,
-which counts. Tokens are made on executors, by keys that are derived for them and broadcast to the function that needs
-them. Confidential; everything that was kept or broadcast is let go at the end.
+Takes the frame of codes that `encoding` makes; gives tokens and cells. Tokens are made on executors, by keys that are
+derived for them and broadcast to the function that needs them. Confidential; everything that was kept or broadcast is
+let go at the end.
 """
 
 from __future__ import annotations
@@ -11,43 +11,23 @@ import contextlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from engine.cell_keys import CodeSpan
-from engine.errors import DataError
 from engine.schema import (
-    NULL_CODE,
-    OTHER_CODE,
-    Column,
     Int64Array,
-    SourceSpec,
     UInt64Array,
 )
-from engine.source.encoding import cell_class
 from engine.source.entities import PRIME, ROWS_WITH_TOKENS, EntityColumn
-from engine.source.ingest import Ingested, check_columns, check_domains, check_rows
-from engine.source.misfits import N_FLAGS
-from engine.source.relation import Source, fetch
+from engine.source.ingest import Ingested
 from engine.source.spark import tasks
-from engine.source.spark.frames import in_our_words, source_frame
-from engine.source.spark.session import spark_session
+from engine.source.spark.frames import in_our_words
 
 MOST_CELLS = 2_000_000
 """Cells that come to the driver at a time, unless one column set has more."""
-_PLACE = "the source"
-_DDL = {
-    "integer": "bigint",
-    "real": "double",
-    "decimal": "double",
-    "boolean": "boolean",
-    "date": "date",
-    "timestamp": "timestamp_ntz",
-    "text": "string",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -405,206 +385,3 @@ def _arrow_schema(ddl: Mapping[str, str]) -> Any:
         "binary": pa.binary(),
     }
     return pa.schema([(name, types[held]) for name, held in ddl.items()])
-
-
-@contextlib.contextmanager
-def rows_in_spark(
-    con: duckdb.DuckDBPyConnection,
-    spec: SourceSpec,
-    columns: tuple[Column, ...],
-    frame: Any,
-    scratch: Path,
-) -> Iterator[tuple[Source, Ingested]]:
-    """Encode a source in Spark; at the end all that Spark keeps of it is let go, and a session of our own stopped.
-
-    Parameters
-    ----------
-    con : DuckDBPyConnection
-        The driver's; its table `rows` will hold the extremes of each column, and a null where a cell does not fit.
-    frame : DataFrame or None
-        Of Spark.
-    scratch : Path
-        Where a session of our own keeps its files, on this machine.
-
-    Raises
-    ------
-    SpecError, DataError, StoreError
-        As `ingest` and `spark_session`.
-    """
-    with spark_session(spec.master, frame, scratch) as session:
-        frame, source = source_frame(session, spec, frame)
-        check_columns(source, columns, spec.entities)
-        chosen = frame.select(*(f"`{c.name.replace('`', '``')}`" for c in columns))
-        rows = SparkRows(session, chosen, con, source.place)
-        try:
-            yield source, _ingested(rows, con, source, columns, spec, chosen)
-        finally:
-            rows.close()
-
-
-def _ingested(
-    rows: SparkRows,
-    con: duckdb.DuckDBPyConnection,
-    source: Source,
-    columns: tuple[Column, ...],
-    spec: SourceSpec,
-    frame: Any,
-) -> Ingested:
-    """Lists of values, then codes, then checks."""
-    by_name = {column.name: column for column in columns}
-    data = tuple(by_name[name] for name in sorted(by_name) if name not in spec.entities)
-    sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
-    shorts = {sql_names[c.name]: c for c in data}
-    entities = {f"e{j}": by_name[name] for j, name in enumerate(spec.entities)}
-    cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv")
-    ranked = {short: c for short, c in shorts.items() if c.is_ranked}
-    dictionaries = _dictionaries(rows, con, frame, cells, ranked)
-    ids = {short: _ddl_of_ids(c, source.types[c.name]) for short, c in entities.items()}
-    lists = {f"list_{short}": _stream(con, f"list_{short}") for short in ranked}
-    encoded = rows.keep(
-        rows.mapped(
-            frame,
-            tasks.Encode,
-            dict.fromkeys(shorts, "bigint") | ids,
-            cells=cells,
-            columns=shorts,
-            entities=entities,
-            lists=rows.send(lists),
-        )
-    )
-    n_rows = _extremes(rows, con, encoded, list(shorts), list(entities), source.place)
-
-    def look(sql: str) -> list[tuple[Any, ...]]:
-        ddl = {f"x{i}": "boolean" for i in range(N_FLAGS)}
-        found = rows.gathered(rows.mapped(frame, tasks.Look, ddl, cells=cells, sql=sql))
-        return [tuple(any(column.to_pylist()) for column in found.columns)]
-
-    check_rows(con, source, data, sql_names, tuple(entities.values()), look)
-    check_domains(con, data, sql_names, dictionaries)
-    for short in ranked:
-        fetch(con, f"DROP TABLE list_{short}", _PLACE)
-    rows.use(encoded, _spans(con, list(shorts)))
-    return Ingested(
-        con=con,
-        columns=data,
-        sql_names=sql_names,
-        dictionaries={shorts[short].name: values for short, values in dictionaries.items()},
-        entity_names=spec.entities,
-        n_rows=n_rows,
-        spark=rows,
-    )
-
-
-def _dictionaries(
-    rows: SparkRows,
-    con: duckdb.DuckDBPyConnection,
-    frame: Any,
-    cells: tasks.Cells,
-    ranked: Mapping[str, Column],
-) -> dict[str, tuple[Any, ...]]:
-    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; and give them."""
-    if not ranked:
-        return {}
-    ddl = {short: _DDL[column.value_type] for short, column in ranked.items()}
-    listed = rows.mapped(frame, tasks.ListValues, ddl, cells=cells, columns=dict(ranked))
-    table = rows.gathered(listed.distinct())
-    found = {}
-    for short in ranked:
-        con.register("arrived", table.select([short]))
-        con.execute(
-            f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
-            f"FROM arrived WHERE {short} IS NOT NULL"
-        )
-        con.unregister("arrived")
-        values = fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
-        found[short] = tuple(value for (value,) in values)
-    return found
-
-
-def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:
-    """A table of the driver as an Arrow stream."""
-    import pyarrow as pa
-
-    held, sink = (
-        con.sql(f"SELECT * FROM {table} ORDER BY id").to_arrow_table(),
-        pa.BufferOutputStream(),
-    )
-    with pa.ipc.new_stream(sink, held.schema) as writer:
-        writer.write_table(held)
-    stream: bytes = sink.getvalue().to_pybytes()
-    return stream
-
-
-def _ddl_of_ids(column: Column, sql_type: str) -> str:
-    """Spark's type of typed ids."""
-    is_bytes = column.value_type == "text" and cell_class(sql_type) == "blob"
-    return "binary" if is_bytes else _DDL[column.value_type]
-
-
-def _extremes(
-    rows: SparkRows,
-    con: duckdb.DuckDBPyConnection,
-    encoded: Any,
-    codes: Sequence[str],
-    ids: Sequence[str],
-    place: str,
-) -> int:
-    """Make the driver's table `rows`, and count them: of each column the ends, null where it occurs, NULL for misfits.
-
-    What is checked of all rows, and which numbers store a code, follows from these alone.
-
-    Raises
-    ------
-    DataError
-        There are no rows.
-    """
-    from pyspark.sql import functions as F
-
-    asked = [F.count(F.lit(1)).alias("n")]
-    for name in codes:
-        is_value = F.col(name) > F.lit(OTHER_CODE)
-        asked += [
-            F.min(F.when(is_value, F.col(name))).alias(f"{name}_low"),
-            F.max(F.when(is_value, F.col(name))).alias(f"{name}_high"),
-            F.max(F.col(name) == F.lit(NULL_CODE)).alias(f"{name}_null"),
-        ]
-    asked += [F.max(F.col(name).isNull()).alias(f"{name}_bad") for name in (*codes, *ids)]
-    (said,) = rows.gathered(encoded.agg(*asked)).to_pylist()
-    if not said["n"]:
-        raise DataError(f"{place}: has no rows")
-    columns: dict[str, list[int | None]] = {}
-    for name in codes:
-        null = NULL_CODE if said[f"{name}_null"] else None
-        low, high = (
-            null if said[f"{name}_{end}"] is None else said[f"{name}_{end}"]
-            for end in ("low", "high")
-        )
-        columns[name] = [
-            low,
-            high,
-            low if null is None else null,
-            None if said[f"{name}_bad"] else low,
-        ]
-    for name in ids:
-        columns[name] = [0, 0, 0, None if said[f"{name}_bad"] else 0]
-    described = ", ".join(f"{name} BIGINT" for name in columns)
-    con.execute(f"CREATE TABLE rows ({described})")
-    marks = ", ".join("?" for _ in columns)
-    con.executemany(
-        f"INSERT INTO rows VALUES ({marks})", [list(r) for r in zip(*columns.values(), strict=True)]
-    )
-    return int(said["n"])
-
-
-def _spans(con: duckdb.DuckDBPyConnection, codes: Sequence[str]) -> dict[str, CodeSpan]:
-    """Smallest and largest code of each column."""
-    if not codes:
-        return {}
-    ends = ", ".join(
-        f"{end}({name}) FILTER ({name} > {OTHER_CODE})" for name in codes for end in ("min", "max")
-    )
-    found = fetch(con, f"SELECT {ends} FROM rows", _PLACE)[0]
-    return {
-        name: CodeSpan(low=0, high=-1) if low is None else CodeSpan(low=low, high=high)
-        for name, low, high in zip(codes, found[::2], found[1::2], strict=True)
-    }
