@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.errors import QueryRefused, SpecError
 from engine.params import BOUNDS, PROFILES
 from engine.schema import Column, Resolution
-from engine.spec import WideWish, amended, format_of, read_spec, spec_of
+from engine.spec import format_of, read_spec, spec_of
 
 COLUMNS = """
 [columns.AGE]
@@ -349,67 +349,6 @@ def test_several_privacy_mistakes(write):
 def test_table_mistakes(write, entry, message):
     head = HEAD + 'entities = ["id"]\n'
     found = mistakes(write(head + COLUMNS + f"[[tables]]\n{entry}\n"))
-    assert any(message in problem for problem in found), found
-
-
-WIDE_COLUMNS = COLUMNS + "".join(f'[columns.c{i}]\nkind = "category"\n' for i in range(3))
-
-
-def test_a_wide_table_has_a_target(write):
-    entries = '[[tables]]\ncolumns = "all"\ntarget = "PAY"\n[[tables]]\ncolumns = ["AGE"]\n'
-    spec = read_spec(write(HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + entries))
-    assert spec.targets == {spec.tables[-1]: "PAY"}
-    fewer = amended(spec, fewer=[spec.tables[-1]])
-    assert fewer.targets == {}
-    assert amended(spec, fewer=[["AGE"]]).targets == spec.targets
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (
-            'columns = "all"\ntarget = "PYA"',
-            "'PYA' is not a column of the table; did you mean 'PAY'?",
-        ),
-        ('columns = "all"\ntarget = "id"', "'id' is not a column of the table"),
-        ('columns = "all"\ntarget = 5', "wants a text"),
-        (
-            'columns = ["AGE", "SEX"]\ntarget = "AGE"',
-            "belongs to wide tables, of more than 4 columns",
-        ),
-        ('columns = ["AGE", "SEX"]\ntarget = "PAY"', "'PAY' is not a column of the table"),
-        ('all = 2\ntarget = "AGE"', 'belongs to "columns" only'),
-    ],
-)
-def test_target_mistakes_are_told_with_all_others(write, entry, message):
-    text = HEAD + 'entities = ["id"]\nformat = "odd"\n' + WIDE_COLUMNS + f"[[tables]]\n{entry}\n"
-    found = mistakes(write(text))
-    assert any(problem.startswith("tables[1].target: ") and message in problem for problem in found)
-    assert any(problem.startswith("source.format") for problem in found)
-
-
-def test_a_wide_table_says_how_often_and_how_much_may_be_added(write):
-    entry = '[[tables]]\ncolumns = "all"\nsets = 3\nmax_added = 0\n'
-    spec = read_spec(write(HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + entry))
-    (wide,) = spec.tables
-    assert spec.wishes == {wide: WideWish(sets=3, max_added=0)}
-    assert (spec.targets, spec.sets) == ({}, {wide: 3})
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ('columns = "all"\nsets = 0', "tables[1].sets: wants a number from 1 to 100, not 0"),
-        ('columns = "all"\nsets = 101', "tables[1].sets: wants a number from 1 to 100, not 101"),
-        ('columns = "all"\nsets = "x"', "tables[1].sets: wants a whole number"),
-        ('columns = "all"\nmax_added = -1', "tables[1].max_added: wants 0 or more, not -1"),
-        ('columns = ["AGE"]\nsets = 2', "tables[1].sets: belongs to wide tables"),
-        ("all = 2\nmax_added = 4", 'tables[1].max_added: belongs to "columns" only'),
-    ],
-)
-def test_mistakes_of_sets_and_bounds(write, entry, message):
-    text = HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + f"[[tables]]\n{entry}\n"
-    found = mistakes(write(text))
     assert any(message in problem for problem in found), found
 
 

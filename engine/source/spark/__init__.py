@@ -1,6 +1,6 @@
 """CONFIDENTIAL. Spark as the engine that reads, encodes and counts a source which outgrows one machine.
 
-Takes what a spec says of a source, or a Spark DataFrame; gives the same codes, tokens and cells as DuckDB does, for the
+Takes what a spec says of a source, or a Spark DataFrame. Gives the same codes, tokens and cells as DuckDB does, for the
 executors run the same code on Arrow batches. Only cells, digests and lists of values come to the driver. May import
 the engine's root, `engine.spec`, and `engine.source`. Its face needs neither pyspark nor pyarrow; what does
 (`encoding`, `rows`, `frames`, `tasks`) is imported where Spark is asked for.
