@@ -74,18 +74,19 @@ def audit_pictures(audit: Audit) -> list[Picture]:
 
 def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
     """Runs of both data sets: marks a run, a smoothed distribution above; 0 and 1 are the data sets themselves."""
-    width = 540 if is_wide else 360
-    sheet, (axes,) = canvas(190, width=width, left=20, top=34)
+    sheet, (axes,) = canvas(190, width=540 if is_wide else 360, left=20, top=34)
     span = test.of_plus - test.of_minus
     lots = [(np.asarray(lot) - test.of_minus) / span for lot in (test.plus, test.minus)]
     every = np.concatenate(lots)
-    room = 0.08 * float(np.ptp(every)) or 0.05
+    least = float(np.ptp(every)) / 100 or 0.01
+    widths = [_bandwidth(lot, least) for lot in lots]
+    room = 3 * max(widths)  # no curve is cut off
     low, high = float(every.min()) - room, float(every.max()) + room
     at = np.linspace(low, high, 300)
-    for lot, colour, mark, row in zip(
-        lots, ("synthetic", "more"), ("o", "s"), (0.0, -0.12), strict=True
+    for lot, width, colour, mark, row in zip(
+        lots, widths, ("synthetic", "more"), ("o", "s"), (0.0, -0.12), strict=True
     ):
-        height = _smoothed(lot, at)
+        height = _smoothed(lot, at, width)
         axes.fill_between(at, 0.1, 0.1 + height, color=INK[colour], alpha=0.35, linewidth=0)
         axes.plot(lot, np.full(len(lot), row), mark, color=INK[colour], markersize=6, alpha=0.85)
     axes.set_ylim(-0.3, 1.2)
@@ -97,13 +98,19 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
     words = (
         "Each mark is one run. If the card is true, both lots lie alike; what uses more pulls those of D+ towards 1 "
         "and those of D- towards 0."
+        if is_wide
+        else "Marks as above."
     )
     return Picture(title=title, words=words, svg=svg_of(sheet, title), is_wide=is_wide)
 
 
-def _smoothed(lot: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """A Gaussian kernel density (Silverman's rule), of height 1 at most."""
-    width = max(1.06 * float(lot.std(ddof=1)) * len(lot) ** -0.2, float(np.ptp(at)) / 150)
+def _bandwidth(lot: np.ndarray, least: float) -> float:
+    """Silverman's rule; no less than can be seen."""
+    return float(max(1.06 * lot.std(ddof=1) * len(lot) ** -0.2, least))
+
+
+def _smoothed(lot: np.ndarray, at: np.ndarray, width: float) -> np.ndarray:
+    """A Gaussian kernel density, of height 1 at most."""
     density = np.exp(-0.5 * ((at[:, None] - lot[None, :]) / width) ** 2).sum(axis=1)
     return np.asarray(density / density.max())
 

@@ -126,7 +126,7 @@ class Audit:
         """What the audit comes to, for people."""
         margins = ", ".join("(" + ", ".join(m) + ")" for m in self.margins[:8])
         more = f" and {len(self.margins) - 8} more" if len(self.margins) > 8 else ""
-        said = f"The card says that {self.generator} uses only the margins {margins}{more}."
+        said = f"Audited: {self.generator}. Its card says that it uses only the margins {margins}{more}."
         if self.p is None:
             return [said, f"There is nothing to test: {self.why_nothing}."]
         best = min(self.tests, key=lambda test: test.p_holm)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from audit import Mixed
 from scipy import stats
 
 from engine.errors import SpecError
@@ -44,23 +45,6 @@ def audited():
     ).astype(str)
     domain = domain_of(frame, ["a", "b", "c"])
     return domain, domain.coded(frame, "it"), safe_statistics(domain, PAIRS)
-
-
-class Mixed:
-    """So much of the rows come from another generator: a planted fault."""
-
-    def __init__(self, honest, cheat, share):
-        self._parts, self._share = (honest, cheat), share
-        self.words = f"{share:.0%} of a cheat"
-
-    def draw(self, data, rng):
-        one, other = (part.draw(data, rng) for part in self._parts)
-        return Cells(
-            codes=np.concatenate([one.codes, other.codes]),
-            n=np.concatenate(
-                [(1 - self._share) * one.n / one.n.sum(), self._share * other.n / other.n.sum()]
-            ),
-        )
 
 
 def sticky(domain, tables):
