@@ -108,17 +108,17 @@ COMMANDS = (
     Command(
         "audit",
         "engine.cli.attack",
-        "Test whether a generator uses more of the data than its card says. Needs the data; CONFIDENTIAL.",
+        "Test whether a generator uses more of the data than its card says; if so, exit 3. CONFIDENTIAL.",
     ),
     Command(
         "card",
         "engine.cli.attack",
-        "Write the generator card of a release: what was measured, what it came to, how.",
+        "Write the generator card of a release: what was measured, what it came to, how. Public, as the release is.",
     ),
     Command(
         "compare",
         "engine.cli.evaluate",
-        "Compare sticky and dp releases of the same tables, or --levers. Keeps nothing that it builds; CONFIDENTIAL.",
+        "Compare sticky and dp releases of the same tables, --levers, or other generators (--with). CONFIDENTIAL.",
     ),
     Command(
         "doctor",

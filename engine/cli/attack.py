@@ -156,7 +156,7 @@ def audit_command(
     force: Force = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
 ) -> None:
-    """Test whether a generator uses more of the data than its card says; exit 3 if so. Needs the data; CONFIDENTIAL."""
+    """Test whether a generator uses more of the data than its card says; if so, exit 3. CONFIDENTIAL."""
     if (what is None) == (generator is None):
         raise SpecError("audit: give a spec or a release, or --generator with a command")
     with progress_bar(quiet=as_json_) as report:

@@ -67,6 +67,62 @@ Original = Annotated[
     ),
 ]
 OfData = Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")]
+StudyOrSpec = Annotated[
+    str | None,
+    typer.Option(
+        help="What is measured: a study (TOML), a preset such as nist-acs, or a release's spec."
+    ),
+]
+Publishable = Annotated[
+    bool, typer.Option("--publishable", help="Rounded scores only; nothing of the original.")
+]
+Together = Annotated[
+    bool, typer.Option("--together", help="The tables are sets of one synthesis: take means.")
+]
+Full = Annotated[
+    bool,
+    typer.Option(
+        "--full",
+        help="With --together: each table is a sample of a synthetic population of its own.",
+    ),
+]
+Epsilons = Annotated[
+    str | None,
+    typer.Option(help=f"Epsilons of the dp releases, with commas between; {_EPSILONS}."),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(help="How many releases of each way are built; 3, or 1 with --levers or --with."),
+]
+Levers = Annotated[
+    bool,
+    typer.Option(
+        "--levers",
+        help="Compare settings of the sticky release instead: noise, threshold, fewer tables, swapping.",
+    ),
+]
+Rivals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="RIVAL,...",
+        help="Hold both modes beside other generators: cart, pram80, sample40, a synthetic FILE.csv, or a command, "
+        "NAME='cmd {in} {out}'. An unknown name lists all.",
+    ),
+]
+Study = Annotated[
+    str | None, typer.Option(help="With --with: what is measured, as --spec of evaluate.")
+]
+Areas = Annotated[
+    str | None,
+    typer.Option(help="With --with swap: columns that records exchange, with commas between."),
+]
+Held = Annotated[
+    str | None,
+    typer.Option(
+        help="People of the same population whom the data lack: what attacks are held against."
+    ),
+]
 
 
 @commands.command("evaluate", epilog=EXAMPLE)
@@ -82,26 +138,11 @@ def evaluate_command(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="HTML report to write; JSON goes beside it.")
     ] = Path("report.html"),
-    spec: Annotated[
-        str | None,
-        typer.Option(
-            help="What is measured: a study (TOML), a preset such as nist-acs, or a release's spec."
-        ),
-    ] = None,
+    spec: StudyOrSpec = None,
     control: Strangers = None,
-    publishable: Annotated[
-        bool, typer.Option("--publishable", help="Rounded scores only; nothing of the original.")
-    ] = False,
-    together: Annotated[
-        bool, typer.Option("--together", help="The tables are sets of one synthesis: take means.")
-    ] = False,
-    full: Annotated[
-        bool,
-        typer.Option(
-            "--full",
-            help="With --together: each table is a sample of a synthetic population of its own.",
-        ),
-    ] = False,
+    publishable: Publishable = False,
+    together: Together = False,
+    full: Full = False,
     attacks: Attacks = False,
     sample: Annotated[
         float, typer.Option(help="Percentage of the original sampled as a scale for the scores.")
@@ -178,45 +219,13 @@ def _end(verdicts: list[Line], *, strict: bool) -> None:
 @commands.command("compare", epilog=EXAMPLE_OF_COMPARE)
 def compare_command(
     spec: SpecPath,
-    epsilon: Annotated[
-        str | None,
-        typer.Option(help=f"Epsilons of the dp releases, with commas between; {_EPSILONS}."),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            help="How many releases of each way are built; 3, or 1 with --levers or --with."
-        ),
-    ] = None,
-    levers: Annotated[
-        bool,
-        typer.Option(
-            "--levers",
-            help="Compare settings of the sticky release instead: noise, threshold, fewer tables, swapping.",
-        ),
-    ] = False,
-    with_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="RIVAL,...",
-            help="Hold both modes beside other generators: cart, pram80, sample40, a synthetic FILE.csv, or a command, "
-            "NAME='cmd {in} {out}'. An unknown name lists all.",
-        ),
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option(help="With --with: what is measured, as --spec of evaluate.")
-    ] = None,
-    areas: Annotated[
-        str | None,
-        typer.Option(help="With --with swap: columns that records exchange, with commas between."),
-    ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(
-            help="People of the same population whom the data lack: what attacks are held against."
-        ),
-    ] = None,
+    epsilon: Epsilons = None,
+    seeds: Seeds = None,
+    levers: Levers = False,
+    with_: Rivals = None,
+    study: Study = None,
+    areas: Areas = None,
+    control: Held = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="HTML page to write; JSON goes beside it.")
     ] = Path("compare.html"),
@@ -228,19 +237,9 @@ def compare_command(
 
     Keeps nothing that it builds.
     """
-    if levers and (epsilon is not None or with_):
-        other = "--with" if with_ else "--epsilon"
-        raise SpecError(f"{other}: is for several generators; --levers compares sticky releases")
-    if not with_ and (study or areas):
-        raise SpecError(f"{'--study' if study else '--areas'}: is for rivals; name them: --with")
+    _refuse_options_of_others(epsilon, levers=levers, with_=with_, study=study, areas=areas)
     with progress_bar(quiet=as_json_) as report:
-        shared: Any = {
-            "control": control,
-            "out": output,
-            "jobs": jobs,
-            "force": force,
-            "progress": report,
-        }
+        shared: Any = dict(control=control, out=output, jobs=jobs, force=force, progress=report)
         if with_:
             names = areas.split(",") if areas else ()
             contest = compare_rivals(
@@ -268,6 +267,22 @@ def compare_command(
         f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)",
         soft_wrap=True,
     )
+
+
+def _refuse_options_of_others(
+    epsilon: str | None,
+    *,
+    levers: bool,
+    with_: list[str] | None,
+    study: str | None,
+    areas: str | None,
+) -> None:
+    """Refuse what belongs to another comparison than the one that is asked for."""
+    if levers and (epsilon is not None or with_):
+        other = "--with" if with_ else "--epsilon"
+        raise SpecError(f"{other}: is for several generators; --levers compares sticky releases")
+    if not with_ and (study or areas):
+        raise SpecError(f"{'--study' if study else '--areas'}: is for rivals; name them: --with")
 
 
 def _print_comparison(comparison: ModeComparison, *, as_json_: bool) -> None:

@@ -68,8 +68,9 @@ def add_tokens(
     entity_key = key.derive("entity", vintage)
     if ingested.spark is not None:
         if ingested.entity_names:
-            return ingested.spark.name_entities(ingested, entity_key)
-        return ingested.spark.number_rows(
+            named: tuple[EntityColumn, ...] = ingested.spark.name_entities(ingested, entity_key)
+            return named
+        numbered: tuple[EntityColumn, ...] = ingested.spark.number_rows(
             ingested,
             identity_words(ingested, key.derive("fingerprint", vintage, identity), identity),
             identity,
@@ -77,6 +78,7 @@ def add_tokens(
             fingerprint_key=key.derive("fingerprint", vintage, identity),
             entity_key=entity_key,
         )
+        return numbered
     if ingested.entity_names:
         columns = tuple(
             _named_entity(ingested, number, entity_key)

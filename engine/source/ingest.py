@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -21,9 +21,6 @@ from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, quoted
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.source.misfits import Flags, why_unfit
 from engine.source.relation import Source, fetch
-
-if TYPE_CHECKING:
-    from engine.source.spark.rows import SparkRows
 
 _PLACE = "the source"
 _NULL = f"CAST({NULL_CODE} AS BIGINT)"
@@ -59,7 +56,7 @@ class Ingested:
     dictionaries: dict[str, tuple[Any, ...]] = field(repr=False)
     entity_names: tuple[str, ...]
     n_rows: int = field(repr=False)
-    spark: SparkRows | None = field(default=None, repr=False)
+    spark: Any = field(default=None, repr=False)
 
     def ranks(self, name: str, released: Sequence[object]) -> Int64Array:
         """What becomes of the positions in a dictionary: ranks among released values; null stands at the end.

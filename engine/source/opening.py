@@ -44,7 +44,7 @@ from engine.source.journal import (
     pinned_stands,
     pinned_stands_of,
 )
-from engine.source.relation import matching_files
+from engine.source.relation import Source, matching_files
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.source.sketch import sketch_of
 from engine.source.spark import check_packages, is_spark_frame
@@ -114,6 +114,23 @@ class Opened:
 
 
 @contextmanager
+def _encoded(
+    con: duckdb.DuckDBPyConnection, spec: ReleaseSpec, frame: Any, scratch: Path
+) -> Iterator[tuple[Source, Ingested]]:
+    """Rows as codes, in DuckDB or where Spark holds them."""
+    if spec.source.engine != "spark" and not is_spark_frame(frame):
+        source = open_source(con, spec.source, frame)
+        yield source, ingest(con, source, spec.columns, spec.source.entities)
+        return
+    check_packages()
+    from engine.source.spark.encoding import rows_in_spark
+
+    _check_spark(spec)
+    with rows_in_spark(con, spec.source, spec.columns, frame, scratch) as found:
+        yield found
+
+
+@contextmanager
 def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
     """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
     key = read_key(spec.key_path)
@@ -125,17 +142,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
         )
         try:
             report("reading", 0, 1)
-            if is_spark:
-                check_packages()
-                from engine.source.spark.encoding import rows_in_spark
-
-                _check_spark(spec)
-                source, ingested = ends.enter_context(
-                    rows_in_spark(con, spec.source, spec.columns, frame, scratch)
-                )
-            else:
-                source = open_source(con, spec.source, frame)
-                ingested = ingest(con, source, spec.columns, spec.source.entities)
+            source, ingested = ends.enter_context(_encoded(con, spec, frame, scratch))
             identity = _identity(spec, ingested)
             report("tokens", 0, 1)
             draws = draws_of(spec.key_path, spec.vintage, spec.previous)

@@ -46,11 +46,15 @@ def _in_spark(ingested: Ingested, secret: bytes, of: tuple[str, ...]) -> UInt64A
     rows, names = ingested.spark, ingested.sql_names
     if rows is None:
         raise InternalError("the rows are not in Spark")
-    if ingested.entity_names:
-        return rows.smallest_hashes(("e0",), {}, secret, SIZE, is_named=True)
-    words = {names[name]: held for name, held in identity_words(ingested, secret, of).items()}
-    identity = tuple(names[name] for name in of)
-    return rows.smallest_hashes(identity, words, secret, SIZE, is_named=False)
+    is_named = bool(ingested.entity_names)
+    words = (
+        {}
+        if is_named
+        else {names[name]: held for name, held in identity_words(ingested, secret, of).items()}
+    )
+    columns = ("e0",) if is_named else tuple(names[name] for name in of)
+    hashes: UInt64Array = rows.smallest_hashes(columns, words, secret, SIZE, is_named=is_named)
+    return hashes
 
 
 def _hashes_of_ids(ingested: Ingested, secret: bytes) -> list[UInt64Array]:

@@ -7,7 +7,7 @@ engine's own: the same draws, the same trees, the same `Fitter`; only files and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -82,6 +82,10 @@ class _Kept:
         if columns not in self.counted:
             self.counted[columns] = self._source.cells(columns)
         return self.counted[columns]
+
+    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
+        """Count column sets, in their order."""
+        yield from map(self.cells, column_sets)
 
 
 @dataclass(kw_only=True, slots=True)

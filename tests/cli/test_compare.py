@@ -154,7 +154,7 @@ def test_levers_are_compared_and_nothing_of_dp_is_built(spec, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--levers", "--epsilon", "1"), "is for dp releases"),
+        (("--levers", "--epsilon", "1"), "is for several generators"),
         (("--levers", "--seeds", "0"), "wants 1 to 50"),
     ],
 )

@@ -308,7 +308,7 @@ def recorded_fit(spec, path, monkeypatch):
     from engine.release import sticky
 
     class Recorder:
-        def __init__(self, order, _report):
+        def __init__(self, order, _report, _child=None):
             self.order, self.finished = order, frozenset()
             seen.append(self)
             self.sent = []

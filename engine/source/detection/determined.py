@@ -96,7 +96,8 @@ def encoded_table(
         return [known[frozenset(one)] for one in sets]
 
     def sample(n: int) -> str:
-        return spark.sample([*(ingested.sql_names[name] for name in columns), *by], n)
+        named = [*(ingested.sql_names[name] for name in columns), *by]
+        return str(spark.sample(named, n))
 
     return Table(
         con=ingested.con,

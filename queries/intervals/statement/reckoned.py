@@ -20,7 +20,7 @@ from queries.intervals.statement.groupings import groups_of, strays, together
 from queries.intervals.statement.linear import is_constant
 from queries.intervals.statement.rows import Evaluated, evaluated
 from queries.intervals.statement.terms import estimate_of, typed
-from queries.intervals.statement.tree import Parts, Unknown, parse_statement
+from queries.intervals.statement.tree import ParsedStatement, Parts, Unknown, parse_statement
 from queries.intervals.universes import ruled_out
 from queries.sql import NOT_RELEASED, Marks, Session
 
@@ -82,6 +82,32 @@ class Reckoned:
         return [of_groups[i] for i in self.group]
 
 
+def _estimates(
+    release: Session,
+    model: NoiseModel,
+    question: ParsedStatement,
+    names: Sequence[str],
+    rows: Sequence[Evaluated],
+) -> tuple[dict[int, Estimates], dict[int, str]]:
+    """Of each figure, by its place: what is reckoned of it, or why nothing is."""
+    unread = {
+        at: f"{names[at]}: {term}."
+        for at, term in question.figures
+        if isinstance(term, str) and term
+    }
+    estimates = {}
+    for at, term in question.figures:
+        if isinstance(term, str) or is_constant(term):  # a text says why not
+            continue
+        try:
+            of_each = [estimate_of(release, model, of_one, term) for of_one in rows]
+        except Unknown as why:
+            unread[at] = f"{names[at]}: {why}."
+            continue
+        estimates[at] = together(of_each)
+    return estimates, unread
+
+
 def reckon(
     release: Session,
     text: str,
@@ -122,21 +148,7 @@ def reckon(
             question = replace(question, parts={})
             groupings = question.groupings()
             rows = [evaluated(con, release, model.table, one) for one in groupings]
-    unread = {
-        at: f"{names[at]}: {term}."
-        for at, term in question.figures
-        if isinstance(term, str) and term
-    }
-    estimates = {}
-    for at, term in question.figures:
-        if isinstance(term, str) or is_constant(term):  # a text says why not
-            continue
-        try:
-            of_each = [estimate_of(release, model, of_one, term) for of_one in rows]
-        except Unknown as why:
-            unread[at] = f"{names[at]}: {why}."
-            continue
-        estimates[at] = together(of_each)
+    estimates, unread = _estimates(release, model, question, names, rows)
     more = []
     if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
         more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)
