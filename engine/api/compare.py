@@ -81,10 +81,8 @@ def compare(
     ------
     SpecError, DataError, PrivacyError, StoreError
     """
-    if out is not None:
-        check_target(Path(out), force=force, inputs=[what])
     epsilons = checked_epsilons(epsilon)
-    spec = of_rows(what if isinstance(what, ReleaseSpec) else read(Path(what)), _INSTEAD)
+    spec = _spec(what, out, force=force)
     notes: tuple[str, ...] = ()
     if spec.dp is None:
         spec = with_defaults(spec)
@@ -145,10 +143,7 @@ def compare_levers(
     ------
     SpecError, DataError, PrivacyError, StoreError
     """
-    if out is not None:
-        check_target(Path(out), force=force, inputs=[what])
-    spec = of_rows(what if isinstance(what, ReleaseSpec) else read(Path(what)), _INSTEAD)
-
+    spec = _spec(what, out, force=force)
     found = map_levers(
         spec,
         repeats=seeds,
@@ -212,10 +207,7 @@ def compare_rivals(
     SpecError, DataError, PrivacyError, StoreError
     """
     given = entrants([rivals] if isinstance(rivals, str) else list(rivals))
-    if out is not None:
-        inputs = [what, control, *(one.path for one in given)]
-        check_target(Path(out), force=force, inputs=inputs)
-    spec = of_rows(what if isinstance(what, ReleaseSpec) else read(Path(what)), _INSTEAD)
+    spec = _spec(what, out, control, *(one.path for one in given), force=force)
     declared = None if study is None else _study(study, spec)
     spec, notes = _with_dp(spec)
     own = spec.dp.epsilon if spec.dp is not None else None
@@ -237,6 +229,15 @@ def compare_rivals(
     if out is not None:
         write_contest(found, Path(out), force=force)
     return found
+
+
+def _spec(
+    what: ReleaseSpec | str | Path, out: str | Path | None, *more: Any, force: bool
+) -> ReleaseSpec:
+    """The spec that is compared; the page goes over none of what is read."""
+    if out is not None:
+        check_target(Path(out), force=force, inputs=[what, *more])
+    return of_rows(what if isinstance(what, ReleaseSpec) else read(Path(what)), _INSTEAD)
 
 
 def _with_dp(spec: ReleaseSpec) -> tuple[ReleaseSpec, tuple[str, ...]]:

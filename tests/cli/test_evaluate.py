@@ -6,11 +6,13 @@ import json
 import stat
 from unittest import mock
 
+import numpy as np
 import pandas as pd
 import pytest
 from fixtures.evaluate import CANARY, World, make_world, shuffled
 from fixtures.pipeline import Done, tablepack
 
+stats = pytest.importorskip("scipy.stats")
 pytest.importorskip("sklearn")
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -77,6 +79,38 @@ def test_every_kind_of_call_ends_well(world, tmp_path, kind):
     wanted = {"several": ["ours", "theirs"], "together": ["2 sets: 1, 2"]}
     assert names == wanted.get(kind, ["theirs"])
     assert bool(told["improvements"]) == (kind == "several")
+
+
+def test_sets_of_full_synthesis_have_intervals_of_their_own_rules(world, tmp_path):
+    paths = [tmp_path / f"{i}.csv" for i in (1, 2, 3)]
+    for i, path in enumerate(paths):
+        world.original.sample(frac=1, replace=True, random_state=i).to_csv(path, index=False)
+    figures = {}
+    for rule in ((), ("--full",)):
+        done = run(world, *paths, "--together", *rule, "-o", tmp_path / "r.html", "--force")
+        assert done.returncode == 0, done.stderr
+        told = json.loads((tmp_path / "r.json").read_text("utf-8"))["subjects"][0]["figures"]
+        figures[rule] = {f["name"]: f["value"] for f in told}
+    sets = [pd.read_csv(path)["age"] for path in paths]
+    between, within = (
+        np.var([s.mean() for s in sets], ddof=1),
+        np.mean([s.var() / len(s) for s in sets]),
+    )
+    q, own = np.mean([s.mean() for s in sets]), world.original["age"]
+    truth = 1.96 * (own.var() / len(own)) ** 0.5
+    for rule, variance in (((), within + between / 3), (("--full",), 4 / 3 * between - within)):
+        freedom = 2 * (1 + within / (between / 3)) ** 2
+        if rule:
+            variance = max(variance, within) if variance <= 0 else variance
+            freedom = 2 * (1 - within / (4 / 3 * between)) ** 2 if variance != within else np.inf
+        half = stats.t(freedom).ppf(0.975) * variance**0.5
+        common = min(own.mean() + truth, q + half) - max(own.mean() - truth, q - half)
+        wanted = max((common / (2 * truth) + common / (2 * half)) / 2, 0)
+        assert figures[rule]["estimates.mean_overlap"] == pytest.approx(wanted, abs=1e-4)
+    assert figures[()] != figures[("--full",)]
+    done = run(world, *paths, "--full", "-o", tmp_path / "s.html")
+    assert done.returncode == 2
+    assert "--together" in done.stderr
 
 
 def test_json_and_nothing_else_is_printed(world, tmp_path):

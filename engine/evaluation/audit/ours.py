@@ -20,7 +20,7 @@ from engine.params import DPParams, PrivacyParams
 from engine.release.trials import TrialRows, TrialTable, joint_trial, sticky_trial
 from engine.schema import ColumnSet, FloatArray, column_set
 
-MOST_CELLS = 1_000_000
+MOST_CELLS = 2_000_000
 """Tables are put together over a domain of at most so many combinations."""
 CYCLES, ENOUGH = 60, 1e-9
 SURE_ABOVE = 9
@@ -155,18 +155,27 @@ def raked(wanted: Mapping[Axes, FloatArray], sizes: Sequence[int]) -> FloatArray
     ----------
     Deming and Stephan 1940, doi:10.1214/aoms/1177731829.
     """
-    table = np.ones(tuple(sizes))
+    # Combinations that some margin rules out stay empty: only the others are looked at.
+    open_ = np.ones(tuple(sizes), dtype=bool)
+    for axes, n in wanted.items():
+        open_ &= (n > 0).reshape([sizes[a] if a in axes else 1 for a in range(len(sizes))])
+    at = np.flatnonzero(open_)
+    codes = np.unravel_index(at, tuple(sizes))
+    aims = [
+        (np.ravel_multi_index([codes[axis] for axis in axes], n.shape), n.ravel().astype(float))
+        for axes, n in wanted.items()
+    ]
+    shares = np.ones(len(at))
     for _ in range(CYCLES):
         worst = 0.0
-        for axes, n in wanted.items():
-            others = tuple(axis for axis in range(table.ndim) if axis not in axes)
-            held = table.sum(axis=others, keepdims=True)
-            aim = n.reshape(held.shape)
-            factor = np.divide(aim, held, out=np.zeros_like(held), where=held > 0)
-            table *= factor
-            worst = max(worst, float(np.abs(aim - held).max() / max(n.sum(), 1.0)))
+        for place, aim in aims:
+            held = np.bincount(place, shares, len(aim))
+            shares *= np.divide(aim, held, out=np.zeros_like(held), where=held > 0)[place]
+            worst = max(worst, float(np.abs(aim - held).max() / max(aim.sum(), 1.0)))
         if worst < ENOUGH:
             break
+    table = np.zeros(tuple(sizes))
+    table.ravel()[at] = shares
     return table
 
 

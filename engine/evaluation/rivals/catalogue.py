@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.errors import SpecError
@@ -107,6 +107,12 @@ def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
     for one in given:
         entries += [one] if "{" in one else [part.strip() for part in one.split(",")]
     found = [entrant(entry) for entry in entries if entry]
+    names = [one.name for one in found]
+    # A file called as a rival is: cart.csv beside cart.
+    found = [
+        replace(one, name=one.path.name) if one.path and names.count(one.name) > 1 else one
+        for one in found
+    ]
     names = [one.name for one in found]
     if twice := sorted({n for n in names if names.count(n) > 1}):
         raise SpecError(f"--with: {', '.join(twice)} is there twice")

@@ -172,6 +172,16 @@ def test_names_are_read():
         rival_of("")
 
 
+def test_a_file_called_as_a_rival_is_keeps_its_ending(tmp_path):
+    file = tmp_path / "cart.csv"
+    file.touch()
+    found = entrants([f"cart,{file}"])
+    assert [(one.name, one.path) for one in found] == [("cart", None), ("cart.csv", file)]
+    assert entrants([str(file)])[0].name == "cart"
+    with pytest.raises(SpecError, match=r"cart\.csv is there twice"):
+        entrants([f"{file},{file}"])
+
+
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_a_recipe_runs_in_an_interpreter_that_has_its_package_and_says_how_to_make_one(name):
     found = entrants([f"{name}={sys.executable}"])[0]
