@@ -56,6 +56,36 @@ def test_the_bound_of_a_value_is_that_of_its_worst_value():
     assert bounds(found(rows, ["id"])) == (8, {"day": 1, "ward": 4})
 
 
+def in_wards(heavy: int, *, wards: int = 40) -> pd.DataFrame:
+    """12 entities of one row in each ward, some of 64 rows in each, and 30 entities of 5 rows in every ward."""
+    each = [(ward, n) for ward in range(wards) for n in [1] * 12 + [64] * heavy]
+    alone = of_entities(*[n for _, n in each])
+    alone["ward"] = np.repeat([ward for ward, _ in each], [n for _, n in each])
+    others = of_entities(*[5 * wards] * 30).assign(ward=lambda f: f["day"] % wards)
+    return pd.concat([alone, others.assign(id=others["id"] + len(each))], ignore_index=True)
+
+
+@pytest.mark.parametrize(("heavy", "expected"), [(0, 8), (1, 64), (2, 64)])
+def test_the_bound_of_a_value_cuts_little_over_all_values(heavy, expected):
+    """One or two heavy entities a ward are below every threshold; in 40 wards they are 40 or 80 bounds that are cut."""
+    assert bounds(found(in_wards(heavy), ["id"])) == (256, {"day": 1, "ward": expected})
+
+
+def test_of_few_values_a_few_heavy_entities_decide_nothing():
+    assert bounds(found(in_wards(1, wards=8), ["id"]))[1]["ward"] == 8
+
+
+def test_one_person_more_moves_what_is_cut_by_one_bound_at_most():
+    """Whatever the threshold: the first bound with one person more is that of a threshold lower by one, or the same."""
+    rows = in_wards(1, wards=12)
+    more = pd.concat([rows, pd.DataFrame({"id": 9_999, "day": range(200), "ward": 3})])
+    for number in range(5, 20):
+        before, lower = (
+            bounds(found(rows, ["id"], Exactly(n)))[1].get("ward") for n in (number, number - 1)
+        )
+        assert bounds(found(more, ["id"], Exactly(number)))[1].get("ward") in {before, lower}
+
+
 def test_several_entity_columns_have_the_largest_bound():
     rows = of_entities(*[2] * 40).assign(home=lambda f: f["id"] // 4)
     assert bounds(found(rows, ["id", "home"])) == (8, {"day": 4})
