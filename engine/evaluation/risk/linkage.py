@@ -32,6 +32,7 @@ from engine.evaluation.risk.pairs import (
     nearness,
 )
 from engine.evaluation.risk.people import NO_STRANGER, against, alike, excess
+from engine.evaluation.risk.pooled_linkage import pooled_columns, pooled_linkage
 from engine.evaluation.risk.precision import Claims, best
 from engine.evaluation.risk.records import holding, lacking
 from engine.evaluation.score import WHOLE, HitRate, Risk, wilson
@@ -43,6 +44,7 @@ _WORDS = (
     "claimed from that probability on that serves the attacker best."
 )
 _EXCESS = "excess_over_control"
+_ONE_COLUMN = "no table has two compared columns, one of them outside the block"
 _MOST_PAIRS = 2_500_000
 
 
@@ -85,9 +87,14 @@ def linkage(paired: Paired, attacker: Attacker, rng: np.random.Generator) -> Ris
     Returns
     -------
     Risk
-        Broken down by the compared columns, with their m, u and weights.
+        Broken down by the compared columns, with their m, u and weights. Where no table has two of them beside a
+        secret, tables are pooled (`engine.evaluation.risk.pooled_linkage`).
     """
     table, why = _chosen(paired, attacker)
+    if why == _ONE_COLUMN and not attacker.linkage.block and not attacker.aligned:
+        known, secrets = pooled_columns(paired, attacker)
+        if secrets:
+            return pooled_linkage(paired, known, secrets, attacker, rng)
     if table is None:
         return Risk(attack=_NAME, words=_WORDS, why_not={WHOLE: why})
     aligned = is_aligned(paired, attacker)
@@ -156,7 +163,7 @@ def _chosen(paired: Paired, attacker: Attacker) -> tuple[Coded | None, str]:
         listed = ", ".join(missing)
         return None, f"the columns of the block are not compared ones of the table: {listed}"
     if len(compared) <= len(attacker.linkage.block) or len(compared) < 2:
-        return None, "no table has two compared columns, one of them outside the block"
+        return None, _ONE_COLUMN
     if len(compared) > MOST_COMPARED:
         return None, f"more than {MOST_COMPARED} columns are compared"
     return table, ""
