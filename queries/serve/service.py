@@ -40,8 +40,9 @@ Kind = Literal["table", "sql"]
 _FEW_VALUES = 60  # longer lists are fetched where they are needed: the first load is to be small
 _OWN_NOTES = (
     "SELECT note FROM catalog.notes WHERE topic = 'release' AND NOT starts_with(note, 'Universe of ') "
-    "ORDER BY position"
+    "AND NOT starts_with(note, 'Bounds found in the data') ORDER BY position"
 )
+"""What heads the start page: what names columns as the source has them stands among the notes and definitions."""
 
 
 MOST_ASKED = 20
