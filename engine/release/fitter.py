@@ -20,6 +20,7 @@ from engine.fit import (
     coarse_of,
     derived_table,
     is_leaf,
+    load_compiled,
     place_candidates,
     sub_tables,
 )
@@ -210,6 +211,7 @@ class Fitter:
         self, columns: ColumnSet, progress: Progress, staging: Store, number: int
     ) -> None:
         """Fit a wide table to the locked ones inside it, and store it."""
+        load_compiled()
         fitted, n_sets = self._columns(), self._order.sets.get(columns, 1)
         table, fit = wide_table(
             columns,

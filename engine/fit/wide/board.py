@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.fit.compiled.loops import EXCHANGES, compiled
 from engine.fit.wide.start import mutual_information
 from engine.schema import BoolArray, Int64Array
 
@@ -185,6 +186,16 @@ class Board:
         price -= leaving[:, np.newaxis]
         return price
 
+    def arrays(self, column: int) -> tuple[Int64Array, ...]:
+        """What `engine.fit.compiled.matching` takes: rows, prices, copies of a column, and copies that it touches."""
+        own, touched = self._own[column], self._touched[column]
+        return (
+            *(self.rows, self._cost, self._twice),
+            *(own.first, own.second, own.stride, own.step, own.start),
+            *(touched.own, touched.first, touched.second),
+            *(touched.stride, touched.step, touched.start),
+        )
+
     def exchange_level(self, one: Int64Array, other: Int64Array, column: int) -> None:
         """Let pairs of rows exchange their levels of a column; no row is in two pairs."""
         back = np.concatenate([other, one])
@@ -210,6 +221,12 @@ class Board:
         ndarray of int64, shape (n_pairs,)
         """
         main, _ = self._crossing(block)
+        kernels = compiled(EXCHANGES)
+        if kernels is not None:
+            of = main.own, main.first, main.second, main.stride, main.step, main.start
+            own = self.rows, self._cost, self._twice
+            gains: Int64Array = kernels.exchange_gains(one, other, block, *own, *of)
+            return gains
         a, b = self.rows[:, one], self.rows[:, other]
         mixed = np.where(block[:, np.newaxis], b, a), np.where(block[:, np.newaxis], a, b)
         left, right = main.cells(a), main.cells(b)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.fit.compiled.loops import EXCHANGES, compiled
 from engine.fit.wide.board import Board
 from engine.fit.wide.shuffles import Shuffles
 from engine.fit.wide.start import Edge
@@ -68,6 +69,10 @@ def matched_exchange(
     half = len(batch) // 2
     if not half:
         return 0
+    kernels = compiled(EXCHANGES)
+    if kernels is not None:
+        found = kernels.exchange(batch, column, low, high, MATCHES, *board.arrays(column))
+        return int(found)
     gains = board.gains(batch, column, low, high)
     level = board.rows[column, batch] - low
     # An exchange gains what both rows gain alone; of rows alike otherwise this thinks too little, never too much.

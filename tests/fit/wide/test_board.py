@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import pytest
+from fixtures.wide import BARRED, problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fit.wide.board import IMPOSSIBLE, Board, Target, counted
 from engine.fit.wide.search import matched
-
-BARRED = 1000
 
 
 def error(rows: np.ndarray, targets, barred: int = BARRED) -> int:
@@ -25,18 +22,6 @@ def error(rows: np.ndarray, targets, barred: int = BARRED) -> int:
         if target.is_strict:
             total += barred * int((target.barred * cells).sum())
     return total
-
-
-def problem(seed: int, n_rows: int = 23):
-    rng = np.random.default_rng(seed)
-    sizes = [2, 3, 4, 5]
-    rows = np.stack([rng.integers(0, size, n_rows) for size in sizes])
-    targets = [
-        Target(axes=axes, n=rng.integers(0, 4, [sizes[a] for a in axes]), is_strict=len(axes) == 2)
-        for width in (2, 3)
-        for axes in combinations(range(4), width)
-    ]
-    return rows, sizes, targets
 
 
 def exchanged(rows, one, other, block):
