@@ -7,6 +7,7 @@ a build with this key counted of the same recipe, or nothing. It holds noisy cou
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -86,6 +87,8 @@ def replace_file(path: Path, data: bytes, what: str) -> None:
         fresh.replace(path)
         sync_folder(path.parent)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
         raise StoreError(f"cannot write {what} {path}: {error.strerror}") from None
 
 
@@ -111,18 +114,19 @@ def tally_path(key_path: Path) -> Path:
 def keep_tally(key_path: Path, key: MasterKey, recipe: str, raw: bytes) -> None:
     """Keep a tally in the place of the one before; nothing is done where another file has its name.
 
+    Nor where it cannot be written: it saves work, and no build fails for want of it.
+
     Parameters
     ----------
     recipe : str
         Keyed digest of all that decides its counts, whichever tables there are.
-
-    Raises
-    ------
-    StoreError
     """
     path = tally_path(key_path)
-    if len(raw) <= MOST_BYTES and (not path.exists() or _read(path, len(_HEAD)) == _HEAD):
-        replace_file(path, _HEAD + _digest(key, recipe, raw) + raw, "the tally")
+    if len(raw) > MOST_BYTES:
+        return
+    with contextlib.suppress(StoreError), locked(path):
+        if not path.exists() or _read(path, len(_HEAD)) == _HEAD:
+            replace_file(path, _HEAD + _digest(key, recipe, raw) + raw, "the tally")
 
 
 def kept_tally(key_path: Path, key: MasterKey, recipe: str) -> bytes | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
+import threading
 
 import numpy as np
 import pytest
@@ -91,6 +94,51 @@ def test_another_file_of_that_name_stays(tmp_path):
     keep_tally(tmp_path / "my.key", KEY, "recipe", b"counts")
     assert path.read_text() == "votes counted on Sunday"
     assert kept_tally(tmp_path / "my.key", KEY, "recipe") is None
+
+
+def test_a_tally_that_cannot_be_written_fails_no_build(tmp_path, monkeypatch):
+    """The disk is full: the one before stays, whole, and nothing half written beside it."""
+    key = tmp_path / "my.key"
+    keep_tally(key, KEY, "recipe", b"counts")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        keep_tally(key, KEY, "recipe", b"more")
+    assert kept_tally(key, KEY, "recipe") == b"counts"
+    assert {p.name for p in tmp_path.iterdir()} == {"my.key.tally", "my.key.tally.lock"}
+    keep_tally(tmp_path / "nowhere" / "my.key", KEY, "recipe", b"more")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_builds_that_end_at_once_write_one_after_the_other(tmp_path, monkeypatch):
+    """Both write the same name on the way: without a lock one would put the other's half in place."""
+    from engine.source import files
+
+    at_work, most, real = [], [], files.replace_file
+
+    def slow(path, data, what):
+        at_work.append(what)
+        most.append(len(at_work))
+        started.wait(0.2)  # longer than the others take to come here
+        real(path, data, what)
+        at_work.pop()
+
+    started = threading.Event()
+    monkeypatch.setattr(files, "replace_file", slow)
+    key = tmp_path / "my.key"
+    builds = [
+        threading.Thread(target=keep_tally, args=(key, KEY, "recipe", bytes([n]) * 9))
+        for n in range(3)
+    ]
+    for build in builds:
+        build.start()
+    for build in builds:
+        build.join()
+    assert most == [1, 1, 1]
+    assert kept_tally(key, KEY, "recipe") in {bytes([n]) * 9 for n in range(3)}
 
 
 def test_a_tally_that_is_too_large_is_not_kept(tmp_path, monkeypatch):
