@@ -102,7 +102,8 @@ def build(
         with writing(out):
             may = check_target(out, force=force, build_id=opened.fingerprint)
             for number in range(2, max(spec.sets.values(), default=1) + 1):
-                check_target(set_path(out, number), force=may, build_id=opened.fingerprint)
+                place = set_path(out, number)
+                check_target(place, force=may, build_id=opened.fingerprint, inputs=inputs_of(spec))
         order = replace(
             fit_order(spec, opened, out, columns, workers=jobs if jobs > 1 else 0, force=force),
             earlier=None if earlier is None else earlier.file,

@@ -75,8 +75,6 @@ def refuse_copies(rows: TrialRows) -> None:
         shape = len(rows.values[i]), len(rows.values[j])
         place = np.ravel_multi_index((rows.codes[:, i], rows.codes[:, j]), shape)
         n = np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)
-        if min(len(rows.codes) - int(n.max(axis=axis).sum()) for axis in (0, 1)) >= FEW:
-            continue
         if max(len(rows.codes) - int(n.max(axis=axis).sum()) for axis in (0, 1)) < FEW:
             raise SpecError(
                 f"{rows.columns[i]} and {rows.columns[j]} are one to one, or nearly: leave one of them out"

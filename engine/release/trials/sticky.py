@@ -51,9 +51,13 @@ class _Kept:
         """Keep a table."""
         self.tables[card.columns] = table
 
-    def finish(self, *, exposure: dict[str, Any] | None = None) -> ReleaseRecord:
+    def finish(
+        self,
+        *,
+        exposure: dict[str, Any] | None = None,  # noqa: ARG002 (as `Store` has it)
+    ) -> ReleaseRecord:
         """Refuse: there is no file."""
-        raise InternalError(f"a trial is not written: {exposure}")
+        raise InternalError("a trial is not written")
 
     def table(self, columns: ColumnSet) -> TrialTable:
         """A table by codes of the domains."""
