@@ -64,6 +64,7 @@ _SPEC_TABLE = re.compile(rb"^\s*\[\[?(release|source|tables|privacy|pack)\]", re
 _LARGEST = 64 * 2**20
 """Text of more bytes is no JSON or TOML of ours."""
 _SPECS_READ = 200
+_APPEARED = "{}: appeared while its result was made; it was left alone"
 _OURS = {
     **dict.fromkeys(("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"), 1),
     **dict.fromkeys(("/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"), 2),
@@ -102,6 +103,8 @@ def check_output(
         there = target.resolve()
         if os.path.exists(target) and not there.exists():
             raise StoreError(f"{target}: is a file that was removed; name a file")
+        if target.is_symlink():
+            _check_link(target, there)
         if there != target.absolute():
             _check_name(there)
         if there.is_dir():
@@ -139,6 +142,14 @@ def _check_name(path: Path) -> None:
                 raise StoreError(
                     f"{path}: a name on {ending} is that of {what}; give another output"
                 )
+
+
+def _check_link(path: Path, there: Path) -> None:
+    """Refuse a link to nothing, or of somebody else: who may write in a folder decides by it what is written where."""
+    if not os.path.lexists(there):
+        raise StoreError(f"{path}: is a link to {there}, which is not there; name a file")
+    if hasattr(os, "geteuid") and path.lstat().st_uid not in (0, os.geteuid()):
+        raise StoreError(f"{path}: is a link that somebody else made; name a file")
 
 
 def _check_replaced(
@@ -310,6 +321,7 @@ def output_file(
             if private:
                 os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             yield part
+            _check_part(part, target)
             part.chmod(_mode(there, private=private))
             _sync(part)
             check_output(target, force=force, own=own, inputs=given)
@@ -332,6 +344,15 @@ def write_output(
     data = text.encode("utf-8", "replace")
     with output_file(path, force=force, own=own, inputs=inputs, private=private) as part:
         part.write_bytes(data)
+
+
+def _check_part(part: Path, target: Path) -> None:
+    """Refuse to give a name to what is not the file that was lent, as when somebody put a link in its place."""
+    found = part.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        raise StoreError(
+            f"{target}: what was written for it was exchanged meanwhile; nothing was given its name"
+        )
 
 
 def _mode(there: Path, *, private: bool) -> int:
@@ -368,11 +389,18 @@ def _place(part: Path, there: Path, *, force: bool) -> None:
     try:
         os.link(part, there)
     except FileExistsError:
-        raise StoreError(
-            f"{there}: appeared while its result was made; it was left alone"
-        ) from None
-    except OSError:  # a file system without hard links
+        raise StoreError(_APPEARED.format(there)) from None
+    except OSError:  # a file system without hard links: take the name first, which only one can
+        _take_name(there)
         part.replace(there)
+
+
+def _take_name(there: Path) -> None:
+    """Make an empty file of a name that nothing has, also no link."""
+    try:
+        os.close(os.open(there, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise StoreError(_APPEARED.format(there)) from None
 
 
 def check_folder(path: StrPath) -> None:
