@@ -10,7 +10,15 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from engine.errors import QueryRefused
 from engine.schema import quoted
@@ -80,6 +88,17 @@ class Question(BaseModel):
         if isinstance(given, dict) and given.get("measure") == "ratio":
             is_bare = given.get("percent", "none") == "none"
             return {**given, "percent": "total"} if is_bare else given
+        return given
+
+    @field_validator("only", "groups")
+    @classmethod
+    def _holds_something(cls, given: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+        """An empty list would vanish from the link, which names the answer among those that are kept."""
+        empty = sorted(c for c, parts in given.items() if not parts)
+        if empty:
+            raise PydanticCustomError(
+                "nothing_given", "nothing to keep of {names}", {"names": ", ".join(empty)}
+            )
         return given
 
     @property
@@ -224,9 +243,6 @@ def _check_values(question: Question, variables: Mapping[str, Variable]) -> None
     both = sorted(set(question.bands) & set(question.groups))
     if both:
         raise QueryRefused(f"{', '.join(both)}: give the width of bands, or groups, not both")
-    empty = sorted(c for c, keys in question.only.items() if not keys)
-    if empty:
-        raise QueryRefused(f"{', '.join(empty)}: no value to keep")
     for c, keys in question.only.items():
         values_of(variables[c], keys)
     for c, ends in question.between.items():
