@@ -65,9 +65,10 @@ def main() -> None:
         _send(_refused(StoreError(f"the process for statements did not start ({where})")))
         return
     _send(("open", asdict(release.record)))
+    shown = _shown(release)
     for request in requests:
         allow_time(limits)
-        _send(_answered(release, wall, request, limits))
+        _send(_answered(release, wall, request, limits, shown))
 
 
 class _Requests:
@@ -122,14 +123,19 @@ def _opened(start: dict[str, Any], limits: ProcessLimits, oversight: Oversight) 
 
 
 def _answered(
-    release: Release, wall: Wall, request: dict[str, Any], limits: ProcessLimits
+    release: Release,
+    wall: Wall,
+    request: dict[str, Any],
+    limits: ProcessLimits,
+    shown: frozenset[str],
 ) -> tuple[Any, ...]:
     """Answer or refuse one request; never more bytes than allowed, and nothing of where the release lies."""
     try:
         with release.cursor() as con:
-            wall.check_text(request["sql"], con, shown=_shown(release))
+            wall.check_text(request["sql"], con, shown=shown)
         result = release.sql(request["sql"], **request["how"])
         raw = pickle.dumps(_plain(result, limits), protocol=5)
+        result.close()
     except TablepackError as error:
         return _refused(error)
     except MemoryError:

@@ -25,7 +25,7 @@ from queries.sql.planner import NO_ADVICE, Reads, StubPlanner, plan_of, read_fro
 from queries.sql.refusals import LackingColumn, Vocabulary
 from queries.sql.result import Result, Statement
 from queries.sql.router import route
-from queries.sql.views import Filling, LogicalViews
+from queries.sql.views import Filling, GiveBack, LogicalViews
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +70,7 @@ class Answering:
         self._memory_mb = memory_mb
         self._facts, self._connect, self._card, self._timeout_s = facts, connect, card, timeout_s
         tables = tuple(facts.cells)
+        self._taken = (facts.logical_name, *map(table_name, tables))
         self._known = Vocabulary(
             columns=tuple(facts.columns), logical_name=facts.logical_name, tables=tables
         )
@@ -102,7 +103,7 @@ class Answering:
             return self._learned(request, reads.columns)[0]
         table = self.route(reads.columns, reads.parts)
         try:
-            return self._run(request, table, advice=reads.advice)
+            return self._run(request, table, advice=reads.advice, is_kept=not request.own)
         except LackingColumn:
             if not self._is_the_same_without(request, table):
                 self._run(request, table, filling="guard")  # raises the same, with the name
@@ -134,9 +135,13 @@ class Answering:
         advice: Advice = NO_ADVICE,
         filling: Filling = "quick",
         is_listing: bool = False,
+        is_kept: bool = False,
     ) -> Result:
-        """Run a statement on a fresh connection over a table, or over none."""
-        if is_listing:  # where the views of this session do not show
+        """Run a statement on a connection over a table, or over none; `is_kept`: a later one may have it."""
+        give_back: GiveBack | None = None
+        if table is not None and is_kept:
+            con, give_back = self._views.lent(self._connect, table)
+        elif is_listing:  # where the views of this session do not show
             con = self._planner.cursor()
             self._views.use_alone(con)
         else:
@@ -144,7 +149,12 @@ class Answering:
             self._views.use(con, table, filling)
         put(con, request.own)
         statement = Statement(
-            con, request.text, self._known, budget=request.budget, memory_mb=self._memory_mb
+            con,
+            request.text,
+            self._known,
+            budget=request.budget,
+            memory_mb=self._memory_mb,
+            give_back=give_back,
         )
         columns, types = statement.start()
         noise_sd, filled_share = (None, None) if table is None else self._facts.noise[table]
@@ -181,8 +191,7 @@ class Answering:
 
     def _own(self, tables: Mapping[str, Any] | None) -> tuple[OwnTable, ...]:
         """Tables that the user brings; they may hide nothing of the release."""
-        taken = (self._facts.logical_name, *map(table_name, self._facts.cells))
-        return own_tables(tables, taken=taken)
+        return own_tables(tables, taken=self._taken)
 
     def _is_the_same_without(self, request: _Request, table: ColumnSet) -> bool:
         """Whether the columns that a table lacks can hold anything, and the answer is the same.

@@ -96,35 +96,15 @@ def watched(
         It was stopped from the keyboard.
     """
     start = time.monotonic()
-    until = start + budget.left
-    most = None if memory_mb is None else resident_mb() + memory_mb
-    bell = _Bell()
-    is_full, is_asked = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        is_looking = most is not None or budget.is_stopped is not None
-        pause = LOOK_S if is_looking else budget.left
-        while True:
-            rung = bell.wait(pause)
-            if _DONE in rung:
-                return
-            if _STOPPING & {*rung}:
-                is_asked.set()
-            if most is not None and resident_mb() > most:
-                is_full.set()
-            is_left = is_asked.is_set() or (budget.is_stopped is not None and budget.is_stopped())
-            if is_full.is_set() or is_left or time.monotonic() >= until:
-                con.interrupt()  # again, should it not have been at work
-                pause = LOOK_S
-
-    watcher = threading.Thread(target=watch, daemon=True)  # nobody waits for it at an end
-    watcher.start()
+    watch = _Watch(con, budget, memory_mb)
+    watcher = _Bell.of_main_thread() or _ALL
+    watcher.begin(watch)
     try:
         yield
     except duckdb.InterruptException:
-        if is_asked.is_set():
+        if watch.is_asked:
             raise KeyboardInterrupt from None
-        if is_full.is_set():
+        if watch.is_full:
             raise TooLarge(
                 f"The answer takes more than {memory_mb:,} MB: aggregate or LIMIT it, take its first rows "
                 "with .head(n), or open the release with more memory"
@@ -135,48 +115,117 @@ def watched(
             raise KeyboardInterrupt from None
         raise
     finally:
-        bell.ring()
-        watcher.join()  # or it would stop what runs next on the connection
-        bell.close()
+        watcher.end(watch)  # or it would stop what runs next on the connection
         budget.spend(time.monotonic() - start)
 
 
+class _Watch:
+    """One piece of work that is looked at now and then, and interrupted where it should end."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, budget: Budget, memory_mb: int | None
+    ) -> None:
+        self._con, self._is_stopped = con, budget.is_stopped
+        self._until = time.monotonic() + budget.left
+        self._most = None if memory_mb is None else resident_mb() + memory_mb
+        self.is_full = self.is_asked = False
+
+    def look(self) -> None:
+        """Interrupt it where it is too large, late, or waited for by nobody; again, should it not have been at work."""
+        if self._most is not None and resident_mb() > self._most:
+            self.is_full = True
+        is_left = self.is_asked or (self._is_stopped is not None and self._is_stopped())
+        if self.is_full or is_left or time.monotonic() >= self._until:
+            self._con.interrupt()
+
+
+class _Watcher:
+    """One thread that looks at all work of this process: to start one for each costs as much as many a statement."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._watches: set[_Watch] = set()
+        self._thread: threading.Thread | None = None
+        self._is_asleep = False
+
+    def begin(self, watch: _Watch) -> None:
+        """Look at one more."""
+        with self._lock:
+            self._watches.add(watch)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+            elif self._is_asleep:
+                self._lock.notify()
+
+    def end(self, watch: _Watch) -> None:
+        """Look at it no more, from now on."""
+        with self._lock:
+            self._watches.discard(watch)
+
+    def _run(self) -> None:
+        with self._lock:
+            while True:
+                self._is_asleep = not self._watches
+                self._lock.wait(None if self._is_asleep else LOOK_S)
+                self._look()
+
+    def _look(self) -> None:
+        """Look at each once; here, so that no name holds the last connection while the thread sleeps."""
+        for watch in self._watches:
+            with suppress(
+                duckdb.Error
+            ):  # of one piece of work: the others are looked at all the same
+                watch.look()
+
+
+_ALL = _Watcher()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ALL.__init__)  # type: ignore[misc]  # the thread is the parent's
+
+
 class _Bell:
-    """Wakes a watcher: when it is rung, and in the main thread at once when a signal comes.
+    """A watcher of one piece of work in the main thread, which a signal wakes at once.
 
     Python tells of a signal when DuckDB gives way next, which in one long scan is after many seconds. A process that
     may open no file, as those for strangers' statements, is not told: its parent ends it.
     """
 
-    def __init__(self) -> None:
-        self._rung = threading.Event()
-        self._pipe: tuple[int, int] | None = None
+    def __init__(self, pipe: tuple[int, int]) -> None:
+        self._pipe = pipe
+
+    @classmethod
+    def of_main_thread(cls) -> _Bell | None:
+        """Return one; None in other threads, or where no pipe may be opened."""
         if threading.current_thread() is threading.main_thread():
             with suppress(OSError):
-                self._pipe = os.pipe()
-        if self._pipe is not None:
-            os.set_blocking(self._pipe[1], False)
-            self._before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+                return cls(os.pipe())
+        return None
 
-    def wait(self, seconds: float) -> bytes:
-        """Return what was rung: numbers of signals, or `_DONE`; nothing after so many seconds."""
-        if self._pipe is None:
-            return bytes([_DONE]) if self._rung.wait(seconds) else b""
-        ready, _, _ = select.select([self._pipe[0]], [], [], seconds)
-        return os.read(self._pipe[0], 64) if ready else b""
+    def begin(self, watch: _Watch) -> None:
+        """Look at it until it ends."""
+        os.set_blocking(self._pipe[1], False)
+        self._before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._run, args=(watch,), daemon=True)
+        self._thread.start()
 
-    def ring(self) -> None:
-        """Tell the watcher that it is done."""
-        self._rung.set()
-        if self._pipe is not None:
-            os.write(self._pipe[1], bytes([_DONE]))
+    def _run(self, watch: _Watch) -> None:
+        while True:
+            ready, _, _ = select.select([self._pipe[0]], [], [], LOOK_S)
+            rung = os.read(self._pipe[0], 64) if ready else b""
+            if _DONE in rung:
+                return
+            if _STOPPING & {*rung}:
+                watch.is_asked = True
+            watch.look()
 
-    def close(self) -> None:
-        """Give signals back to whoever was told of them before."""
-        if self._pipe is not None:
-            signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
-            for end in self._pipe:
-                os.close(end)
+    def end(self, _: _Watch) -> None:
+        """Look at it no more; signals go to whoever was told of them before."""
+        os.write(self._pipe[1], bytes([_DONE]))
+        self._thread.join()
+        signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+        for end in self._pipe:
+            os.close(end)
 
 
 def resident_mb() -> int:

@@ -55,6 +55,8 @@ class Statement:
         Time of its first run, with what was done before; each further run has as much as that began with.
     memory_mb : int
         What an answer may take as Python's, beyond DuckDB's own limit.
+    give_back : callable or None
+        Takes its connection for another statement.
     """
 
     def __init__(
@@ -65,9 +67,11 @@ class Statement:
         *,
         budget: Budget,
         memory_mb: int,
+        give_back: Callable[[duckdb.DuckDBPyConnection], None] | None = None,
     ) -> None:
         self._con, self._text, self._known = con, text, known
         self._budget, self._memory_mb = budget, memory_mb
+        self._give_back = give_back
         self._is_fresh = False
 
     def _again(self) -> None:
@@ -84,6 +88,12 @@ class Statement:
         self._is_fresh = True
         description = self._con.description or []
         return tuple(d[0] for d in description), tuple(str(d[1]) for d in description)
+
+    def close(self) -> None:
+        """Give its connection up, once all of it was fetched."""
+        if self._give_back is not None:
+            self._give_back(self._con)
+            self._give_back = None
 
     def fetch(self, form: Form) -> Any:
         """Return the whole result in one form."""
@@ -235,6 +245,11 @@ class Result:
             self._first = self._statement.head(n)
             self._is_whole = len(self._first) < n
         return self._first[:n]
+
+    def close(self) -> None:
+        """Say that only what was fetched is asked for from now on: a later statement may have the connection then."""
+        if self._is_whole or "rows" in self.__dict__:
+            self._statement.close()
 
     def df(self) -> pandas.DataFrame:
         """Return a pandas DataFrame."""

@@ -3,13 +3,16 @@
 A view has every column of the logical table, so that `*` and COLUMNS(...) mean what they meant in the plan; those
 that the released table lacks raise an error if anything should read them, or are filled to see that nothing does.
 Views lie in the session's memory, a schema for each table, and a connection finds its own by its search path:
-making one per request costs as much as many a statement.
+making one per request costs as much as many a statement. Where they are not shared, since no statement may see what
+others asked for, each lies on a connection of its own, which the next statement over that table may have.
 """
 
 from __future__ import annotations
 
+import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 import duckdb
@@ -24,6 +27,12 @@ LACKING = "is not in the table that answers: "
 
 A view that names each is twice as long in the making and the planning, so statements run on one that does not.
 """
+
+Connect = Callable[[], duckdb.DuckDBPyConnection]
+GiveBack = Callable[[duckdb.DuckDBPyConnection], None]
+_MOST_KEPT = 32
+"""Connections that are kept, one a table."""
+_CHANCE = random.SystemRandom()
 
 
 class LogicalViews:
@@ -54,6 +63,34 @@ class LogicalViews:
         self._is_shared = is_shared and not is_hidden
         self._schemas: dict[tuple[ColumnSet | None, Filling], str] = {}
         self._lock = threading.Lock()
+        self._kept: dict[ColumnSet, duckdb.DuckDBPyConnection] = {}  # the one used last is last
+
+    def lent(
+        self, connect: Connect, table: ColumnSet
+    ) -> tuple[duckdb.DuckDBPyConnection, GiveBack | None]:
+        """Return a connection that sees the logical table over a released one, and what takes it back.
+
+        Only a statement that was answered to its end gives it back. One that may be asked of strangers makes no
+        table, type, setting or variable, and what it drew by chance is forgotten: nothing of it is left.
+        """
+        if self._is_shared:
+            con = connect()
+            self.use(con, table)
+            return con, None
+        with self._lock:
+            kept = self._kept.pop(table, None)
+        if kept is None:
+            kept = connect()
+            self.use_alone(kept, table)
+        return kept, partial(self._take_back, table)
+
+    def _take_back(self, table: ColumnSet, con: duckdb.DuckDBPyConnection) -> None:
+        """Keep a connection for the next statement over a table."""
+        con.execute(f"SELECT setseed({_CHANCE.uniform(-1, 1)!r})").fetchall()
+        with self._lock:
+            self._kept[table] = con
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.pop(next(iter(self._kept))).close()
 
     def use(
         self,

@@ -67,6 +67,9 @@ class _WidenedRows(Statement):
         """Return the first rows."""
         return self._rows[:n]
 
+    def close(self) -> None:
+        """There is no connection to give up."""
+
 
 def annotated(release: Session, text: str) -> Result:
     """Answer a statement, with `<name>_low`, `<name>_high` and `<name>_status` after each figure that is understood.
@@ -87,7 +90,9 @@ def annotated(release: Session, text: str) -> Result:
         found = reckon(
             release, text, plain.columns, plain.types, plain.table, plain.rows, is_strict=True
         )
-        return _widened(plain, found)
+        widened = _widened(plain, found)
+        plain.close()
+        return widened
     except (Unknown, duckdb.Error, StoreError) as error:
         return _warned(plain, f"this answer: {_why(error)}.")
 

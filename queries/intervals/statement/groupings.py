@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.schema import FloatArray
 from queries.intervals.estimates import Estimates
 from queries.intervals.statement.tree import (
     Aggregate,
@@ -27,6 +28,10 @@ from queries.intervals.statement.tree import (
 
 _SAME, _SAME_FLOAT = 1e-9, 2e-7
 _HALF = 0.5 * (1 + _SAME)
+_COUNTED = frozenset({int, float, type(None)})
+"""Types of most figures."""
+_HASHED = frozenset({int, str, bool, type(None), Decimal})
+"""Types of keys that a dict takes as they are."""
 Keys = tuple[tuple[Any, ...], ...]
 
 
@@ -72,6 +77,12 @@ def groups_of(
     terms = dict(question.figures)
     every = [at for at, _ in question.keys]
     places = [[at for at, _ in one.keys] for one in groupings]
+    if len(places) == 1 and len(places[0]) == len(every):  # as nearly always: no group is a total
+        of_rows = [numbers[0].get(_comparable([row[at] for at in places[0]])) for row in rows]
+        shown = [i for i in of_rows if i is not None]
+        if len(shown) != len(of_rows):
+            raise Unknown("its groups could not be told apart")
+        return shown
     out = []
     for row in rows:
         found = list(_shown(row, every, places, numbers))
@@ -100,7 +111,7 @@ def _shown(
 
 def _comparable(values: Sequence[Any]) -> tuple[Any, ...]:
     """Keys of a group as a dict takes them: lists as tuples, structs and maps by their parts, every NaN the same."""
-    return tuple(map(_frozen, values))
+    return tuple([v if type(v) in _HASHED else _frozen(v) for v in values])
 
 
 def _frozen(value: Any) -> Any:
@@ -133,18 +144,37 @@ def strays(
         An interval stands beside the figure; else only its status does, and arithmetic over what was rounded passes.
     """
     same = _SAME_FLOAT if type_ == "FLOAT" else _SAME
-    values = estimates.value.tolist()
-    for value, i in zip(shown, group, strict=True):
-        if value is None or not estimates.known[i]:
-            continue
-        one = _number(value, term)
-        by = (
-            _slack(value, term) if is_strict else max(_slack(value, term), _rounded_by(value, term))
-        )
-        slack = max(by, same * max(abs(one), 1.0))
-        if not abs(one - values[i]) <= slack:
-            return True
-    return False
+    places = np.asarray(group, dtype=np.intp)
+    numbers, by = _read_as_numbers(shown, term, is_strict=is_strict)
+    is_looked_at = estimates.known[places] & np.array([v is not None for v in shown], dtype=bool)
+    slack = np.maximum(by, same * np.maximum(np.abs(numbers), 1.0))
+    with np.errstate(invalid="ignore"):  # endless ones, which are no figures
+        is_near = np.abs(numbers - estimates.value[places]) <= slack
+    return bool((is_looked_at & ~is_near).any())
+
+
+def _read_as_numbers(
+    shown: Sequence[Any], term: Term | str, *, is_strict: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return a column's figures as numbers, and how far each may be from what was reckoned."""
+    kinds = set(map(type, shown))
+    if kinds <= _COUNTED:  # as nearly always: what they may be off hangs on the type alone
+        by_kind: dict[type, float] = {
+            kind: _allowed(kind(), term, is_strict=is_strict) for kind in (int, float)
+        }
+        by_kind[type(None)] = 0.0
+        numbers = [math.nan if value is None else value for value in shown]
+        by = [by_kind[type(value)] for value in shown]
+    else:
+        numbers = [_number(value, term) for value in shown]
+        by = [_allowed(value, term, is_strict=is_strict) for value in shown]
+    return np.array(numbers, dtype=np.float64), np.array(by, dtype=np.float64)
+
+
+def _allowed(value: Any, term: Term | str, *, is_strict: bool) -> float:
+    """How far a figure may be from what was reckoned for its group."""
+    slack = _slack(value, term)
+    return slack if is_strict else max(slack, _rounded_by(value, term))
 
 
 def _number(value: Any, term: Term | str) -> float:

@@ -1,0 +1,153 @@
+"""A connection that the next statement gets is as a fresh one: no statement that is answered leaves anything on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from fixtures.release import build_release
+from fixtures.statement_writer import Writer
+
+from queries.sandbox import ProcessLimits, worker
+from queries.sandbox.wall import Wall
+from queries.sql import Oversight
+
+HOSTILE = Path(__file__).resolve().parents[1] / "hostile"
+CORPUS = [
+    line.replace("{n}", "\n").replace("{r}", "\r")
+    for folder, step in (
+        ("ordinary", 1),
+        ("statements", 4),
+    )  # most of these are refused before they run
+    for path in sorted((HOSTILE / folder).glob("*.sql"))
+    for line in path.read_text("utf-8").splitlines()[1::step]
+    if line
+]
+OF_A_CONNECTION = (
+    "SELECT name, value FROM duckdb_settings() ORDER BY ALL",
+    "SELECT database_name, schema_name, table_name FROM duckdb_tables() ORDER BY ALL",
+    "SELECT database_name, schema_name, view_name, sql FROM duckdb_views() ORDER BY ALL",
+    "SELECT database_name, schema_name, type_name FROM duckdb_types() WHERE NOT internal ORDER BY ALL",
+    "SELECT function_name, macro_definition FROM duckdb_functions() WHERE NOT internal ORDER BY ALL",
+    "SELECT sequence_name FROM duckdb_sequences() ORDER BY ALL",
+    "SELECT database_name, schema_name FROM duckdb_schemas() ORDER BY ALL",
+    "SELECT database_name, path FROM duckdb_databases() ORDER BY ALL",
+    "SELECT name FROM duckdb_variables() ORDER BY ALL",
+    "SELECT name FROM duckdb_prepared_statements() ORDER BY ALL",
+    "SELECT current_setting('search_path'), current_schemas(true), current_catalog()",
+)
+LIMITS = ProcessLimits(seconds=1, answer_mb=4, rows=50)
+
+
+def state_of(con):
+    """All that a connection holds beside the state of its draws by chance."""
+    return [con.execute(text).fetchall() for text in OF_A_CONNECTION]
+
+
+@pytest.fixture
+def opened(tmp_path):
+    wall = Wall()
+    start = {"path": str(build_release(tmp_path / "r.duckdb")), "verify": "size"}
+    oversight = Oversight(look=wall.check_plan, is_stopped=lambda: False)
+    release = worker._opened(start, LIMITS, oversight)
+    yield release, wall
+    release.close()
+
+
+def kept(release):
+    """Connections that the next statements get."""
+    return release._answering._views._kept
+
+
+def last(release):
+    """The connection that was used last."""
+    return [*kept(release).values()][-1]
+
+
+def ask(opened, text, **how):
+    release, wall = opened
+    request = {"sql": text, "how": how}
+    end, *rest = worker._answered(release, wall, request, LIMITS, worker._shown(release))
+    assert rest[0] != "InternalError", text
+    return end
+
+
+def test_what_is_handed_on_is_as_it_was(opened):
+    """Statements of the corpus, and some put together by chance from all that is allowed, one connection after all."""
+    release, _ = opened
+    writer = Writer(9)
+    fresh, n_handed_on, before = {}, 0, {}
+    for i, text in enumerate([*CORPUS, *(writer.statement() for _ in range(100))], start=1):
+        ask(opened, text, **({"intervals": True} if i % 5 == 0 else {}))
+        n_handed_on += sum(before.get(table) is con for table, con in kept(release).items())
+        before = dict(kept(release))
+        if i % 20 == 0 or i == len(CORPUS):
+            for table, con in kept(release).items():
+                if table not in fresh:
+                    new = release._new_cursor()
+                    release._answering._views.use_alone(new, table)
+                    fresh[table] = state_of(new)
+                assert state_of(con) == fresh[table], f"after one of the 20 up to: {text}"
+    assert n_handed_on > 100
+
+
+def test_the_look_sees_what_a_statement_would_leave(opened):
+    """Each of these is refused; run on a kept connection itself, each shows."""
+    release, _ = opened
+    assert ask(opened, "SELECT count(*) FROM data") == "answer"
+    con = last(release)
+    before = state_of(con)
+    seen = []
+    for text in (
+        "CREATE TEMP TABLE a AS SELECT 1",
+        "CREATE TEMP VIEW b AS SELECT 1",
+        "CREATE TYPE memory.c AS ENUM ('x')",
+        "CREATE TEMP MACRO d() AS 1",
+        "CREATE TEMP SEQUENCE e",
+        "SET VARIABLE f = 1",
+        "PREPARE g AS SELECT 1",
+        "USE memory",
+    ):
+        assert ask(opened, text) == "refused"
+        con.execute(text)
+        assert state_of(con) != before, text
+        before = state_of(con)
+        seen.append(text)
+    assert len(seen) == 8
+
+
+def test_draws_by_chance_are_forgotten(opened):
+    """Who knows the seed, or has seen draws, cannot tell from later ones that others drew."""
+    release, _ = opened
+    seeded = "SELECT setseed(0.5), count(*) FROM data"
+    drawn = []
+    for _ in range(2):
+        assert ask(opened, seeded) == "answer"
+        con = last(release)
+        drawn.append(con.execute("SELECT random(), random()").fetchall())
+    assert drawn[0] != drawn[1]
+    with duckdb.connect() as con:
+        con.execute("SELECT setseed(0.5)").fetchall()
+        assert con.execute("SELECT random(), random()").fetchall() not in drawn
+
+
+def test_only_what_was_answered_to_its_end_is_handed_on(opened):
+    release, _ = opened
+    for text, end in (
+        ("SELECT error('x' || age) FROM data", "refused"),
+        ("SELECT age FROM data, range(100)", "answer"),  # more rows than go out
+    ):
+        assert ask(opened, "SELECT count(age) FROM data") == "answer"
+        con = last(release)
+        assert ask(opened, text) == end
+        assert con not in kept(release).values()
+
+
+def test_few_connections_are_kept(opened, monkeypatch):
+    release, _ = opened
+    monkeypatch.setattr("queries.sql.views._MOST_KEPT", 1)
+    for column in ("age", "sex"):
+        assert ask(opened, f"SELECT {column}, count(*) FROM data GROUP BY ALL") == "answer"
+        assert len(kept(release)) == 1
+    assert [*kept(release)] == [("SEX",)]
