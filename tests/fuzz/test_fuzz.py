@@ -8,6 +8,7 @@ from fixtures.release import build_release
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.hostile
 CANARY = "Zr7qCanaryValue0x51c3"
 FEW, MANY = 12, 400
 """Cases of each kind: by default, and in the slow run."""

@@ -19,6 +19,7 @@ pytest.importorskip("uvicorn")
 from queries.serve import CONNECTIONS, Limits, app_of
 from queries.serve.guard import HEADERS
 
+pytestmark = pytest.mark.hostile
 KINDS = sorted((Path(__file__).parent / "http").glob("*.toml"))
 LEAST = 120
 FOLDER = "canary-folder-93bc"

@@ -19,6 +19,7 @@ from fixtures.release import build_release, make_table
 from engine.errors import QueryRefused
 from queries.sandbox import ProcessLimits, limited_processes
 
+pytestmark = pytest.mark.hostile
 HERE = Path(__file__).parent
 KINDS = sorted((HERE / "statements").glob("*.sql"))
 ORDINARY = sorted((HERE / "ordinary").glob("*.sql"))

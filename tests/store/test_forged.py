@@ -16,6 +16,7 @@ from engine.evaluation.data.reading import read_release, released_types
 from engine.evaluation.study.files import released_labels
 from queries.release import open_release
 
+pytestmark = pytest.mark.hostile
 SECONDS = 10
 """That a refusal may take, on a busy machine."""
 
