@@ -147,13 +147,15 @@ def test_the_rest_says_that_nothing_is_known(release, text):
 
 def test_equal_rows_of_different_status_promise_no_more_than_the_worst(release):
     result = release.sql(f"SELECT DISTINCT n FROM ({GROUPS})")
-    pairs = zip(release.sql(GROUPS).rows, release.sql(GROUPS).marks.statuses[2], strict=True)
+    plain = release.sql(GROUPS)  # once: nothing says in which order the groups come
+    pairs = zip(plain.rows, plain.marks.statuses[2], strict=True)
     hidden = {row[2] for row, status in pairs if status == NOT_RELEASED}
     for (n,), status in zip(result.rows, result.marks.statuses[0], strict=True):
         assert (status == NOT_RELEASED) == (n in hidden)
 
 
 def test_two_runs_keep_nothing_of_each_other(release):
-    text = f"WITH a AS ({GROUPS}) SELECT a.ward, a.n, b.n AS m FROM a JOIN a AS b ON a.age = b.age AND a.ward < b.ward"
+    joined = "a JOIN a AS b ON a.age = b.age AND a.ward < b.ward"
+    text = f"WITH a AS ({GROUPS}) SELECT a.ward, a.n, b.n AS m FROM {joined} ORDER BY ALL"
     assert release.sql(text).marks == release.sql(text).marks
     assert set(release.sql(text, status=True).columns) >= {"n_status", "m_status"}
