@@ -1,0 +1,157 @@
+"""Hold synthetic files that others archived beside what the same kind of rival makes here, of the same columns.
+
+Usage: .venv/bin/python scripts/rivals_nist.py [DATA] [--mst PYTHON] [--seeds N] [--record]
+DATA is the folder that holds NIST's national2019.csv, rules.json and peers/ (default ../shared/nist). PYTHON is the
+interpreter of an environment with mbi 2.0.0 and pandas; without it MST is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from measured import add_option, command_line, markdown, record
+
+from engine.evaluation.data.paired import distinct, pair
+from engine.evaluation.data.reading import read_like, read_original
+from engine.evaluation.data.sampling import generator
+from engine.evaluation.result import named
+from engine.evaluation.rivals import Rival, rival_of, schema_of
+from engine.evaluation.rivals.outside import recipe_of
+from engine.evaluation.study.model import Study, read_study
+from engine.evaluation.utility.suite import Sections, score_all
+from engine.schema import column_set
+
+DATA = Path("../shared/nist")
+STUDY = Path(__file__).resolve().parents[1] / "releases" / "nist-acs.study.toml"
+SEED = 2021
+WITHIN = 0.15
+SCORED = (
+    "univariate",
+    "correlations",
+    "marginals",
+    "propensity",
+    "regression",
+    "components",
+    "inconsistencies",
+)
+"""Sections of the study that are measured, beside those that say how the data is read."""
+FIGURES: Mapping[str, str] = {
+    "univariate.median_composite_error": "univariate, median composite error",
+    "correlations.median_difference": "Kendall's tau, median difference",
+    "marginals.score": "3-marginals, age ranked",
+    "propensity.pmse": "pMSE",
+    "components.mean_ks": "components, mean KS",
+    "regression.median_error": "slopes, median error",
+    "inconsistencies.records": "inconsistent records",
+}
+FILES = {"cart": "cart", "sample40": "sample40", "mwem_pgm": "mst"}
+"""Archived file, and the rival of its kind."""
+
+
+def study_of(folder: Path) -> Study:
+    """The study, cut to what is measured here."""
+    whole = read_study(STUDY, beside=[folder])
+    left_out = {
+        name: field.get_default()
+        for name, field in Sections.model_fields.items()
+        if name not in SCORED
+    }
+    return whole.model_copy(update={**left_out, "risks": None})
+
+
+def scores(original: pd.DataFrame, made: pd.DataFrame, study: Study) -> dict[str, float]:
+    """The figures of one synthetic table."""
+    paired = pair(original, {column_set(list(made)): distinct(made)}, study)
+    found = named(score_all(paired, study, seed=SEED))
+    return {name: float(found.get(name, np.nan)) for name in FIGURES}
+
+
+def is_near(file: float, rival: float) -> bool:
+    """Whether a figure of a file is within 15 % of that of a rival; of nothing both must be nothing."""
+    return abs(file - rival) <= WITHIN * abs(rival)
+
+
+def beside(file: Mapping[str, float], rivals: Sequence[Mapping[str, float]]) -> list[list[str]]:
+    """Rows of the table of one file: its figures, the rival's median and range, and the one over the other."""
+    rows = []
+    for name, words in FIGURES.items():
+        found = sorted(one[name] for one in rivals)
+        middle = float(np.median(found))
+        rows.append(
+            [
+                words,
+                f"{file[name]:.4g}",
+                f"{middle:.4g} ({found[0]:.4g} to {found[-1]:.4g})",
+                f"{file[name] / middle:.2f}" if middle else "",
+                "yes" if is_near(file[name], middle) else "no",
+            ]
+        )
+    return rows
+
+
+def rivals_of(mst: str | None) -> dict[str, Rival]:
+    """The rivals by name; MST with the interpreter that can run it."""
+    found: dict[str, Rival] = {name: rival_of(name) for name in ("cart", "sample40")}
+    return found if mst is None else {**found, "mst": recipe_of("mst", mst)}
+
+
+def main() -> None:
+    """Make, score, print, record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?", type=Path, default=DATA)
+    parser.add_argument("--mst")
+    parser.add_argument("--seeds", type=int, default=3)
+    add_option(parser)
+    given = parser.parse_args()
+    study = study_of(given.data)
+    original = read_original(given.data / "national2019.csv", study)
+    rivals = rivals_of(given.mst)
+    parts = []
+    for archived, name in FILES.items():
+        if name not in rivals:
+            continue
+        file = read_like(given.data / "peers" / f"{archived}.csv", original, study, name=archived)
+        columns = [c for c in original.columns if c in file.columns]
+        told = scores(original, file[columns], study)
+        rows = original[columns]
+        found = []
+        for seed in range(1, given.seeds + 1):
+            start = time.process_time()
+            made = rivals[name].synthesize(rows, schema_of(rows), generator(SEED + seed, name))
+            found.append(scores(original, made, study))
+            print(
+                archived, name, seed, f"{time.process_time() - start:.1f} s", found[-1], flush=True
+            )
+        heads = [
+            f"{archived}, {len(columns)} columns",
+            "file",
+            f"{name} here",
+            "ratio",
+            "within 15 %",
+        ]
+        parts.append(markdown(heads, beside(told, found)))
+    text = "\n\n".join([*parts, remark(len(original), given.seeds)])
+    print(text)
+    if given.record:
+        record("rivals-nist", command_line(".venv/bin/python scripts/rivals_nist.py"), text)
+
+
+def remark(n_rows: int, seeds: int) -> str:
+    """What is known of the files' settings, and what is not."""
+    return (
+        f"{n_rows:,} people. Each rival sees the columns of its file alone; medians, and ranges, over {seeds} seeds. "
+        "Known: CART is R's synthpop, here with its defaults (leaves of 5, splits of 15, complexity 1e-8), the sample "
+        "has 40 % of the rows, MWEM+PGM has epsilon 1. Not known: the order in which CART's columns were synthesised, "
+        "which were numbers, and whether those were smoothed; the workload, rounds, delta and groups of numbers of "
+        "MWEM+PGM. MST is another way to choose what is measured for the same estimation: of the same kind, not of the "
+        "same settings."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The scripts that measure rivals: figures by hand, a short run of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.nist import NIST, needs_nist
+from fixtures.pipeline import ROOT
+
+pytest.importorskip("sklearn")
+
+import rivals
+import rivals_nist
+
+from engine.evaluation.rivals import rival_of, schema_of
+
+SD2011 = ROOT.parent / "shared" / "synthpop"
+
+
+def survey(n: int = 300) -> pd.DataFrame:
+    """A survey like SD2011."""
+    rng = np.random.default_rng(5)
+    age = rng.integers(18, 90, n).astype(float)
+    return pd.DataFrame(
+        {
+            "sex": rng.choice(["MALE", "FEMALE"], n),
+            "age": age,
+            "region": rng.choice(list("abc"), n),
+            "edu": rng.choice(["low", "high"], n),
+            "marital": np.where(age > 70, "WIDOWED", "MARRIED"),
+            "socprof": rng.choice(list("xy"), n),
+            "income": 900 + 7 * age + rng.normal(0, 90, n).round(),
+            "smoke": rng.choice(["YES", "NO"], n),
+        }
+    )
+
+
+def test_the_data_itself_loses_nothing_and_a_bootstrap_little():
+    frame = survey()
+    same = rivals.measured(frame, [frame], is_aligned=True)
+    assert same["distributions.largest_u_m"] == same["distributions.largest_u_a"] == 0
+    assert same[rivals.OVERLAP] == pytest.approx(1)
+    made = rival_of("bootstrap").synthesize(frame, schema_of(frame), np.random.default_rng(1))
+    other = rivals.measured(frame, [made, made], is_aligned=False)
+    assert 0 < other["distributions.largest_u_m"] < 0.1
+    assert 0.5 < other[rivals.OVERLAP] < 1
+
+
+def test_ways_are_partial_and_full_of_two_rivals():
+    assert list(rivals.ways()) == ["cart, partial", "cart, full", "dpmpm, partial", "dpmpm, full"]
+
+
+@pytest.mark.skipif(not SD2011.exists(), reason="SD2011 is not beside the checkout")
+def test_the_survey_has_blanks_where_income_is_not_known():
+    frame = rivals.read(SD2011)
+    assert list(frame) == rivals.COLUMNS
+    assert frame["income"].isna().any()
+    assert (frame["income"].dropna() != rivals.NOT_KNOWN).all()
+
+
+def test_near_is_within_fifteen_percent():
+    assert rivals_nist.is_near(0.86, 1.0)
+    assert not rivals_nist.is_near(0.84, 1.0)
+    assert rivals_nist.is_near(0.0, 0.0)
+    assert not rivals_nist.is_near(1.0, 0.0)
+
+
+def test_a_file_stands_beside_the_median_of_the_seeds():
+    file = dict.fromkeys(rivals_nist.FIGURES, 1.1)
+    seeds = [dict.fromkeys(rivals_nist.FIGURES, x) for x in (2.0, 1.0, 0.5)]
+    for row in rivals_nist.beside(file, seeds):
+        assert row[1:] == ["1.1", "1 (0.5 to 2)", "1.10", "yes"]
+
+
+@needs_nist
+def test_the_study_is_cut_to_what_is_compared():
+    study = rivals_nist.study_of(NIST)
+    assert study.marginals is not None
+    assert (study.models, study.risks, study.estimates) == (None, None, ())
