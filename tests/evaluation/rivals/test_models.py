@@ -161,6 +161,22 @@ def test_a_planted_mixture_is_recovered():
     assert (second[found.classes] == (classes == 1)).mean() > 0.93
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 300])
+def test_levels_are_those_of_the_inverse_of_the_distribution(size):
+    rng = np.random.default_rng(size)
+    chances = rng.dirichlet(np.full(size, 0.05), 5)
+    chances[1] = np.eye(size)[-1]
+    classes = rng.integers(5, size=4_000)
+    u = np.random.default_rng(9).random(4_000)
+    wanted = [
+        min(int(np.searchsorted(chances[c].cumsum(), x, side="right")), size - 1)
+        for c, x in zip(classes, u, strict=True)
+    ]
+    found = _drawn(chances, classes, np.random.default_rng(9))
+    # The class is added to what is looked up, which rounds it.
+    assert (found != wanted).mean() < 0.001
+
+
 def test_classes_are_drawn_by_bayes_rule():
     rng = np.random.default_rng(1)
     chances = [np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])]
