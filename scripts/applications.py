@@ -1,7 +1,7 @@
 """The three applications of the paper on auditable generation, its tables 1 to 4, on a simulated census.
 
 Usage: .venv/bin/python scripts/applications.py [--people N] [--repeats N] [--only WORD ...] [--mbi PYTHON]
-    [--keep FOLDER] [--record]
+    [--keep FOLDER] [--ready] [--record]
 Generators: both modes of tablepack, iterative proportional fitting, Private-PGM and MST (with --mbi, the interpreter of
 an environment with mbi 2.0.0 and pandas), sequential CART, and dishonest ones. With --keep each figure is written to a
 folder as it is ready, and what is there is not measured again. --only: jobs whose names begin so, as "audit 1 IPF".
@@ -190,11 +190,19 @@ class Bench:
         """The people by combination."""
         return cells_of(self.codes[app], self.domains[app].sizes)
 
+    def place(self, name: str) -> Path | None:
+        """Where a job's figures are kept."""
+        return (
+            None
+            if self.keep is None
+            else self.keep / f"{name.replace(' ', '_').replace(',', '')}.json"
+        )
+
     def kept(self, name: str, found: Callable[[], Any]) -> Any:
         """What a job found, read where it is there."""
-        if self.keep is None:
+        path = self.place(name)
+        if path is None:
             return found()
-        path = self.keep / f"{name.replace(' ', '_').replace(',', '')}.json"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(found()), encoding="utf-8")
@@ -425,13 +433,16 @@ def main() -> None:
     reader.add_argument("--only", nargs="*", default=[""])
     reader.add_argument("--mbi", help="interpreter of an environment with mbi")
     reader.add_argument("--keep", type=Path)
+    reader.add_argument("--ready", action="store_true", help="only what --keep holds")
     add_option(reader)
     given = reader.parse_args()
     bench = Bench(people=given.people, mbi=given.mbi, keep=given.keep)
     repeats = dict.fromkeys(REPEATS, given.repeats) if given.repeats else REPEATS
     found = {}
     for name, job in jobs_of(bench, repeats):
-        if name.startswith(tuple(given.only)):
+        place = bench.place(name)
+        is_ready = place is not None and place.exists()
+        if name.startswith(tuple(given.only)) and (is_ready or not given.ready):
             start = time.perf_counter()
             found[name] = bench.kept(name, job)
             print(name, found[name], f"{time.perf_counter() - start:.1f} s", flush=True)
