@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import duckdb
 import numpy as np
@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from engine.cell_keys import CodeSpan, cell_keys, comparable_keys
 from engine.schema import ColumnSet, Int64Array, UInt64Array
 from engine.source import EntityColumn
-
-if TYPE_CHECKING:
-    from engine.source.spark.rows import Groups, SparkRows
+from engine.source.spark import Groups, RowsInSpark
 
 _DENSE = 16
 """A list of all combinations of small numbers may be so many times as long as the rows looked up in it."""
@@ -249,7 +247,7 @@ class SparkCells:
 
     def __init__(
         self,
-        rows: SparkRows,
+        rows: RowsInSpark,
         sql_names: dict[str, str],
         entities: tuple[EntityColumn, ...],
         ranks: dict[str, Int64Array] | None = None,

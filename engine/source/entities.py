@@ -20,6 +20,7 @@ from engine.errors import SpecError
 from engine.keys import MasterKey, entity_tokens, pack_strings, row_tokens, typed_id
 from engine.schema import Int64Array, UInt64Array, quoted
 from engine.source.ingest import Ingested
+from engine.source.spark.contract import RowsInSpark
 from engine.sticky_prf import siphash128
 
 CHUNK_ROWS = 500_000
@@ -67,18 +68,7 @@ def add_tokens(
     """
     entity_key = key.derive("entity", vintage)
     if ingested.spark is not None:
-        if ingested.entity_names:
-            named: tuple[EntityColumn, ...] = ingested.spark.name_entities(ingested, entity_key)
-            return named
-        numbered: tuple[EntityColumn, ...] = ingested.spark.number_rows(
-            ingested,
-            identity_words(ingested, key.derive("fingerprint", vintage, identity), identity),
-            identity,
-            in_order(ingested, order),
-            fingerprint_key=key.derive("fingerprint", vintage, identity),
-            entity_key=entity_key,
-        )
-        return numbered
+        return _tokens_in_spark(ingested, ingested.spark, key, vintage, identity, order)
     if ingested.entity_names:
         columns = tuple(
             _named_entity(ingested, number, entity_key)
@@ -90,6 +80,33 @@ def add_tokens(
         columns = (EntityColumn(number=0, tokens=None),)
     _join_lanes(ingested.con, columns, named=bool(ingested.entity_names))
     return columns
+
+
+def _tokens_in_spark(
+    ingested: Ingested,
+    rows: RowsInSpark,
+    key: MasterKey,
+    vintage: str,
+    identity: tuple[str, ...],
+    order: tuple[str, ...],
+) -> tuple[EntityColumn, ...]:
+    """Let executors make the tokens."""
+    names, entity_key = ingested.sql_names, key.derive("entity", vintage)
+    codes = [*names.values()]
+    if ingested.entity_names:
+        found = rows.name_entities(codes, ingested.entity_names, ingested.n_rows, entity_key)
+        return tuple(EntityColumn(number=j, tokens=tokens) for j, tokens in enumerate(found))
+    print_key = key.derive("fingerprint", vintage, identity)
+    words = identity_words(ingested, print_key, identity)
+    rows.number_rows(
+        codes,
+        {names[name]: held for name, held in words.items()},
+        tuple(names[name] for name in identity),
+        in_order(ingested, order),
+        fingerprint_key=print_key,
+        entity_key=entity_key,
+    )
+    return (EntityColumn(number=0, tokens=None),)
 
 
 def _named_entity(ingested: Ingested, number: int, entity_key: bytes) -> EntityColumn:
@@ -333,7 +350,7 @@ def source_fingerprints(
     print_key = key.derive("fingerprint", vintage)
     is_paired = any(entity.tokens is not None for entity in entities)
     if ingested.spark is not None:
-        weights = ingested.spark.weights(entities)
+        weights = ingested.spark.weights([entity.number for entity in entities])
         totals = ingested.spark.sums(
             content_sums(ingested, weights, print_key, is_paired=is_paired)
         )
@@ -400,9 +417,10 @@ def column_shapes(
     """
     print_key, out = key.derive("fingerprint", vintage), {}
     if ingested.spark is not None:
-        for name, n_groups, squares in ingested.spark.shapes(ingested, entities):
-            said = [str(n_groups), str(squares)]
-            out[name] = _fingerprint(print_key, pack_strings(["shape", *said]))
+        codes = [ingested.sql_names[column.name] for column in ingested.columns]
+        found = ingested.spark.shapes(codes, [entity.number for entity in entities])
+        for column, shape in zip(ingested.columns, found, strict=True):
+            out[column.name] = _fingerprint(print_key, pack_strings(["shape", *map(str, shape)]))
         return out
     con = ingested.con
     weights, joined = _weights(con, entities)

@@ -21,6 +21,7 @@ from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, quoted
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.source.misfits import Flags, why_unfit
 from engine.source.relation import Source, fetch
+from engine.source.spark.contract import RowsInSpark
 
 _PLACE = "the source"
 _NULL = f"CAST({NULL_CODE} AS BIGINT)"
@@ -46,7 +47,7 @@ class Ingested:
         position in it.
     entity_names : tuple of str
         Entity columns, in the order of e0, e1, ...
-    spark : SparkRows or None
+    spark : RowsInSpark or None
         What holds the rows in the place of `con`, which then has the extremes of each column only.
     """
 
@@ -56,7 +57,7 @@ class Ingested:
     dictionaries: dict[str, tuple[Any, ...]] = field(repr=False)
     entity_names: tuple[str, ...]
     n_rows: int = field(repr=False)
-    spark: Any = field(default=None, repr=False)
+    spark: RowsInSpark | None = field(default=None, repr=False)
 
     def ranks(self, name: str, released: Sequence[object]) -> Int64Array:
         """What becomes of the positions in a dictionary: ranks among released values; null stands at the end.

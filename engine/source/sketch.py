@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.errors import InternalError
 from engine.keys import MasterKey
 from engine.schema import UInt64Array
 from engine.source.charges import Sketch
 from engine.source.entities import identity_words, row_words
 from engine.source.ingest import Ingested
+from engine.source.spark.contract import RowsInSpark
 from engine.sticky_prf import siphash
 
 SIZE = 512
@@ -32,7 +32,7 @@ def sketch_of(ingested: Ingested, key: MasterKey, identity: tuple[str, ...]) -> 
     of = names or identity
     secret = key.derive("sketch", "", tuple(of))
     if ingested.spark is not None:
-        smallest = _in_spark(ingested, secret, of)
+        smallest = _in_spark(ingested, ingested.spark, secret, of)
         return Sketch(of=tuple(of), named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
     smallest = np.zeros(0, dtype=np.uint64)
     parts = _hashes_of_ids(ingested, secret) if names else _hashes_of_rows(ingested, secret, of)
@@ -41,20 +41,16 @@ def sketch_of(ingested: Ingested, key: MasterKey, identity: tuple[str, ...]) -> 
     return Sketch(of=tuple(of), named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
 
 
-def _in_spark(ingested: Ingested, secret: bytes, of: tuple[str, ...]) -> UInt64Array:
+def _in_spark(
+    ingested: Ingested, rows: RowsInSpark, secret: bytes, of: tuple[str, ...]
+) -> UInt64Array:
     """The smallest hashes, where Spark holds the rows."""
-    rows, names = ingested.spark, ingested.sql_names
-    if rows is None:
-        raise InternalError("the rows are not in Spark")
-    is_named = bool(ingested.entity_names)
-    words = (
-        {}
-        if is_named
-        else {names[name]: held for name, held in identity_words(ingested, secret, of).items()}
-    )
-    columns = ("e0",) if is_named else tuple(names[name] for name in of)
-    hashes: UInt64Array = rows.smallest_hashes(columns, words, secret, SIZE, is_named=is_named)
-    return hashes
+    if ingested.entity_names:
+        return rows.smallest_hashes(("e0",), {}, secret, SIZE, is_named=True)
+    names = ingested.sql_names
+    words = {names[name]: held for name, held in identity_words(ingested, secret, of).items()}
+    columns = tuple(names[name] for name in of)
+    return rows.smallest_hashes(columns, words, secret, SIZE, is_named=False)
 
 
 def _hashes_of_ids(ingested: Ingested, secret: bytes) -> list[UInt64Array]:

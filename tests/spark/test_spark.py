@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pandas as pd
 import pytest
-from fixtures.pipeline import ACCEPTED, CENSUS, KEY, table_hashes
+from fixtures.pipeline import ACCEPTED, CENSUS, KEY, left_over, process, table_hashes
 from test_equivalence import CASES, TWELVE, hashes_of, spec_in
 
 import engine
@@ -212,9 +214,9 @@ def started(tmp_path, master="local[1]"):
 
 
 def test_what_keeps_spark_from_starting_is_said(tmp_path, monkeypatch):
-    from pyspark.sql import SparkSession
+    from engine.source.spark import session as sessions
 
-    monkeypatch.setattr(SparkSession, "getActiveSession", staticmethod(lambda: None))
+    monkeypatch.setattr(sessions, "_found", lambda: None)
     with pytest.raises(StoreError, match=r"spark://127\.0\.0\.1:9 cannot be reached"):
         started(tmp_path, "spark://127.0.0.1:9")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -229,6 +231,71 @@ def test_what_keeps_spark_from_starting_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(pyspark, "__version__", "3.5.1")
     with pytest.raises(MissingPackage, match=r"pyspark 3\.5\.1 is too old"):
         started(tmp_path)
+
+
+def test_the_session_of_another_thread_is_lent_and_not_stopped(spark, tmp_path):
+    """An active session is one of a thread; what we start, and stop, is a session only where there is none at all."""
+    lent = []
+
+    def borrow():
+        with spark_session("", None, tmp_path) as session:
+            lent.append(session)
+
+    other = threading.Thread(target=borrow)
+    other.start()
+    other.join()
+    assert [session.sparkContext for session in lent] == [spark[0].sparkContext]
+    assert spark[0].range(3).count() == 3
+
+
+@pytest.mark.parametrize("name", ["_part.csv", ".people.csv", "people.csv._COPYING_"])
+def test_files_that_spark_passes_over_are_refused(spark, tmp_path, name):
+    (tmp_path / "a.csv").write_text("person_id,age\n" + "1,2\n" * 20)
+    shutil.copy(tmp_path / "a.csv", tmp_path / name)
+    paths = [str(tmp_path / "a.csv"), str(tmp_path / name)]
+    columns = {"person_id": {"kind": "integer"}, "age": {"kind": "integer"}}
+    spec = spec_in(tmp_path, tmp_path / "a.csv", columns, ("person_id",), tables=[("age",)])
+    source = replace(read(spec).source, engine="spark", more=(paths[1],))
+    with pytest.raises(SpecError, match=r"Spark passes over .* rename it"):
+        build(replace(read(spec), source=source), tmp_path / "r.duckdb")
+    assert not (tmp_path / "r.duckdb").exists()
+
+
+def built_by_command(folder: Path, path: Path, columns, entities, tables):
+    """A build with a session of its own; what it printed, and what it left behind."""
+    spec = spec_in(folder, path, columns, entities, tables=tables)
+    text = spec.read_text().replace("[source]", '[source]\nengine = "spark"\nmaster = "local[2]"')
+    spec.write_text(text)
+    scratch, there = folder / "scratch", {*folder.iterdir()}
+    scratch.mkdir()
+    fast = '--driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
+    words = ("build", spec, "-o", "r.duckdb", "--jobs", "1")
+    done = process(*words, cwd=folder, tmp=scratch, PYSPARK_SUBMIT_ARGS=fast)
+    assert left_over(scratch) == []
+    new = {p.name for p in folder.iterdir()} - {p.name for p in there} - {"scratch"}
+    return done, {name for name in new if not name.startswith("my.key")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["no entity column"], indirect=True)
+def test_a_session_of_our_own_leaves_nothing_but_the_release(case, census, tmp_path):
+    columns, entities, plain = case
+    done, new = built_by_command(tmp_path, census / "people.parquet", columns, entities, TWELVE)
+    assert done.returncode == 0, done.stderr
+    assert not re.search("spark|log4j|java|WARN", done.stdout + done.stderr, re.IGNORECASE)
+    assert new == {"r.duckdb", "r.duckdb.manifest.json"}
+    assert table_hashes(tmp_path / "r.duckdb") == plain
+
+
+@pytest.mark.slow
+def test_what_spark_says_of_a_row_is_not_printed(tmp_path):
+    (tmp_path / "x.csv").write_text("person_id,name\n" + "1,Ada\n" * 20 + "2,Bertha,Cleopatra\n")
+    columns = {"person_id": {"kind": "integer"}, "name": {"kind": "category"}}
+    done, new = built_by_command(tmp_path, tmp_path / "x.csv", columns, ("person_id",), [("name",)])
+    assert done.returncode == 2, done.stderr
+    assert "more or fewer fields" in done.stderr
+    assert not re.search("Ada|Bertha|Cleopatra|Exception|MALFORMED", done.stdout + done.stderr)
+    assert new == set()
 
 
 def test_sessions_in_the_clear_and_of_another_version_are_refused(spark, monkeypatch, tmp_path):

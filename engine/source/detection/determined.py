@@ -97,7 +97,7 @@ def encoded_table(
 
     def sample(n: int) -> str:
         named = [*(ingested.sql_names[name] for name in columns), *by]
-        return str(spark.sample(named, n))
+        return spark.sample(named, n)
 
     return Table(
         con=ingested.con,

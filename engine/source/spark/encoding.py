@@ -202,21 +202,8 @@ def _extremes(
     (said,) = rows.gathered(encoded.agg(*asked)).to_pylist()
     if not said["n"]:
         raise DataError(f"{place}: has no rows")
-    columns: dict[str, list[int | None]] = {}
-    for name in codes:
-        null = NULL_CODE if said[f"{name}_null"] else None
-        low, high = (
-            null if said[f"{name}_{end}"] is None else said[f"{name}_{end}"]
-            for end in ("low", "high")
-        )
-        columns[name] = [
-            low,
-            high,
-            low if null is None else null,
-            None if said[f"{name}_bad"] else low,
-        ]
-    for name in ids:
-        columns[name] = [0, 0, 0, None if said[f"{name}_bad"] else 0]
+    columns = {name: _ends_of(said, name) for name in codes}
+    columns |= {name: [0, 0, 0, None if said[f"{name}_bad"] else 0] for name in ids}
     described = ", ".join(f"{name} BIGINT" for name in columns)
     con.execute(f"CREATE TABLE rows ({described})")
     marks = ", ".join("?" for _ in columns)
@@ -224,6 +211,15 @@ def _extremes(
         f"INSERT INTO rows VALUES ({marks})", [list(r) for r in zip(*columns.values(), strict=True)]
     )
     return int(said["n"])
+
+
+def _ends_of(said: Mapping[str, Any], name: str) -> list[int | None]:
+    """Four cells with what is known of a column of codes: its ends, null where it has one, NULL for a misfit."""
+    null = NULL_CODE if said[f"{name}_null"] else None
+    low, high = (
+        null if said[f"{name}_{end}"] is None else said[f"{name}_{end}"] for end in ("low", "high")
+    )
+    return [low, high, low if null is None else null, None if said[f"{name}_bad"] else low]
 
 
 def _spans(con: duckdb.DuckDBPyConnection, codes: Sequence[str]) -> dict[str, CodeSpan]:

@@ -65,6 +65,8 @@ def _opened(session: Any, spec: SourceSpec) -> Any:
     files = [
         file for path in spec.paths for file in ([path] if "://" in path else matching_files(path))
     ]
+    for file in files:
+        _check_seen(file)
     if spec.format == "csv":
         return _text(session, spec, files)
     with memory_connection() as con:
@@ -72,6 +74,22 @@ def _opened(session: Any, spec: SourceSpec) -> Any:
             if "://" not in file:
                 check_names(parquet_names(con, file), f"source {file}")
     return session.read.option("mergeSchema", "true").parquet(*map(_escaped, files))
+
+
+def _check_seen(file: str) -> None:
+    """Refuse a file that Spark would pass over without a word, even where it is named.
+
+    Raises
+    ------
+    SpecError
+    """
+    name = file.rstrip("/").rpartition("/")[2]
+    is_hidden = name.startswith(".") or (name.startswith("_") and "=" not in name)
+    if is_hidden or name.endswith("._COPYING_"):
+        raise SpecError(
+            f"source.path: Spark passes over {file}, as over all files whose names begin with _ or a dot, or end with "
+            "._COPYING_; rename it"
+        )
 
 
 def _text(session: Any, spec: SourceSpec, files: list[str]) -> Any:

@@ -10,57 +10,24 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from engine.cell_keys import CodeSpan
-from engine.schema import (
-    Int64Array,
-    UInt64Array,
-)
-from engine.source.entities import PRIME, ROWS_WITH_TOKENS, EntityColumn
-from engine.source.ingest import Ingested
+from engine.schema import Int64Array, UInt64Array
+from engine.source.entities import PRIME, ROWS_WITH_TOKENS
 from engine.source.spark import tasks
+from engine.source.spark.contract import Groups
 from engine.source.spark.frames import in_our_words
 
 MOST_CELLS = 2_000_000
 """Cells that come to the driver at a time, unless one column set has more."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Groups:
-    """Cells of one column set as Spark counted them.
-
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_cells, n_columns)
-    n : ndarray of int64, shape (n_cells,)
-        Rows.
-    by : dict
-        Of entities that were counted apart: their numbers, int64 of shape (n_cells,), by short name.
-    halves : dict
-        Sums of the low and of the high halves of lanes, int64 of shape (n_cells,) each, by short name.
-    """
-
-    codes: Int64Array
-    n: Int64Array
-    by: dict[str, Int64Array]
-    halves: dict[str, tuple[Int64Array, Int64Array]]
-
-    def lanes(self, number: int) -> UInt64Array:
-        """Sums of the lanes of one kind of entity, mod 2**64, shape (n_cells, 2)."""
-        sums = []
-        for lane in (0, 1):
-            low, high = self.halves[f"l{number}_{lane}"]
-            sums.append(low.view(np.uint64) + (high.view(np.uint64) << np.uint64(32)))
-        return np.column_stack(sums)
-
-
 class SparkRows:
-    """Rows that Spark holds: `c0`, `c1`, ... codes; `e0`, ... entities; `l0_0`, `l0_1`, ... lanes of their tokens.
+    """Rows that Spark holds, as `engine.source.spark.contract` has them.
 
     Parameters
     ----------
@@ -130,60 +97,58 @@ class SparkRows:
 
     def number_rows(
         self,
-        ingested: Ingested,
+        codes: Sequence[str],
         words: Mapping[str, UInt64Array],
         identity: tuple[str, ...],
-        order: list[str],
+        order: Sequence[str],
         *,
         fingerprint_key: bytes,
         entity_key: bytes,
-    ) -> tuple[EntityColumn, ...]:
-        """Put tokens beside rows that are entities: equal ones meet in one partition, and are numbered there."""
-        names = ingested.sql_names
-        codes = dict.fromkeys(names.values(), "bigint")
+    ) -> None:
+        """See `RowsInSpark`: equal rows meet in one partition, and are numbered there."""
+        given = dict.fromkeys(codes, "bigint")
         printed = self.mapped(
             self._frame,
             tasks.Fingerprint,
-            codes | dict.fromkeys(("f0", "f1"), "bigint"),
-            identity=tuple(names[name] for name in identity),
-            words=self.send({names[name]: held for name, held in words.items()}),
+            given | dict.fromkeys(("f0", "f1"), "bigint"),
+            identity=identity,
+            words=self.send(dict(words)),
             secret=self.send(fingerprint_key),
         )
         numbered = self.mapped(
             printed.repartition("f0", "f1"),
             tasks.NumberEquals,
-            codes | dict.fromkeys(("l0_0", "l0_1"), "bigint"),
+            given | dict.fromkeys(("l0_0", "l0_1"), "bigint"),
             order=tuple(order),
             secret=self.send(entity_key),
         )
         self.use(self.keep(numbered))
         self._as_tokens()
-        return (EntityColumn(number=0, tokens=None),)
 
-    def name_entities(self, ingested: Ingested, entity_key: bytes) -> tuple[EntityColumn, ...]:
-        """Put tokens in the place of ids; entities of several rows get numbers, too."""
-        numbers = range(len(ingested.entity_names))
-        lanes = {f"l{j}_{lane}": "bigint" for j in numbers for lane in (0, 1)}
+    def name_entities(
+        self, codes: Sequence[str], names: Sequence[str], n_rows: int, entity_key: bytes
+    ) -> list[UInt64Array | None]:
+        """See `RowsInSpark`; entities of several rows get numbers, too."""
+        lanes = {f"l{j}_{lane}": "bigint" for j in range(len(names)) for lane in (0, 1)}
         named = self.keep(
             self.mapped(
                 self._frame,
                 tasks.NameEntities,
-                dict.fromkeys(ingested.sql_names.values(), "bigint") | lanes,
-                names={f"e{j}": name for j, name in enumerate(ingested.entity_names)},
+                dict.fromkeys(codes, "bigint") | lanes,
+                names={f"e{j}": name for j, name in enumerate(names)},
                 secret=self.send(entity_key),
             )
         )
-        entities = []
-        for j in numbers:
+        found: list[UInt64Array | None] = []
+        for j in range(len(names)):
             ids = named.select(f"l{j}_0", f"l{j}_1").distinct()
-            if in_our_words(ids.count, self._place) == ingested.n_rows:
-                entities.append(EntityColumn(number=j, tokens=None))
-                continue
-            named, tokens = self._numbered(named, ids, j)
-            entities.append(EntityColumn(number=j, tokens=tokens))
+            tokens = None
+            if in_our_words(ids.count, self._place) != n_rows:
+                named, tokens = self._numbered(named, ids, j)
+            found.append(tokens)
         self.use(named)
         self._as_tokens()
-        return tuple(entities)
+        return found
 
     def _numbered(self, rows: Any, ids: Any, j: int) -> tuple[Any, UInt64Array]:
         """Rows with the column `e<j>`, and the tokens in the order of these numbers."""
@@ -204,9 +169,9 @@ class SparkRows:
         """The driver's table of extremes stands for the rows with tokens."""
         self._con.execute(f"ALTER TABLE rows RENAME TO {ROWS_WITH_TOKENS}")
 
-    def weights(self, entities: tuple[EntityColumn, ...]) -> list[str]:
-        """SQL of a row's secret weights, as `source_fingerprints` wants them."""
-        return [f"CAST(l{entity.number}_0 & 4294967295 AS HUGEINT)" for entity in entities]
+    def weights(self, numbers: Sequence[int]) -> list[str]:
+        """See `RowsInSpark`."""
+        return [f"CAST(l{number}_0 & 4294967295 AS HUGEINT)" for number in numbers]
 
     def sums(self, sums: list[str]) -> list[str]:
         """Whole sums over all rows, as texts."""
@@ -215,16 +180,12 @@ class SparkRows:
         found = self.gathered(self.mapped(self._frame, tasks.Sums, ddl, sums=self.send(sums)))
         return [str(sum(map(int, column.to_pylist()))) for column in found.columns]
 
-    def shapes(
-        self, ingested: Ingested, entities: tuple[EntityColumn, ...]
-    ) -> Iterator[tuple[str, int, int]]:
-        """Of each column: how many groups it makes, and the sum of the squares of their weights modulo a prime."""
-        lanes = tuple(f"l{entity.number}_0" for entity in entities)
-        names = [column.name for column in ingested.columns]
-        sets = [(ingested.sql_names[name],) for name in names]
-        for name, groups in zip(names, self.groups(sets, lanes=lanes), strict=True):
+    def shapes(self, codes: Sequence[str], numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """See `RowsInSpark`."""
+        lanes = tuple(f"l{number}_0" for number in numbers)
+        for groups in self.groups([(code,) for code in codes], lanes=lanes):
             weight = np.sum([groups.halves[lane][0] % PRIME for lane in lanes], axis=0) % PRIME
-            yield name, len(weight), sum(map(int, weight * weight))
+            yield len(weight), sum(map(int, weight * weight))
 
     def smallest_hashes(
         self,
@@ -286,19 +247,7 @@ class SparkRows:
         ranks: Mapping[str, Int64Array] | None = None,
         spans: Mapping[str, CodeSpan] | None = None,
     ) -> Iterator[Groups]:
-        """Cells of column sets, in their order; several sets in one look at the rows.
-
-        Parameters
-        ----------
-        sets : iterable of tuple of str
-            Short names.
-        by, lanes : tuple of str
-            Entities that are counted apart; lanes that are summed.
-        ranks : mapping of str to ndarray of int64
-            What becomes of the positions of ranked columns; see `Ingested.ranks`.
-        spans : mapping of str to CodeSpan
-            Of columns, where they are not those of the rows.
-        """
+        """See `RowsInSpark`."""
         spans = {**self._spans, **(spans or {})}
         for batch in _batches(list(sets), spans, MOST_CELLS):
             yield from self._counted(batch, by, lanes, ranks or {}, spans)
@@ -324,10 +273,14 @@ class SparkRows:
             tasks.Count,
             ddl,
             sets=tuple(sets),
-            spans={name: spans[name] for name in used},
             by=by,
             lanes=lanes,
-            ranks=self.send({name: held for name, held in ranks.items() if name in used}),
+            codes=self.send(
+                tasks.Codes(
+                    spans={name: spans[name] for name in used},
+                    ranks={name: held for name, held in ranks.items() if name in used},
+                )
+            ),
         )
         sums = [F.sum(name).alias(name) for name in ("n", *halves)]
         table = self.gathered(parts.groupBy(*keys, *by).agg(*sums))

@@ -31,6 +31,9 @@ PRIVATE = {
     # Both show numbers of rows, which are true counts.
     "spark.ui.enabled": "false",
     "spark.eventLog.enabled": "false",
+    # Errors may quote a row, and those of executors lie in folders of their own.
+    "spark.log.level": "OFF",
+    "spark.executor.syncLogLevel.enabled": "true",
     "spark.driver.maxResultSize": "0",
 }
 """Settings of a session of our own."""
@@ -74,10 +77,8 @@ def spark_session(master: str, frame: Any, scratch: Path) -> Iterator[Any]:
     """
     check_packages()
     with _without_warnings():
-        from pyspark.sql import SparkSession
-
         own: Any = None
-        session = SparkSession.getActiveSession() if frame is None else frame.sparkSession
+        session = _found() if frame is None else frame.sparkSession
         if session is None:
             _check_java()
             _check_master(master)
@@ -113,6 +114,17 @@ def check_packages() -> None:
         raise MissingPackage(
             f"source.engine: pyspark {version} is too old; from {LEAST_SPARK}.0 on it will do"
         )
+
+
+def _found() -> Any:
+    """The session that is there already, whichever thread made it: not ours to stop. None: there is none."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None and SparkContext._active_spark_context is not None:
+        session = SparkSession.builder.getOrCreate()
+    return session
 
 
 def _check_java() -> None:
@@ -165,7 +177,6 @@ def _started(master: str, scratch: Path) -> Any:
                 conf.setMaster(master)
             conf.setIfMissing("spark.master", "local[*]")
             conf.setIfMissing("spark.app.name", "tablepack")
-            conf.setIfMissing("spark.log.level", "ERROR")
             for name, value in PRIVATE.items():
                 conf.set(name, value)
             if str(conf.get("spark.master")).startswith("local"):

@@ -405,6 +405,21 @@ class Sums:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Codes:
+    """What is told of the codes of the columns that are counted, by short name.
+
+    Attributes
+    ----------
+    spans : mapping of str to CodeSpan
+    ranks : mapping of str to ndarray of int64
+        Of ranked columns: the code of each position in the list; null is the last.
+    """
+
+    spans: Mapping[str, CodeSpan]
+    ranks: Mapping[str, Int64Array]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Count:
     """Cells of many column sets from one look at a partition.
 
@@ -412,40 +427,37 @@ class Count:
     ----------
     sets : tuple of tuple of str
         Short names of each.
-    spans : mapping of str to CodeSpan
-        Of the columns that they hold.
     by : tuple of str
         Columns of entities that are counted apart.
     lanes : tuple of str
         Columns that are summed, as two halves each.
-    ranks : Broadcast
-        Of a mapping: for ranked columns, by short name, the code of each position in the list; null is the last.
+    codes : Broadcast
+        Of the `Codes` of the columns that they hold.
     """
 
     sets: tuple[tuple[str, ...], ...]
-    spans: Mapping[str, CodeSpan]
     by: tuple[str, ...]
     lanes: tuple[str, ...]
-    ranks: Any
+    codes: Any
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
         """Give a row a cell: the number of its set, small codes, entities, rows, halves of sums."""
         with _database() as con:
-            ranks = self.ranks.value
-            for short, codes in ranks.items():
+            told: Codes = self.codes.value
+            for short, codes in told.ranks.items():
                 _rank_table(con, short, codes)
-            if not _loaded(con, batches, self._held(list(ranks))):
+            if not _loaded(con, batches, self._held(told)):
                 return
             for number, names in enumerate(self.sets):
                 yield from _given(_table(con, self._grouped(number, names)), self.schema)
 
-    def _held(self, ranked: Sequence[str]) -> str:
+    def _held(self, told: Codes) -> str:
         """The columns that are counted, as small as they can be."""
         chosen = []
         for short in dict.fromkeys(name for names in self.sets for name in names):
-            code = f"r_{short}.code" if short in ranked else f"a.{short}"
-            span = self.spans[short]
+            code = f"r_{short}.code" if short in told.ranks else f"a.{short}"
+            span = told.spans[short]
             chosen.append(f"{span.small(code) if span.sql_type else code} AS {short}")
         chosen += [f"a.{name}" for name in self.by]
         for name in self.lanes:
@@ -454,7 +466,7 @@ class Count:
                 f"CAST({low} AS UINTEGER) AS {name}_low",
                 f"CAST((a.{name} - {low}) // 4294967296 AS INTEGER) AS {name}_high",
             ]
-        joins = "".join(f" LEFT JOIN r_{s} ON r_{s}.id = greatest(a.{s}, -1)" for s in ranked)
+        joins = "".join(f" LEFT JOIN r_{s} ON r_{s}.id = greatest(a.{s}, -1)" for s in told.ranks)
         return f"SELECT {', '.join(chosen or ['1 AS nothing'])} FROM arrived a{joins}"
 
     def _grouped(self, number: int, names: tuple[str, ...]) -> str:
