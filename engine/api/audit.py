@@ -9,7 +9,7 @@ engine.card("r.duckdb", "card.html")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.api.evaluate import Source, _spellings
+from engine.api.evaluate import Source, spellings
 from engine.api.reading import read
 from engine.errors import SpecError
 from engine.evaluation.audit import (
@@ -173,7 +173,7 @@ def _claimed(generator: Audited) -> tuple[Claim | None, ReleaseSpec | None]:
     """What a spec or a release claims, and the spec; nothing of other generators."""
     if isinstance(generator, ReleaseSpec):
         return claim_of_spec(generator), generator
-    if isinstance(generator, Callable) or (isinstance(generator, str) and "{in}" in generator):  # type: ignore[arg-type]
+    if callable(generator) or (isinstance(generator, str) and "{in}" in generator):
         return None, None
     if not isinstance(generator, str | Path):
         raise SpecError(
@@ -202,7 +202,7 @@ def _read(
         raise SpecError("data: give the data that the generator works on")
     like = released_types(Path(generator)) if is_release(generator) else None
     return read_original(
-        data, Study(title="", nulls=_spellings(data, table)), like=like, table=table
+        data, Study(title="", nulls=spellings(data, table)), like=like, table=table
     )
 
 

@@ -288,7 +288,7 @@ def _reading(
     if isinstance(spec, Study):
         return with_files(spec, folders), True, data
     if spec is None:
-        return Study(title="", nulls=_spellings(data, table)), False, data
+        return Study(title="", nulls=spellings(data, table)), False, data
     study, release = named_study(spec, beside=folders, read_spec=_read_spec)
     if study is not None:
         return with_files(study, folders), True, data
@@ -303,7 +303,7 @@ def _read_spec(path: Path) -> ReleaseSpec:
     return read_spec(path, sql=StatementReader())
 
 
-def _spellings(data: Source, table: str | None) -> tuple[str, ...]:
+def spellings(data: Source, table: str | None) -> tuple[str, ...]:
     """How a text file seems to spell blanks; other sources have blanks of their own."""
     if not isinstance(data, str | Path) or format_of(str(data)) != "csv":
         return ()

@@ -56,7 +56,9 @@ Attacks = Annotated[
 ]
 Strangers = Annotated[
     str | None,
-    typer.Option(help="People of the same population whom the release is not made from."),
+    typer.Option(
+        help="People of the same population whom the data lack: what attacks are held against."
+    ),
 ]
 Original = Annotated[
     str,
@@ -116,12 +118,6 @@ Study = Annotated[
 Areas = Annotated[
     str | None,
     typer.Option(help="With --with swap: columns that records exchange, with commas between."),
-]
-Held = Annotated[
-    str | None,
-    typer.Option(
-        help="People of the same population whom the data lack: what attacks are held against."
-    ),
 ]
 
 
@@ -225,7 +221,7 @@ def compare_command(
     with_: Rivals = None,
     study: Study = None,
     areas: Areas = None,
-    control: Held = None,
+    control: Strangers = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="HTML page to write; JSON goes beside it.")
     ] = Path("compare.html"),
