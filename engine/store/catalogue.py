@@ -284,6 +284,16 @@ def write_release(
         if column.name not in known:
             type_ = sql_type(column)
             _insert_column(con, column, position, type_, n_values=0, content_hash=None)
+    _write_views(con, header, done)
+    create_macros(con, mode=header.mode)
+    con.execute("COMMIT")
+
+
+def _write_views(
+    con: duckdb.DuckDBPyConnection, header: ReleaseHeader, done: Mapping[ColumnSet, int]
+) -> None:
+    """Make a view with comments of each table that has none yet."""
+    is_dp = header.mode == "dp"
     order = {c.name: i for i, c in enumerate(header.columns)}
     listed = con.execute(
         "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main'"
@@ -297,8 +307,6 @@ def write_release(
     ]
     statements += _column_comments(fresh, header.columns, is_dp=is_dp)
     con.execute("; ".join(statements))
-    create_macros(con, mode=header.mode)
-    con.execute("COMMIT")
 
 
 def _insert_universes(con: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> None:
