@@ -56,6 +56,8 @@ def synthesize(
     Returns
     -------
     Release
+        Its counts are of rows. Counts of entities (patients beside stays) are a release of its own: give `build` a
+        spec with ``count = "entities"``.
 
     Warns
     -----

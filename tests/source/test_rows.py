@@ -99,6 +99,7 @@ def test_no_entities_no_bound():
 
 def test_the_written_bound_is_marked_and_reads_back(tmp_path):
     detection = found(of_entities(*[3] * 40), ["id"])
+    assert 'count = "entities", in [release]' in spec_text(detection)
     raw = tomllib.loads(spec_text(detection))
     assert raw["privacy"] == {"profile": "standard", "max_rows": 4, "detected": ["max_rows"]}
     assert raw["columns"]["day"]["max_rows"] == 1

@@ -258,6 +258,8 @@ def _bound_lines(detection: Detection) -> list[str]:
         "it are left out, and the noise is multiplied by it",
         '# max_rows_by = "entity"  # choose the rows that count once, for all tables: groups add up (see '
         "`init --example`)",
+        "# Counts of entities beside those of rows are a second release: a copy of this spec with another name, and "
+        'count = "entities", in [release]',
         'detected = ["max_rows"]',
     ]
 

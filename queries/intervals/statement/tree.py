@@ -53,6 +53,9 @@ _CLASS_NAMES = {
 """What an expression is called that has no name of its own, by DuckDB's class."""
 
 
+_INSIDE = "ask its SELECTs one by one, and their figures are marked"
+
+
 class Unknown(Exception):
     """Why no interval is known for a statement."""
 
@@ -189,11 +192,13 @@ def parse_statement(
     node = parsed_select(con, text)
     node = inlined(node, columns, _aggregates_in(con, [node]))
     if node.get("type") != "SELECT_NODE" or (node.get("cte_map") or {}).get("map"):
-        raise NotAlone("it has a WITH, a UNION or the like")
+        raise NotAlone(f"it has a WITH, a UNION or the like; {_INSIDE}")
     source = node.get("from_table", {})
     name = source.get("table_name", "")
+    if source.get("type") == "SUBQUERY":
+        raise NotAlone(f"it reads a subquery that is not followed; {_INSIDE}")
     if source.get("type") != "BASE_TABLE" or name.casefold() != logical_name.casefold():
-        raise NotAlone(f"it reads something else than {logical_name} alone, or a subquery")
+        raise NotAlone(f"it reads something else than {logical_name} alone")
     if node.get("sample") or source.get("sample") or node.get("qualify"):
         raise Unknown("it samples rows or has a QUALIFY")
     if any(_makes_more(n) for item in node["select_list"] for n in nodes_in(item)):
