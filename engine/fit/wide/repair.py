@@ -7,6 +7,7 @@ partners, for its columns alone and for the blocks of the tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,8 @@ MOST = 2000
 """Most rows that are repaired in a round."""
 NEAR, SUBSETS = 10, 4
 """Columns that may move together with those of an impossible pair, and sets of them that are tried in a round."""
+LAST_PARTNERS, LAST_NEAR, LAST_SUBSETS = 1 << 16, 16, 12
+"""The same for the few rows that are left then."""
 STRICT = 1 << 36
 """Price of a barred pair: above all that tables can make up for."""
 WANTED = 5
@@ -53,16 +56,39 @@ def repair(
     near : sequence of ndarray of int64
         For each column all columns, by how much they have to do with it: itself first.
     """
+    _rounds(board, targets, near, shuffles, _Reach(WANTED, PARTNERS, NEAR, SUBSETS))
+    _rounds(
+        board, targets, near, shuffles, _Reach(IMPOSSIBLE, LAST_PARTNERS, LAST_NEAR, LAST_SUBSETS)
+    )
+    return int(impossible_columns(board.rows, targets).any(axis=0).sum())
+
+
+class _Reach(NamedTuple):
+    """What is repaired, and how far a row looks for it: as the constants above."""
+
+    least: int
+    partners: int
+    near: int
+    subsets: int
+
+
+def _rounds(
+    board: Board,
+    targets: Sequence[Target],
+    near: Sequence[Int64Array],
+    shuffles: Shuffles,
+    reach: _Reach,
+) -> None:
+    """Go through the rows with impossible pairs until none finds an exchange, or often enough."""
     idle = np.zeros(board.rows.shape[1], dtype=np.int64)
     for _ in range(ROUNDS):
-        wrong = impossible_columns(board.rows, targets, WANTED)
+        wrong = impossible_columns(board.rows, targets, reach.least)
         bad = np.flatnonzero(wrong.any(axis=0) & (idle < PATIENCE))[:MOST]
         if not len(bad):
             break
         for row in bad.tolist():
-            made = _repair_row(board, row, np.flatnonzero(wrong[:, row]), near, shuffles)
+            made = _repair_row(board, row, np.flatnonzero(wrong[:, row]), near, shuffles, reach)
             idle[row] += not made
-    return int(impossible_columns(board.rows, targets).any(axis=0).sum())
 
 
 def _repair_row(
@@ -71,12 +97,13 @@ def _repair_row(
     wrong: Int64Array,
     near: Sequence[Int64Array],
     shuffles: Shuffles,
+    reach: _Reach,
 ) -> bool:
     """Make the exchange of a row that lowers the price most; whether any does."""
-    partners = shuffles.order(board.rows.shape[1])[:PARTNERS]
+    partners = shuffles.order(board.rows.shape[1])[: reach.partners]
     partners = partners[partners != row]
     best, found = 0, None
-    for block in _blocks(len(board.rows), wrong, near, shuffles) if len(partners) else ():
+    for block in _blocks(len(board.rows), wrong, near, shuffles, reach) if len(partners) else ():
         gains = board.exchange_gains(np.full_like(partners, row), partners, block)
         at = int(gains.argmin())
         if gains[at] < best:
@@ -88,15 +115,19 @@ def _repair_row(
 
 
 def _blocks(
-    n_columns: int, wrong: Int64Array, near: Sequence[Int64Array], shuffles: Shuffles
+    n_columns: int,
+    wrong: Int64Array,
+    near: Sequence[Int64Array],
+    shuffles: Shuffles,
+    reach: _Reach,
 ) -> list[BoolArray]:
     """Each column of an impossible pair alone, and some sets of columns near them that part the pair."""
     blocks = []
     for number, column in enumerate(wrong):
         block = np.arange(n_columns) == column
         blocks.append(block)
-        for _ in range(SUBSETS if number < 3 else 0):
-            more = near[column][1:NEAR]
+        for _ in range(reach.subsets if number < 3 else 0):
+            more = near[column][1 : reach.near]
             order = shuffles.order(len(more))
             larger = block.copy()
             larger[more[order[: 1 + order[-1] % max(len(more) // 2, 1)]]] = True
