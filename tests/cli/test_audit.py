@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import sys
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -78,6 +79,45 @@ def test_the_claims_of_spec_and_release_agree(folder):
         )
         assert of_release.privacy.public() == of_spec.privacy.public() or name == "dp"
         assert (of_release.dp is None) == (name == "sticky")
+
+
+FIVE = """
+[release]
+vintage = "1"
+key = "k.key"
+[source]
+path = "rows.csv"
+entities = []
+[privacy]
+accept_risk = "a test"
+[[tables]]
+columns = ["a", "b", "c", "d", "told"]
+[[tables]]
+columns = ["a", "b", "c", "d", "e"]
+[columns.a]
+kind = "integer"
+determines = ["told"]
+"""
+
+
+def test_a_table_of_five_columns_of_which_one_tells_another_is_measured(tmp_path):
+    """Only a table that is modelled stands for its pairs."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame(rng.integers(0, 3, (900, 4)), columns=list("abcd"))
+    frame["told"] = frame["a"] // 2
+    frame["e"] = rng.integers(0, 2, 900)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    others = "".join(
+        f'[columns.{name}]\nkind = "integer"\n' for name in ("b", "c", "d", "e", "told")
+    )
+    spec = tmp_path / "five.toml"
+    spec.write_text(FIVE + others)
+    engine.new_key(tmp_path / "k.key")
+    engine.build(spec, out=tmp_path / "r.duckdb")
+    measured, modelled = ("a", "b", "c", "d", "told"), ("a", "b", "c", "d", "e")
+    for claim in (claim_of_release(tmp_path / "r.duckdb"), claim_of_spec(read_spec(spec))):
+        assert claim.modelled == (modelled,)
+        assert set(claim.margins) == {measured, *combinations(modelled, 2)}
 
 
 @pytest.mark.parametrize("what", ["sticky.toml", "sticky.duckdb"])

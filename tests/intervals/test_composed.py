@@ -40,6 +40,7 @@ def known(release):
         (f"SELECT age, ward, n::DOUBLE AS d FROM ({GROUPS})", 2),
         (f"SELECT age, ward, coalesce(n, 0) + 1 AS m FROM ({GROUPS}), range(2) AS r(i) WHERE i = 1", 2),
         (f"SELECT age, ward, 100 * n / sum(n) OVER (PARTITION BY age) AS pct FROM ({GROUPS})", 2),
+        (f"SELECT age, ward, sum(n) OVER (PARTITION BY age, ward) AS m FROM ({GROUPS})", 2),
         (f"WITH a AS ({GROUPS}) SELECT age, ward, n / (SELECT sum(n) FROM a) AS part FROM a", 2),
         ("SELECT age, ward, count(*) / (SELECT count(*) FROM data) AS part FROM data GROUP BY ALL", 2),
         ("SELECT age, ward, CASE WHEN count(*) > 5 THEN 'many' END AS how FROM data GROUP BY ALL", 2),

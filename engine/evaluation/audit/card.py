@@ -15,7 +15,7 @@ from engine.evaluation.audit.claim import Claim, claim_of_release
 from engine.evaluation.data import Released, read_release
 from engine.evaluation.report import check_target
 from engine.outputs import write_output
-from engine.schema import MAX_WIDTH, ColumnSet
+from engine.schema import ColumnSet
 from engine.store import exposure_sentences, open_release
 from engine.version import ENGINE_VERSION
 
@@ -158,12 +158,12 @@ def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
 
 def _modelled(claim: Claim) -> list[str]:
     """Tables that nothing was measured of as such."""
-    wide = [table for table in claim.tables if len(table) > MAX_WIDTH]
-    if claim.dp is not None or not wide:
+    if not claim.modelled:
         return []
-    told = [f"{len(table)} columns" for table in wide]
+    told = ", ".join(f"{len(table)} columns" for table in claim.modelled)
     return [
-        f"Modelled from all pairs of their columns, and nothing else: tables of {', '.join(told)}."
+        f"Modelled from the tables of two and three of their columns that are named here, and nothing else: "
+        f"tables of {told}."
     ]
 
 

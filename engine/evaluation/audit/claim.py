@@ -43,6 +43,9 @@ class Claim:
     ----------
     tables : tuple of ColumnSet
         That it publishes.
+    modelled : tuple of ColumnSet
+        Those of mode sticky that nothing was measured of as such. A table of five columns is measured where one of
+        them tells another: a release says so, a spec as far as it is declared.
     privacy : PrivacyParams
         Of mode sticky.
     dp : DPParams or None
@@ -51,6 +54,7 @@ class Claim:
 
     title: str
     tables: tuple[ColumnSet, ...]
+    modelled: tuple[ColumnSet, ...]
     privacy: PrivacyParams
     dp: DPParams | None
 
@@ -59,9 +63,9 @@ class Claim:
         """Column sets that are measured: for a modelled table all its pairs."""
         if self.dp is not None:
             return tuple(self.dp.measured(margin) for margin in self.dp.margins)
-        wide = [table for table in self.tables if len(table) > MAX_WIDTH]
-        pairs = chain.from_iterable(combinations(table, 2) for table in wide)
-        return (*(t for t in self.tables if len(t) <= MAX_WIDTH), *dict.fromkeys(pairs))
+        pairs = chain.from_iterable(combinations(table, 2) for table in self.modelled)
+        measured = (table for table in self.tables if table not in self.modelled)
+        return (*measured, *dict.fromkeys(pairs))
 
     @property
     def columns(self) -> ColumnSet:
@@ -77,7 +81,7 @@ class Claim:
                     self.dp, method="ipf", margins=safe.margins, strata=(), ranges=(), budget=None
                 ),
             )
-        cut = {tuple(n for n in table if n in domain.names) for table in self.tables}
+        cut = {tuple(n for n in table if n in domain.names) for table in self.modelled}
         wide = {table for table in cut if len(table) > MAX_WIDTH}
         return StickyGenerator(domain, tuple(sorted({*safe.margins, *wide})), self.privacy)
 
@@ -87,9 +91,20 @@ def claim_of_spec(spec: ReleaseSpec) -> Claim:
     return Claim(
         title=spec.title,
         tables=spec.tables,
+        modelled=tuple(t for t in spec.tables if spec.mode != "dp" and _is_modelled(spec, t)),
         privacy=spec.counted,
         dp=spec.dp if spec.mode == "dp" else None,
     )
+
+
+def _is_modelled(spec: ReleaseSpec, table: ColumnSet) -> bool:
+    """Whether too many columns are left without those that others of the table are declared to tell."""
+    tells = {column.name: column.determines for column in spec.columns}
+    left = list(table)
+    for name in table:
+        if any(name in tells.get(other, ()) for other in left if other != name):
+            left.remove(name)
+    return len(left) > MAX_WIDTH
 
 
 def claim_of_release(path: Path) -> Claim:
@@ -106,7 +121,13 @@ def claim_of_release(path: Path) -> Claim:
         privacy = PROFILES["standard"] if dp is not None else _privacy_of(told)
     except (TypeError, KeyError, ValueError):
         raise DamagedRelease(f"{path}: its parameters are not what tablepack wrote") from None
-    return Claim(title=release.facts.title, tables=tuple(release.tables), privacy=privacy, dp=dp)
+    return Claim(
+        title=release.facts.title,
+        tables=tuple(release.tables),
+        modelled=tuple(table for table in release.tables if release.cards[table].get("wide")),
+        privacy=privacy,
+        dp=dp,
+    )
 
 
 def _privacy_of(told: Any) -> PrivacyParams:

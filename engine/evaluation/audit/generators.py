@@ -27,6 +27,8 @@ Function = Callable[[pd.DataFrame], Any]
 LAST_LINES, LONGEST_LINE = 5, 200
 FEWEST = 0.5
 """Fewer rows than this share of those given are refused: then it is not clear what was made."""
+_BLANKS = ("", "NA", "NaN", "nan", "None", "NULL", "null", "<NA>", "N/A")
+"""How commands write that there is no value."""
 _WORD = re.compile(r"[\w.+-]+")
 
 
@@ -129,7 +131,7 @@ class CommandGenerator:
             if not target.exists():
                 raise DataError(f"the generator wrote no file {{out}}{_told(said, self._domain)}")
             try:
-                made = pd.read_csv(target)
+                made = _read(target, self._domain)
             except (ValueError, OSError):
                 raise DataError("the generator's file {out} is no CSV") from None
         return checked(made, self._domain, n_rows=len(frame))
@@ -168,6 +170,18 @@ class CommandGenerator:
         return text
 
 
+def _read(path: Path, domain: Domain) -> pd.DataFrame:
+    """What a command wrote: texts as they stand, so that 01 stays 01, and NA is blank only where no value is NA."""
+    texts = [c.name for c in domain.columns if any(isinstance(value, str) for value in c.values)]
+    blanks = {
+        c.name: [word for word in _BLANKS if c.name not in texts or word not in c.values]
+        for c in domain.columns
+    }
+    return pd.read_csv(
+        path, dtype=dict.fromkeys(texts, "string"), keep_default_na=False, na_values=blanks
+    )
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a command and all that it started; nothing where it is over."""
     if process.poll() is None:
@@ -199,8 +213,9 @@ def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:
 
 def masked(text: str, domain: Domain) -> str:
     """Return text without the values of a domain."""
-    known = {
-        str(value) for column in domain.columns for value in column.values if value is not None
+    values = [value for column in domain.columns for value in column.values if value is not None]
+    known = {str(value) for value in values} | {
+        str(float(value)) for value in values if not isinstance(value, str)
     }
     for value in sorted((v for v in known if not _WORD.fullmatch(v)), key=len, reverse=True):
         text = text.replace(value, "[value]") if value else text

@@ -55,7 +55,7 @@ def two_sample(
         t = difference / error
         p = float(2 * distribution.sf(abs(t)))
         margin = float(distribution.ppf(0.975)) * error
-    copied, width = difference / span, abs(margin / span)
+    copied, width = (difference / span, abs(margin / span)) if span else (0.0, 0.0)
 
     def power(share: float) -> float:
         return power_of(share * span, error, len(one), level)

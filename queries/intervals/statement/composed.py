@@ -347,8 +347,11 @@ def _statuses_of(
             out |= dict.fromkeys(_resolved(part, read, before))
         elif part.get("class") == "WINDOW":
             is_sum = part.get("function_name", "").lower() == "sum" and not part.get("orders")
-            if not is_sum and any(_named(part, read, before)):
+            named = dict.fromkeys(_named(part, read, before))
+            if not is_sum and named:
                 raise _OneColumn(_MANY)
+            if part.get("partitions"):  # a part may be one row, that of all hides none
+                out |= named
         else:
             if _is_aggregate(made, part):
                 raise NotAlone(_MANY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -111,15 +112,51 @@ def test_what_goes_wrong_with_a_command(code, said, domain, data, tmp_path):
     assert SECRET not in str(refused.value)
 
 
+def test_texts_of_a_command_stay_as_they_are(tmp_path):
+    """Codes keep their zeros, and NA is a value where the data has it."""
+    codes = pd.DataFrame(
+        {
+            "code": ["01", "1", "NA", "02"] * 9,
+            "n": [1.0, 2.0, np.nan, 25.0] * 9,
+            "town": ["x", None, "x", "y"] * 9,
+        }
+    )
+    domain = domain_of(codes, ["code", "n", "town"])
+    data = Cells(codes=domain.coded(codes, "it"), n=np.ones(len(codes), dtype=np.int64))
+    made = command(
+        "open(target, 'w').write(open(source).read().replace(',,', ',NA,'))", tmp_path, domain
+    ).draw(data, rng())
+    assert made.n.tolist() == [9] * 4
+    assert {tuple(row) for row in made.codes.tolist()} == {
+        tuple(row) for row in data.codes.tolist()
+    }
+    assert masked("25.0, 25 or 01", domain) == "[value], [value] or [value]"
+
+
 def test_a_command_that_hangs_is_ended_with_all_that_it_started(domain, data, tmp_path):
     code = (
         "import subprocess\nprint('thinking', flush=True)\n"
-        "subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))\nchild.wait()"
     )
     begun = time.monotonic()
     with pytest.raises(DataError, match=r"more than 4 seconds .* It said: thinking"):
         command(code, tmp_path, domain, seconds=4).draw(data, rng())
     assert time.monotonic() - begun < 40
+    child = int((tmp_path / "child").read_text())
+    until = time.monotonic() + 10
+    while is_running(child) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_running(child)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there, and not merely waited for."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return told.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_commands_that_cannot_be_run(domain, data):
