@@ -19,6 +19,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,9 @@ import duckdb
 
 from engine.errors import StoreError
 from engine.schema import literal
+
+_TRIES, _PAUSE_S = 20, 0.05
+"""How often a directory is removed again."""
 
 
 @contextlib.contextmanager
@@ -54,8 +58,17 @@ def scratch_directory() -> Iterator[Path]:
     try:
         yield own
     finally:
-        shutil.rmtree(own, ignore_errors=True)
+        _remove(own)
         os.close(lock)
+
+
+def _remove(own: Path) -> None:
+    """Remove a directory, again where a process that is just ending wrote into it meanwhile."""
+    for _ in range(_TRIES):
+        shutil.rmtree(own, ignore_errors=True)
+        if not own.exists():
+            return
+        time.sleep(_PAUSE_S)
 
 
 def _base_directory() -> Path:

@@ -226,7 +226,7 @@ UNKNOWN = [
     ("WITH a AS (SELECT age FROM data LIMIT 3) SELECT count(age) FROM a", "WITH"),
     ("SELECT count(age) FROM data UNION ALL SELECT 1", "UNION"),
     ("SELECT count(*) FROM data JOIN (SELECT 1 AS one) ON true", "alone"),
-    ("SELECT count(*) FROM (SELECT DISTINCT age FROM data)", "alone"),
+    ("SELECT count(*) FROM (SELECT DISTINCT age FROM data)", "one by one"),
     ("SELECT sex, sum(count(*)) OVER () FROM data GROUP BY ROLLUP (sex)", "totals at once"),
     ("SELECT count(*) AS n FROM data GROUP BY sex", "does not select"),
     ("SELECT count(*) AS n FROM data WHERE age > (SELECT avg(age) FROM data)", "subquery"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -191,3 +192,21 @@ def test_a_connection_in_memory_fails_rather_than_spill(tmp_path, monkeypatch):
         with pytest.raises(duckdb.OutOfMemoryException):
             con.execute("SELECT * FROM range(30_000_000) t(i) ORDER BY hash(i)").fetchnumpy()
     assert list(tmp_path.rglob("*")) == []
+
+
+def test_it_goes_though_a_process_that_ends_still_writes(tmp_path, monkeypatch):
+    """As Java does for a moment: what it made while the folder was removed is removed, too."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    real, late = shutil.rmtree, [3]
+
+    def removed(path, **more):
+        real(path, **more)
+        if late[0]:
+            late[0] -= 1
+            path.mkdir()
+
+    with scratch_directory() as scratch:
+        monkeypatch.setattr(scratch_module.shutil, "rmtree", removed)
+    assert late == [0]
+    assert not scratch.exists()

@@ -236,6 +236,9 @@ def _ended(session: Any) -> None:
         with contextlib.suppress(Exception):
             java.stdin.close()
             java.wait(timeout=20)
+        with contextlib.suppress(Exception):
+            java.kill()  # nothing where it is over: it may not write where its files are removed
+            java.wait()
     SparkContext._gateway = SparkContext._jvm = None
 
 
