@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from fixtures.compiled import both, unload
 from fixtures.fit import contradictory, noisy
 
 from engine.fit.compiled import loops
@@ -15,20 +16,6 @@ from engine.release import fit_workers
 from engine.release.fit_workers import FitWorkers
 
 EVERY = [("A", "B"), ("A", "B", "C"), ("A", "B", "D"), ("B", "C", "D"), ("A", "B", "C", "D")]
-
-
-@pytest.fixture(scope="module")
-def ready():
-    """All loops are compiled, and none is in use."""
-    pytest.importorskip("numba", reason="the extra `fast` is not installed")
-    loops.compile_all()
-    yield
-    unload()
-
-
-def unload() -> None:
-    for module in loops.MODULES:
-        sys.modules.pop(module, None)
 
 
 def fitted(make) -> list[object]:
@@ -42,27 +29,16 @@ def fitted(make) -> list[object]:
     return out
 
 
-def both(make) -> tuple[list[object], list[object]]:
-    """The same by numpy and compiled."""
-    unload()
-    plain = fitted(make)
-    assert loops.load_compiled()
-    try:
-        return plain, fitted(make)
-    finally:
-        unload()
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_the_same_bits_of_noisy_tables(ready, seed):
-    plain, compiled = both(lambda: noisy(seed, 50 + 173 * seed))
+    plain, compiled = both(lambda: fitted(lambda: noisy(seed, 50 + 173 * seed)))
     assert plain == compiled
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_bits_of_tables_that_contradict_each_other(ready, seed):
     """So that bold rounds, exchanges and settling have much to do."""
-    plain, compiled = both(lambda: contradictory(seed, 150 + 90 * seed))
+    plain, compiled = both(lambda: fitted(lambda: contradictory(seed, 150 + 90 * seed)))
     assert plain == compiled
     assert any(one[2][0] > 1 for one in plain)
 

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from fixtures.compiled import both, unload
 from fixtures.wide import BARRED, locked, people, problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,29 +19,7 @@ from engine.fit.wide.search import matched_exchange
 KEY = b"0123456789abcdef"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ready():
-    """All loops are compiled, and none is in use."""
-    pytest.importorskip("numba", reason="the extra `fast` is not installed")
-    loops.compile_all()
-    yield
-    unload()
-
-
-def unload() -> None:
-    for module in loops.MODULES:
-        sys.modules.pop(module, None)
-
-
-def both(make):
-    """The same by numpy and compiled."""
-    unload()
-    plain = make()
-    assert loops.load_compiled()
-    try:
-        return plain, make()
-    finally:
-        unload()
+pytestmark = pytest.mark.usefixtures("ready")
 
 
 def after_exchanges(seed: int, n_rows: int, column: int, low: int, step: int) -> list[object]:
