@@ -328,6 +328,25 @@ def test_cells_run_one_by_one_as_in_a_notebook(tmp_path):
     )
 
 
+def test_a_notebook_without_widgets(tmp_path):
+    """DuckDB refuses to have its progress bar switched off there: it asks IPython where it runs."""
+    kernel = (
+        "import sys, types\n"
+        "class Config(dict): pass\n"
+        "class Kernel: config = Config(IPKernelApp={})\n"
+        "sys.modules['IPython'] = types.SimpleNamespace(get_ipython=Kernel, __spec__=None)\n"
+    )
+    check_says_many(
+        subprocess.run(
+            [sys.executable, "-c", kernel + SCRIPT],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+    )
+
+
 def test_an_interactive_session_that_finds_the_package_in_its_own_folder(tmp_path):
     """The empty entry of the module path means the folder of the session, not that of the release."""
     code = textwrap.dedent(SCRIPT)

@@ -125,7 +125,9 @@ def _sweep(base: Path) -> None:
 
 def memory_connection() -> duckdb.DuckDBPyConnection:
     """Return a connection that works in memory alone: it spills nothing to disk, and fails rather than do so."""
-    return duckdb.connect(":memory:", config={"temp_directory": ""})
+    con = duckdb.connect(":memory:", config={"temp_directory": ""})
+    _without_progress_bar(con)
+    return con
 
 
 def confidential_connection(
@@ -178,12 +180,21 @@ def confidential_connection(
         raise StoreError(
             "the working database cannot be opened: check the limits of threads and memory"
         )
-    con.execute("SET enable_progress_bar = false")
+    _without_progress_bar(con)
     con.execute("SET TimeZone = 'UTC'")
     is_encrypted = _encrypt_spills(con)
     if on_disk:
         _attach_scratch(con, scratch / "confidential.duckdb", is_encrypted=is_encrypted)
     return con
+
+
+def _without_progress_bar(con: duckdb.DuckDBPyConnection) -> None:
+    """Keep DuckDB's own progress bar away.
+
+    In a notebook that has no ipywidgets DuckDB draws no bar, and refuses the setting (its issue 7590).
+    """
+    with contextlib.suppress(duckdb.InvalidInputException):
+        con.execute("SET enable_progress_bar = false")
 
 
 def scratch_of(con: duckdb.DuckDBPyConnection) -> str | None:

@@ -346,9 +346,12 @@ class Session:
 
     def __repr__(self) -> str:
         return (
-            f"<Release {self.title or self.path.name!r}: {len(self.tables)} tables of {len(self.columns)} columns, "
+            f"<Release {self.title or self.path.name!r}: {self._size()} of {len(self.columns)} columns, "
             f"vintage {self.vintage}, {self.path}>"
         )
+
+    def _size(self) -> str:
+        return "1 table" if len(self.tables) == 1 else f"{len(self.tables):,} tables"
 
     def _repr_html_(self) -> str:
         more = len(self.tables) - 30
@@ -359,7 +362,7 @@ class Session:
                 (", ".join(t), f"{self._facts.cells[t]:,}", f"{self._facts.noise[t][0]:.2f}")
                 for t in self.tables[:30]
             ],
-            above=f"<p><b>{title}</b>, vintage {html.escape(self.vintage)}: {len(self.tables)} tables; "
+            above=f"<p><b>{title}</b>, vintage {html.escape(self.vintage)}: {self._size()}; "
             f"ask with <code>.sql()</code> over <code>{name}</code></p>",
             below=[f"... and {more:,} more tables"] if more > 0 else [],
         )

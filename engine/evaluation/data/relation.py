@@ -96,7 +96,6 @@ def opened(
             yield _usable(con, types, place, unreadable)
         return
     with memory_connection() as con:
-        con.execute("SET enable_progress_bar = false")
         if isinstance(what, str | Path):
             yield _file(con, Path(what), table, wanted)
         else:
