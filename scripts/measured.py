@@ -41,7 +41,7 @@ def command_line(script: str) -> str:
         for word in sys.argv[1:]
         if word != "--record"
     )
-    return shlex.join([script, *words])
+    return " ".join([script, *map(shlex.quote, words)])
 
 
 def machine() -> str:

@@ -13,7 +13,7 @@ pytest.importorskip("sklearn")
 import rivals
 import rivals_nist
 
-from engine.evaluation.rivals import rival_of, schema_of
+from engine.evaluation.rivals import Schema, rival_of, schema_of
 
 SD2011 = ROOT.parent / "shared" / "synthpop"
 
@@ -64,13 +64,37 @@ def test_near_is_within_fifteen_percent():
     assert not rivals_nist.is_near(0.84, 1.0)
     assert rivals_nist.is_near(0.0, 0.0)
     assert not rivals_nist.is_near(1.0, 0.0)
+    assert rivals_nist.is_near_one(0.5, [0.1, 0.9])
+    assert rivals_nist.is_near_one(1.0, [0.1, 0.9])
+    assert not rivals_nist.is_near_one(1.1, [0.1, 0.9])
+    assert not rivals_nist.is_near_one(0.08, [0.1, 0.9])
+
+
+def test_codes_are_read_as_numbers_and_blanks_come_back():
+    """A tree of numbers draws numbers of the data, and -1 alone stands for a blank."""
+    rng = np.random.default_rng(1)
+    n = 300
+    frame = pd.DataFrame(
+        {
+            "area": pd.Categorical(rng.choice(["p", "q", "r"], n)),
+            "code": np.where(rng.random(n) < 0.3, np.nan, rng.integers(1, 4, n)),
+            "full": rng.integers(0, 2, n),
+        }
+    )
+    made = rivals_nist.CodedCart().synthesize(frame, Schema(), rng)
+    assert list(made) == list(frame)
+    assert set(made["code"].dropna()) == {1.0, 2.0, 3.0}
+    assert 0.2 < made["code"].isna().mean() < 0.4
+    assert set(made["full"]) == {0, 1}
 
 
 def test_a_file_stands_beside_the_median_of_the_seeds():
     file = dict.fromkeys(rivals_nist.FIGURES, 1.1)
     seeds = [dict.fromkeys(rivals_nist.FIGURES, x) for x in (2.0, 1.0, 0.5)]
     for row in rivals_nist.beside(file, seeds):
-        assert row[1:] == ["1.1", "1 (0.5 to 2)", "1.10", "yes"]
+        assert row[1:] == ["1.1", "1 (0.5 to 2)", "1.10", "yes", "yes"]
+    file = dict.fromkeys(rivals_nist.FIGURES, 1.9)
+    assert rivals_nist.beside(file, seeds)[0][3:] == ["1.90", "no", "yes"]
 
 
 @needs_nist

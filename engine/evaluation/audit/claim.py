@@ -6,10 +6,12 @@ count of a table hangs on which others are asked for; in mode dp the budget is s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from itertools import chain, combinations
-from math import prod
+from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from engine.evaluation.audit.ours import JointGenerator, StickyGenerator
 from engine.evaluation.audit.safe import SafeStatistics, safe_statistics
 from engine.evaluation.data import read_release
 from engine.params import PROFILES, DPParams, PrivacyParams
-from engine.schema import MAX_WIDTH, ColumnSet
+from engine.schema import MAX_WIDTH, ColumnSet, column_set
 from engine.spec import ReleaseSpec
 
 AS_ROWS = (
@@ -32,6 +34,8 @@ AS_ROWS = (
 )
 QUICK = 2_000
 """Combinations of columns that an audit chooses by itself, of many."""
+LOOKED_AT = 60
+"""Columns among which it chooses: sets of four of them are half a million."""
 CUT = "Audited on {columns} alone: the tables are cut to them."
 
 
@@ -170,30 +174,58 @@ def chosen_domain(
             return domain, ()
     sizes = {name: frame[name].nunique(dropna=False) for name in named if name in frame.columns}
     for width in (3, 4, 2, 5):
-        best = max(
-            (
-                (cells, names)
-                for names in combinations(sorted(sizes), width)
-                if (cells := prod(min(sizes[name], MOST_VALUES + 1) for name in names)) <= QUICK
-                and _is_open(names, margins)
-            ),
-            default=(0, None),
-        )[1]
-        if best is not None:
+        _, best = max(open_sets(sizes, margins, width, QUICK), default=(0, ()))
+        if best:
             return domain_of(frame, best), (CUT.format(columns=", ".join(best)),)
     return domain_of(frame, tuple(sizes)[:4]), (CUT.format(columns=", ".join(tuple(sizes)[:4])),)
 
 
-def _is_open(columns: ColumnSet, margins: Sequence[ColumnSet]) -> bool:
-    """Whether no margin holds some columns, although margins hold all of them but one, whichever that is."""
-    held = [set(margin) for margin in margins]
+def open_sets(
+    sizes: Mapping[str, int], margins: Sequence[ColumnSet], width: int, most: int
+) -> Iterator[tuple[int, ColumnSet]]:
+    """Sets of columns that no margin holds, although margins hold all of them but one, whichever that is.
 
-    def is_inside(names: Sequence[str]) -> bool:
-        return any(set(names) <= margin for margin in held)
+    Parameters
+    ----------
+    sizes : mapping of str to int
+        Values of each column; those of more than `MOST_VALUES` count as one more than that. Of more than `LOOKED_AT`
+        columns those are looked at that most margins name.
+    width : int
+        2 at least.
+    most : int
+        Combinations of their values at most.
 
-    return not is_inside(columns) and all(
-        is_inside(part) for part in combinations(columns, len(columns) - 1)
-    )
+    Yields
+    ------
+    tuple of int, ColumnSet
+        How many combinations, which columns.
+    """
+    named = Counter(name for margin in margins for name in margin if name in sizes)
+    names = column_set(sorted(named, key=lambda name: (-named[name], name))[:LOOKED_AT])
+    looked_at = set(names)
+    cut = dict.fromkeys(tuple(n for n in margin if n in looked_at) for margin in margins)
+    # Which margins name a column, one bit each: those that hold some columns are a conjunction.
+    holders = dict.fromkeys(names, 0)
+    for at, margin in enumerate(cut):
+        for name in margin:
+            holders[name] |= 1 << at
+
+    def is_held(part: ColumnSet) -> bool:
+        return reduce(and_, (holders[name] for name in part)) != 0
+
+    # A column at a time: all but the last one must be held by a margin, and have few enough combinations.
+    stack: list[tuple[int, int, ColumnSet]] = [(0, 1, ())]
+    while stack:
+        start, cells, chosen = stack.pop()
+        for at in range(start, len(names)):
+            larger, wider = cells * min(sizes[names[at]], MOST_VALUES + 1), (*chosen, names[at])
+            if larger > most:
+                continue
+            if len(wider) < width:
+                if is_held(wider):
+                    stack.append((at + 1, larger, wider))
+            elif not is_held(wider) and all(map(is_held, combinations(wider, width - 1))):
+                yield larger, wider
 
 
 def safe_of(claim: Claim, domain: Domain) -> SafeStatistics:

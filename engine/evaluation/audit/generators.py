@@ -6,11 +6,8 @@ command's output they show the last lines, values masked.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +17,7 @@ import pandas as pd
 
 from engine.errors import DataError, SpecError
 from engine.evaluation.audit.domain import Cells, Domain, cells_of
+from engine.evaluation.command import run_command
 from engine.source import scratch_directory
 
 Function = Callable[[pd.DataFrame], Any]
@@ -141,33 +139,20 @@ class CommandGenerator:
         words = [
             part.replace("{in}", str(source)).replace("{out}", str(target)) for part in self._parts
         ]
-        log = source.with_name("said.txt")
-        with log.open("wb") as said:
-            try:
-                process = subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise DataError(f"the generator cannot be started: {error.strerror}") from None
-            try:
-                code = process.wait(self._seconds)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                _end(process)
-        text = log.read_bytes()[-100_000:].decode("utf-8", "replace")
-        if code is None:
+        try:
+            ended = run_command(words, source.parent, self._seconds)
+        except OSError as error:
+            raise DataError(f"the generator cannot be started: {error.strerror}") from None
+        if ended.code is None:
             raise DataError(
                 f"the generator ran for more than {self._seconds:g} seconds (--seconds) and was ended"
-                f"{_told(text, self._domain)}"
+                f"{_told(ended.said, self._domain)}"
             )
-        if code:
-            raise DataError(f"the generator ended with code {code}{_told(text, self._domain)}")
-        return text
+        if ended.code:
+            raise DataError(
+                f"the generator ended with code {ended.code}{_told(ended.said, self._domain)}"
+            )
+        return ended.said
 
 
 def _read(path: Path, domain: Domain) -> pd.DataFrame:
@@ -180,13 +165,6 @@ def _read(path: Path, domain: Domain) -> pd.DataFrame:
     return pd.read_csv(
         path, dtype=dict.fromkeys(texts, "string"), keep_default_na=False, na_values=blanks
     )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command and all that it started; nothing where it is over."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:

@@ -6,7 +6,6 @@ proportional fitting makes of its tables, which any reader could do.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -78,9 +77,8 @@ class JointGenerator:
 
     def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
         """Measure, fit and draw rows."""
-        del rng  # what is drawn here must not be known to anybody
-        key = MasterKey(secrets.token_bytes(32))
-        table = joint_trial(_rows(self._domain, data), self._params, key)
+        # The key draws rows of what was measured; the noise is OpenDP's, and fresh.
+        table = joint_trial(_rows(self._domain, data), self._params, MasterKey(rng.bytes(32)))
         return Cells(codes=table.codes, n=table.n)
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import DataError, SpecError
+from engine.evaluation.command import run_command
 from engine.evaluation.data.reading import read_like
 from engine.evaluation.rivals.rival import Schema, assembled
 from engine.evaluation.study.model import Study
@@ -35,7 +34,6 @@ LAST = 5
 _WIDEST = 160
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?")
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
-_LONGEST_TAIL = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,48 +195,21 @@ def run(
     DataError
         It cannot be started, fails, or runs too long.
     """
-    log = folder / "log.txt"
-    with log.open("wb") as out:
-        try:
-            process = subprocess.Popen(
-                words,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise DataError(f"{name}: cannot be started: {error.strerror}") from None
-        try:
-            code = process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            _stop(process)
-            raise DataError(
-                f"{name}: ran longer than {seconds:g} seconds and was stopped{_tail(log, hide)}"
-            ) from None
-        except BaseException:
-            _stop(process)
-            raise
-    if code:
-        raise DataError(f"{name}: failed with exit code {code}{_tail(log, hide)}")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process and those that it started."""
     try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
+        ended = run_command(words, folder, seconds)
+    except OSError as error:
+        raise DataError(f"{name}: cannot be started: {error.strerror}") from None
+    if ended.code is None:
+        raise DataError(
+            f"{name}: ran longer than {seconds:g} seconds and was stopped{_tail(ended.said, hide)}"
+        )
+    if ended.code:
+        raise DataError(f"{name}: failed with exit code {ended.code}{_tail(ended.said, hide)}")
 
 
-def _tail(log: Path, hide: Collection[str]) -> str:
-    """The last lines of a log, for a message."""
-    with log.open("rb") as file:
-        file.seek(max(log.stat().st_size - _LONGEST_TAIL, 0))
-        text = file.read().decode("utf-8", "replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()][-LAST:]
+def _tail(said: str, hide: Collection[str]) -> str:
+    """The last lines of what a command said, for a message."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()][-LAST:]
     shown = "\n".join(f"  {masked(line, hide)[:_WIDEST]}" for line in lines)
     return (
         f"; its last lines, without numbers and values:\n{shown}" if lines else "; it said nothing"

@@ -26,6 +26,7 @@ from engine.evaluation.rivals import (
 )
 from engine.evaluation.rivals.outside import RECIPES, masked, recipe_of
 from engine.evaluation.rivals.pram import Pram
+from engine.evaluation.rivals.recipes import mst
 from engine.evaluation.rivals.rival import impossible
 
 pytest.importorskip("sklearn")
@@ -192,6 +193,20 @@ def test_a_recipe_runs_in_an_interpreter_that_has_its_package_and_says_how_to_ma
         recipe_of(name, "/no/python")
     with pytest.raises(SpecError, match=rf"is not installed here; make an environment.*{name}="):
         recipe_of(name)
+
+
+def test_the_recipe_of_mst_keeps_the_zeros_of_codes(tmp_path):
+    file = tmp_path / "in.csv"
+    file.write_text(
+        "code,job,n,blank,signed,void\n00,1,5,,-1.5,\n16,none,-7,2,2,\n25,2,0,3,0.25,\n"
+    )
+    read = pd.read_csv(file, dtype=str, keep_default_na=False, na_values=[""]).apply(mst._typed)
+    assert read["code"].tolist() == ["00", "16", "25"]
+    assert read["job"].tolist() == ["1", "none", "2"]
+    assert read["n"].tolist() == [5, -7, 0]
+    assert read["blank"].dropna().tolist() == [2, 3]
+    assert read["signed"].tolist() == [-1.5, 2, 0.25]
+    assert read["void"].isna().all()
 
 
 # --- partial synthesis, several syntheses, schemas

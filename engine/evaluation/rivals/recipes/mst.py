@@ -25,7 +25,7 @@ Codes = NDArray[np.int64]
 
 def main(source: str, target: str, seed: int, epsilon: float) -> None:
     """Read, synthesise, write."""
-    frame = pd.read_csv(source, keep_default_na=False, na_values=[""], low_memory=False)
+    frame = pd.read_csv(source, keep_default_na=False, na_values=[""], dtype=str).apply(_typed)
     rng = np.random.default_rng(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002 (mbi draws from it)
     values = [_values(frame[c]) for c in frame]
@@ -141,6 +141,13 @@ def _expanded(codes: Codes, mapped: Codes, rng: np.random.Generator) -> Codes:
     size = np.bincount(mapped)
     start = np.cumsum(size) - size
     return np.asarray(order[start[codes] + rng.integers(size[codes])], np.int64)
+
+
+def _typed(texts: pd.Series) -> pd.Series:
+    """Numbers where all texts are such; codes keep their zeros: 01 is a text."""
+    numbers = pd.to_numeric(texts, errors="coerce")
+    is_code = texts.str.match(r"[-+]?0\d").any()
+    return texts if is_code or (numbers.isna() & texts.notna()).any() else numbers
 
 
 def _values(column: pd.Series) -> list[object]:

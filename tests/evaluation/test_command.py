@@ -1,0 +1,90 @@
+"""Commands of others: what they say, how they end, and that nothing of them is left, whichever way they end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.evaluation.command import Ended, run_command
+
+
+def ran(code, folder, seconds=60.0):
+    """What some Python comes to."""
+    return run_command([sys.executable, "-c", code], folder, seconds)
+
+
+CHILD = (
+    "import subprocess, sys, time; "
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+    "open({path!r}, 'w').write(str(child.pid)); "
+)
+
+
+@pytest.mark.parametrize(
+    ("then", "seconds", "code"),
+    [("time.sleep(600)", 3.0, None), ("pass", 60.0, 0), ("sys.exit(4)", 60.0, 4)],
+    ids=["hangs", "done", "fails"],
+)
+def test_a_child_does_not_outlive_its_command(then, seconds, code, tmp_path):
+    told = tmp_path / "child"
+    assert ran(CHILD.format(path=str(told)) + then, tmp_path, seconds) == Ended(code=code, said="")
+    child = int(told.read_text())
+    until = time.monotonic() + 60
+    while is_running(child) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not is_running(child)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there, and not merely waited for."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return told.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_an_interrupted_caller_ends_it(tmp_path, monkeypatch):
+    """What interrupts the waiting is passed on."""
+    told = tmp_path / "child"
+
+    class Stopped(BaseException):
+        pass
+
+    def stopped(process, seconds=None):
+        while seconds is not None and not (told.exists() and told.read_text()):
+            time.sleep(0.01)
+        if seconds is not None:
+            raise Stopped
+        return waits(process)
+
+    waits = run_command.__globals__["subprocess"].Popen.wait
+    monkeypatch.setattr("subprocess.Popen.wait", stopped)
+    with pytest.raises(Stopped):
+        ran(CHILD.format(path=str(told)) + "time.sleep(600)", tmp_path)
+    child = int(told.read_text())
+    until = time.monotonic() + 60
+    while is_running(child) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not is_running(child)
+
+
+def test_the_end_of_what_it_says_is_kept(tmp_path):
+    assert ran("print('x' * 70_000 + 'end')", tmp_path).said == "x" * (2**16 - 4) + "end\n"
+    assert ran("import sys; sys.stderr.write('no')", tmp_path).said == "no"
+
+
+def test_it_runs_where_the_caller_is(tmp_path, monkeypatch):
+    """So that files are found that are named as in a shell."""
+    away = tmp_path / "away"
+    away.mkdir()
+    (tmp_path / "make.py").write_text("print('made')")
+    monkeypatch.chdir(tmp_path)
+    assert run_command([sys.executable, "make.py"], away, 60).said == "made\n"
+    (tmp_path / "python").symlink_to(sys.executable)
+    assert run_command(["./python", "-c", "print(7)"], away, 60).said == "7\n"
+    with pytest.raises(OSError, match="No such file"):
+        run_command(["./nothing-here"], away, 60)
