@@ -30,9 +30,9 @@ from engine.schema import SyntheticTable
 
 OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
 
-
-HERE_FIRST = 0.5
-"""Seconds of locking done here before it is worth to start workers, and to bring in what is compiled."""
+HERE_FIRST, WORTH = 0.5, 4
+"""Seconds of processor of locking done here before workers may start, and what is compiled is brought in. They do where
+what is left would take so many times as long: a worker needs most of a second to begin."""
 
 
 class FitWorkers:
@@ -46,7 +46,7 @@ class FitWorkers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._spent = 0.0
+        self._spent, self._done = 0.0, 0
         self._children: list[subprocess.Popen[bytes]] = []
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._threads: ThreadPoolExecutor | None = None
@@ -72,17 +72,28 @@ class FitWorkers:
         """Process ids of the workers."""
         return [child.pid for child in self._children]
 
-    def lock(self, **job: Any) -> Future[SyntheticTable]:
-        """Lock one table; takes what `lock_table` takes."""
-        if self._count and self._spent >= HERE_FIRST:
+    def lock(self, *, left: int | None = None, **job: Any) -> Future[SyntheticTable]:
+        """Lock one table; takes what `lock_table` takes, and how many tables are left, this one with them (None: many).
+
+        A table is the same wherever it is locked, and by whatever loops.
+        """
+        is_worth = self._threads is not None or self._is_worth(left)
+        if self._count and is_worth:
             return self._started().submit(self._ask, job)
-        if self._spent >= HERE_FIRST:
+        if is_worth:
             load_compiled()
-        began = time.perf_counter()
+        began = time.thread_time()
         done: Future[SyntheticTable] = Future()
         done.set_result(lock_table(**job))
-        self._spent += time.perf_counter() - began
+        self._spent += time.thread_time() - began
+        self._done += 1
         return done
+
+    def _is_worth(self, left: int | None) -> bool:
+        """Whether so much is left that it pays to start workers, or to bring in what is compiled."""
+        if self._spent < HERE_FIRST or left is None:
+            return self._spent >= HERE_FIRST
+        return self._spent * left >= WORTH * HERE_FIRST * self._done
 
     def _started(self) -> ThreadPoolExecutor:
         """The threads that wait for the workers, which are started by the first call."""

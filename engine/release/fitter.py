@@ -118,6 +118,7 @@ class Fitter:
             if len(base) > MAX_WIDTH
             for columns in tables
         ]
+        self._n_left = sum(len(columns) > 1 for columns in left)
         # Locked tables that a wide one is fitted to stay until the end.
         self._still_needed.update(
             columns for columns in left if any(used_by(wide, columns) for wide in self._wide)
@@ -267,7 +268,9 @@ class Fitter:
             ]
         except KeyError:
             raise InternalError("a table came before the narrower ones it is locked to") from None
+        self._n_left -= 1
         return self._workers.lock(
+            left=self._n_left + 1,
             tree=measurement,
             supports=tuple(fitted.supports[name] for name in columns),
             narrower=narrower,

@@ -136,6 +136,15 @@ def test_a_build_starts_to_compile_and_ends_it(monkeypatch):
     assert all(child.poll() is not None for _, child in started)
 
 
+def test_what_no_loop_uses_is_left_out_and_can_be_imported_later(ready):
+    words = (
+        "import sys; from engine.fit import load_compiled; assert load_compiled(); "
+        "print(sorted({'cffi', 'scipy'} & sys.modules.keys())); import scipy.linalg"
+    )
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_the_compiler_ends_with_its_parent():
     waiting = "import time; from engine.fit.compiled.__main__ import end_with_parent as e; e(); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", waiting], stdin=subprocess.PIPE)

@@ -152,6 +152,19 @@ def test_workers_start_when_there_is_enough_to_do(monkeypatch):
         assert len(pool.pids) == 2
 
 
+def test_workers_start_where_enough_is_left(monkeypatch):
+    monkeypatch.setattr(fit_workers, "HERE_FIRST", 0.5)
+    monkeypatch.setattr(fit_workers, "lock_table", lambda **_: None)
+    with FitWorkers(2) as pool:
+        pool._spent, pool._done = 1.0, 100  # a hundredth of a second a table
+        assert pool.lock(left=198).done()
+        assert pool.pids == []
+        pool.lock(left=240)
+        assert len(pool.pids) == 2
+        pool.lock(left=1)
+        assert len(pool.pids) == 2
+
+
 def test_an_error_here_comes_at_once(monkeypatch):
     def broken(**_):
         raise StoreError("told")

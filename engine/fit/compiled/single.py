@@ -9,6 +9,53 @@ from engine.fit.compiled.sums import FAR, affordable, cost_of, faulty, lot_of
 
 _INTS, _INTS_2D = int64[::1], int64[:, ::1]
 _BOTH = types.UniTuple(_INTS, 2)
+_FEW = 24  # cells of a fibre that are sorted one by one
+
+
+@njit(cache=True)
+def _in_common(source, target, fibre):
+    """Cells in fibres that have both a source and a target; in place."""
+    has = np.zeros(fibre[-1] + 1, dtype=np.uint8)
+    for cell in source:
+        has[fibre[cell]] = 1
+    for cell in target:
+        has[fibre[cell]] |= 2
+    n_source = n_target = 0
+    for cell in source:
+        if has[fibre[cell]] == 3:
+            source[n_source] = cell
+            n_source += 1
+    for cell in target:
+        if has[fibre[cell]] == 3:
+            target[n_target] = cell
+            n_target += 1
+    return source[:n_source], target[:n_target]
+
+
+@njit(cache=True)
+def _by_fibre(cells, fibre):
+    """Cells by fibre, in each as they came, and where each fibre begins."""
+    first = np.zeros(fibre[-1] + 2, dtype=np.int64)
+    for cell in cells:
+        first[fibre[cell] + 1] += 1
+    for one in range(len(first) - 1):
+        first[one + 1] += first[one]
+    free, grouped = first[:-1].copy(), np.empty_like(cells)
+    for cell in cells:
+        grouped[free[fibre[cell]]] = cell
+        free[fibre[cell]] += 1
+    return grouped, first
+
+
+@njit(cache=True)
+def _sort_few(rank, cells, cost, begin, end):
+    """Sort a few neighbours by rank, in place; equal ones stay as they are."""
+    for i in range(begin + 1, end):
+        one, cell, price, at = rank[i], cells[i], cost[i], i
+        while at > begin and rank[at - 1] > one:
+            rank[at], cells[at], cost[at] = rank[at - 1], cells[at - 1], cost[at - 1]
+            at -= 1
+        rank[at], cells[at], cost[at] = one, cell, price
 
 
 @njit(cache=True)
@@ -31,6 +78,7 @@ def _ranked(
     limits,
 ):
     """Cells and their costs by fibre, the cheapest first; among equals those back towards the fit, then by lot."""
+    cells, first = _by_fibre(cells, fibre)
     cost = np.empty(len(cells), dtype=np.int64)
     rank = np.empty(len(cells), dtype=np.int64)
     for i in range(len(cells)):
@@ -39,10 +87,15 @@ def _ranked(
             cell, sign, of, base, values, kind, fitted, judged, weights, steps, limits
         )
         late = n[cell] > x[cell] if sign > 0 else n[cell] <= x[cell]
-        within = (cost[i] * 2 + late + limits[3]) << 16
-        rank[i] = (fibre[cell] << 36) | within | lot_of(lot, cell, number, limits)
-    by = np.argsort(rank, kind="mergesort")
-    return cells[by], cost[by]
+        rank[i] = ((cost[i] * 2 + late + limits[3]) << 16) | lot_of(lot, cell, number, limits)
+    for one in range(len(first) - 1):
+        begin, end = first[one], first[one + 1]
+        if end - begin > _FEW:
+            by = begin + np.argsort(rank[begin:end], kind="mergesort")
+            cells[begin:end], cost[begin:end] = cells[by], cost[by]
+        elif end - begin > 1:
+            _sort_few(rank, cells, cost, begin, end)
+    return cells, cost
 
 
 @njit(cache=True)
@@ -93,20 +146,6 @@ def _pairs(source, target, loss, gain, asked, number, fibre, lot, of, size, most
     return giver[places], taker[places]
 
 
-@njit(cache=True)
-def _reachable(source, target, fibre):
-    """Cells in fibres that have a source; in place."""
-    reached = np.zeros(fibre[-1] + 1, dtype=np.bool_)
-    for cell in source:
-        reached[fibre[cell]] = True
-    size = 0
-    for cell in target:
-        if reached[fibre[cell]]:
-            target[size] = cell
-            size += 1
-    return target[:size]
-
-
 _SINGLE = _BOTH(
     *(int64, _INTS, _INTS, int64, int64, _INTS, float64[::1], _INTS, _INTS, _INTS_2D, _INTS),
     *(_INTS_2D, _INTS, _INTS, _INTS, _INTS, _INTS_2D, _INTS),
@@ -121,9 +160,9 @@ def single_moves(
     source, target = faulty(asked, number, n, of, base, order, first, values, kind, fitted, limits)
     if not len(source) or not len(target):
         return source[:0].copy(), target[:0].copy()
+    source, target = _in_common(source, target, fibre)
     target, gain = _ranked(
-        _reachable(source, target, fibre), 1, number, n, x, fibre, lot, of, base, values, kind, fitted, judged,
-        weights, steps, limits,
+        target, 1, number, n, x, fibre, lot, of, base, values, kind, fitted, judged, weights, steps, limits
     )  # fmt: skip
     source, loss = _ranked(
         source, -1, number, n, x, fibre, lot, of, base, values, kind, fitted, judged, weights, steps, limits

@@ -17,7 +17,7 @@ from types import ModuleType
 
 import numpy as np
 
-from engine.cell_keys import KEY_LIMIT, cell_keys, comparable_keys
+from engine.cell_keys import KEY_LIMIT, comparable_keys
 from engine.fit.candidates import Candidates, Codes, Narrower, position_in
 from engine.fit.coarse import Coarse
 from engine.fit.compiled.loops import SETTLING, compiled
@@ -132,12 +132,15 @@ def _all_cells(
 ) -> _Cells:
     """Candidates, and cells that hold rows though a narrower table rules them out, each with its sums."""
     own, filled, _ = comparable_keys(candidates.codes, codes, sizes)
-    known = np.sort(own)
+    order = np.argsort(own, kind="stable")
+    known = own[order]
     at = np.minimum(np.searchsorted(known, filled), max(len(known) - 1, 0))
-    outside = codes[known[at] != filled] if len(known) else codes
+    is_outside = known[at] != filled if len(known) else np.ones(len(codes), dtype=bool)
+    outside = codes[is_outside]
     whole = np.concatenate([candidates.codes, outside])
-    key = cell_keys(whole.T, sizes)[0]
-    order = np.argsort(key, kind="stable")
+    key = np.concatenate([own, filled[is_outside]])
+    if len(outside):
+        order = np.argsort(key, kind="stable")
     key, sorted_codes = key[order], whole[order].astype(np.int64)
     rows = np.zeros(len(key), dtype=np.int64)
     rows[np.searchsorted(key, filled)] = n
@@ -146,10 +149,11 @@ def _all_cells(
         if isinstance(table, Coarse):
             sums.append(_sums(table.positions(whole)[order], whole[order], table.table, rows))
             continue
-        margin = np.delete(whole[order], j, axis=1)
+        margin = np.delete(outside, j, axis=1)
         both = np.concatenate([table.codes, margin]).max(axis=0, initial=0)
         at = position_in(table, margin, tuple(int(size) + 1 for size in both))
-        sums.append(_sums(at, margin, table, rows))
+        at = np.concatenate([candidates.at[j], at])[order]
+        sums.append(_sums(at, np.delete(sorted_codes, j, axis=1), table, rows))
     columns = []
     for j, size in enumerate(sizes):
         none = np.zeros(size, dtype=np.int64)
