@@ -107,6 +107,11 @@ class CodeSpan:
     high: int
 
     @property
+    def n_codes(self) -> int:
+        """How many codes there can be, with null and other."""
+        return self.high - self.low + 3
+
+    @property
     def sql_type(self) -> str | None:
         """The smallest type that holds them; None: none of 32 bits does, they stay as they are."""
         needed = (self.high - self.low + 2).bit_length()

@@ -7,8 +7,10 @@ number of distinct cells, not rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol
 
 import duckdb
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.cell_keys import CodeSpan, cell_keys, comparable_keys
+from engine.measure.lattice import summed_from
 from engine.schema import ColumnSet, Int64Array, UInt64Array
 from engine.source import EntityColumn
 from engine.source.spark import Groups, RowsInSpark
@@ -97,6 +100,8 @@ class DuckDBCells:
         SQL column of each column name.
     spans : dict, optional
         The columns that are stored as small numbers.
+    n_rows : int
+        So many rows. With it, of many column sets the narrower are summed from the cells of wider ones (`lattice`).
     """
 
     def __init__(
@@ -106,24 +111,46 @@ class DuckDBCells:
         sql_names: dict[str, str],
         entities: tuple[EntityColumn, ...],
         spans: dict[str, CodeSpan] | None = None,
+        n_rows: int = 0,
     ) -> None:
         self._con = con
         self._table = table
+        self._n_rows = n_rows
         self._sql_names = sql_names
         self._entities = entities
         self._spans = spans or {}
+        self._summed: dict[ColumnSet, str] = {}  # tables of cells of column sets
+        self._numbers = count()
 
     def cells(self, columns: ColumnSet) -> Cells:
         """GROUP BY the column set: rows, and token sums of additive entities; pairs for all others."""
+        return self._cells(columns, self._grouped(columns, self._table))
+
+    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
+        """One after the other; narrow ones from the cells of wider ones where that costs less."""
+        sizes = {name: span.n_codes for name, span in self._spans.items()}
+        bases = summed_from(column_sets, sizes, self._n_rows)
+        left = Counter(bases)
+        for columns, base in zip(column_sets, bases, strict=True):
+            left[base] -= 1
+            if left[base] or base in self._summed:
+                yield self._cells(columns, self._grouped(columns, self._table_of(base)))
+            else:
+                yield self.cells(columns)
+            if not left[base] and base in self._summed:
+                self._con.execute(f"DROP TABLE {self._summed.pop(base)}")
+
+    def _table_of(self, base: ColumnSet) -> str:
+        """The table of the cells of a column set, made at its first use."""
+        if base not in self._summed:
+            name = f"summed_{next(self._numbers)}"
+            chosen = self._statement(base, self._table)
+            self._con.execute(f"CREATE TABLE {name} AS {chosen}")
+            self._summed[base] = name
+        return self._summed[base]
+
+    def _cells(self, columns: ColumnSet, groups: dict[str, Any]) -> Cells:
         names = [self._sql_names[column] for column in columns]
-        sums = ["count(*) AS n"]
-        for entity in self._entities:
-            if entity.tokens is None:
-                sums += [
-                    f"CAST(sum(l{entity.number}_{lane}) & {_LOW_64} AS UBIGINT) AS l{entity.number}_{lane}"
-                    for lane in (0, 1)
-                ]
-        groups = self._group(names, sums)
         stored = _stack([groups[name] for name in names], len(groups["n"]))
         return Cells(
             columns=columns,
@@ -134,10 +161,6 @@ class DuckDBCells:
             ),
         )
 
-    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
-        """One after the other."""
-        yield from map(self.cells, column_sets)
-
     def _codes(self, columns: ColumnSet, stored: Int64Array) -> Int64Array:
         """Codes of what is stored, column by column."""
         codes = stored.copy()
@@ -146,14 +169,25 @@ class DuckDBCells:
                 codes[:, place] = self._spans[column].codes(stored[:, place])
         return codes
 
-    def _group(self, names: list[str], sums: list[str]) -> dict[str, Any]:
-        """Run one GROUP BY; without group columns a table of no rows gives no cell."""
-        chosen = ", ".join([*names, *sums])
-        by = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
-        groups: dict[str, Any] = self._con.execute(
-            f"SELECT {chosen} FROM {self._table} {by}"
-        ).fetchnumpy()
-        return groups
+    def _statement(self, columns: ColumnSet, table: str) -> str:
+        """SQL of rows and sums of tokens of a column set, over the rows or over cells."""
+        names = [self._sql_names[column] for column in columns]
+        n = "count(*)" if table == self._table else "CAST(sum(n) AS BIGINT)"
+        sums = [f"{n} AS n"]
+        for entity in self._entities:
+            if entity.tokens is None:
+                sums += [
+                    f"CAST(sum(l{entity.number}_{lane}) & {_LOW_64} AS UBIGINT) AS l{entity.number}_{lane}"
+                    for lane in (0, 1)
+                ]
+        return _group_by(names, sums, table)
+
+    def _grouped(self, columns: ColumnSet, table: str) -> dict[str, Any]:
+        return self._fetched(self._statement(columns, table))
+
+    def _fetched(self, statement: str) -> dict[str, Any]:
+        fetched: dict[str, Any] = self._con.execute(statement).fetchnumpy()
+        return fetched
 
     def _of_entity(
         self,
@@ -169,7 +203,7 @@ class DuckDBCells:
             ]
             return AdditiveEntities(lanes=np.column_stack(lanes))
         column = f"e{entity.number}"
-        pairs = self._group([*names, column], ["count(*) AS n"])
+        pairs = self._fetched(_group_by([*names, column], ["count(*) AS n"], self._table))
         of_pairs = _stack([pairs[name] for name in names], len(pairs["n"]))
         return PairedEntities(
             cell=_positions(stored, of_pairs),
@@ -305,6 +339,12 @@ class SparkCells:
         """Cells as Spark counts them."""
         sets = [tuple(self._sql_names[name] for name in columns) for columns in column_sets]
         return self._rows.groups(sets, by=by, lanes=lanes, ranks=self._ranks, spans=self._spans)
+
+
+def _group_by(names: list[str], sums: list[str], table: str) -> str:
+    """One GROUP BY; without group columns a table of no rows gives no cell."""
+    by = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
+    return f"SELECT {', '.join([*names, *sums])} FROM {table} {by}"
 
 
 def _additive(lanes: UInt64Array, order: Int64Array, first: Int64Array) -> AdditiveEntities:

@@ -40,7 +40,9 @@ def coded_cells(
     if ingested.n_rows < FEW_ROWS:
         return _in_arrays(ingested, columns, values, entities)
     spans = _code_rows(ingested, columns, values, entities)
-    return DuckDBCells(ingested.con, CODED_ROWS, ingested.sql_names, entities, spans)
+    return DuckDBCells(
+        ingested.con, CODED_ROWS, ingested.sql_names, entities, spans, ingested.n_rows
+    )
 
 
 def _code_rows(

@@ -199,3 +199,28 @@ def test_cells_of_small_numbers_are_those_of_codes():
     small = source_of(rows, tokens, (True, False), spans=spans)
     for names in ((), ("B",), ("A", "C"), ("A", "B", "C")):
         assert content(small.cells(names)) == content(plain.cells(names))
+
+
+@pytest.mark.parametrize("additive", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("n", [0, 1, 60])
+def test_sets_summed_from_wider_ones_have_the_same_cells(additive, n):
+    """The rows are said to be many, so that wider sets are counted first, asked for or not."""
+    spans = {
+        "A": CodeSpan(low=0, high=1),
+        "B": CodeSpan(low=0, high=5),
+        "C": CodeSpan(low=0, high=3),
+    }
+    tokens = (np.full((60, 2), MASK, dtype=np.uint64), tokens_of(60, 2))
+    rows = [
+        ((a, i % 6, c), (i, i if additive[1] else e[1]))
+        for i, ((a, _, c), e) in enumerate(some_rows(n))
+    ]
+    sets = [(), ("A",), ("C",), ("A", "B"), ("B", "C"), ("A", "C"), ("A", "B", "C")]
+    apart = source_of(rows, tokens, additive, spans=spans)
+    summed = DuckDBCells(apart._con, "small", SQL_NAMES, apart._entities, spans, n_rows=10**6)
+    for asked in (sets, sets[::-1], sets[:3], sets[1:6]):
+        for columns, found in zip(asked, summed.each(asked), strict=True):
+            assert found.columns == columns
+            assert content(found) == content(apart.cells(columns))
+    left = {name for (name,) in apart._con.execute("SHOW TABLES").fetchall()}
+    assert left == {"t", "small"}
