@@ -425,18 +425,17 @@ class SourceSpec:
         Columns that identify a row where there are no entity columns; empty: all columns of the spec.
     more : tuple of str
         Files or globs besides `path`.
-    encoding : str or None
-        Of text; None: UTF-8.
-    delimiter : str or None
-        Of text; None: the one that fits the first records.
+    encoding, delimiter : str or None
+        Of text; None: UTF-8, and the one that fits the first records.
     skip : int
         Lines of text, or rows of a sheet, above the column names.
     sheet : str or None
         Of a workbook; None: its only one.
     sql : str or None
         A SELECT over the files, each a table named as the file is.
-    engine, master : str
-        What reads and counts the rows: "duckdb" or "spark"; where Spark runs, empty: as Spark itself is told.
+    engine, master, memory : str
+        What reads and counts the rows: "duckdb" or "spark"; where Spark runs, empty: as Spark itself is told; most
+        memory of the working database, such as "4GB", empty: the default.
     """
 
     path: str | None
@@ -452,6 +451,7 @@ class SourceSpec:
     sql: str | None = None
     engine: Literal["duckdb", "spark"] = "duckdb"
     master: str = ""
+    memory: str = ""
 
     @property
     def paths(self) -> tuple[str, ...]:

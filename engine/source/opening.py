@@ -60,6 +60,7 @@ PACKED = 4
 MANY_ROWS = 500_000
 """Fewer rows are counted by one thread: a second one only gets in the way of small queries."""
 MEMORY_LIMIT = "2GB"
+"""Of the working database, where the spec does not say `memory`."""
 # What DuckDB raises when memory or the disk refuses: at once, at commit, and after a failed checkpoint.
 _DISK_ERRORS = (
     duckdb.OutOfMemoryException,
@@ -138,7 +139,9 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
     with contextlib.ExitStack() as ends:
         scratch = ends.enter_context(scratch_directory())
         con = confidential_connection(
-            scratch, on_disk=is_spark or _is_large(spec), memory_limit=MEMORY_LIMIT
+            scratch,
+            on_disk=is_spark or _is_large(spec),
+            memory_limit=spec.source.memory or MEMORY_LIMIT,
         )
         try:
             report("reading", 0, 1)

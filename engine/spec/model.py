@@ -72,6 +72,7 @@ class SourceSection(_Section):
     sql: str | None = None
     engine: Literal["duckdb", "spark"] = "duckdb"
     master: str = ""
+    memory: str = ""
 
 
 class UniverseSection(_Section):

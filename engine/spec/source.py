@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import glob
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,12 @@ DATABASES: tuple[Format, ...] = ("postgres", "mysql")
 """Reached by an address, not by a file."""
 SPARK_FORMATS: tuple[SourceFormat, ...] = ("parquet", "csv", "table")
 WITH_TABLES = {"duckdb", "sqlite", *DATABASES}
+
+
+LEAST_MB = 200
+"""Less memory is too little for the working database."""
+_SIZE = re.compile(r"(\d+)\s*(MB|GB|TB)", re.IGNORECASE)
+_IN_MB = {"MB": 1, "GB": 1_000, "TB": 1_000_000}
 
 
 def source_from(section: SourceSection, folder: Path, problems: list[str]) -> SourceSpec:
@@ -35,6 +42,10 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
     paths = [section.path] if isinstance(section.path, str) else section.path
     if not paths:
         problems.append("source.path: names no file")
+    if section.memory and _megabytes(section.memory) < LEAST_MB:
+        problems.append(
+            f'source.memory: {section.memory!r} is no size; say one of at least {LEAST_MB}MB, such as "4GB"'
+        )
     if section.engine == "spark":
         return _in_spark(section, paths, folder, problems)
     if section.master:
@@ -62,6 +73,7 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
         skip=section.skip,
         sheet=section.sheet,
         sql=section.sql,
+        memory=section.memory,
     )
 
 
@@ -94,6 +106,7 @@ def _in_spark(
         delimiter=section.delimiter,
         engine="spark",
         master=section.master,
+        memory=section.memory,
     )
 
 
@@ -118,6 +131,12 @@ def _misplaced(section: SourceSection, forms: set[str]) -> list[str]:
             f"source.encoding: {section.encoding!r} is not known; say utf-8, utf-16, cp1252, latin-1 or another"
         )
     return problems
+
+
+def _megabytes(size: str) -> int:
+    """A size such as 500MB or 4 GB in megabytes; 0 where it is none."""
+    found = _SIZE.fullmatch(size.strip())
+    return int(found[1]) * _IN_MB[found[2].upper()] if found else 0
 
 
 def _is_delimiter(text: str) -> bool:

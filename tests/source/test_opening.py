@@ -95,6 +95,18 @@ def test_nothing_is_left_but_the_key_and_its_journal(spec, tmp_path):
         assert b"canary" not in path.read_bytes()
 
 
+def test_memory_is_what_the_spec_says_and_decides_nothing(spec):
+    told = {}
+    for memory in ("", "300MB"):
+        own = replace(spec, source=replace(spec.source, memory=memory))
+        with open_rows(own, FRAME, silent) as opened:
+            con = opened.ingested.con
+            ((limit,),) = con.execute("SELECT current_setting('memory_limit')").fetchall()
+            told[memory] = (limit, opened.fingerprint)
+    assert [limit for limit, _ in told.values()] == ["1.8 GiB", "286.1 MiB"]
+    assert len({digest for _, digest in told.values()}) == 1
+
+
 def test_an_error_inside_sweeps_as_well(spec, tmp_path):
     def fails():
         with open_rows(spec, FRAME, silent):

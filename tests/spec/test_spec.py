@@ -217,6 +217,11 @@ def test_the_key_file_is_checked_unless_told_not_to(write, tmp_path):
             "source.identity: is for sources without",
         ),
         ('path = "p.csv"\nnulls = "N"', "source.nulls: wants a list"),
+        (
+            'path = "p.csv"\nmemory = "a lot"',
+            "source.memory: 'a lot' is no size; say one of at least 200MB",
+        ),
+        ('path = "p.csv"\nmemory = "100 MB"', "source.memory: '100 MB' is no size"),
     ],
 )
 def test_source_mistakes(write, lines, message):
