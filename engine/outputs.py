@@ -180,8 +180,9 @@ def kind_of(path: Path) -> str:
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(2**16)
-        whole = head + file.read() if len(head) < size <= _LARGEST else head
-    if head[_DUCKDB] == _MAGIC:
+        is_database = head[_DUCKDB] == _MAGIC  # known by its head, however large
+        whole = head + file.read() if len(head) < size <= _LARGEST and not is_database else head
+    if is_database:
         beside = path.with_name(path.name + ".manifest.json")
         return RELEASE if beside.exists() else "a DuckDB database"
     if size == _KEY_BYTES and not _PLAIN.fullmatch(head):

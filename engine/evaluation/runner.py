@@ -25,6 +25,7 @@ from engine.evaluation.result import Evaluation, Result
 from engine.evaluation.risk.suite import attack_all
 from engine.evaluation.score import Score
 from engine.evaluation.study.model import Study
+from engine.evaluation.threads import unchecked
 from engine.evaluation.utility.estimates import Rule, combined_estimates
 from engine.evaluation.utility.suite import score_all
 from engine.progress import Progress
@@ -95,9 +96,10 @@ def evaluate_all(
         raise SpecError("evaluate needs synthetic tables, each with a name of its own")
     if not 0 < settings.share < 1:
         raise SpecError("the sampled share lies between 0 and 100 percent, both excluded")
-    results = [
-        _result(subject, original, control, study, settings, progress) for subject in subjects
-    ]
+    with unchecked():
+        results = [
+            _result(subject, original, control, study, settings, progress) for subject in subjects
+        ]
     if together:
         results = [as_one(results, study, combining)]
     return Evaluation(

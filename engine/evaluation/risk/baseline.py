@@ -16,6 +16,7 @@ from engine.evaluation.data.paired import Numbers, Paired, n_codes
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.risk.matching import KeySet, shown_of, targets_of
 from engine.evaluation.score import HitRate, optional, wilson
+from engine.evaluation.threads import in_threads
 
 TRAINING_SHARE = 0.7
 """Share of the original that may train; the precision is measured on others."""
@@ -67,14 +68,19 @@ def model_baselines(
     test = order[middle : middle + MOST_TESTED]
     strength = min(PENALTY * max(middle / len(train), 1.0), LARGEST_PENALTY)
     features = _features(paired, known)
-    rates = {}
-    for name in targets_of(paired, attacker, known):
+
+    def right(name: str) -> int:
         code = original.codes[name].astype(np.int64)
         guessed = _guess(features[train], code[train], features[test], strength)
-        rate = wilson(int((guessed == code[test]).sum()), len(test))
-        if rate is not None:
-            rates[name] = rate
-    return rates
+        return int((guessed == code[test]).sum())
+
+    targets = targets_of(paired, attacker, known)
+    with warnings.catch_warnings():
+        # 100 rounds are the definition.
+        warnings.filterwarnings("ignore", "The max_iter was reached")
+        found = dict(zip(targets, in_threads(right, targets), strict=True))
+    rates = {name: wilson(n_right, len(test)) for name, n_right in found.items()}
+    return {name: rate for name, rate in rates.items() if rate is not None}
 
 
 def _features(paired: Paired, known: KeySet) -> Any:
@@ -99,11 +105,7 @@ def _guess(features: Any, code: Numbers, tested: Any, strength: float) -> Number
         return np.full(tested.shape[0], common[0])
     learnt = is_learnt[code]
     model = _model(strength)
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "The max_iter was reached"
-        )  # 100 rounds are the definition
-        model.fit(features[learnt], code[learnt])
+    model.fit(features[learnt], code[learnt])
     return np.asarray(model.predict(tested), np.int64)
 
 

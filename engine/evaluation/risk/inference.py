@@ -38,6 +38,7 @@ from engine.evaluation.risk.several import (
     sharpened,
 )
 from engine.evaluation.score import WHOLE, Risk, optional, wilson
+from engine.evaluation.threads import THREADS
 from engine.schema import column_set
 
 _NAME = "inference"
@@ -216,14 +217,16 @@ def _forest(
     RandomForestClassifier = optional(
         "sklearn.ensemble", "attacks by inference"
     ).RandomForestClassifier
+    drawn = int(rng.integers(1 << 31))
     model = RandomForestClassifier(
-        _TREES, min_samples_leaf=2, max_features=0.5, random_state=int(rng.integers(1 << 31))
+        _TREES, min_samples_leaf=2, max_features=0.5, random_state=drawn, n_jobs=THREADS
     )
     # People who agree in all that is known are asked about once.
     asked, back = np.unique(wanted, axis=0, return_inverse=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # codes are
         model.fit(features.astype(np.float32), labels)
+        model.set_params(n_jobs=1)  # shares are added up in the order of the trees
         share = model.predict_proba(asked.astype(np.float32))
     out = np.zeros((len(asked), len(values)))
     known = model.classes_ >= 0

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from engine.evaluation.data.paired import Codes, Numbers
 from engine.evaluation.score import optional
+from engine.evaluation.threads import THREADS
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Mapping[str, Codes]], Floats]
@@ -128,6 +129,7 @@ def train(
         return lambda codes: np.tile(shares, (len(next(iter(codes.values()))), 1))
     if learner == "forest":  # its bootstrap draws rows, so each is there as often as it counts
         model.fit(np.repeat(table, sample.n, axis=0), np.repeat(sample.classes, sample.n))
+        model.set_params(n_jobs=1)  # shares are added up in the order of the trees
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a fit that is not quite finished predicts as well
@@ -149,7 +151,7 @@ def _model(learner: str, trees: int, seed: int) -> Any:
             max_iter=300, tol=1e-3
         )
     forest = optional("sklearn.ensemble", "learners").RandomForestClassifier
-    return forest(n_estimators=trees, min_samples_leaf=LEAF, random_state=seed)
+    return forest(n_estimators=trees, min_samples_leaf=LEAF, random_state=seed, n_jobs=THREADS)
 
 
 def _feature(name: str, values: NDArray[np.generic], sample: Sample) -> _Feature:
