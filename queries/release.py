@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from engine.errors import QueryRefused
 from queries.intervals import Measure, Tabulation, annotated, marks_of, tabulate, with_statuses
 from queries.sql import TIMEOUT_S, Marks, Oversight, Result, Session
 
@@ -61,8 +60,7 @@ class Release(Session):
         Parameters
         ----------
         intervals : bool
-            Add noise intervals and statuses: see `queries.intervals.statement.aggregates.annotated`. Refused beside
-            tables of one's own.
+            Add noise intervals and statuses: see `queries.intervals.statement.aggregates.annotated`.
         status : bool
             Add a column `<name>_status` after each figure whose status is known.
         """
@@ -70,12 +68,7 @@ class Release(Session):
             result = super().sql(text, tables=tables)
             result.marked_by(lambda rows: _JOINED if tables else marks_of(self, text, result, rows))
             return with_statuses(result) if status else result
-        if tables:
-            raise QueryRefused(
-                "intervals are not known for tables of one's own: "
-                "ask without them, grouped by the column that you join on"
-            )
-        return annotated(self, text)
+        return annotated(self, text, tables)
 
     def tabulate(
         self,

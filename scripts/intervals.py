@@ -311,13 +311,15 @@ def failures(found: dict[tuple[int, str, str], Found], *, slack: float = 0.0) ->
     return out
 
 
-def chosen_by(described: str | None) -> argparse.Namespace:
-    """Read the command line."""
+def chosen_by(described: str | None, *flags: str) -> argparse.Namespace:
+    """Read the command line; flags are further options that are on or off."""
     reader = argparse.ArgumentParser(description=described)
     reader.add_argument("--keys", type=int, default=60)
     reader.add_argument("--data", choices=tuple(TABLES), default=None)
     reader.add_argument("--folder", type=Path, default=None)
     reader.add_argument("--seed", type=int, default=SEED)
+    for flag in flags:
+        reader.add_argument(flag, action="store_true")
     add_option(reader)
     return reader.parse_args()
 

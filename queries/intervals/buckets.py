@@ -62,10 +62,20 @@ class ReleasedValues:
         return bool(_NUMBER.match(self.sql_type))
 
     @property
+    def valued(self) -> BoolArray:
+        """Which are values on the grid: no blank, no placeholder."""
+        out: BoolArray = (self.kind == KIND_NEGATIVE) | (self.kind == KIND_NONNEGATIVE)
+        return out
+
+    @property
+    def step(self) -> int:
+        """Distance on the grid that all values keep to; at least 1."""
+        return max(int(np.gcd.reduce(np.diff(np.sort(self.grid[self.valued])))), 1)
+
+    @property
     def magnitude(self) -> Int64Array:
         """Distance of each value from 0 on its own side of the grid; 0 for a blank and the placeholder."""
-        valued = (self.kind == KIND_NEGATIVE) | (self.kind == KIND_NONNEGATIVE)
-        out: Int64Array = np.where(self.kind == KIND_NEGATIVE, ~self.grid, self.grid) * valued
+        out: Int64Array = np.where(self.kind == KIND_NEGATIVE, ~self.grid, self.grid) * self.valued
         return out
 
     def numbers(self) -> FloatArray:

@@ -21,6 +21,7 @@ from queries.sql.result import Form, Result, Statement
 from queries.sql.router import nearest
 from queries.sql.session import TIMEOUT_S, Session
 from queries.sql.unreleased import MARK, NOT_RELEASED, Marks, marked
+from queries.sql.views import RowsBeyond
 
 __all__ = [
     "MARK",
@@ -31,6 +32,7 @@ __all__ = [
     "Oversight",
     "Plan",
     "Result",
+    "RowsBeyond",
     "Session",
     "Statement",
     "StatementReader",

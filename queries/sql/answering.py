@@ -15,17 +15,17 @@ from typing import Any, Self
 
 import duckdb
 
-from engine.schema import MAX_WIDTH, ColumnSet
+from engine.schema import MAX_WIDTH, ColumnSet, Int64Array
 from engine.store import GeneratorCard, swap_of_table, table_name
 from queries.sql.advice import Advice
 from queries.sql.budget import Budget, Oversight, watched
 from queries.sql.catalogue import Facts
 from queries.sql.own_tables import OwnTable, own_tables, put
 from queries.sql.planner import NO_ADVICE, Reads, StubPlanner, plan_of, read_from, selected
-from queries.sql.refusals import LackingColumn, Vocabulary
+from queries.sql.refusals import LackingColumn, Vocabulary, refusal
 from queries.sql.result import Result, Statement
 from queries.sql.router import route
-from queries.sql.views import Filling, GiveBack, LogicalViews
+from queries.sql.views import Filling, GiveBack, LogicalViews, RowsBeyond
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +126,32 @@ class Answering:
     def run(self, text: str, table: ColumnSet) -> Result:
         """Run a text of our own over a table."""
         return self._run(_Request(text=text, own=(), budget=self._budget()), table)
+
+    def on_copies(
+        self,
+        text: str,
+        table: ColumnSet,
+        counts: Int64Array,
+        beyond: RowsBeyond,
+        *,
+        tables: Mapping[str, Any] | None,
+        seconds: float,
+    ) -> list[list[tuple[Any, ...]]]:
+        """Run one statement on each of some copies of a table's counts; see `Session.on_copies`."""
+        budget = Budget(min(seconds, self._timeout_s()), self._is_stopped)
+        answers = []
+        with self._connect() as con, watched(con, budget, self._memory_mb):
+            self._views.put_copies(con, table, counts, beyond)
+            put(con, self._own(tables))
+            for at in range(counts.shape[1]):
+                self._views.use_copy(con, at)
+                try:
+                    answers.append(con.execute(text).fetchall())
+                except duckdb.InterruptException:
+                    raise
+                except duckdb.Error as error:
+                    raise refusal(error, self._known) from None
+        return answers
 
     def _run(
         self,

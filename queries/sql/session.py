@@ -22,7 +22,7 @@ import duckdb
 
 import engine.store.opening
 from engine.errors import DamagedRelease, StoreError, TimedOut
-from engine.schema import ColumnSet, column_set, quoted
+from engine.schema import ColumnSet, Int64Array, column_set, quoted
 from engine.store import (
     ATTACHED,
     GeneratorCard,
@@ -38,6 +38,7 @@ from queries.sql.catalogue import facts_of, values_of
 from queries.sql.refusals import unknown_column
 from queries.sql.result import Result
 from queries.sql.router import Routing, no_such_table
+from queries.sql.views import RowsBeyond
 
 TIMEOUT_S = 60.0
 """Seconds after which a statement is stopped by default."""
@@ -72,6 +73,7 @@ class Session:
     ) -> None:
         self.path, self.record, self.verify = path, record, verify
         self.signature = signature
+        self.is_overseen = oversight is not None
         self.timeout_s = timeout_s
         self._con: duckdb.DuckDBPyConnection | None = con
         facts = facts_of(con)
@@ -201,6 +203,42 @@ class Session:
         """
         _ = self._connection  # refuses where the handle is closed
         return self._answering.answer(text, tables)
+
+    def on_copies(
+        self,
+        text: str,
+        table: ColumnSet,
+        counts: Int64Array,
+        beyond: RowsBeyond,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        seconds: float = TIMEOUT_S,
+    ) -> list[list[tuple[Any, ...]]]:
+        """Run a statement that was answered already on copies of the table that answers it.
+
+        Parameters
+        ----------
+        counts : ndarray of int64, shape (n_rows + n_beyond, n_copies)
+            Counts of the table's distinct rows in each copy, and of rows that it does not have; at least 0.
+        beyond : RowsBeyond
+            Those.
+        seconds : float
+            What all copies together may take.
+
+        Returns
+        -------
+        list of list of tuple
+            The rows of each answer.
+
+        Raises
+        ------
+        TimedOut, TooLarge, QueryRefused
+            As `sql`.
+        """
+        _ = self._connection  # refuses where the handle is closed
+        return self._answering.on_copies(
+            text, table, counts, beyond, tables=tables, seconds=seconds
+        )
 
     def explain(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Routing:
         """Return how a statement would be answered, without running it; errors as `sql`.

@@ -12,12 +12,14 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import duckdb
+import numpy as np
 
-from engine.schema import ColumnSet, literal, quoted
+from engine.schema import ColumnSet, Int64Array, literal, quoted
 from engine.store import ATTACHED, table_name, unused_name
 
 Filling = Literal["quick", "guard", "blank", "other"]
@@ -33,6 +35,29 @@ GiveBack = Callable[[duckdb.DuckDBPyConnection], None]
 _MOST_KEPT = 32
 """Connections that are kept, one a table."""
 _CHANCE = random.SystemRandom()
+
+
+_COPIED, _COPIES, _COPY = "tablepack_copied", "tablepack_copies", "tablepack_copy"
+"""Names that copies of counts have on the connection that reads them; the last one's value says which copy is read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowsBeyond:
+    """Rows that a table does not have, each like one of its own in all columns but one.
+
+    Attributes
+    ----------
+    source : ndarray of int64, shape (n_rows,)
+        Place of the row that it is like, in the order in which the table is stored.
+    column : tuple of str
+        Which of its columns has another value.
+    value : tuple of str
+        That value, as SQL casts it.
+    """
+
+    source: Int64Array
+    column: tuple[str, ...]
+    value: tuple[str, ...]
 
 
 class LogicalViews:
@@ -120,8 +145,64 @@ class LogicalViews:
         """The same by a view of this connection alone, which takes longer."""
         con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
 
-    def _view_sql(self, table: ColumnSet | None, filling: Filling, kind: str) -> str:
-        """Return the statement that puts the logical table over a released one, or over none.
+    def put_copies(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: ColumnSet,
+        counts: Int64Array,
+        beyond: RowsBeyond,
+    ) -> None:
+        """Lay copies of a released table's counts under the logical table, for this connection alone.
+
+        One view serves all copies: a variable says which one it reads (`use_copy`), so nothing is made anew for each.
+
+        Parameters
+        ----------
+        counts : ndarray of int64, shape (n_rows + n_beyond, n_copies)
+            Rows in the order in which they are stored, then those beyond.
+        """
+        listed = ", ".join(quoted(c) for c in table)
+        changed = ", ".join(
+            f"CASE WHEN c.changed = {literal(c)} THEN CAST(c.given AS {self._columns[c]}) ELSE t.{quoted(c)} END "
+            f"AS {quoted(c)}"
+            for c in table
+        )
+        row, copied = (quoted(unused_name(c, self._columns)) for c in ("copied_row", "copied_n"))
+        (physical,) = con.execute(
+            f"SELECT physical FROM {ATTACHED}.catalog.tables WHERE name = ?", [table_name(table)]
+        ).fetchall()[0]
+        names = [f"n_{i}" for i in range(counts.shape[1])]
+        columns = {c: np.ascontiguousarray(counts[:, i]) for i, c in enumerate(names)}
+        at = np.concatenate([np.arange(len(counts) - len(beyond.source)), beyond.source])
+        none = [None] * (len(counts) - len(beyond.source))
+        texts = {
+            "changed": np.array([*none, *beyond.column], dtype=object),
+            "given": np.array([*none, *beyond.value], dtype=object),
+        }
+        con.register(_COPIED, {"id": np.arange(len(counts)), "at": at, **texts, **columns})
+        try:
+            con.execute(
+                f"CREATE TEMP TABLE {_COPIES} AS SELECT {changed}, [{', '.join(f'c.{n}' for n in names)}] AS {copied} "
+                f"FROM (SELECT *, row_number() OVER (ORDER BY rowid) - 1 AS {row} "
+                f"FROM {ATTACHED}.tables.{quoted(physical)}) AS t JOIN {_COPIED} AS c ON t.{row} = c.at "
+                f"ORDER BY c.id; USE {ATTACHED}"
+            )
+        finally:
+            con.unregister(_COPIED)
+
+        read = f"unnest(range({copied}[getvariable('{_COPY}')]))"
+        source = f"(SELECT {listed} FROM (SELECT *, {read} FROM {_COPIES}))"
+        self.use_copy(con, 0)
+        con.execute(self._view_sql(table, "quick", "TEMP", source))
+
+    def use_copy(self, con: duckdb.DuckDBPyConnection, at: int) -> None:
+        """Let the logical table of the connection be one of its copies."""
+        con.execute(f"SET VARIABLE {_COPY} = {at + 1}")
+
+    def _view_sql(
+        self, table: ColumnSet | None, filling: Filling, kind: str, rows: str | None = None
+    ) -> str:
+        """Return the statement that puts the logical table over a released one, other rows of it, or over none.
 
         What a guarded column raises depends on a row: it is raised when read, not when planned.
         """
@@ -136,6 +217,7 @@ class LogicalViews:
         row = f"CAST({quoted(table[0])} AS VARCHAR)" if table else "CAST(i AS VARCHAR)"
         source = f"{ATTACHED}.main.{quoted(table_name(present))}" if table else "range(1) AS one(i)"
         text = f"concat({literal(LACKING)}, left({row}, 0))"
+        source = rows or source
         if filling == "quick":
             text = f"CAST(error({text}) AS VARCHAR)"
         return (

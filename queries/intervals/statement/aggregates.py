@@ -19,6 +19,7 @@ from engine.schema import BoolArray, ColumnSet, FloatArray
 from queries.intervals.estimates import holds
 from queries.intervals.statement.composed import composed_marks
 from queries.intervals.statement.reckoned import Reckoned, Rows, reckon
+from queries.intervals.statement.spreads import reckons, spreads
 from queries.intervals.statement.tree import NoFigures, NotAlone, Unknown
 from queries.sql import (
     Form,
@@ -71,30 +72,94 @@ class _WidenedRows(Statement):
         """There is no connection to give up."""
 
 
-def annotated(release: Session, text: str) -> Result:
+def annotated(release: Session, text: str, tables: Mapping[str, Any] | None = None) -> Result:
     """Answer a statement, with `<name>_low`, `<name>_high` and `<name>_status` after each figure that is understood.
 
     Understood are count, count_if, sum, avg, median, quantile_cont, quantile_disc, with FILTER, arithmetic over them,
     and shares such as 100 * count(*) / sum(count(*)) OVER (), in a SELECT ... FROM the logical table [WHERE]
-    [GROUP BY]; a name given to a column of the same SELECT stands for it.
+    [GROUP BY]; a name given to a column of the same SELECT stands for it. All other figures have the spread that they
+    have over the copies of `queries.intervals.copies`, where copies can speak of them.
+
+    Parameters
+    ----------
+    tables : mapping of str to frame or path, or None
+        Of one's own, as in `Session.sql`.
 
     Raises
     ------
     QueryRefused, NotAnswerable
         As `Session.sql`.
     """
-    plain = Session.sql(release, text)
+    plain = Session.sql(release, text, tables=tables)
     if plain.table is None:
         return _warned(plain, "this answer: it does not read the logical table.")
     try:
-        found = reckon(
+        if tables:
+            raise Unknown("it reads tables of one's own")
+        reckoned = reckon(
             release, text, plain.columns, plain.types, plain.table, plain.rows, is_strict=True
         )
-        widened = _widened(plain, found)
-        plain.close()
-        return widened
+    except NoFigures as why:
+        return _warned(plain, f"this answer: {why}.")
     except (Unknown, duckdb.Error, StoreError) as error:
-        return _warned(plain, f"this answer: {_why(error)}.")
+        if not reckons(release, text):
+            return _warned(plain, f"this answer: {_why(error)}.")
+        more, reasons = _from_copies(release, text, plain, tables, _why(error))
+    else:
+        more, reasons = _beside_figures(plain, reckoned)
+        reasons += [reckoned.unread[at] for at in sorted(reckoned.differs)]
+        missing = {at: why for at, why in reckoned.unread.items() if at not in reckoned.differs}
+        if missing:
+            of_copies, why_not = _from_copies(release, text, plain, None, missing)
+            more, reasons = more | of_copies, [*why_not, *reasons]
+    widened = _beside(plain, more, tuple(_PLAIN + why for why in reasons))
+    plain.close()
+    return widened
+
+
+_More = dict[int, list[tuple[str, str, list[Any]]]]
+"""Columns more by place of the figure: ending of the name, type and values of each."""
+
+
+def _from_copies(
+    release: Session,
+    text: str,
+    plain: Result,
+    tables: Mapping[str, Any] | None,
+    unread: Mapping[int, str] | str,
+) -> tuple[_More, list[str]]:
+    """Three columns more for each figure of which copies of the table tell, and the reasons for those without.
+
+    Parameters
+    ----------
+    unread : mapping of int to str, or str
+        Why no closed form covers a figure, by place; a text where the statement was not understood at all.
+    """
+    wanted = None if isinstance(unread, str) else [*unread]
+    try:
+        found, why = spreads(release, text, plain, tables, wanted)
+    except Unknown as error:
+        nor = f"; nor do copies of the table tell: {error}."
+        if isinstance(unread, str):
+            return {}, [f"this answer: {unread}{nor}"]
+        return {}, [closed.removesuffix(".") + nor for closed in unread.values()]
+    reasons = []
+    for at, of_copies in why.items():
+        closed = f"{plain.columns[at]}: {unread}" if isinstance(unread, str) else unread[at]
+        reasons.append(f"{closed.removesuffix('.')}; nor do copies of the table tell: {of_copies}.")
+    more: _More = {}
+    for at, one in found.items():
+        kind, type_ = (int, "BIGINT") if one.is_whole else (float, "DOUBLE")
+        more[at] = [
+            ("low", type_, _plain(one.low, kind)),
+            ("high", type_, _plain(one.high, kind)),
+            ("status", "VARCHAR", [*one.status]),
+        ]
+        if any(low is None for low in more[at][0][2]):
+            reasons.append(
+                f"{plain.columns[at]}, some of its rows: they are not released, or in too few copies."
+            )
+    return more, reasons
 
 
 def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
@@ -150,9 +215,9 @@ def _warned(plain: Result, reason: str) -> Result:
     return _like(plain, plain.rows, plain.columns, plain.types, (_PLAIN + reason,))
 
 
-def _widened(plain: Result, reckoned: Reckoned) -> Result:
-    """The plain answer with three columns more a figure."""
-    more: dict[int, list[tuple[str, str, list[Any]]]] = {}
+def _beside_figures(plain: Result, reckoned: Reckoned) -> tuple[_More, list[str]]:
+    """Three columns more a figure that was reckoned, and why there are not more."""
+    more: _More = {}
     reasons = [*reckoned.reasons]
     for at, estimate in reckoned.estimates.items():
         is_zero = reckoned.ruled & estimate.is_count
@@ -168,7 +233,7 @@ def _widened(plain: Result, reckoned: Reckoned) -> Result:
             ("high", type_, _plain(np.where(held, highs, np.nan), end)),
             ("status", "VARCHAR", _unsure(reckoned.statuses(at), held)),
         ]
-    return _beside(plain, more, tuple(_PLAIN + why for why in reasons))
+    return more, reasons
 
 
 def _unsure(statuses: Sequence[str], held: BoolArray) -> list[str]:

@@ -71,14 +71,14 @@ def groups_of(
     """
     starts = np.cumsum([0, *map(len, keys)]).tolist()
     numbers = [
-        {_comparable(key): start + i for i, key in enumerate(of_one)}
+        {comparable(key): start + i for i, key in enumerate(of_one)}
         for start, of_one in zip(starts, keys, strict=False)
     ]
     terms = dict(question.figures)
     every = [at for at, _ in question.keys]
     places = [[at for at, _ in one.keys] for one in groupings]
     if len(places) == 1 and len(places[0]) == len(every):  # as nearly always: no group is a total
-        of_rows = [numbers[0].get(_comparable([row[at] for at in places[0]])) for row in rows]
+        of_rows = [numbers[0].get(comparable([row[at] for at in places[0]])) for row in rows]
         shown = [i for i in of_rows if i is not None]
         if len(shown) != len(of_rows):
             raise Unknown("its groups could not be told apart")
@@ -102,14 +102,14 @@ def _shown(
 ) -> Iterator[int]:
     """Groups that a row may show, by its keys."""
     for own, number in zip(places, numbers, strict=True):
-        key = _comparable([row[at] for at in own])
+        key = comparable([row[at] for at in own])
         if key in number and (
             len(own) == len(every) or all(row[at] is None for at in every if at not in own)
         ):
             yield number[key]
 
 
-def _comparable(values: Sequence[Any]) -> tuple[Any, ...]:
+def comparable(values: Sequence[Any]) -> tuple[Any, ...]:
     """Keys of a group as a dict takes them: lists as tuples, structs and maps by their parts, every NaN the same."""
     return tuple([v if type(v) in _HASHED else _frozen(v) for v in values])
 

@@ -54,8 +54,10 @@ class Reckoned:
         Status of every group by what other columns are reckoned from.
     unread : dict of int to str
         Columns that are not understood, with the reason.
+    differs : frozenset of int
+        Columns among these whose figures are not those that were reckoned for them.
     reasons : list of str
-        The same, and others why there is no interval.
+        Others why there is no interval.
     """
 
     estimates: dict[int, Estimates]
@@ -63,6 +65,7 @@ class Reckoned:
     group: list[int]
     of_parts: dict[int, list[str]]
     unread: dict[int, str]
+    differs: frozenset[int]
     reasons: list[str]
 
     def marks(self) -> Marks:
@@ -161,7 +164,7 @@ def reckon(
         ]
     )
     group = groups_of(shown, question, groupings, [one.keys for one in rows], estimates)
-    terms = dict(question.figures)
+    terms, differs = dict(question.figures), set()
     for at in [*estimates]:
         if at in question.cast:
             estimates[at] = typed(estimates[at], types[at])
@@ -169,6 +172,7 @@ def reckon(
         if strays(given, group, estimates[at], terms[at], types[at], is_strict=is_strict):
             del estimates[at]
             unread[at] = f"{names[at]}: {_OTHER}"
+            differs.add(at)
     of_parts = {
         at: _statuses_by_parts(release, model, rows, parts, ruled)
         for at, parts in question.parts.items()
@@ -179,7 +183,8 @@ def reckon(
         group=group,
         of_parts=of_parts,
         unread=unread,
-        reasons=[*unread.values(), *more],
+        differs=frozenset(differs),
+        reasons=more,
     )
 
 

@@ -1,0 +1,296 @@
+"""Replicates: copies of a released table's counts, each as far from it as the released one may be from the data.
+
+Takes an open release and a column set; gives `N_REPLICATES` vectors of counts of its distinct rows, drawn from what the
+release states of its noise and from nothing else. Each copy keeps the locks: its margins are those of the same copy of
+every narrower table that is released. So any statement, run on the copies, says how sure its answer is; official
+statistics publish replicate weights of public-use files for the same purpose. README.md beside this file has the model.
+Invariant: the draws are fixed by the content hash of the release and the table, so an answer is the same every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from engine.cell_keys import comparable_keys
+from engine.schema import ColumnSet, FloatArray, Int64Array
+from queries.intervals.buckets import TableBuckets
+from queries.intervals.copies.tails import Tails, tails
+from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.sums import BLIND, CLUMPED
+from queries.intervals.tree import NoiseTree
+from queries.sql import Session
+
+N_REPLICATES = 48
+"""Copies. The standard deviation of a figure over them is right to 10 % (1 / sqrt(2 x 48))."""
+ROUNDS = 6
+"""Times that rows are looked for which can change a value; most are found in the first."""
+SWEEPS = 4
+"""Times that a copy is brought to the margins of each narrower one, in turn."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replicates:
+    """Copies of one table's counts.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (n_rows, N_REPLICATES)
+        Of the distinct rows in the order of `TableBuckets.rows`.
+    astray : float
+        Share of the table that lies outside the margins it is locked to, mean over the copies and worst margin: 0
+        where every lock is kept.
+    tails : Tails
+        What may lie beyond the last released values, by itself.
+    """
+
+    counts: Int64Array
+    astray: float
+    tails: Tails
+
+
+def replicates(release: Session, columns: ColumnSet) -> Replicates | None:
+    """Draw the copies of one table; once as long as the release is open.
+
+    Parameters
+    ----------
+    columns : ColumnSet
+        Of a released table.
+
+    Returns
+    -------
+    Replicates or None
+        None where a table is modelled, or in mode dp: how far a model is off is not stated.
+    """
+    key = ("replicates", columns)
+    if key not in release.models:
+        model = noise_model(release, columns)
+        release.models[key] = None if model.tree is None else _drawn(release, model, model.tree)
+    copies: Replicates | None = release.models[key]
+    return copies
+
+
+def _drawn(release: Session, model: NoiseModel, tree: NoiseTree) -> Replicates:
+    table = model.table
+    rng = _generator(f"{release.content_hash} {table.columns!r}")
+    all_rows = np.sqrt(tree.total_variance) * _scores(_generator(release.content_hash))
+    counts = _counts(table, tree, all_rows, rng)
+    everything = np.zeros(len(table.rows), dtype=np.int64)
+    locks = [(everything, np.maximum(np.rint(table.total + all_rows), 0.0))]
+    locks += [
+        _locked_to(release, table, narrow)
+        for narrow in _widest_within(release.tables, table.columns)
+    ]
+    raked = _raked(table, counts, locks)
+    whole = _settled(table, _rounded(raked, rng), raked, rng)
+    return Replicates(
+        counts=whole,
+        astray=max(_astray(whole, *lock) for lock in locks),
+        tails=tails(release, model, rng),
+    )
+
+
+def _astray(whole: Int64Array, row: Int64Array, margin: FloatArray) -> float:
+    """Share of rows beyond the margin that they are locked to, mean over copies."""
+    inside = np.flatnonzero(row >= 0)
+    off = sum_rows(row[inside], whole[inside].astype(np.float64), len(margin)) - margin
+    return float(np.mean(np.abs(off).sum(axis=0) / np.maximum(whole.sum(axis=0), 1))) / 2
+
+
+def _generator(text: str) -> np.random.Generator:
+    """Draws that hang on a text alone."""
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest(), "big"))
+
+
+def _scores(rng: np.random.Generator) -> FloatArray:
+    """Normal scores of variance 1 in random order, shape (1, n_copies): the one error that all figures share."""
+    normal = NormalDist()
+    scores = [normal.inv_cdf((i + 0.5) / N_REPLICATES) for i in range(N_REPLICATES)]
+    return rng.permutation(np.array(scores) / np.std(scores))[None]
+
+
+def errors_of_buckets(
+    tree: NoiseTree, n_buckets: int, of_total: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Draw the error of every bucket as `variance_of_sums` reckons it: own noise less its share, plus the parent's.
+
+    Parameters
+    ----------
+    of_total : ndarray of float64, shape (1, n_copies)
+        Error of the number of all rows: the same for every table of a release.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_buckets, n_copies)
+    """
+    n_copies = of_total.shape[1]
+    out, of_node = np.zeros((n_buckets, n_copies)), of_total
+    for level in tree.levels:
+        own_child = np.sqrt(level.own_child)[:, None] * rng.standard_normal(
+            (len(level.own_child), n_copies)
+        )
+        own_rest = np.sqrt(level.own_rest)[:, None] * rng.standard_normal(
+            (len(level.own_rest), n_copies)
+        )
+        off = of_node - sum_rows(level.child_parent, own_child, level.n_nodes)
+        off -= sum_rows(level.rest_node, own_rest, level.n_nodes)
+        out[level.rest_bucket] = own_rest + level.part_rest[:, None] * off[level.rest_node]
+        if level is tree.levels[-1]:
+            out[tree.leaf_bucket] = off[tree.leaf_node]
+        of_node = own_child + level.part_child[:, None] * off[level.child_parent]
+    return out
+
+
+def sum_rows(at: Int64Array, rows: FloatArray, n: int) -> FloatArray:
+    """Sum of rows of a matrix at each of n places; shape (n, n_copies)."""
+    out = np.zeros((n, rows.shape[1]))
+    if len(at):
+        order = np.argsort(at, kind="stable")
+        first = np.flatnonzero(np.diff(at[order], prepend=-1))
+        out[at[order][first]] = np.add.reduceat(rows[order], first, axis=0)
+    return out
+
+
+def _counts(
+    table: TableBuckets, tree: NoiseTree, of_total: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Counts of rows before any lock: measured ones with their noise, filled ones placed anew inside their boxes."""
+    errors = errors_of_buckets(tree, len(table.size), of_total, rng)
+    bucket, n = tree.row_bucket, table.n.astype(np.float64)[:, None]
+    known = bucket >= 0
+    of_row = errors[np.maximum(bucket, 0)]
+    size = table.size[np.maximum(bucket, 0)].astype(np.float64)[:, None]
+    share = np.where(size > 0, n / np.maximum(size, 1.0), 0.0)
+    counts = n + np.where(known[:, None], share * of_row, 0.0)
+    filled = np.flatnonzero(known & ~table.measured[np.maximum(bucket, 0)])
+    if len(filled):
+        counts[filled] = np.maximum(size + of_row, 0.0)[filled] * _placed(
+            bucket[filled], share[filled], size[filled], len(table.size), rng
+        )
+    return np.maximum(counts, 0.0)
+
+
+def _placed(
+    bucket: Int64Array,
+    share: FloatArray,
+    size: FloatArray,
+    n_buckets: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Shares of boxes that their filled rows have where nobody looked: Dirichlet, as spread as blind placement is.
+
+    The variance of a row's count is `BLIND` times that of rows drawn at random, and grows with the square of the box
+    (`CLUMPED`), as in `queries.intervals.sums`.
+    """
+    spread = BLIND + CLUMPED * size
+    alpha = np.maximum(size / spread - 1.0, 0.1) * share
+    drawn = rng.standard_gamma(np.broadcast_to(alpha, (len(share), N_REPLICATES)))
+    drawn += 1e-12 * share  # where all of a box are next to nothing
+    return drawn / np.maximum(sum_rows(bucket, drawn, n_buckets)[bucket], 1e-300)
+
+
+def _widest_within(tables: Sequence[ColumnSet], columns: ColumnSet) -> list[ColumnSet]:
+    """Released tables of some of the columns, without those that a wider one of these holds."""
+    within = [t for t in tables if set(t) < set(columns)]
+    return [t for t in within if not any(set(t) < set(other) for other in within)]
+
+
+def _locked_to(
+    release: Session, table: TableBuckets, narrow: ColumnSet
+) -> tuple[Int64Array, FloatArray]:
+    """The row of a narrower table that each row lies in (-1: none), and its counts in the copies."""
+    given = noise_model(release, narrow).table
+    copies = replicates(release, narrow)
+    places = [table.columns.index(name) for name in given.columns]
+    sizes = [len(column.values) for column in given.released]
+    known, wanted, _ = comparable_keys(given.rows, table.rows[:, places], sizes)
+    order = np.argsort(known)
+    at = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
+    if copies is None or not len(known):
+        return np.full(len(table.rows), -1, dtype=np.int64), np.zeros((0, N_REPLICATES))
+    found = np.where(known[order][at] == wanted, order[at], -1)
+    return found, copies.counts.astype(np.float64)
+
+
+def _raked(
+    table: TableBuckets, counts: FloatArray, locks: Sequence[tuple[Int64Array, FloatArray]]
+) -> FloatArray:
+    """Counts brought to the margins of narrower copies: each row gives way by its variance, as in the fit."""
+    own = np.where(table.row_measured, float(table.own_variance[-1]), np.inf)[:, None]
+    for _ in range(SWEEPS):
+        for row, margin in locks:
+            inside = np.flatnonzero(row >= 0)
+            at, mine = row[inside], counts[inside]
+            gives = np.minimum(mine, own[inside])
+            off = margin - sum_rows(at, mine, len(margin))
+            loose = np.maximum(sum_rows(at, gives, len(margin)), 1e-9)
+            counts[inside] = np.maximum(mine + gives * (off / loose)[at], 0.0)
+    return counts
+
+
+def _rounded(counts: FloatArray, rng: np.random.Generator) -> Int64Array:
+    """Whole counts by rounding running sums from a random start: each is right on average, and so is their total."""
+    upto = np.cumsum(counts, axis=0) + rng.random(counts.shape[1])
+    whole = np.diff(np.floor(upto), axis=0, prepend=0.0)
+    return whole.astype(np.int64)
+
+
+def _settled(
+    table: TableBuckets, whole: Int64Array, raked: FloatArray, rng: np.random.Generator
+) -> Int64Array:
+    """Whole counts of which each value of a column has as many as before rounding: rows change their value of it.
+
+    A row that changes keeps its values of all other columns, so that what was settled for these stays.
+    """
+    if len(table.columns) == 1:
+        return whole
+    sizes = [len(column.values) for column in table.released]
+    for _ in range(ROUNDS):
+        for j, size in enumerate(sizes):
+            code = table.rows[:, j]
+            off = np.rint(sum_rows(code, whole - raked, size)).astype(np.int64)
+            copy, given, taken = _pairs(off, rng)
+            by_code = np.argsort(code, kind="stable")
+            first = np.searchsorted(code[by_code], np.arange(size + 1))
+            room = (first[1:] - first[:-1])[given]
+            row = by_code[first[given] + (rng.random(len(given)) * room).astype(np.int64)]
+            wanted = table.rows[row].copy()
+            wanted[:, j] = taken
+            own, keys, _ = comparable_keys(table.rows, wanted, sizes)
+            order = np.argsort(own)
+            at = np.minimum(np.searchsorted(own[order], keys), len(order) - 1)
+            fits = (own[order][at] == keys) & (whole[row, copy] > 0)
+            _, once = np.unique(row * whole.shape[1] + copy, return_index=True)
+            fits &= np.isin(np.arange(len(row)), once)
+            np.add.at(whole, (row[fits], copy[fits]), -1)
+            np.add.at(whole, (order[at[fits]], copy[fits]), 1)
+    return whole
+
+
+def _pairs(off: Int64Array, rng: np.random.Generator) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Pairs of values of which one has a row too many and the other one too few, in the same copy.
+
+    Parameters
+    ----------
+    off : ndarray of int64, shape (n_values, n_copies)
+
+    Returns
+    -------
+    tuple of ndarray of int64, shape (n_pairs,)
+        Copy, value that gives, value that takes.
+    """
+    sides = []
+    for side in (off, -off):
+        copy, value = np.nonzero(np.maximum(side, 0).T)
+        times = side[value, copy]
+        copy, value = np.repeat(copy, times), np.repeat(value, times)
+        order = np.lexsort((rng.random(len(copy)), copy))
+        copy, value = copy[order], value[order]
+        place = np.arange(len(copy)) - np.searchsorted(copy, copy)
+        sides.append((copy * (np.abs(off).sum() + 1) + place, copy, value))
+    _, one, other = np.intersect1d(sides[0][0], sides[1][0], return_indices=True)
+    return sides[0][1][one], sides[0][2][one], sides[1][2][other]

@@ -1,0 +1,151 @@
+"""Ends of figures, from what each of them is on copies of the table that it is reckoned from.
+
+Takes the figures of a column, row by row: as shown, on each copy, on measured rows alone, with rows moved to where
+nothing is released. Gives low and high ends and statuses; of figures that copies cannot tell, the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.schema import KIND_OTHER, BoolArray, FloatArray
+from queries.intervals.buckets import TableBuckets
+from queries.intervals.copies.replicates import N_REPLICATES
+from queries.intervals.copies.tails import DRAWS
+from queries.intervals.estimates import Estimates, statuses
+
+T = 2.0117 * math.sqrt(1 + 1 / N_REPLICATES)
+"""Quantile of Student's t with 47 degrees of freedom, for a spread taken from 48 copies round their own mean."""
+MEASURED, TABLE_MEASURED = 0.99, 0.8
+"""Share of each column's values, and of a table's combinations, that must have been measured. What was filled in is the
+same in all copies as in the release, with its error: scripts/intervals_copies.py shows what holds on each side."""
+ENOUGH = 0.9
+"""Share of copies in which a row must stand, and of values that a column must share with the answer to name rows."""
+TIED = 0.125
+"""A figure that takes at most this many different values for each copy goes by steps."""
+SOME_TIED = 0.9
+"""A figure that takes at most this many has some: copies lie in its interval, all of them."""
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spread:
+    """The figures of one column with their ends.
+
+    Attributes
+    ----------
+    low, high : ndarray of float64, shape (n_rows,)
+        NaN: none.
+    status : sequence of str
+    is_whole : bool
+    """
+
+    low: FloatArray
+    high: FloatArray
+    status: Sequence[str]
+    is_whole: bool
+
+
+def measured_share(table: TableBuckets) -> float:
+    """Share of a table's rows whose combination of values was measured; the placeholder of rare values is none."""
+    is_known = table.row_measured.copy()
+    for j, column in enumerate(table.released):
+        is_known &= column.kind[table.rows[:, j]] != KIND_OTHER
+    return float(table.n[is_known].sum() / max(int(table.n.sum()), 1))
+
+
+def unfit(values: FloatArray) -> str | None:
+    """Why a figure has no interval by its copies, or None; `values` as in `spread_of`."""
+    shown, again, copies = values[:, 0], values[:, 1], values[:, 2:-1]
+    is_same = np.abs(again - shown) <= _SAME * np.maximum(np.abs(shown), 1.0)
+    if not (is_same | (np.isnan(shown) & np.isnan(again))).all():
+        return "reckoned once more from the released rows it is another figure"
+    moved = np.isfinite(copies) & (copies != shown[:, None])
+    return None if moved.any() else "it is the same in every copy of the table"
+
+
+def _by_tails(
+    value: FloatArray, of_tails: FloatArray, n_ends: int
+) -> tuple[FloatArray, FloatArray]:
+    """By how much figures may be lower, and higher, for rows that stand elsewhere; both at least 0.
+
+    Parameters
+    ----------
+    of_tails : ndarray of float64, shape (n_rows, n_terms * DRAWS)
+        What the figure is with rows moved, term by term as in `Tails`; NaN: no such row.
+    n_ends : int
+        Terms of rows beyond an end, which move a figure to one side; others may move it to either.
+    """
+    off = np.nan_to_num(of_tails - value[:, None]).reshape(len(value), -1, DRAWS)
+    if not off.size:
+        return np.zeros(len(value)), np.zeros(len(value))
+    below, above = -off.min(axis=2), off.max(axis=2)
+    either = np.maximum(below, above)[:, n_ends:].sum(axis=1)
+    lower, higher = (np.maximum(to[:, :n_ends], 0.0).sum(axis=1) for to in (below, above))
+    return lower + either, higher + either
+
+
+def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole: bool) -> Spread:
+    """Ends of figures.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, 2 + n_copies + 1)
+        The answer, the same from the released rows once more, the copies, and from measured rows alone; NaN: no such
+        row.
+    of_tails, n_ends
+        As in `_by_tails`.
+    """
+    value, copies, measured = values[:, 0], values[:, 2:-1], values[:, -1]
+    there = np.isfinite(copies)
+    n = np.maximum(there.sum(axis=1), 1)
+    off = np.where(there, copies - value[:, None], 0.0)
+    mean = off.sum(axis=1) / n
+    sd = np.sqrt(
+        (np.where(there, off - mean[:, None], 0.0) ** 2).sum(axis=1) / np.maximum(n - 1, 1)
+    )
+    step, is_stepped = _steps(values[:, 1:-1], least=1.0 if is_whole else 0.0)
+    furthest = np.abs(np.where(there, off - mean[:, None], 0.0)).max(axis=1)
+    half = np.where(is_stepped, np.maximum(T * sd, furthest), T * sd) + step
+    # What noise does to a figure on average it did once already: the data lie as far the other way.
+    lower, higher = _by_tails(value, of_tails, n_ends)
+    low = np.minimum(value - mean - half, value) - lower
+    high = np.maximum(value - mean + half, value) + higher
+    if is_whole:
+        low, high = np.ceil(low - 0.5 - _SAME), np.floor(high + 0.5 + _SAME)
+    known = np.isfinite(measured) & np.isfinite(value)
+    is_sure = known & (there.mean(axis=1) >= ENOUGH)
+    low, high = np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
+    given = Estimates(
+        value=value, low=low, high=high, sd=np.where(is_sure, sd, np.nan), known=known
+    )
+    status = [*statuses(given, np.zeros(len(value), dtype=bool))]
+    return Spread(low=low, high=high, status=status, is_whole=is_whole)
+
+
+def _steps(values: FloatArray, *, least: float) -> tuple[FloatArray, BoolArray]:
+    """Size of the steps that each row's figure goes by, 0 where it takes a new value in most copies, and who has some.
+
+    A median of whole ages, a mode or a rank stays the same in many copies and then jumps: between two values that it
+    takes, copies cannot tell. Where a row's figure takes one value alone, the smallest step of all rows stands for it.
+    A quotient of two medians takes more values, but some of them twice: its spread is no normal one either.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, n)
+    least : float
+        The smallest step there can be.
+    """
+    ordered = np.sort(values, axis=1)  # NaN last
+    gaps = np.diff(ordered, axis=1)
+    is_new = gaps > _SAME * np.maximum(np.abs(ordered[:, 1:]), 1e-300)
+    n_values = 1 + is_new.sum(axis=1)
+    smallest = gaps[is_new].min() if is_new.any() else least
+    span = np.where(is_new, gaps, 0.0).sum(axis=1)
+    step = np.where(n_values > 1, span / np.maximum(n_values - 1, 1), smallest)
+    n = np.isfinite(values).sum(axis=1)
+    return np.where(n_values <= TIED * n, np.maximum(step, least), 0.0), n_values <= SOME_TIED * n

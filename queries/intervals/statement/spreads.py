@@ -1,0 +1,228 @@
+"""Figures of any statement with the spread that they have over the replicates of the table that answers.
+
+Takes a statement with its plain answer; runs the same text on each copy (`queries.intervals.copies`) and matches
+the rows by what they show beside figures. Gives low and high ends and a status for every number that differs; raises
+`Unknown` where copies say nothing: what no copy can hold (extremes, values that are not released), rows that are
+looked up or drawn, modelled tables.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.errors import QueryRefused, TimedOut, TooLarge
+from engine.schema import ColumnSet, FloatArray
+from queries.intervals.copies.replicates import N_REPLICATES, Replicates, replicates
+from queries.intervals.copies.spread import (
+    ENOUGH,
+    MEASURED,
+    TABLE_MEASURED,
+    Spread,
+    measured_share,
+    spread_of,
+    unfit,
+)
+from queries.intervals.model import noise_model
+from queries.intervals.statement.groupings import comparable
+from queries.intervals.statement.limits import refused
+from queries.intervals.statement.tree import Unknown
+from queries.sql import Result, Session, plan_of, selected
+
+MOST_S = 10.0
+"""Seconds that all copies of a statement may take."""
+MOST_ROWS = 50_000
+"""Distinct rows of a table whose copies are drawn: 20 MB of counts."""
+MOST_ASTRAY = 0.02
+"""Share of a copy that may lie outside the margins that it is locked to."""
+_N_SURE = 2 + N_REPLICATES + 1
+"""The answer, the same once more, its copies, measured rows alone; what follows is by tails."""
+_NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\))\Z")
+_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\Z")
+_RECKONS = ("AGGREGATE", "GROUP_BY", "WINDOW")
+
+
+def spreads(
+    release: Session,
+    text: str,
+    plain: Result,
+    tables: Mapping[str, Any] | None,
+    wanted: Collection[int] | None,
+) -> tuple[dict[int, Spread], dict[int, str]]:
+    """Return ends and statuses of figures by place, and for others the reason why there are none.
+
+    Parameters
+    ----------
+    tables : mapping of str to frame or path, or None
+        Of one's own, as in `Session.sql`.
+    wanted : collection of int, or None
+        Places that are known to be figures; None: the statement could not be read, so that the answer must tell.
+
+    Raises
+    ------
+    Unknown
+        Of no figure anything is known.
+    """
+    if plain.table is None:
+        raise Unknown("it does not read the logical table")
+    hidden = refused(release, text, plain, wanted)
+    copies = _sound_copies(release, plain.table)
+    answers = _answers(release, text, plain.table, copies, tables)
+    figures, keys = _columns(plain, answers, wanted)
+    rows = {comparable([row[at] for at in keys]): i for i, row in enumerate(plain.rows)}
+    found: dict[int, Spread] = {}
+    reasons = {at: why for at, why in hidden.items() if at in figures}
+    for at in figures:
+        if at in hidden:
+            continue
+        if not _NUMBER.match(plain.types[at]):
+            reasons[at] = "its values are no numbers"
+            continue
+        values = _matched(
+            [_as_floats(plain.rows, at, keys), *(_as_floats(a, at, keys) for a in answers)], rows
+        )
+        values, of_tails = values[:, :_N_SURE], values[:, _N_SURE:]
+        why = unfit(values)
+        if why:
+            reasons[at] = why
+        else:
+            whole = bool(_WHOLE.match(plain.types[at]))
+            found[at] = spread_of(values, of_tails, len(copies.tails.most), is_whole=whole)
+    return found, reasons
+
+
+def _sound_copies(release: Session, columns: ColumnSet) -> Replicates:
+    """The copies of a table, where these are as far from it as it may be from the data.
+
+    Raises
+    ------
+    Unknown
+        They are not drawn, or would be nearer.
+    """
+    if release.is_overseen:
+        raise Unknown(
+            "copies of a table are not drawn for strangers: nothing bounds what they take"
+        )
+    table = noise_model(release, columns).table
+    if len(table.rows) > MOST_ROWS:
+        raise Unknown(f"its table has more than {MOST_ROWS:,} distinct rows, too many to copy")
+    for name in columns:
+        of_one = (name,)
+        share = (
+            measured_share(noise_model(release, of_one).table) if of_one in release.tables else None
+        )
+        if share is not None and share < MEASURED:
+            raise Unknown(
+                f"{1 - share:.0%} of {name} was filled in or is not released by value, and nothing tells how far the "
+                f"fill is off (at most {1 - MEASURED:.0%} may be)"
+            )
+    share = measured_share(table)
+    if share < (TABLE_MEASURED if len(columns) > 1 else MEASURED):
+        raise Unknown(
+            f"{1 - share:.0%} of its table was filled in, and nothing tells how far the fill is off (at most "
+            f"{1 - TABLE_MEASURED:.0%} may be)"
+        )
+    copies = replicates(release, columns)
+    if copies is None:
+        raise Unknown("its table is modelled or of mode dp, and how far it is off is not stated")
+    if copies.astray > MOST_ASTRAY:
+        raise Unknown("copies of its table do not keep its totals")
+    return copies
+
+
+def _answers(
+    release: Session,
+    text: str,
+    columns: ColumnSet,
+    copies: Replicates,
+    tables: Mapping[str, Any] | None,
+) -> list[list[tuple[Any, ...]]]:
+    """Rows of a statement on the released counts once more, on every copy, on measured rows alone, and by tails."""
+    table = noise_model(release, columns).table
+    measured = np.where(table.row_measured, table.n, 0)
+    tails = copies.tails
+    counts = np.column_stack([table.n, copies.counts, measured])
+    counts = np.pad(counts, ((0, len(tails.rows.source)), (0, 0)))
+    counts = np.hstack([counts, tails.counts])
+    try:
+        return release.on_copies(text, columns, counts, tails.rows, tables=tables, seconds=MOST_S)
+    except (TimedOut, TooLarge):
+        raise Unknown(f"on copies of the table it takes more than {MOST_S:g} seconds") from None
+    except QueryRefused as error:
+        raise Unknown(f"on a copy of the table it fails ({str(error).splitlines()[0]})") from None
+
+
+def _columns(
+    plain: Result, answers: Sequence[Sequence[tuple[Any, ...]]], wanted: Collection[int] | None
+) -> tuple[list[int], list[int]]:
+    """Places of the figures, and of the columns that tell which row is which in every copy."""
+    every = range(len(plain.columns))
+    if len(plain.rows) <= 1 and all(len(rows) <= 1 for rows in answers):
+        figures = [
+            at
+            for at in every
+            if (_NUMBER.match(plain.types[at]) if wanted is None else at in wanted)
+        ]
+        return figures, [at for at in every if at not in figures]
+    keys = [at for at in every if at not in (wanted or ()) and _is_steady(at, plain.rows, answers)]
+    if not _are_apart(plain.rows, keys):
+        raise Unknown("its rows could not be told apart in copies of the table")
+    is_number = [bool(_NUMBER.match(type_)) for type_ in plain.types]
+    for at in sorted(keys, key=lambda at: (not is_number[at], -at)):
+        fewer = [key for key in keys if key != at]
+        if _are_apart(plain.rows, fewer):
+            keys = fewer
+    return [at for at in every if at not in keys and (wanted is None or at in wanted)], keys
+
+
+def _is_steady(
+    at: int, rows: Sequence[tuple[Any, ...]], answers: Sequence[Sequence[tuple[Any, ...]]]
+) -> bool:
+    """Whether a column shows the same values in the copies, as keys do and noisy figures do not."""
+    known = {comparable([row[at]]) for row in rows}
+    shown = [comparable([row[at]]) in known for answer in answers for row in answer]
+    return not shown or float(np.mean(shown)) >= ENOUGH
+
+
+def _are_apart(rows: Sequence[tuple[Any, ...]], keys: Sequence[int]) -> bool:
+    """Whether no two rows have the same keys."""
+    return len({comparable([row[at] for at in keys]) for row in rows}) == len(rows)
+
+
+def _as_floats(
+    rows: Sequence[tuple[Any, ...]], at: int, keys: Sequence[int]
+) -> Iterator[tuple[tuple[Any, ...], float]]:
+    """Key and figure of every row; NaN where there is none."""
+    for row in rows:
+        value = row[at]
+        yield (
+            comparable([row[key] for key in keys]),
+            float("nan") if value is None else float(value),
+        )
+
+
+def _matched(
+    answers: Sequence[Iterator[tuple[tuple[Any, ...], float]]], rows: Mapping[tuple[Any, ...], int]
+) -> FloatArray:
+    """Figures by row of the answer and copy; NaN where a copy has no such row."""
+    out = np.full((len(rows), len(answers)), np.nan)
+    for i, answer in enumerate(answers):
+        for key, value in answer:
+            if key in rows:
+                out[rows[key], i] = value
+    return out
+
+
+def reckons(release: Session, text: str) -> bool:
+    """Whether a statement reckons anything from its rows, by DuckDB's own plan."""
+    try:
+        with release.cursor() as con:
+            plan = json.dumps(plan_of(con, selected(text, con)[0]))
+    except duckdb.Error:
+        return True
+    return any(word in plan for word in _RECKONS)

@@ -1,0 +1,331 @@
+"""Copies of a table's counts: locks, spread beside the closed form, the same every time; statements on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.intervals import small_release
+from fixtures.pipeline import make_census
+
+from queries.intervals.copies import replicates as module
+from queries.intervals.copies import spread
+from queries.intervals.copies.replicates import N_REPLICATES, errors_of_buckets, replicates
+from queries.intervals.model import noise_model
+from queries.intervals.statement import aggregates, reckoned
+from queries.intervals.statement import spreads as copies
+from queries.intervals.tree import variance_of_sums
+from queries.release import open_release
+
+TABLES = (("age",), ("sex",), ("region",), ("income",), ("age", "sex"), ("income", "sex"), ("region", "sex"),
+          ("age", "region", "sex"))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    """Of so many people that nearly every age of each sex is measured."""
+    folder = tmp_path_factory.mktemp("replicates")
+    with small_release(folder, make_census(folder / "census", people=6000), tables=TABLES) as made:
+        yield made
+
+
+FILLED = ("age", "region", "sex")
+"""Cells of few rows, 46 % filled in."""
+
+
+def test_copies_keep_their_locks_and_are_no_noise_free_data(release):
+    assert FILLED in release.tables
+    for table in set(release.tables) - {FILLED}:
+        got = replicates(release, table)
+        rows = noise_model(release, table).table.rows
+        assert got.counts.shape == (len(rows), N_REPLICATES)
+        assert got.counts.min() >= 0
+        assert got.astray <= copies.MOST_ASTRAY, table
+        assert (got.counts.std(axis=1) > 0).any()
+
+
+def test_values_of_a_column_are_as_many_in_every_table(release):
+    wide = ("age", "sex")
+    narrow = replicates(release, ("sex",)).counts
+    rows = noise_model(release, wide).table.rows
+    at = noise_model(release, wide).table.columns.index("sex")
+    summed = np.zeros_like(narrow)
+    np.add.at(summed, rows[:, at], replicates(release, wide).counts)
+    off = np.abs(summed - narrow).sum(axis=0) / narrow.sum(axis=0)
+    assert off.mean() / 2 <= copies.MOST_ASTRAY
+
+
+def test_a_lock_left_out_is_seen(release, monkeypatch):
+    """Planted: counts that are brought to no margin lie outside of them."""
+    table = ("age", "sex")
+    sound = replicates(release, table).astray
+    monkeypatch.setattr(module, "_raked", lambda table, counts, locks: counts)
+    monkeypatch.setattr(module, "_settled", lambda table, whole, raked, rng: whole)
+    model = noise_model(release, table)
+    assert module._drawn(release, model, model.tree).astray > max(3 * sound, 0.001)
+
+
+def _drawn(release, table, n=4000, times=1.0):
+    model = noise_model(release, table)
+    tree = model.tree
+    rng = np.random.default_rng(5)
+    total = np.sqrt(tree.total_variance) * rng.standard_normal((1, n))
+    return times * errors_of_buckets(tree, len(model.table.size), total, rng).std(axis=1), model
+
+
+def _closed(model):
+    n = len(model.table.size)
+    each = np.arange(n)
+    return np.sqrt(variance_of_sums(model.tree, n, each, each, np.ones(n)))
+
+
+CLOSED = [
+    ("SELECT age, count(*) AS f FROM data WHERE age BETWEEN 10 AND 60 GROUP BY age", 2.3),
+    ("SELECT age // 10 AS a, count(*) AS f FROM data GROUP BY a", 2.0),
+    ("SELECT region, sex, count(*) AS f FROM data GROUP BY ALL", 2.3),
+    ("SELECT region, count(*) / sum(count(*)) OVER () AS f FROM data GROUP BY region", 1.5),
+    ("SELECT sex, avg(age) AS f FROM data GROUP BY sex", 1.5),
+    ("SELECT sex, sum(age) AS f FROM data GROUP BY sex", 1.5),
+]
+"""Statements that have a closed form, and how many times wider their intervals by copies may be."""
+
+
+@pytest.mark.parametrize(("text", "most"), CLOSED)
+def test_closed_forms_are_the_fast_path_to_what_copies_say(release, text, most):
+    """Copies are never much surer, and at most twice as wide where steps and rounding weigh (counts of few rows)."""
+    plain, closed = release.sql(text), release.sql(text, intervals=True)
+    ends = {row[:-4]: (float(row[-3]), float(row[-2])) for row in closed.rows}
+    found, why = copies.spreads(release, text, plain, None, [len(plain.columns) - 1])
+    assert not why
+    (of_copies,) = found.values()
+    low, high = np.array([ends[row[:-1]] for row in plain.rows]).T
+    times = (of_copies.high - of_copies.low) / (high - low)
+    assert 0.7 <= np.median(times) <= most
+    # They lie about the same figure: each reaches into the other.
+    assert (of_copies.low <= high).all()
+    assert (of_copies.high >= low).all()
+
+
+@pytest.mark.parametrize("table", [("age",), ("age", "sex")])
+def test_errors_are_as_spread_as_the_closed_form_says(release, table):
+    """4,000 draws have their standard deviation to 1.1 %, five times that is the bound."""
+    drawn, model = _drawn(release, table)
+    known = model.tree.row_bucket[model.tree.row_bucket >= 0]
+    want = _closed(model)[np.unique(known)]
+    assert np.abs(drawn[np.unique(known)] / want - 1).max() < 0.06
+
+
+def test_noise_twice_as_large_is_seen(release):
+    drawn, model = _drawn(release, ("age",), times=2.0)
+    known = np.unique(model.tree.row_bucket[model.tree.row_bucket >= 0])
+    assert np.abs(drawn[known] / _closed(model)[known] - 1).min() > 0.5
+
+
+def test_copies_hang_on_the_content_hash_alone(release):
+    table = ("age", "sex")
+    first = replicates(release, table).counts
+    with open_release(release.path) as again:
+        assert np.array_equal(replicates(again, table).counts, first)
+    with open_release(release.path) as other:
+        other.content_hash = "another"
+        assert not np.array_equal(replicates(other, table).counts, first)
+
+
+ANSWERED = [
+    "SELECT sex, stddev_samp(age) AS f FROM data GROUP BY sex",
+    "SELECT corr(age, CASE sex WHEN 'Male' THEN 1 ELSE 0 END) AS f FROM data",
+    "SELECT count(*) AS f FROM data JOIN (SELECT 1 AS one) ON true",
+    "SELECT sex, sum(count(*)) OVER () AS f FROM data GROUP BY ROLLUP (sex)",
+    "SELECT sex, sum(count(*)) OVER (PARTITION BY sex || 'x') AS f FROM data GROUP BY sex",
+    "WITH t AS (SELECT sex, count(*) AS n FROM data GROUP BY sex) SELECT sex, n / (SELECT sum(n) FROM t) AS f FROM t",
+    "SELECT region, sum(count(*)) OVER (ORDER BY region) AS f FROM data GROUP BY region",
+    "SELECT sex, quantile_cont(age, 0.75) - quantile_cont(age, 0.25) AS f FROM data GROUP BY sex",
+    "SELECT 'all' AS who, count(*) AS f FROM data WHERE age > (SELECT avg(age) FROM data)",
+]
+
+
+@pytest.mark.parametrize("text", ANSWERED)
+def test_figures_that_no_closed_form_covers_have_an_interval(release, text):
+    got = release.sql(text, intervals=True)
+    assert got.columns[-4:] == ("f", "f_low", "f_high", "f_status")
+    for row in got.rows:
+        value, low, high, _ = row[-4:]
+        assert low <= value <= high
+        assert low < high
+    again = release.sql(text, intervals=True)
+    assert sorted(map(repr, again.rows)) == sorted(map(repr, got.rows))
+
+
+REFUSED = [
+    ("SELECT sex, max(age) AS f FROM data GROUP BY sex", "outermost released values"),
+    ("SELECT count(DISTINCT age) AS f FROM data", "outermost released values"),
+    ("SELECT sex, list(age)[1] AS f FROM data GROUP BY sex", "outermost released values"),
+    ("SELECT region, min(count(*)) OVER () AS f FROM data GROUP BY region", "outermost released"),
+    ("SELECT sex, entropy(age) AS f FROM data GROUP BY sex", "too rare to be released"),
+    ("SELECT stddev_samp(age) AS f FROM data WHERE random() < 0.5", "at random"),
+    ("SELECT sex, age FROM data LIMIT 3", "it has no group"),
+    ("SELECT stddev_samp(income) AS f FROM data", "of income was filled in"),
+    ("SELECT region, sex, stddev_samp(age) AS f FROM data GROUP BY ALL", "of its table was filled"),
+    ("SELECT sex, median(age) - avg(age) AS f FROM data GROUP BY sex", "goes by steps"),
+    ("SELECT median(n) AS f FROM (SELECT age, count(*) AS n FROM data GROUP BY age)", "it reckons from groups"),
+    ("SELECT count(*) AS f FROM (SELECT DISTINCT age FROM data)", "it reckons from groups"),
+    ("WITH t AS (SELECT sex, age, count(*) AS n FROM data GROUP BY ALL), u AS (SELECT sex, avg(n) AS f FROM t "
+     "GROUP BY sex) SELECT sex, f FROM u", "it reckons from groups"),
+    ("SELECT count(*) AS f FROM (SELECT age FROM data UNION SELECT 1)", "it reckons from groups"),
+    ("SELECT avg(age) AS f FROM (SELECT age FROM data LIMIT 99)", "the first rows"),
+    ("SELECT approx_quantile(age, 0.99) AS f FROM data", "outermost released values"),
+    ("SELECT quantile_cont(age, 0.5) - quantile_cont(age, 0.001) AS f FROM data", "outermost released values"),
+    ("SELECT sex, bool_or(age > 90)::INT AS f FROM data GROUP BY sex", "outermost released values"),
+    ("SELECT stddev_samp(1) AS f FROM data", "the same in every copy"),
+    ("SELECT upper(mode(sex)) AS f FROM data", "no numbers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED)
+def test_what_no_copy_can_hold_is_refused_with_the_reason(release, text, why):
+    got = release.sql(text, intervals=True)
+    assert not any(name.endswith("_low") for name in got.columns)
+    assert why in " ".join(w for w in got.warnings if w.startswith("No noise interval"))
+
+
+def test_own_tables_have_intervals_by_copies(release):
+    own = pd.DataFrame({"sex": ["Female", "Male"], "w": [1, 3]})
+    got = release.sql(
+        "SELECT sum(w * age) / sum(w) AS f FROM data JOIN own USING (sex)",
+        tables={"own": own},
+        intervals=True,
+    )
+    ((value, low, high, status),) = got.rows
+    assert low < value < high
+    assert status == "reliable"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("MOST_ASTRAY", -1.0, "do not keep its totals"),
+        ("MOST_ROWS", 1, "too many to copy"),
+        ("replicates", lambda *_: None, "mode dp"),
+        ("MOST_S", 0.0, "more than 0 seconds"),
+    ],
+)
+def test_copies_that_are_not_sound_or_cost_too_much_are_not_used(
+    release, monkeypatch, name, value, why
+):
+    monkeypatch.setattr(copies, name, value)
+    got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    assert got.columns == ("f",)
+    assert why in " ".join(got.warnings)
+
+
+def test_strangers_have_none(release, monkeypatch):
+    monkeypatch.setattr(release, "is_overseen", True)
+    got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    assert "strangers" in " ".join(got.warnings)
+
+
+def test_a_statement_that_fails_on_a_copy_has_none(release):
+    got = release.sql(
+        "SELECT stddev_samp(age) AS f FROM data HAVING CASE WHEN count(*) <> "
+        f"{release.sql('SELECT count(*) FROM data').rows[0][0]} THEN error('another') ELSE true END",
+        intervals=True,
+    )
+    assert got.columns == ("f",)
+    assert "on a copy of the table it fails" in " ".join(got.warnings)
+
+
+def test_a_figure_that_differs_from_its_second_reckoning_has_none(release, monkeypatch):
+    """Planted: the copies are laid under other rows than those that answer."""
+    whole = copies.noise_model
+
+    def other(release, columns):
+        model = whole(release, columns)
+        return replace(model, table=replace(model.table, n=np.roll(model.table.n, 7)))
+
+    monkeypatch.setattr(copies, "noise_model", other)
+    monkeypatch.setattr(copies, "_sound_copies", lambda *given: replicates(*given))
+    got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    assert got.columns == ("f",)
+    assert "another figure" in " ".join(got.warnings)
+
+
+def test_what_failed_its_check_has_no_copies_either(release, monkeypatch):
+    asked = []
+    whole = reckoned.estimate_of
+    monkeypatch.setattr(
+        reckoned,
+        "estimate_of",
+        lambda *given: replace(whole(*given), value=whole(*given).value + 1),
+    )
+    monkeypatch.setattr(
+        aggregates, "spreads", lambda *given: asked.append(given[-1]) or ({}, {1: "x"})
+    )
+    got = release.sql("SELECT count(*) AS n, stddev_samp(age) AS f FROM data", intervals=True)
+    assert asked == [[1]]
+    assert got.columns == ("n", "f")
+
+
+NONE = np.zeros((1, 0))
+"""No column has an end."""
+
+
+def _values(*rows):
+    """Figures as `_spread` takes them: shown, again, copies, measured."""
+    return np.array([[row[0], row[0], *row[1:], row[0]] for row in rows], dtype=float)
+
+
+def test_ends_by_hand():
+    """Copies 8 and 12 by turns round 10: standard deviation 2 sqrt(48 / 47), mean 10."""
+    made = _values([10.0, *([8.0, 12.0] * 24)], [10.0, *np.linspace(8.0, 14.0, 48)])
+    got = spread.spread_of(made, NONE, 0, is_whole=False)
+    half = spread.T * 2 * np.sqrt(48 / 47) + 2.0  # steps of 2 between 8, 10 and 12
+    assert got.low[0] == pytest.approx(10 - half)
+    assert got.high[0] == pytest.approx(10 + half)
+    # Noise raised the second by 1 on average, and did so once already.
+    wide = spread.T * np.std(np.linspace(8.0, 14.0, 48), ddof=1)
+    assert got.low[1] == pytest.approx(10 - 1 - wide)
+    assert got.high[1] == pytest.approx(10 - 1 + wide)
+    whole = spread.spread_of(made, NONE, 0, is_whole=True)
+    assert whole.low[0] == np.ceil(10 - half - 0.5)
+    assert whole.high[1] == np.floor(10 - 1 + wide + 0.5)
+
+
+def test_rows_beyond_an_end_widen_one_side_by_hand():
+    """Two ends of three draws each: the first lowers by 3 at most, the second moves by -1 to 2."""
+    made = _values([10.0, *np.linspace(9.0, 11.0, 48)])
+    sure = spread.spread_of(made, NONE, 0, is_whole=False)
+    of_tails = np.array([[9.0, 7.0, np.nan, 9.0, 12.0, 10.0]])
+    got = spread.spread_of(made, of_tails, 2, is_whole=False)
+    assert got.low[0] == pytest.approx(sure.low[0] - 3 - 1)
+    assert got.high[0] == pytest.approx(sure.high[0] + 2)
+    # What may stand anywhere in a range moves a figure to either side.
+    got = spread.spread_of(made, of_tails, 1, is_whole=False)
+    assert got.low[0] == pytest.approx(sure.low[0] - 3 - 2)
+    assert got.high[0] == pytest.approx(sure.high[0] + 2)
+
+
+def test_figures_that_go_by_steps_are_one_step_wide_at_least():
+    made = _values([40.0, *[40.0] * 48], [30.0, *([30.0] * 40 + [32.0] * 8)], [0.5, *[0.5] * 48])
+    got = spread.spread_of(made, NONE, 0, is_whole=False)
+    assert got.high[0] - 40.0 == pytest.approx(2.0)  # by the steps of another row
+    assert got.high[1] - 30.0 >= 1.0
+    assert spread.spread_of(made[[0]], NONE, 0, is_whole=True).high[0] == 41.0
+
+
+def test_rows_that_too_few_copies_hold_have_no_interval():
+    made = _values([10.0, *np.linspace(8, 12, 42), *[np.nan] * 6], [5.0, *np.linspace(4, 6, 48)])
+    got = spread.spread_of(made, NONE, 0, is_whole=False)
+    assert np.isnan(got.low[0])
+    assert got.status[0] == "unreliable"
+    assert got.low[1] < 5.0 < got.high[1]
+
+
+def test_cost_of_no_copies_is_no_copy(release, monkeypatch):
+    """Figures that a closed form covers never ask for copies."""
+    monkeypatch.setattr(aggregates, "spreads", None)
+    got = release.sql(
+        "SELECT sex, count(*) AS n, avg(age) AS m FROM data GROUP BY sex", intervals=True
+    )
+    assert "m_low" in got.columns

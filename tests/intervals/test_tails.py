@@ -1,0 +1,174 @@
+"""Rows beyond the last released values: where ranges may be hidden, by hand; rows that are moved, on random tables."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.intervals import small_release
+from fixtures.pipeline import make_census
+
+from engine.schema import KIND_NONNEGATIVE
+from queries.intervals.buckets import ReleasedValues
+from queries.intervals.copies import tails as module
+from queries.intervals.copies.tails import DRAWS, tails
+from queries.intervals.model import noise_model
+from queries.intervals.statement import spreads as copies
+
+TABLES = (("age",), ("income",), ("sex",), ("age", "sex"), ("age", "income"))
+AGE_SEX = ("age", "sex")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tails")
+    with small_release(folder, make_census(folder / "census", people=3000), tables=TABLES) as made:
+        yield made
+
+
+def drawn(release, table, seed=3):
+    model = noise_model(release, table)
+    return model.table, tails(release, model, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize(
+    ("last", "sign", "width", "reach", "hidden"),
+    [
+        (90, 1, 1, 3.0, 2),  # 91; 92 to 95
+        (90, 1, 2, 3.0, 1),  # its own range holds 91
+        (90, 1, 2, 6.0, 2),  # 96 to 127 as well
+        (90, 1, 2, 40.0, 3),  # 128 to 255 as well
+        (16, -1, 1, 1.0, 1),  # 0 to 15
+        (16, -1, 1, 0.5, 0),
+        (0, -1, 1, 99.0, 0),  # not across 0
+        (-1, 1, 1, 99.0, 0),
+        (-4, -1, 1, 1.0, 1),  # -5 to -8
+        (-3, 1, 1, 1.0, 1),  # -2 and -1
+    ],
+)
+def test_ranges_that_may_be_hidden_by_hand(last, sign, width, reach, hidden):
+    assert module._hidden_ranges(last, sign, width, reach) == hidden
+
+
+def column_of(values, codes, sql_type="BIGINT"):
+    n = len(values)
+    return ReleasedValues(
+        name="c",
+        sql_type=sql_type,
+        values=tuple(values),
+        kind=np.full(n, KIND_NONNEGATIVE),
+        grid=np.array(codes),
+        n=np.ones(n, dtype=np.int64),
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "codes", "code", "text"),
+    [
+        ((10, 30), (1, 3), 5, "50"),
+        ((0.5, 1.5), (1, 3), 4, "2.0"),
+        ((datetime.date(2021, 1, 1), datetime.date(2021, 1, 3)), (0, 2), 4, "2021-01-05"),
+        ((datetime.date(2021, 1, 1), datetime.date(2021, 1, 3)), (0, 2), 10**9, "2021-01-03"),
+    ],
+)
+def test_values_of_codes_beyond(values, codes, code, text):
+    assert module._value(column_of(values, codes), code) == text
+
+
+@pytest.mark.parametrize("table", [("age",), AGE_SEX, ("age", "income")])
+def test_rows_that_are_moved_are_as_many_and_like_others(release, table):
+    own, got = drawn(release, table)
+    n = len(own.n)
+    assert got.counts.shape[0] == n + len(got.rows.source)
+    assert got.counts.shape[1] >= len(got.most) * DRAWS
+    assert got.counts.min() >= 0
+    moved = got.counts[n:].sum(axis=0)
+    assert (moved[: len(got.most) * DRAWS] >= np.repeat(got.most, DRAWS)).all()
+    # A row is taken where another is put, but where more would be taken than there are.
+    assert (abs(got.counts.sum(axis=0) - own.total) <= moved // 3).all()
+    assert set(got.rows.column) <= set(table)
+
+
+def test_groups_keep_their_rows(release):
+    own, got = drawn(release, AGE_SEX)
+    sex = own.rows[:, own.columns.index("sex")]
+    everybody = np.concatenate([sex, sex[got.rows.source]])
+    for one in np.unique(sex):
+        before = own.n[sex == one].sum()
+        after = got.counts[everybody == one].sum(axis=0)
+        assert (abs(after - before) <= 1).all()
+
+
+def test_values_lie_beyond_the_last_ones(release):
+    own, got = drawn(release, ("age",))
+    of_ends = got.counts[len(own.n) :, : len(got.most) * DRAWS].any(axis=1)
+    ages = [int(v) for v, is_end in zip(got.rows.value, of_ends, strict=True) if is_end]
+    known = [v for v in own.released[0].values if v is not None]
+    assert ages
+    assert all(age > max(known) or age < min(known) for age in ages)
+
+
+def test_filled_values_are_drawn_from_their_ranges_and_nowhere_else(release):
+    own, got = drawn(release, ("age", "income"))
+    one = noise_model(release, ("income",))
+    income = own.released[own.columns.index("income")]
+    of_ends = got.counts[len(own.n) :, : len(got.most) * DRAWS].any(axis=1)
+    moved = [
+        (int(income.values[own.rows[at, own.columns.index("income")]]), int(value))
+        for at, value, is_end, name in zip(
+            got.rows.source, got.rows.value, of_ends, got.rows.column, strict=True
+        )
+        if not is_end and name == "income"
+    ]
+    assert len(moved) > 100
+    widths = {int(w) + 1 for w in one.table.span[:, 0]}
+    known = {v for v, k in zip(income.values, income.valued, strict=True) if k}
+    measured = {income.values[p] for p in one.table.rows[one.table.row_measured, 0]}
+    for before, after in moved:
+        assert any(before // w == after // w for w in widths)
+        assert min(known) <= after <= max(known)
+        assert after not in measured
+
+
+def test_nothing_lies_beyond_words_or_where_the_last_value_has_many_rows(release):
+    assert drawn(release, ("sex",))[1].most == ()
+    model = noise_model(release, ("age",))
+    (column,) = model.table.released
+    n = column.n.copy()
+    n[[int(np.argmax(column.grid)), int(np.argmin(column.grid))]] = 10_000
+    table = replace(model.table, released=(replace(column, n=n),))
+    assert tails(release, replace(model, table=table), np.random.default_rng(0)).most == ()
+
+
+def test_a_column_without_a_table_of_its_own_has_ends_too(release, monkeypatch):
+    monkeypatch.setattr(release, "tables", (AGE_SEX,))
+    assert len(drawn(release, AGE_SEX)[1].most) >= 1
+
+
+def test_what_lies_beyond_is_in_the_interval(release, monkeypatch):
+    """A maximum age of 130 that nobody sees: the spread of ages may be as wide."""
+    text = "SELECT stddev_samp(age) AS f FROM data"
+    ((_, low, high, _),) = release.sql(text, intervals=True).rows
+    nothing = np.zeros((1, 0))
+    whole = copies.spread_of
+    monkeypatch.setattr(copies, "spread_of", lambda v, *_, **kw: whole(v, nothing, 0, **kw))
+    ((_, sure_low, sure_high, _),) = release.sql(text, intervals=True).rows
+    assert low <= sure_low
+    assert high > sure_high
+
+
+def test_copies_of_rows_beyond_are_read_by_sql(release):
+    """The maximum of a copy is the value that was moved."""
+    own, got = drawn(release, ("age",))
+    answers = release.on_copies("SELECT max(age) FROM data", ("age",), got.counts, got.rows)
+    shown = [rows[0][0] for rows in answers]
+    values = np.array([int(v) for v in got.rows.value])
+    known = max(v for v in own.released[0].values if v is not None)
+    there = got.counts[len(own.n) :] > 0
+    assert shown == [
+        max([known, *values[there[:, i]].tolist()]) for i in range(got.counts.shape[1])
+    ]
+    assert pd.Series(shown).max() > known
