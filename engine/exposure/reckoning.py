@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,6 +81,19 @@ class Figures:
     def groups(self) -> tuple[ColumnSet, ...]:
         """Tables of groups that some table splits."""
         return tuple(self._of)
+
+    def without(self, tables: Collection[ColumnSet]) -> Figures:
+        """The same figures, but some tables do not count; what was reckoned is shared."""
+        if not tables:
+            return self
+        out = copy(self)
+        out._of = {
+            group: replace(
+                split, counts=split.counts & [table not in tables for table in split.tables]
+            )
+            for group, split in self._of.items()
+        }
+        return out
 
     def leave_out(self, table: ColumnSet) -> None:
         """Count a table no longer."""

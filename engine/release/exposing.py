@@ -46,7 +46,12 @@ SHOWN_GROUPS = 20
 
 
 def exposure_of(
-    spec: ReleaseSpec, columns: tuple[Column, ...], tally: Tally, total: Measurement, past: History
+    spec: ReleaseSpec,
+    columns: tuple[Column, ...],
+    tally: Tally,
+    total: Measurement,
+    past: History,
+    figures: Figures | None = None,
 ) -> Exposure:
     """What the measured tables tell, with what was told before.
 
@@ -57,9 +62,12 @@ def exposure_of(
     tally : Tally
         Of every measurement.
     total : Measurement
+    figures : Figures, optional
+        Of the tally, where they were reckoned.
     """
-    worst = all_worst(Figures(tally))
-    added = all_worst(Figures(tally, left_out=past.held)) if past.held else worst
+    figures = figures or Figures(tally)
+    worst = all_worst(figures)
+    added = all_worst(figures.without(past.held)) if past.held else worst
     sd = spec.privacy.layer_sd
     mu2 = total_mu2(total, sd) + tables_mu2(tally, sd)
     by_name = {column.name: column for column in columns}
@@ -142,8 +150,9 @@ def charged(
     with locked(charges_path(spec.key_path)):
         past = past_of(spec, opened, columns, tally)
         total = columns.measured.one_way[""]
-        exposure = exposure_of(spec, columns.columns, tally, total, past)
-        charge = _charge(spec, opened, tally, past)
+        figures = Figures(tally)
+        exposure = exposure_of(spec, columns.columns, tally, total, past, figures)
+        charge = _charge(spec, opened, figures, tally, past)
         if charge and not exposure.is_refused:
             note_charges(spec.key_path, add_charge(spec.key_path, charge))
     if exposure.is_refused:
@@ -156,12 +165,14 @@ def charged(
     return exposure
 
 
-def _charge(spec: ReleaseSpec, opened: Opened, tally: Tally, past: History) -> Charge | None:
+def _charge(
+    spec: ReleaseSpec, opened: Opened, figures: Figures, tally: Tally, past: History
+) -> Charge | None:
     """The line that a build adds to the ledger; None if it tells nothing new."""
     tables = wider_tables(tally) - past.charged
     if not tables and past.is_known:
         return None
-    added = Figures(tally, left_out=past.charged)
+    added = figures.without(past.charged)
     return Charge(
         vintage=spec.vintage,
         draws=opened.draws,
