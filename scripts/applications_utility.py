@@ -106,9 +106,10 @@ class Forest:
     on_synthetic: float
     importance: FloatArray
 
-    def order(self) -> str:
-        """Features from the most important one, a letter each."""
-        return "".join(chr(ord("a") + i) for i in np.argsort(-self.importance, kind="stable"))
+    def order(self, among: Sequence[int] | None = None) -> str:
+        """Features, or some of them, from the most important one, a letter each."""
+        ranked = np.argsort(-self.importance, kind="stable")
+        return "".join(chr(ord("a") + i) for i in ranked if among is None or i in among)
 
 
 def forest_of(real: Split, made: Int64Array, target: int) -> Forest:
@@ -129,13 +130,22 @@ def forest_of(real: Split, made: Int64Array, target: int) -> Forest:
     )
 
 
-def forest_figures(real: Forest, made: Forest) -> dict[str, float]:
-    """A forest beside that of the real rows."""
+def forest_figures(real: Forest, made: Forest, chance: float) -> dict[str, float]:
+    """A forest beside that of the real rows.
+
+    Parameters
+    ----------
+    chance : float
+        Importance of the real forest up to which a feature's place is chance.
+    """
+    sure = np.flatnonzero(real.importance > chance).tolist()
     return {
         "on real": made.on_real,
         "on synthetic": made.on_synthetic,
         "importance, largest difference": float(np.abs(made.importance - real.importance).max()),
         "order": jaro(real.order(), made.order()),
+        "order of those above chance": jaro(real.order(sure), made.order(sure)),
+        "so many": len(sure),
     }
 
 

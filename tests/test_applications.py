@@ -118,7 +118,7 @@ def test_a_table_says_what_was_measured(bench):
         *("table 1 real", "table 1 IPF", "table 1 tablepack sticky 1"),
         *("table 2 real", "table 2 IPF 1", "audit 1 IPF"),
     )
-    for name, job in applications.jobs_of(bench, dict.fromkeys("123", 1)):
+    for name, job in applications.jobs_of(bench, dict.fromkeys(applications.TABLES, 1)):
         if name.startswith(only):
             found[name] = bench.kept(name, job)
     assert len(found) == 8
@@ -138,18 +138,49 @@ def test_a_forest_beside_itself_has_the_same_order(bench):
     split = applications_utility.split_of(codes, np.random.default_rng(0))
     target = bench.domains["3"].names.index("health")
     one = applications_utility.forest_of(split, codes, target)
-    told = applications_utility.forest_figures(one, one)
-    assert told["order"] == 1.0
+    told = applications_utility.forest_figures(one, one, 0.0)
+    assert told["order"] == told["order of those above chance"] == 1.0
+    assert told["so many"] == (one.importance > 0).sum()
     assert told["importance, largest difference"] == 0.0
     assert sorted(one.order()) == list("abcdef")
     assert 0 < one.on_real <= 1
 
 
+def test_features_whose_importance_is_chance_have_no_order():
+    """By hand: of abcd a and b are sure; the other forest has them the other way round, and d before c."""
+    forests = [
+        applications_utility.Forest(on_real=0.5, on_synthetic=0.5, importance=np.array(x))
+        for x in ([0.4, 0.2, 0.002, 0.001], [0.1, 0.3, 0.001, 0.002])
+    ]
+    told = applications_utility.forest_figures(*forests, 0.01)
+    assert (told["so many"], told["order of those above chance"]) == (2, 0.0)
+    assert told["order"] == pytest.approx((1 + 1 + (4 - 2) / 4) / 3)
+    assert told["importance, largest difference"] == pytest.approx(0.3)
+    assert forests[1].order() == "badc"
+    assert forests[1].order([0, 3]) == "ad"
+
+
+def test_a_forest_of_another_target_has_a_table_of_its_own(bench):
+    jobs = dict(applications.jobs_of(bench, dict.fromkeys(applications.TABLES, 1)))
+    assert jobs["table 3b IPF 1"].args[1:] == ("3b", "IPF", 1)
+    made = {"on real": 0.5, "on synthetic": 0.4, "importance": [0.4, 0.3, 0.001]}
+    other = made | {"importance": [0.4, 0.29, 0.002]}
+    found = {
+        f"table {table} {kind} 1": figures
+        for table in ("3", "3b")
+        for kind, figures in (("real data", made), ("real data, other rows", other))
+    }
+    text = applications.table_of("3b", found)
+    assert "forest of occupation" in text
+    assert "| real data, other rows | 1 | 0.5 | 0.4 | 0.01 | 1 | 1 | 2 |" in text
+    assert "forest of health" in applications.table_of("3", found)
+
+
 def test_what_cannot_run_is_left_out_and_unknown_names_are_refused(bench):
-    names = [name for name, _ in applications.jobs_of(bench, dict.fromkeys("123", 1))]
+    names = [name for name, _ in applications.jobs_of(bench, dict.fromkeys(applications.TABLES, 1))]
     assert not any("PGM" in name or "MST" in name for name in names)
     whole = Bench(people=3_000, mbi="python", keep=None)
-    names = [name for name, _ in applications.jobs_of(whole, dict.fromkeys("123", 1))]
+    names = [name for name, _ in applications.jobs_of(whole, dict.fromkeys(applications.TABLES, 1))]
     assert "audit 1 Private-PGM (dishonest)" in names
     assert "table 3 MST, epsilon 1000 1" in names
     with pytest.raises(ValueError, match="no generator 'x'"):

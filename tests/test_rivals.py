@@ -11,9 +11,13 @@ from fixtures.pipeline import ROOT
 pytest.importorskip("sklearn")
 
 import rivals
+import rivals_contest
 import rivals_nist
 
-from engine.evaluation.rivals import Schema, rival_of, schema_of
+from engine.evaluation.compare import Contest
+from engine.evaluation.compare.contest import Generator, Trial
+from engine.evaluation.rivals import Schema, entrants, rival_of, schema_of
+from engine.spec import read_spec
 
 SD2011 = ROOT.parent / "shared" / "synthpop"
 
@@ -102,3 +106,52 @@ def test_the_study_is_cut_to_what_is_compared():
     study = rivals_nist.study_of(NIST)
     assert study.marginals is not None
     assert (study.models, study.risks, study.estimates) == (None, None, ())
+
+
+# --- the page of all rivals
+
+
+def trial(name: str, origin: str, seconds: float | None) -> Trial:
+    return Trial(
+        generator=Generator(name=name, side="rival", promise="none", origin=origin),
+        repeat=1,
+        figures={"misplaced": 0.25},
+        seconds=seconds,
+        cpu=seconds,
+        n_rows=7,
+    )
+
+
+def test_a_row_of_the_contest_says_whose_code_it_is_and_what_it_took():
+    found = Contest(
+        title="two",
+        trials=(
+            trial("cart", "ours, after R's synthpop", 2.0),
+            trial("mst", "theirs: estimation", 61.26),
+            trial("file", "theirs: a file", None),
+        ),
+        own="",
+        repeats=1,
+        n_tables=3,
+        n_rows=7,
+        has_control=True,
+        study="by hand",
+        notes=(),
+        version="0",
+    )
+    lines = rivals_contest.table_of(found).splitlines()
+    assert lines[0].startswith("| generator | code | seconds | of processor | rows misplaced |")
+    assert lines[2].startswith("| cart | ours | 2.0 | 2.0 | 0.25")
+    assert lines[3].startswith("| mst | theirs | 61.3 | 61.3 |")
+    assert lines[4].startswith("| file | theirs |")
+    assert lines[4].split(" | ")[3] == ""
+
+
+def test_the_contest_is_of_a_spec_that_both_modes_can_build(tmp_path):
+    spec, strangers = rivals_contest.prepared(tmp_path, 1_000)
+    told = read_spec(spec)
+    assert told.mode == "dp"
+    assert set(rivals_contest.AREAS) < {column.name for column in told.columns}
+    people = [pd.read_parquet(p) for p in (tmp_path / "census" / "people.parquet", strangers)]
+    assert not people[0].equals(people[1])
+    assert [one.name for one in entrants([rivals_contest.RIVALS])][-1] == "dpmpm"

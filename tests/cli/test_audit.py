@@ -200,6 +200,23 @@ def test_bad_words(folder, words, said, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_command_that_fails_is_told_by_its_last_lines_without_a_value(folder, tmp_path):
+    script = tmp_path / "fails.py"
+    script.write_text("import sys; print('begun'); sys.exit('what of Gera and Ulm?')")
+    done = tablepack(
+        *("audit", "--generator", f"{sys.executable} {script} {{in}} {{out}}", "--safe", "2"),
+        *("--data", "people.csv", "--columns", "age,sex,town", "-o", tmp_path / "f.html"),
+        cwd=folder,
+    )
+    assert done.returncode not in (0, 1, 3)
+    told = " ".join(done.stderr.split())
+    assert "the generator ended with code 1. It said: " in told
+    assert "begun" in told
+    assert "what of [value] and [value]?" in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "f.html").exists()
+
+
 def test_margins_that_span_everything(folder, tmp_path):
     done = tablepack(
         "audit", "sticky.toml", "--columns", "age,sex", "-o", tmp_path / "n.html", cwd=folder
