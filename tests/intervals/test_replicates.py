@@ -322,6 +322,21 @@ def test_rows_that_too_few_copies_hold_have_no_interval():
     assert got.low[1] < 5.0 < got.high[1]
 
 
+@pytest.mark.filterwarnings("error")
+def test_endless_figures_have_no_interval_and_the_others_theirs():
+    """The logarithm of a group that no copy has rows of."""
+    some = [*np.linspace(8.0, 12.0, 48)]
+    made = _values([-np.inf, *some], [10.0, *some], [10.0, -np.inf, *some[1:]])
+    assert spread.unfit(made) is None
+    tails = np.array([[1.0, 2.0, -np.inf], [-np.inf, 10.0, 11.0], [10.0, 10.0, 10.0]])
+    got = spread.spread_of(made, tails, 1, is_whole=False)
+    assert np.isnan(got.low).tolist() == [True, False, False]
+    assert got.high[1] > 12.0
+    assert np.isfinite(got.low[2])
+    made[1, 1] = np.inf
+    assert "another figure" in str(spread.unfit(made))
+
+
 def test_cost_of_no_copies_is_no_copy(release, monkeypatch):
     """Figures that a closed form covers never ask for copies."""
     monkeypatch.setattr(aggregates, "spreads", None)

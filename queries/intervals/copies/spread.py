@@ -61,7 +61,9 @@ def measured_share(table: TableBuckets) -> float:
 def unfit(values: FloatArray) -> str | None:
     """Why a figure has no interval by its copies, or None; `values` as in `spread_of`."""
     shown, again, copies = values[:, 0], values[:, 1], values[:, 2:-1]
-    is_same = np.abs(again - shown) <= _SAME * np.maximum(np.abs(shown), 1.0)
+    endless = ~np.isfinite(shown)
+    off = np.abs(np.where(endless, np.nan, again) - np.where(endless, 0.0, shown))
+    is_same = (off <= _SAME * np.maximum(np.abs(shown), 1.0)) | (again == shown)
     if not (is_same | (np.isnan(shown) & np.isnan(again))).all():
         return "reckoned once more from the released rows it is another figure"
     moved = np.isfinite(copies) & (copies != shown[:, None])
@@ -80,7 +82,8 @@ def _by_tails(
     n_ends : int
         Terms of rows beyond an end, which move a figure to one side; others may move it to either.
     """
-    off = np.nan_to_num(of_tails - value[:, None]).reshape(len(value), -1, DRAWS)
+    off = np.where(np.isfinite(of_tails), of_tails, np.nan) - value[:, None]
+    off = np.nan_to_num(off).reshape(len(value), -1, DRAWS)
     if not off.size:
         return np.zeros(len(value)), np.zeros(len(value))
     below, above = -off.min(axis=2), off.max(axis=2)
@@ -100,6 +103,7 @@ def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole
     of_tails, n_ends
         As in `_by_tails`.
     """
+    values = np.where(np.isfinite(values), values, np.nan)  # of what is endless nothing is known
     value, copies, measured = values[:, 0], values[:, 2:-1], values[:, -1]
     there = np.isfinite(copies)
     n = np.maximum(there.sum(axis=1), 1)
