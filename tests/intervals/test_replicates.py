@@ -85,7 +85,7 @@ CLOSED = [
     ("SELECT age, count(*) AS f FROM data WHERE age BETWEEN 10 AND 60 GROUP BY age", 2.3),
     ("SELECT age // 10 AS a, count(*) AS f FROM data GROUP BY a", 2.0),
     ("SELECT region, sex, count(*) AS f FROM data GROUP BY ALL", 2.3),
-    ("SELECT region, count(*) / sum(count(*)) OVER () AS f FROM data GROUP BY region", 1.5),
+    ("SELECT region, count(*) / sum(count(*)) OVER () AS f FROM data GROUP BY region", 2.0),
     ("SELECT sex, avg(age) AS f FROM data GROUP BY sex", 1.5),
     ("SELECT sex, sum(age) AS f FROM data GROUP BY sex", 1.5),
 ]

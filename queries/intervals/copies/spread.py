@@ -152,4 +152,6 @@ def _steps(values: FloatArray, *, least: float) -> tuple[FloatArray, BoolArray]:
     span = np.where(is_new, gaps, 0.0).sum(axis=1)
     step = np.where(n_values > 1, span / np.maximum(n_values - 1, 1), smallest)
     n = np.isfinite(values).sum(axis=1)
-    return np.where(n_values <= TIED * n, np.maximum(step, least), 0.0), n_values <= SOME_TIED * n
+    widest = np.where(is_new, gaps, 0.0).max(axis=1)
+    some = np.where(n_values <= SOME_TIED * n, widest, 0.0)
+    return np.where(n_values <= TIED * n, np.maximum(step, least), some), n_values <= SOME_TIED * n
