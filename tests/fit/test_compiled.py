@@ -6,12 +6,16 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from fixtures.compiled import both, unload
-from fixtures.fit import contradictory, noisy
+from fixtures.fit import contradictory, moving_of, noisy
 
 from engine.fit.compiled import loops
+from engine.fit.whole import walks
+from engine.fit.whole.steps import steps_of
 from engine.release import fit_workers
 from engine.release.fit_workers import FitWorkers
 
@@ -41,6 +45,37 @@ def test_the_same_bits_of_tables_that_contradict_each_other(ready, seed):
     plain, compiled = both(lambda: fitted(lambda: contradictory(seed, 150 + 90 * seed)))
     assert plain == compiled
     assert any(one[2][0] > 1 for one in plain)
+
+
+@pytest.mark.parametrize("size", [20, 60, 100, 140])
+def test_the_same_moves_in_fibres_of_many_cells(ready, size, monkeypatch):
+    """Few and many cells of a fibre are sorted in two ways; equal lots, so that ties are left to the order of cells."""
+    rng = np.random.default_rng(size)
+    table = rng.integers(0, 4, (4, 3, size)) + 1
+    start, x = rng.permuted(table, axis=2), rng.uniform(0, 5, table.size)
+    real, ranked = walks._in_fibres, []
+
+    def told(moving, cells, *more):
+        ranked.extend(np.bincount(moving.fibre[cells]).tolist())
+        return real(moving, cells, *more)
+
+    monkeypatch.setattr(walks, "_in_fibres", told)
+
+    def rounds() -> list[tuple[bytes, bytes]]:
+        moving = replace(moving_of(table, start, 2, x), lot=np.arange(table.size) % 3)
+        steps, found = steps_of(moving), []
+        judged = [(margin, 1 + i) for i, margin in enumerate(moving.asked)]
+        for number in range(12):
+            moves = steps.single(moving.asked[number % 2], judged, number % 3, number)
+            steps.move(*moves)
+            found.append((moves[0].tobytes(), moves[1].tobytes()))
+        return found
+
+    plain, compiled = both(rounds)
+    assert plain == compiled
+    assert sum(len(source) > 0 for source, _ in plain) > 1
+    assert 1 < max(ranked) <= size
+    assert (max(ranked) > 24) == (size > 24)
 
 
 def test_every_loop_is_called(ready, monkeypatch):

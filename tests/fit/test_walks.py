@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fixtures.fit import locking_of
+from fixtures.fit import moving_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.fit_oracles import rounding_penalty
@@ -104,29 +104,6 @@ def test_moves_that_share_a_part_are_told(seed):
 
 
 # Moves.
-
-
-def moving_of(table: np.ndarray, start: np.ndarray, last: int, x=None) -> Moving:
-    """A dense table's margins asked for, its cells holding another table."""
-    it = locking_of(table, last)
-    codes = it.candidates.codes
-    n = start[tuple(codes.T)].astype(np.int64)
-    fibre = np.cumsum(np.diff(it.fibres.of, prepend=-1) != 0) - 1
-    heads = np.append(np.flatnonzero(np.diff(fibre, prepend=-1)), len(n))
-
-    def asked(margin) -> Sums:
-        return Sums(margin.of, margin.low, np.zeros(len(margin.low), dtype=np.int64), n)
-
-    return Moving(
-        n=n,
-        x=n.astype(float) if x is None else x,
-        fibre=fibre,
-        heads=heads,
-        lot=np.random.default_rng(1).integers(0, 1 << 16, len(n)),
-        narrower=tuple(map(asked, it.others)),
-        one_way=asked(it.one_way),
-        boxes=FittedSums(np.arange(len(n)), n.astype(float), n),
-    )
 
 
 def penalty(moving: Moving) -> int:
