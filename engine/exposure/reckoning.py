@@ -52,15 +52,9 @@ class Worst:
 
 
 class Figures:
-    """All figures of a tally, group by group, of which tables can be left out.
+    """All figures of a tally, group by group, of which tables can be left out."""
 
-    Parameters
-    ----------
-    left_out : collection of ColumnSet
-        Tables that do not count.
-    """
-
-    def __init__(self, tally: Tally, left_out: Collection[ColumnSet] = ()) -> None:
+    def __init__(self, tally: Tally) -> None:
         self._of: dict[ColumnSet, _Split] = {}
         for group, splits in tally.splits.items():
             if splits:
@@ -69,7 +63,7 @@ class Figures:
                 tables = [split.columns for split in splits]
                 self._of[group] = _Split(
                     tables=tables,
-                    counts=np.array([table not in left_out for table in tables]),
+                    counts=np.ones(len(tables), dtype=bool),
                     cells=cells,
                     table=np.array([at for at, _ in of]),
                     told=[name for _, name in of],
@@ -84,8 +78,6 @@ class Figures:
 
     def without(self, tables: Collection[ColumnSet]) -> Figures:
         """The same figures, but some tables do not count; what was reckoned is shared."""
-        if not tables:
-            return self
         out = copy(self)
         out._of = {
             group: replace(

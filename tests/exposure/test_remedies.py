@@ -21,8 +21,8 @@ def tally_of(tables, rows=3_000) -> Tally:
     return tally
 
 
-def most(tally: Tally, left_out=()) -> float:
-    return max(one.exposure for one in all_worst(Figures(tally, left_out)))
+def most(tally: Tally) -> float:
+    return max(one.exposure for one in all_worst(Figures(tally)))
 
 
 def test_without_the_tables_named_the_bound_holds():
