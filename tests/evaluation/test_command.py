@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,14 +24,22 @@ CHILD = (
 )
 
 
-@pytest.mark.parametrize(
-    ("then", "seconds", "code"),
-    [("time.sleep(600)", 3.0, None), ("pass", 60.0, 0), ("sys.exit(4)", 60.0, 4)],
-    ids=["hangs", "done", "fails"],
-)
-def test_a_child_does_not_outlive_its_command(then, seconds, code, tmp_path):
+@pytest.mark.parametrize(("then", "code"), [("pass", 0), ("sys.exit(4)", 4)], ids=["done", "fails"])
+def test_a_child_does_not_outlive_its_command(then, code, tmp_path):
     told = tmp_path / "child"
-    assert ran(CHILD.format(path=str(told)) + then, tmp_path, seconds) == Ended(code=code, said="")
+    assert ran(CHILD.format(path=str(told)) + then, tmp_path) == Ended(code=code, said="")
+    assert is_gone(int(told.read_text()))
+
+
+def test_a_command_that_hangs_is_ended(tmp_path):
+    assert ran("import time; time.sleep(600)", tmp_path, 0.5) == Ended(code=None, said="")
+
+
+def test_a_child_does_not_outlive_a_command_that_hangs(tmp_path, monkeypatch):
+    told = tmp_path / "child"
+    raise_once_told(told, subprocess.TimeoutExpired("it", 60), monkeypatch)
+    hangs = CHILD.format(path=str(told)) + "time.sleep(600)"
+    assert ran(hangs, tmp_path) == Ended(code=None, said="")
     assert is_gone(int(told.read_text()))
 
 
@@ -51,6 +60,20 @@ def is_running(pid: int) -> bool:
     return told.rpartition(")")[2].split()[0] != "Z"
 
 
+def raise_once_told(told: Path, error: BaseException, monkeypatch) -> None:
+    """Waiting for a command with a limit raises once the command has told of its child, however long that takes."""
+    waits = subprocess.Popen.wait
+
+    def wait(process, seconds=None):
+        while seconds is not None and not (told.exists() and told.read_text()):
+            time.sleep(0.01)
+        if seconds is not None:
+            raise error
+        return waits(process)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+
+
 def test_an_interrupted_caller_ends_it(tmp_path, monkeypatch):
     """What interrupts the waiting is passed on."""
     told = tmp_path / "child"
@@ -58,15 +81,7 @@ def test_an_interrupted_caller_ends_it(tmp_path, monkeypatch):
     class Stopped(BaseException):
         pass
 
-    def stopped(process, seconds=None):
-        while seconds is not None and not (told.exists() and told.read_text()):
-            time.sleep(0.01)
-        if seconds is not None:
-            raise Stopped
-        return waits(process)
-
-    waits = run_command.__globals__["subprocess"].Popen.wait
-    monkeypatch.setattr("subprocess.Popen.wait", stopped)
+    raise_once_told(told, Stopped(), monkeypatch)
     with pytest.raises(Stopped):
         ran(CHILD.format(path=str(told)) + "time.sleep(600)", tmp_path)
     assert is_gone(int(told.read_text()))

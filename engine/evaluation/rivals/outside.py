@@ -183,10 +183,12 @@ def recipe_of(name: str, python: str | None = None) -> Command:
 def run(
     words: list[str], name: str, seconds: float, folder: Path, hide: Collection[str] = ()
 ) -> None:
-    """Run a command in a folder until it ends.
+    """Run a command until it ends, where the caller is.
 
     Parameters
     ----------
+    folder : Path
+        Scratch, for what it says.
     hide : collection of str
         Texts that no message may repeat.
 
