@@ -163,8 +163,8 @@ class LogicalViews:
         """
         listed = ", ".join(quoted(c) for c in table)
         changed = ", ".join(
-            f"CASE WHEN c.changed = {literal(c)} THEN CAST(c.given AS {self._columns[c]}) ELSE t.{quoted(c)} END "
-            f"AS {quoted(c)}"
+            f"CASE WHEN c.changed = {literal(c)} THEN coalesce(TRY_CAST(c.given AS {self._columns[c]}), t.{quoted(c)}) "
+            f"ELSE t.{quoted(c)} END AS {quoted(c)}"
             for c in table
         )
         row, copied = (quoted(unused_name(c, self._columns)) for c in ("copied_row", "copied_n"))

@@ -69,6 +69,7 @@ def column_of(values, codes, sql_type="BIGINT"):
     ("values", "codes", "code", "text"),
     [
         ((10, 30), (1, 3), 5, "50"),
+        ((7,), (7,), 7, "7"),
         ((0.5, 1.5), (1, 3), 4, "2.0"),
         ((datetime.date(2021, 1, 1), datetime.date(2021, 1, 3)), (0, 2), 4, "2021-01-05"),
         ((datetime.date(2021, 1, 1), datetime.date(2021, 1, 3)), (0, 2), 10**9, "2021-01-03"),

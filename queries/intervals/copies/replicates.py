@@ -67,10 +67,13 @@ def replicates(release: Session, columns: ColumnSet) -> Replicates | None:
         None where a table is modelled, or in mode dp: how far a model is off is not stated.
     """
     key = ("replicates", columns)
-    if key not in release.models:
+    copies: Replicates | None
+    try:
+        copies = release.models[key]
+    except KeyError:  # or another thread has just let the oldest go
         model = noise_model(release, columns)
-        release.models[key] = None if model.tree is None else _drawn(release, model, model.tree)
-    copies: Replicates | None = release.models[key]
+        copies = None if model.tree is None else _drawn(release, model, model.tree)
+        release.models[key] = copies
     return copies
 
 

@@ -319,6 +319,8 @@ def _value(column: ReleasedValues, code: int) -> str:
     first: Any = column.values[low]
     whole: Any = column.values[high] - first
     steps = code - int(column.grid[low])
+    if not span:
+        return str(first)
     if isinstance(whole, int):
         return str(first + whole * steps // span)
     if isinstance(whole, float):
