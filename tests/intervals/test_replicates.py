@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.intervals import small_release
 from fixtures.pipeline import make_census
 
+from engine.errors import TimedOut
 from queries.intervals.copies import replicates as module
 from queries.intervals.copies import spread
 from queries.intervals.copies.replicates import N_REPLICATES, errors_of_buckets, replicates
@@ -18,6 +20,9 @@ from queries.intervals.statement import aggregates, reckoned
 from queries.intervals.statement import spreads as copies
 from queries.intervals.tree import variance_of_sums
 from queries.release import open_release
+from queries.sql import RowsBeyond
+from queries.sql.answering import Answering
+from queries.sql.views import LogicalViews
 
 TABLES = (("age",), ("sex",), ("region",), ("income",), ("age", "sex"), ("income", "sex"), ("region", "sex"),
           ("age", "region", "sex"))  # fmt: skip
@@ -143,6 +148,11 @@ ANSWERED = [
     "SELECT region, sum(count(*)) OVER (ORDER BY region) AS f FROM data GROUP BY region",
     "SELECT sex, quantile_cont(age, 0.75) - quantile_cont(age, 0.25) AS f FROM data GROUP BY sex",
     "SELECT 'all' AS who, count(*) AS f FROM data WHERE age > (SELECT avg(age) FROM data)",
+    "SELECT count(*) AS n, avg(age) AS m, stddev_samp(age) AS f FROM data",
+    "WITH t AS (SELECT region, count(*) AS n FROM data GROUP BY ALL) "
+    "SELECT region, n / first_value(n) OVER (ORDER BY region DESC) + n AS f FROM t",
+    "WITH t AS (SELECT age AS x, row_number() OVER (ORDER BY age) AS i, count(*) OVER () AS n FROM data) "
+    "SELECT sum((2 * i - n - 1) * x) / (any_value(n) * sum(x)) AS f FROM t",
 ]
 
 
@@ -180,6 +190,19 @@ REFUSED = [
     ("SELECT sex, bool_or(age > 90)::INT AS f FROM data GROUP BY sex", "outermost released values"),
     ("SELECT stddev_samp(1) AS f FROM data", "the same in every copy"),
     ("SELECT upper(mode(sex)) AS f FROM data", "no numbers"),
+    ("SELECT reservoir_quantile(age, 0.5) AS f FROM data", "at random"),
+    ("SELECT percentile_cont(0.999) WITHIN GROUP (ORDER BY age) AS f FROM data", "outermost released values"),
+    ("SELECT sex, max(age) AS m, m + 1 AS f FROM data GROUP BY sex", "f: max is not among"),
+    ("WITH t AS (SELECT age AS a FROM data) SELECT count(DISTINCT a) AS f FROM t", "outermost released values"),
+    ("WITH t AS (SELECT age - avg(age) OVER () AS a FROM data) SELECT count(DISTINCT a) AS f FROM t", "outermost"),
+    ("SELECT len(ARRAY(SELECT DISTINCT age FROM data)) AS f", "outermost released values"),
+    ("SELECT age AS f FROM data QUALIFY row_number() OVER (ORDER BY age DESC) = 1", "by their number in an order"),
+    ("SELECT avg(age) AS f FROM (SELECT age, row_number() OVER (ORDER BY age DESC) AS r FROM data) "
+     "WHERE r BETWEEN 1 AND 9", "by their number in an order"),
+    ("SELECT median(n) AS f FROM (SELECT age, count(*) AS n FROM data GROUP BY ALL)", "it reckons from groups"),
+    ("SELECT stddev_samp(age) / (SELECT count(*) FROM \"sex\") AS f FROM data", "it reads sex"),
+    ("SELECT stddev_samp(age) / (SELECT sum(n) FROM catalog.codes) AS f FROM data", "it reads codes"),
+    ("SELECT f FROM query('SELECT max(age) AS f FROM data')", "it reads query"),
 ]  # fmt: skip
 
 
@@ -200,6 +223,67 @@ def test_own_tables_have_intervals_by_copies(release):
     ((value, low, high, status),) = got.rows
     assert low < value < high
     assert status == "reliable"
+
+
+def test_groups_without_a_row_in_any_copy_have_no_interval(release):
+    """Ages of one's own that nobody released has: 0 in every copy, and nobody knows how many the threshold hides."""
+    own = pd.DataFrame({"age": [40, 41, 42, 120]})
+    got = release.sql(
+        "SELECT age, count(sex) AS f FROM own LEFT JOIN data USING (age) GROUP BY age ORDER BY age",
+        tables={"own": own},
+        intervals=True,
+    )
+    assert got.rows[-1] == (120, 0, None, None, "unreliable")
+    assert all(low < f < high for _, f, low, high, _ in got.rows[:-1])
+
+
+def test_a_value_that_its_type_cannot_hold_stays_where_it_was(release):
+    """Rows beyond an end that is the last number there is."""
+    beyond = RowsBeyond(source=np.array([0]), column=("age",), value=(str(2**63),))
+    n = len(noise_model(release, ("age",)).table.rows)
+    counts = np.zeros((n + 1, 1), dtype=np.int64)
+    counts[-1] = 1
+    ((rows,),) = (release.on_copies("SELECT age FROM data", ("age",), counts, beyond),)
+    ((first,), *_) = release.sql("SELECT age FROM data ORDER BY age").rows
+    assert rows == [(first,)]
+
+
+def test_what_fails_while_copies_are_made_is_a_reason_and_no_failure(release, monkeypatch):
+    def fails(*given, **more):
+        raise duckdb.OutOfMemoryException("full")
+
+    monkeypatch.setattr(LogicalViews, "put_copies", fails)
+    got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    assert got.columns == ("f",)
+    assert "nor do copies of the table tell" in " ".join(got.warnings)
+
+
+def test_nobody_waiting_ends_the_work(release, monkeypatch):
+    """It is no reason why there are no intervals, as too long a time is."""
+    left = []
+
+    def leaves(*given, **more):
+        left.append(True)
+        raise TimedOut("stopped")
+
+    monkeypatch.setattr(Answering, "on_copies", leaves)
+    with pytest.raises(TimedOut, match="nobody waits"):
+        release.until(lambda: bool(left)).sql(
+            "SELECT stddev_samp(age) AS f FROM data", intervals=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("WITH t AS (SELECT age + 1 AS f FROM data WHERE age > 3) SELECT f FROM t", False),
+        ("SELECT DISTINCT age FROM data", True),
+        ("SELECT age, avg(age) OVER () AS f FROM data", True),
+        ("EXPLAIN SELECT 1", True),
+    ],
+)
+def test_whether_a_statement_reckons_is_seen_in_its_plan(release, text, does):
+    assert copies.reckons(release, text, None) == does
 
 
 @pytest.mark.parametrize(
@@ -260,10 +344,10 @@ def test_what_failed_its_check_has_no_copies_either(release, monkeypatch):
         lambda *given: replace(whole(*given), value=whole(*given).value + 1),
     )
     monkeypatch.setattr(
-        aggregates, "spreads", lambda *given: asked.append(given[-1]) or ({}, {1: "x"})
+        aggregates, "spreads", lambda *given: asked.append(given[-2:]) or ({}, {1: "x"})
     )
     got = release.sql("SELECT count(*) AS n, stddev_samp(age) AS f FROM data", intervals=True)
-    assert asked == [[1]]
+    assert asked == [([1], {0})]
     assert got.columns == ("n", "f")
 
 

@@ -122,7 +122,9 @@ def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole
     if is_whole:
         low, high = np.ceil(low - 0.5 - _SAME), np.floor(high + 0.5 + _SAME)
     known = np.isfinite(measured) & np.isfinite(value)
-    is_sure = known & (there.mean(axis=1) >= ENOUGH)
+    # 0 in the release and in every copy: nothing is released there, and no copy tells how much that may be.
+    is_nothing = (value == 0) & ~(there & (copies != 0)).any(axis=1)
+    is_sure = known & (there.mean(axis=1) >= ENOUGH) & ~is_nothing
     low, high = np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
     given = Estimates(
         value=value, low=low, high=high, sd=np.where(is_sure, sd, np.nan), known=known

@@ -8,7 +8,7 @@ on the distinct synthetic rows, so that every figure is a weighted sum of rows w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -102,7 +102,7 @@ def annotated(release: Session, text: str, tables: Mapping[str, Any] | None = No
     except NoFigures as why:
         return _warned(plain, f"this answer: {why}.")
     except (Unknown, duckdb.Error, StoreError) as error:
-        if not reckons(release, text):
+        if not reckons(release, text, tables):
             return _warned(plain, f"this answer: {_why(error)}.")
         more, reasons = _from_copies(release, text, plain, tables, _why(error))
     else:
@@ -110,7 +110,9 @@ def annotated(release: Session, text: str, tables: Mapping[str, Any] | None = No
         reasons += [reckoned.unread[at] for at in sorted(reckoned.differs)]
         missing = {at: why for at, why in reckoned.unread.items() if at not in reckoned.differs}
         if missing:
-            of_copies, why_not = _from_copies(release, text, plain, None, missing)
+            of_copies, why_not = _from_copies(
+                release, text, plain, None, missing, {*reckoned.estimates, *reckoned.differs}
+            )
             more, reasons = more | of_copies, [*why_not, *reasons]
     widened = _beside(plain, more, tuple(_PLAIN + why for why in reasons))
     plain.close()
@@ -127,6 +129,7 @@ def _from_copies(
     plain: Result,
     tables: Mapping[str, Any] | None,
     unread: Mapping[int, str] | str,
+    closed: Collection[int] = (),
 ) -> tuple[_More, list[str]]:
     """Three columns more for each figure of which copies of the table tell, and the reasons for those without.
 
@@ -134,19 +137,21 @@ def _from_copies(
     ----------
     unread : mapping of int to str, or str
         Why no closed form covers a figure, by place; a text where the statement was not understood at all.
+    closed : collection of int
+        Places of the other figures.
     """
     wanted = None if isinstance(unread, str) else [*unread]
     try:
-        found, why = spreads(release, text, plain, tables, wanted)
-    except Unknown as error:
-        nor = f"; nor do copies of the table tell: {error}."
+        found, why = spreads(release, text, plain, tables, wanted, closed)
+    except (Unknown, duckdb.Error, StoreError) as error:
+        nor = f"; nor do copies of the table tell: {_why(error)}."
         if isinstance(unread, str):
             return {}, [f"this answer: {unread}{nor}"]
-        return {}, [closed.removesuffix(".") + nor for closed in unread.values()]
+        return {}, [reason.removesuffix(".") + nor for reason in unread.values()]
     reasons = []
     for at, of_copies in why.items():
-        closed = f"{plain.columns[at]}: {unread}" if isinstance(unread, str) else unread[at]
-        reasons.append(f"{closed.removesuffix('.')}; nor do copies of the table tell: {of_copies}.")
+        reason = f"{plain.columns[at]}: {unread}" if isinstance(unread, str) else unread[at]
+        reasons.append(f"{reason.removesuffix('.')}; nor do copies of the table tell: {of_copies}.")
     more: _More = {}
     for at, one in found.items():
         kind, type_ = (int, "BIGINT") if one.is_whole else (float, "DOUBLE")

@@ -14,16 +14,25 @@ from typing import Any
 from engine.schema import ColumnSet
 from queries.intervals.copies.spread import MEASURED, measured_share
 from queries.intervals.model import noise_model
-from queries.intervals.statement.nodes import columns_in, nodes_in, number_of, parts
+from queries.intervals.statement.nodes import (
+    columns_in,
+    followed,
+    nodes_below,
+    nodes_in,
+    number_of,
+    parts,
+)
 from queries.intervals.statement.tree import AGGREGATES, Unknown
 from queries.sql import Result, Session
 
 _CHANCE = re.compile(
-    r"\b(random|gen_random_uuid|uuid\w*|setseed|nextval|sample|tablesample)\b", re.I
+    r"\b(random|gen_random_uuid|uuid\w*|setseed|nextval|sample|tablesample|reservoir_quantile)\b",
+    re.I,
 )
 ENDS = frozenset(
-    "min max min_by max_by arg_min arg_max argmin argmax arg_min_null arg_max_null "
-    "approx_count_distinct approx_top_k bool_and bool_or bit_and bit_or bit_xor histogram".split()
+    "min max min_by max_by arg_min arg_max argmin argmax arg_min_null arg_max_null arg_min_nulls_last "
+    "arg_max_nulls_last approx_count_distinct approx_top_k bool_and bool_or bit_and bit_or bit_xor bitstring_agg "
+    "histogram histogram_exact".split()
 )
 """What hangs on values or groups beyond those that are released: no copy of released counts can hold these."""
 SINGLE = frozenset(
@@ -38,6 +47,12 @@ _PER_GROUP = frozenset(
     "rank dense_rank row_number percent_rank cume_dist ntile lag lead".split()
 )
 """What takes every group for one, whatever it holds."""
+_NUMBERING = frozenset("row_number rank dense_rank".split())
+"""Windows that number rows."""
+_OF_ROWS = ("POSITIONAL_REFERENCE", "STAR")
+"""Classes of expressions that stand for columns without their names."""
+_ROWS_MADE = frozenset("range generate_series unnest".split())
+"""Functions in a FROM that read no table; `query('...')` may read any, and hides what it asks."""
 STEPPED = frozenset("median quantile quantile_cont quantile_disc approx_quantile mode mad".split())
 """What goes by steps from one value of a column to the next."""
 OUTERMOST = 0.02
@@ -49,9 +64,21 @@ _MIXED = "a figure that goes by steps stands beside one that does not, and the s
 
 
 def refused(
-    release: Session, text: str, plain: Result, wanted: Collection[int] | None
+    release: Session,
+    text: str,
+    plain: Result,
+    wanted: Collection[int] | None,
+    own: Collection[str] = (),
 ) -> dict[int, str]:
-    """Places of figures that no copy can speak of, with the reason; raises where that is the whole statement."""
+    """Places of figures that no copy can speak of, with the reason; raises where that is the whole statement.
+
+    Parameters
+    ----------
+    wanted : collection of int, or None
+        As in `queries.intervals.statement.spreads.spreads`.
+    own : collection of str
+        Names of tables of one's own.
+    """
     if _CHANCE.search(text):
         raise Unknown("it draws at random, or samples rows")
     with release.cursor() as con:
@@ -61,26 +88,29 @@ def refused(
     tree = json.loads(parsed)
     if not tree.get("statements"):
         raise Unknown("it is not understood")
+    _refuse_other_tables(tree, {release.logical_name, *own})
     _refuse_groups_as_units(release, tree, plain.table or ())
-    items = tree["statements"][0]["node"].get("select_list", [])
-    folded = {name.casefold() for name in release.columns}
+    _refuse_outermost_rows(tree)
+    columns = {name.casefold() for name in release.columns}
+    figures = _figure_names(tree, columns)
+    items, _ = followed(tree["statements"][0]["node"].get("select_list", []), columns)
     if wanted is not None and len(items) == len(plain.columns):
-        found = {at: _why_not(items[at], folded) for at in wanted}
+        found = {at: _why_not(items[at], figures) for at in wanted}
         return {at: why for at, why in found.items() if why}
-    why = _why_not(tree, folded)
+    why = _why_not(tree, figures)
     if why:
         raise Unknown(why)
     return {}
 
 
-def _why_not(tree: Any, columns: Collection[str]) -> str | None:
+def _why_not(tree: Any, figures: Collection[str]) -> str | None:
     """Why no copy can speak of what is reckoned in a part of a statement, or None."""
     names = set()
     for node in nodes_in(tree):
         name = str(node.get("function_name", "")).lower()
         if name in TAILS:
             return f"{name} hangs on values that are too rare to be released"
-        if name in ENDS or _hangs_on_rows(node, name, columns) or _is_outermost(node, name):
+        if name in ENDS or _hangs_on_rows(node, name, figures) or _is_outermost(node, name):
             return _BEYOND
         names.add(name)
     is_mixed = names & STEPPED and names & (_PER_GROUP | {"sum"}) - STEPPED
@@ -91,23 +121,95 @@ def _is_outermost(node: Mapping[str, Any], name: str) -> bool:
     """Whether a quantile is taken near an end, or nobody knows where."""
     if "quantile" not in name:
         return False
-    at = [number_of(one) for one in parts(dict(node))[1:]]
+    given = parts(dict(node))
+    at = [number_of(one) for one in given[1:] or given]  # alone before WITHIN GROUP (ORDER BY ...)
     return any(one is None or not OUTERMOST <= one <= 1 - OUTERMOST for one in at)
 
 
-def _hangs_on_rows(node: Mapping[str, Any], name: str, columns: Collection[str]) -> bool:
-    """Whether a function takes single rows, or different values, of a column itself."""
+def _hangs_on_rows(node: Mapping[str, Any], name: str, figures: Collection[str]) -> bool:
+    """Whether a function takes single rows, or different values, of anything but figures."""
     if name not in SINGLE and not node.get("distinct"):
         return False
-    given = [*parts(dict(node))]
-    is_of_figures = any(
-        str(inner.get("function_name", "")).lower() in AGGREGATES
-        for one in given
-        for inner in nodes_in(one)
+    return any(
+        any(inner["class"] in _OF_ROWS for inner in nodes_in(one))
+        or any(column.casefold() not in figures for column in columns_in(one))
+        for one in parts(dict(node))
+        if not _is_figure(one)
     )
-    return not is_of_figures and any(
-        c.casefold() in columns for one in given for c in columns_in(one)
-    )
+
+
+def _is_figure(node: Mapping[str, Any]) -> bool:
+    """Whether an expression is reckoned from aggregates over rows alone, with no column beside these."""
+    is_any, left = False, [dict(node)]
+    while left:
+        part = left.pop()
+        name = str(part.get("function_name", "")).lower()
+        if name in AGGREGATES and not part.get("orders"):  # a running sum goes row by row
+            is_any = True
+        elif part["class"] in (*_OF_ROWS, "COLUMN_REF", "SUBQUERY"):
+            return False
+        else:
+            left += nodes_below(part)
+    return is_any
+
+
+def _figure_names(tree: Any, columns: Collection[str]) -> set[str]:
+    """Names that stand for figures of groups wherever they are given, and for no column of the logical table."""
+    given = [
+        (str(item["alias"]).casefold(), _is_figure(item))
+        for select in _selects(tree)
+        for item in select.get("select_list", ())
+        if item.get("alias")
+    ]
+    others = {name for name, is_figure in given if not is_figure}
+    return {name for name, _ in given} - others - set(columns)
+
+
+def _refuse_other_tables(tree: Any, names: Collection[str]) -> None:
+    """Raise `Unknown` where a statement reads what is the same in every copy though it has noise as well."""
+    every = [*_dicts(tree)]
+    named = [one for node in every for one in (node.get("cte_map") or {}).get("map", ())]
+    known = {name.casefold() for name in (*names, *(one["key"] for one in named))}
+    for node in every:
+        if node.get("type") == "TABLE_FUNCTION":
+            name = str(node.get("function", {}).get("function_name", "")).lower()
+            is_known = name in _ROWS_MADE
+        elif node.get("type") == "BASE_TABLE":
+            name = str(node.get("table_name", ""))
+            is_known = name.casefold() in known and not node.get("schema_name")
+        else:
+            continue
+        if not is_known:
+            raise Unknown(f"it reads {name}, and copies are of the logical table alone")
+
+
+def _refuse_outermost_rows(tree: Any) -> None:
+    """Raise `Unknown` where rows are chosen by their number in an order, which the outermost of them have."""
+    windows, names = [], set()
+    for select in _selects(tree):
+        if _is_grouped(select):
+            continue
+        for item in select.get("select_list", ()):
+            if item.get("alias") and _numbers_rows(item):
+                names.add(str(item["alias"]).casefold())
+        windows += [node for node in _own(select) if _numbers_rows(node)]
+    for node in nodes_in(tree):
+        if node["class"] not in ("COMPARISON", "BETWEEN"):
+            continue
+        sides = [one for one in node.values() if isinstance(one, dict) and "class" in one]
+        is_by_number = any(
+            one in windows
+            or (one["class"] == "COLUMN_REF" and one["column_names"][-1].casefold() in names)
+            for one in sides
+        )
+        if is_by_number and any(number_of(one) is not None for one in sides):
+            raise Unknown(f"it chooses rows by their number in an order, and {_BEYOND}")
+
+
+def _numbers_rows(node: Mapping[str, Any]) -> bool:
+    """Whether an expression is a window that numbers rows."""
+    name = str(node.get("function_name", "")).lower()
+    return node.get("class") == "WINDOW" and name in _NUMBERING
 
 
 def _refuse_groups_as_units(release: Session, tree: Any, columns: ColumnSet) -> None:
@@ -148,6 +250,16 @@ def _selects(tree: Any) -> Iterator[Mapping[str, Any]]:
             yield from _selects(value)
 
 
+def _dicts(tree: Any) -> Iterator[Mapping[str, Any]]:
+    """All nodes of a parse, expressions or not."""
+    if isinstance(tree, dict):
+        yield tree
+    for value in (
+        tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    ):
+        yield from _dicts(value)
+
+
 def _own(tree: Any, *, is_top: bool = True) -> Iterator[Mapping[str, Any]]:
     """All that is written in a SELECT itself, not in another one inside."""
     if isinstance(tree, dict):
@@ -184,6 +296,7 @@ def _is_grouped(select: Mapping[str, Any]) -> bool:
     kinds = [one.get("type") for one in select.get("modifiers", ())]
     return (
         bool(select.get("group_expressions"))
+        or select.get("aggregate_handling") == "FORCE_AGGREGATES"  # GROUP BY ALL
         or "DISTINCT_MODIFIER" in kinds
         or select["type"] != "SELECT_NODE"
     )

@@ -8,15 +8,13 @@ looked up or drawn, modelled tables.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import duckdb
 import numpy as np
 
-from engine.errors import QueryRefused, TimedOut, TooLarge
+from engine.errors import QueryRefused, StoreError, TimedOut, TooLarge
 from engine.schema import ColumnSet, FloatArray
 from queries.intervals.copies.replicates import N_REPLICATES, Replicates, replicates
 from queries.intervals.copies.spread import (
@@ -32,7 +30,7 @@ from queries.intervals.model import noise_model
 from queries.intervals.statement.groupings import comparable
 from queries.intervals.statement.limits import refused
 from queries.intervals.statement.tree import Unknown
-from queries.sql import Result, Session, plan_of, selected
+from queries.sql import Result, Session
 
 MOST_S = 10.0
 """Seconds that all copies of a statement may take."""
@@ -53,6 +51,7 @@ def spreads(
     plain: Result,
     tables: Mapping[str, Any] | None,
     wanted: Collection[int] | None,
+    closed: Collection[int] = (),
 ) -> tuple[dict[int, Spread], dict[int, str]]:
     """Return ends and statuses of figures by place, and for others the reason why there are none.
 
@@ -62,6 +61,8 @@ def spreads(
         Of one's own, as in `Session.sql`.
     wanted : collection of int, or None
         Places that are known to be figures; None: the statement could not be read, so that the answer must tell.
+    closed : collection of int
+        Places of other figures, which a closed form covers: no row is known by these.
 
     Raises
     ------
@@ -70,10 +71,10 @@ def spreads(
     """
     if plain.table is None:
         raise Unknown("it does not read the logical table")
-    hidden = refused(release, text, plain, wanted)
+    hidden = refused(release, text, plain, wanted, tables or ())
     copies = _sound_copies(release, plain.table)
     answers = _answers(release, text, plain.table, copies, tables)
-    figures, keys = _columns(plain, answers, wanted)
+    figures, keys = _columns(plain, answers, wanted, closed)
     rows = {comparable([row[at] for at in keys]): i for i, row in enumerate(plain.rows)}
     found: dict[int, Spread] = {}
     reasons = {at: why for at, why in hidden.items() if at in figures}
@@ -152,16 +153,20 @@ def _answers(
     try:
         return release.on_copies(text, columns, counts, tails.rows, tables=tables, seconds=MOST_S)
     except (TimedOut, TooLarge):
+        release.go_on()  # it is another matter where nobody waits any more
         raise Unknown(f"on copies of the table it takes more than {MOST_S:g} seconds") from None
     except QueryRefused as error:
         raise Unknown(f"on a copy of the table it fails ({str(error).splitlines()[0]})") from None
 
 
 def _columns(
-    plain: Result, answers: Sequence[Sequence[tuple[Any, ...]]], wanted: Collection[int] | None
+    plain: Result,
+    answers: Sequence[Sequence[tuple[Any, ...]]],
+    wanted: Collection[int] | None,
+    closed: Collection[int],
 ) -> tuple[list[int], list[int]]:
     """Places of the figures, and of the columns that tell which row is which in every copy."""
-    every = range(len(plain.columns))
+    every = [at for at in range(len(plain.columns)) if at not in closed]
     if len(plain.rows) <= 1 and all(len(rows) <= 1 for rows in answers):
         figures = [
             at
@@ -218,11 +223,10 @@ def _matched(
     return out
 
 
-def reckons(release: Session, text: str) -> bool:
+def reckons(release: Session, text: str, tables: Mapping[str, Any] | None) -> bool:
     """Whether a statement reckons anything from its rows, by DuckDB's own plan."""
     try:
-        with release.cursor() as con:
-            plan = json.dumps(plan_of(con, selected(text, con)[0]))
-    except duckdb.Error:
+        plan = Session.sql(release, f"EXPLAIN (FORMAT json) {text}", tables=tables).rows
+    except (QueryRefused, StoreError):
         return True
-    return any(word in plan for word in _RECKONS)
+    return any(word in str(plan) for word in _RECKONS)
