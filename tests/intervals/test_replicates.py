@@ -151,6 +151,8 @@ ANSWERED = [
     "SELECT count(*) AS n, avg(age) AS m, stddev_samp(age) AS f FROM data",
     "WITH t AS (SELECT region, count(*) AS n FROM data GROUP BY ALL) "
     "SELECT region, n / first_value(n) OVER (ORDER BY region DESC) + n AS f FROM t",
+    "WITH t AS (SELECT age, count(*) AS n FROM data GROUP BY age), u AS (SELECT age, t.n AS n, n ^ 2 AS m FROM t) "
+    "SELECT sum(m) / sum(n) ^ 2 + sum(age * n) AS f FROM u",
     "WITH t AS (SELECT age AS x, row_number() OVER (ORDER BY age) AS i, count(*) OVER () AS n FROM data) "
     "SELECT sum((2 * i - n - 1) * x) / (any_value(n) * sum(x)) AS f FROM t",
 ]
@@ -200,6 +202,9 @@ REFUSED = [
     ("SELECT avg(age) AS f FROM (SELECT age, row_number() OVER (ORDER BY age DESC) AS r FROM data) "
      "WHERE r BETWEEN 1 AND 9", "by their number in an order"),
     ("SELECT median(n) AS f FROM (SELECT age, count(*) AS n FROM data GROUP BY ALL)", "it reckons from groups"),
+    ("SELECT sum(1) AS f FROM (SELECT age FROM data GROUP BY age)", "it reckons from groups"),
+    ("SELECT sum(a) AS f FROM (SELECT DISTINCT age AS a FROM data)", "it reckons from groups"),
+    ("SELECT sum(n > 0) AS f FROM (SELECT age, count(*) AS n FROM data GROUP BY age)", "it reckons from groups"),
     ("SELECT stddev_samp(age) / (SELECT count(*) FROM \"sex\") AS f FROM data", "it reads sex"),
     ("SELECT stddev_samp(age) / (SELECT sum(n) FROM catalog.codes) AS f FROM data", "it reads codes"),
     ("SELECT f FROM query('SELECT max(age) AS f FROM data')", "it reads query"),

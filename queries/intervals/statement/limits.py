@@ -47,6 +47,7 @@ _PER_GROUP = frozenset(
     "rank dense_rank row_number percent_rank cume_dist ntile lag lead".split()
 )
 """What takes every group for one, whatever it holds."""
+_SUMS = frozenset("sum fsum sumkahan kahan_sum".split())
 _NUMBERING = frozenset("row_number rank dense_rank".split())
 """Windows that number rows."""
 _OF_ROWS = ("POSITIONAL_REFERENCE", "STAR")
@@ -89,10 +90,10 @@ def refused(
     if not tree.get("statements"):
         raise Unknown("it is not understood")
     _refuse_other_tables(tree, {release.logical_name, *own})
-    _refuse_groups_as_units(release, tree, plain.table or ())
-    _refuse_outermost_rows(tree)
     columns = {name.casefold() for name in release.columns}
-    figures = _figure_names(tree, columns)
+    figures, others = _named(tree, columns)
+    _refuse_groups_as_units(release, tree, plain.table or (), others)
+    _refuse_outermost_rows(tree)
     items, _ = followed(tree["statements"][0]["node"].get("select_list", []), columns)
     if wanted is not None and len(items) == len(plain.columns):
         found = {at: _why_not(items[at], figures) for at in wanted}
@@ -153,16 +154,33 @@ def _is_figure(node: Mapping[str, Any]) -> bool:
     return is_any
 
 
-def _figure_names(tree: Any, columns: Collection[str]) -> set[str]:
-    """Names that stand for figures of groups wherever they are given, and for no column of the logical table."""
+def _named(tree: Any, columns: Collection[str]) -> tuple[set[str], set[str]]:
+    """Names that stand for figures of groups wherever they are given, and those known to stand for something else."""
     given = [
-        (str(item["alias"]).casefold(), _is_figure(item))
+        (str(item["alias"]).casefold(), item)
         for select in _selects(tree)
         for item in select.get("select_list", ())
-        if item.get("alias")
+        if item.get("alias") and not _keeps_its_name(item)
     ]
-    others = {name for name, is_figure in given if not is_figure}
-    return {name for name, _ in given} - others - set(columns)
+    figures: set[str] = set()
+    while True:
+        others = {name for name, item in given if not _is_of_figures(item, figures)} | {*columns}
+        more = {name for name, _ in given} - others
+        if more == figures:
+            return figures, others
+        figures = more
+
+
+def _keeps_its_name(item: Mapping[str, Any]) -> bool:
+    """Whether an expression is a column under its own name."""
+    names = item.get("column_names", ("",))
+    return bool(str(names[-1]).casefold() == str(item["alias"]).casefold())
+
+
+def _is_of_figures(node: Mapping[str, Any], figures: Collection[str]) -> bool:
+    """Whether an expression is reckoned from figures of groups alone."""
+    named = {name.casefold() for name in columns_in(node)}
+    return _is_figure(node) or (bool(named) and named <= {*figures})
 
 
 def _refuse_other_tables(tree: Any, names: Collection[str]) -> None:
@@ -212,14 +230,17 @@ def _numbers_rows(node: Mapping[str, Any]) -> bool:
     return node.get("class") == "WINDOW" and name in _NUMBERING
 
 
-def _refuse_groups_as_units(release: Session, tree: Any, columns: ColumnSet) -> None:
+def _refuse_groups_as_units(
+    release: Session, tree: Any, columns: ColumnSet, others: Collection[str]
+) -> None:
     """Raise `Unknown` where each group counts once, whatever it holds, and groups may be too rare to be released."""
     top, *inner = _selects(tree)
     if any("LIMIT" in str(more.get("type")) for one in inner for more in one.get("modifiers", ())):
         raise Unknown("it takes the first rows of a table, which has no order")
     if any(map(_is_grouped, inner)):
         of_groups = [one for one in (top, *inner) if _reads_more(one, release.logical_name)]
-        if any(_names(_own(one)) & _PER_GROUP for one in of_groups):
+        own = [node for one in of_groups for node in _own(one)]
+        if _names(own) & _PER_GROUP or any(_counts_groups(node, others) for node in own):
             raise Unknown(
                 "it reckons from groups, and those that are too rare to be released are not known"
             )
@@ -236,6 +257,16 @@ def _refuse_groups_as_units(release: Session, tree: Any, columns: ColumnSet) -> 
             f"its windows take group by group, {1 - share:.0%} of whose rows were filled in, and other groups are not "
             "released"
         )
+
+
+def _counts_groups(node: Mapping[str, Any], others: Collection[str]) -> bool:
+    """Whether a sum adds the same for a group whatever it holds: a constant, a key of it, or a condition."""
+    if str(node.get("function_name", "")).lower() not in _SUMS:
+        return False
+    given = parts(dict(node))
+    kinds = {inner["class"] for one in given for inner in nodes_in(one)}
+    named = {name.casefold() for one in given for name in columns_in(one)}
+    return named <= {*others} or bool(kinds & {"COMPARISON", "CONJUNCTION", "BETWEEN", "CASE"})
 
 
 def _selects(tree: Any) -> Iterator[Mapping[str, Any]]:
