@@ -95,7 +95,7 @@ def compile_all() -> None:
 
 def _bring_in() -> None:
     """Import the loops, which loads their machine code or compiles it."""
-    hidden = [name for name in _UNUSED if name not in sys.modules]
+    hidden = [name for name in _UNUSED if name not in sys.modules and _is_own_process()]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: as if it were not installed
     try:
         config = importlib.import_module("numba").config
@@ -105,6 +105,12 @@ def _bring_in() -> None:
     finally:
         for name in hidden:
             del sys.modules[name]
+
+
+def _is_own_process() -> bool:
+    """Whether Python was started for a module of ours: what others do in theirs may need all of numba."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return main is not None and main.name.startswith("engine.")
 
 
 def _source(module: str) -> Path:
