@@ -197,7 +197,8 @@ class Later:
     def __init__(self):
         self.jobs: list[tuple[dict, Future]] = []
 
-    def lock(self, **job) -> Future:
+    def lock(self, *, left: int, **job) -> Future:
+        assert left > 0
         self.jobs.append((job, Future()))
         return self.jobs[-1][1]
 
