@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from engine.errors import InternalError
 from engine.evaluation.data.paired import Codes, Numbers
 from engine.evaluation.score import optional
 from engine.evaluation.threads import THREADS
@@ -138,7 +139,11 @@ def train(
     def predict(codes: Mapping[str, Codes]) -> Floats:
         table = _matrix(features, codes)
         probabilities = np.zeros((len(table), n_classes))
-        probabilities[:, model.classes_] = model.predict_proba(table)
+        # OpenBLAS may flag a product of finite numbers as invalid (numpy's issue 24067).
+        with np.errstate(invalid="ignore"):
+            probabilities[:, model.classes_] = model.predict_proba(table)
+        if not np.isfinite(probabilities).all():
+            raise InternalError(f"a {learner} gave a share that is no number")
         return probabilities
 
     return predict

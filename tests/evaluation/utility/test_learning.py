@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engine.errors import InternalError
 from engine.evaluation.data.paired import Distinct, distinct, pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.score import WHOLE
@@ -282,3 +283,17 @@ def test_numbers_too_large_to_square_are_learned_from():
     frame = people().assign(age=lambda f: f["age"] * 1e300)
     other = frame.assign(age=frame["age"].where(frame["age"] < 5e301, np.inf))
     assert learned(frame, other).values["n"] == 1
+
+
+def test_a_share_that_is_no_number_is_an_error(monkeypatch):
+    values = {"a": np.array([1.0, 2.0, 3.0])}
+    codes = {"a": np.array([0, 1, 2, 0])}
+    sample = Sample(codes=codes, classes=np.array([0, 1, 1, 0]), n=np.ones(4, dtype=np.int64))
+    predict = train("logistic", values, sample, 2, trees=2, seed=0)
+    assert np.isfinite(predict(codes)).all()
+    monkeypatch.setattr(
+        "sklearn.linear_model.LogisticRegression.predict_proba",
+        lambda _, table: np.full((len(table), 2), np.nan),
+    )
+    with pytest.raises(InternalError, match="no number"):
+        predict(codes)
