@@ -77,4 +77,4 @@ def _joined(
 
 def _cells(columns: frozenset[str] | ColumnSet, sizes: Mapping[str, int]) -> float:
     """Most distinct combinations of the columns."""
-    return math.prod((sizes.get(name, math.inf) for name in columns), start=1)
+    return math.prod(sizes.get(name, math.inf) for name in columns)
