@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import date, datetime, timedelta
 
 import fixtures.page
@@ -105,8 +106,11 @@ def test_too_much_is_refused_in_words(client, link, status, words):
     assert words in got.json.get("message", "")
 
 
-def test_the_page_offers_months_and_keeps_them_in_bounds(sheet, client):
+@pytest.mark.parametrize("delay", [0, 1])
+def test_the_page_offers_months_and_keeps_them_in_bounds(sheet, client, delay):
+    """However late the answer is: "Working" does not take the place of the remark."""
     user = open_page(sheet, f"{client.address}?rows=arrival_date&band.arrival_date=10")
+    sheet.route("**/api/tabulate?*", lambda route: (time.sleep(delay), route.continue_()))
     user.pick("Detail of arrival_date", "months")
     assert "from 20" in sheet.locator("#live").inner_text()
     assert "band.arrival_date=month" in sheet.url

@@ -14,10 +14,12 @@ let shown = null, number = 0, waiting = 0, fading = 0, saved = null, takesReques
 
 const WORKING = t("Working …");
 
+const isRead = () => !byId("live").classList.contains("hidden") && byId("live").textContent !== WORKING;
+
 // Tell what happened: to screen readers always, on screen for a while unless it is there to see.
 function say(text, isSeen = true) {
-  const live = byId("live"), isRead = !live.classList.contains("hidden") && live.textContent !== WORKING;
-  if (!isSeen && isRead) { // what is on screen is still being read
+  const live = byId("live");
+  if (!isSeen && isRead()) { // what is on screen is still being read
     live.querySelector("span")?.remove();
     live.append(make("span", { class: "hidden" }, " " + text));
     return;
@@ -43,7 +45,7 @@ async function refresh({ keep = false } = {}) {
   drawStart(!address()).catch(() => {}); // without pictures the page is whole
   if (!keep && location.pathname + location.search !== place(address())) keepAddress();
   document.body.setAttribute("aria-busy", "true");
-  const late = setTimeout(() => say(WORKING), 700);
+  const late = setTimeout(() => { if (!isRead()) say(WORKING); }, 700); // a remark stays until it is read
   try {
     const plan = await askJson("api/plan", question);
     if (mine !== number) return;
