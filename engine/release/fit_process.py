@@ -40,9 +40,11 @@ _MODULE = "engine.release.fit_process"
 
 
 @contextlib.contextmanager
-def fit_interpreter(release_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a child ahead of its order: it loads while the source is read."""
-    child = start_interpreter(_MODULE, release_path.resolve().parent)
+def fit_interpreter(release_path: Path, workers: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a child ahead of its order, and so many workers of its own with it: they load while the source is read."""
+    child = start_interpreter(
+        _MODULE, release_path.resolve().parent, *([str(workers)] if workers else [])
+    )
     try:
         yield child
     finally:
@@ -147,8 +149,14 @@ class FitProcess:
                 self._progress(*answer["progress"])
 
 
-def serve(source: BinaryIO, answers: BinaryIO) -> None:
-    """Run the child's side: one answer for each message, until the pipe closes or an error ends it."""
+def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
+    """Run the child's side: one answer for each message, until the pipe closes or an error ends it.
+
+    Parameters
+    ----------
+    started : int
+        Workers that are started ahead of the order.
+    """
 
     def answer(**what: object) -> None:
         answers.write(json.dumps(what).encode() + b"\n")
@@ -159,37 +167,36 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
             answer(error=kind, message=message)
 
     try:
-        order = read_message(source)
-        if not isinstance(order, FitOrder | JointOrder):
-            return
-        with (
-            Staging.open(
+        with FitWorkers(started) as workers:
+            workers.start()
+            order = read_message(source)
+            if not isinstance(order, FitOrder | JointOrder):
+                return
+            with Staging.open(
                 order.release_path,
                 order.header,
                 build_id=order.build_id,
                 force=order.force,
                 earlier=order.earlier,
-            ) as staging,
-            FitWorkers(order.workers) as workers,
-        ):
-            answer(finished=sorted(staging.finished()))
-            fitter: Fitter | JointFitter
-            if isinstance(order, JointOrder):
-                fitter = JointFitter(order, staging)
-            else:
-                fitter = Fitter(order, staging, workers)
-            while True:
-                if (message := read_message(source)) is None:
-                    raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
-                more = isinstance(message, Measurement | Margin)
-                if more:
+            ) as staging:
+                answer(finished=sorted(staging.finished()))
+                fitter: Fitter | JointFitter
+                if isinstance(order, JointOrder):
+                    fitter = JointFitter(order, staging)
+                else:
+                    workers.allow(order.workers)
+                    fitter = Fitter(order, staging, workers)
+                while isinstance(message := read_message(source), Measurement | Margin):
                     fitter.begin(message)
-                for fitted in fitter.settle(2 * order.workers if more else 0):
+                    for fitted in fitter.settle(2 * order.workers):
+                        answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
+                if message is None:
+                    raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
+                for fitted in fitter.settle(0):
                     answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
-                if not more:
-                    made = fitter.finish(lambda *stage: answer(progress=stage), message)
-                    answer(release=str(order.release_path), sha256=made.sha256)
-                    return
+                workers.dismiss()  # they end while the file is closed
+                made = fitter.finish(lambda *stage: answer(progress=stage), message)
+                answer(release=str(order.release_path), sha256=made.sha256)
     except TablepackError as error:
         failed(type(error).__name__, str(error))
     except MemoryError:
@@ -201,5 +208,5 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    serve(sys.stdin.buffer, sys.stdout.buffer, int(sys.argv[1]) if sys.argv[1:] else 0)
     leave_quietly()

@@ -6,6 +6,7 @@ Right of the wall: a worker is sent what the fit process has, and has nothing el
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import signal
 import subprocess
@@ -59,8 +60,7 @@ class FitWorkers:
         if kind is not None:
             for child in self._children:
                 child.kill()  # nobody waits for what it is at
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
+        self.dismiss()
         for child in self._children:
             end_interpreter(child)
         if self._compiling is not None:
@@ -71,6 +71,24 @@ class FitWorkers:
     def pids(self) -> list[int]:
         """Process ids of the workers."""
         return [child.pid for child in self._children]
+
+    def start(self) -> None:
+        """Start the workers at once: so much is to be done that it pays for certain."""
+        if self._count:
+            self._started()
+
+    def allow(self, count: int) -> None:
+        """Let so many workers be started once there is enough to do, unless some are."""
+        if self._threads is None:
+            self._count = count
+
+    def dismiss(self) -> None:
+        """Let the workers end, once what is under way is done; nothing can be locked any more."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+        for child in self._children:
+            with contextlib.suppress(BrokenPipeError):
+                pipe_of(child.stdin).close()
 
     def lock(self, *, left: int | None = None, **job: Any) -> Future[SyntheticTable]:
         """Lock one table; takes what `lock_table` takes, and how many tables are left, this one with them (None: many).

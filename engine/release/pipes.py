@@ -6,12 +6,13 @@ which happens however its parent ends.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InternalError, StoreError
 
@@ -56,12 +57,15 @@ def end_interpreter(child: subprocess.Popen[bytes]) -> None:
         child.stdout.close()
 
 
-def leave_quietly() -> None:
-    """Let Python end without a word where nobody reads what it wrote."""
-    try:
+def leave_quietly() -> NoReturn:
+    """End this process at once, without a word where nobody reads what it wrote.
+
+    Python would take apart what it holds first, which takes up to half a second after a build.
+    """
+    with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def pipe_of(stream: Any) -> BinaryIO:

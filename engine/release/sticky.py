@@ -47,6 +47,8 @@ from engine.version import ENGINE_VERSION
 
 AHEAD = 12
 """Measurements that may be under way between the two processes."""
+MANY = 150
+"""So many tables are worth workers for certain, which then begin while the source is read."""
 
 
 def build(
@@ -85,7 +87,11 @@ def build(
         return build_joint(spec, out, frame=frame, force=force, progress=progress)
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
-    with fit_interpreter(out) as child, open_rows(spec, frame, report) as opened:
+    is_large = jobs > 1 and earlier is None and len(spec.tables) >= MANY
+    with (
+        fit_interpreter(out, workers=jobs if is_large else 0) as child,
+        open_rows(spec, frame, report) as opened,
+    ):
         # Before anything is staged: too few entities end the build here.
         if earlier is not None:
             check_shared(

@@ -29,7 +29,12 @@ from engine.schema import (
 )
 from engine.store.card import GeneratorCard, words_of
 from engine.store.decode import Carrier, as_text, sql_type
-from engine.store.macros import column_comments, create_macros, drop_macros
+from engine.store.macros import (
+    catalog_comments,
+    column_comments,
+    create_macros,
+    drop_macros,
+)
 from engine.store.schema import DP_NOTES, NOTES, create_ledger, explain_dp, insert_exposure
 from engine.units import Unit
 
@@ -284,28 +289,28 @@ def write_release(
         if column.name not in known:
             type_ = sql_type(column)
             _insert_column(con, column, position, type_, n_values=0, content_hash=None)
-    _write_views(con, header, done)
-    create_macros(con, mode=header.mode)
-    con.execute("COMMIT")
-
-
-def _write_views(
-    con: duckdb.DuckDBPyConnection, header: ReleaseHeader, done: Mapping[ColumnSet, int]
-) -> None:
-    """Make a view with comments of each table that has none yet."""
-    is_dp = header.mode == "dp"
-    order = {c.name: i for i, c in enumerate(header.columns)}
     listed = con.execute(
         "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main'"
     ).fetchall()
     views = {name for (name,) in listed}
-    fresh = {columns: i for columns, i in done.items() if table_name(columns) not in views}
+    insert_views(con, header, {c: i for c, i in done.items() if table_name(c) not in views})
+    con.execute("; ".join(catalog_comments()))
+    create_macros(con, mode=header.mode)
+    con.execute("COMMIT")
+
+
+def insert_views(
+    con: duckdb.DuckDBPyConnection, header: ReleaseHeader, tables: Mapping[ColumnSet, int]
+) -> None:
+    """Make the view of each of these tables, by their numbers, with comments, in the running transaction."""
+    is_dp = header.mode == "dp"
+    order = {c.name: i for i, c in enumerate(header.columns)}
     statements = [
         s
-        for columns, i in fresh.items()
+        for columns, i in tables.items()
         for s in _view_statements(columns, i, order, header.unit, is_dp=is_dp)
     ]
-    statements += _column_comments(fresh, header.columns, is_dp=is_dp)
+    statements += _column_comments(tables, header.columns, is_dp=is_dp)
     con.execute("; ".join(statements))
 
 

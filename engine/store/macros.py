@@ -109,7 +109,7 @@ def column_comments(
     columns: Iterable[Column],
     added: Mapping[ColumnSet, tuple[tuple[str, str], ...]],
 ) -> list[str]:
-    """Return the statements that explain the columns of the released tables, and of the views of the catalogue.
+    """Return the statements that explain the columns of released tables and their views.
 
     Parameters
     ----------
@@ -129,15 +129,17 @@ def column_comments(
             f"COMMENT ON COLUMN tables.{quoted(physical)}.{quoted(c)} IS {literal(text)}"
             for c, text in added[names]
         ]
-    out += [
-        f"COMMENT ON COLUMN catalog.cards.{c} IS {literal(f'See catalog.tables.{c}.')}"
-        for c in _CARD_COLUMNS
-    ]
-    out += [
-        f"COMMENT ON COLUMN catalog.cells.{c} IS {literal(f'See catalog.tables.{c}.')}"
-        for c in ("table_id", "name", "columns")
-    ]
     return out
+
+
+def catalog_comments() -> list[str]:
+    """Return the statements that explain the columns of the views of the catalogue."""
+    views = {"cards": _CARD_COLUMNS, "cells": ("table_id", "name", "columns")}
+    return [
+        f"COMMENT ON COLUMN catalog.{view}.{c} IS {literal(f'See catalog.tables.{c}.')}"
+        for view, columns in views.items()
+        for c in columns
+    ]
 
 
 def _described(column: Column) -> str:

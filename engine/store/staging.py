@@ -23,7 +23,14 @@ import duckdb
 from engine.errors import InternalError, TablepackError
 from engine.schema import ColumnSet, ReleaseHeader, Support, SyntheticTable, literal
 from engine.store.card import GeneratorCard
-from engine.store.catalogue import Entry, insert_support, insert_tables, open_again, write_release
+from engine.store.catalogue import (
+    Entry,
+    insert_support,
+    insert_tables,
+    insert_views,
+    open_again,
+    write_release,
+)
 from engine.store.decode import Carrier, carrier
 from engine.store.manifest import (
     ATTACHED,
@@ -295,6 +302,7 @@ class Staging:
         if entries:
             with writing(self.path), self._transaction() as con:
                 insert_tables(con, list(entries.values()), self._carriers)
+                insert_views(con, self._header, {c: e.table_id for c, e in entries.items()})
             self._done.update(entries)
         self._written = time.monotonic()
 

@@ -23,7 +23,7 @@ from engine import errors
 from engine.api.reading import read
 from engine.errors import InternalError, StoreError, TablepackError
 from engine.fit import lock_table
-from engine.release import FitProcess, build, fit_workers, pipes
+from engine.release import FitProcess, build, fit_process, fit_workers, pipes, sticky
 from engine.release.fit_workers import FitWorkers
 from engine.schema import SyntheticTable
 from engine.store.manifest import file_hash
@@ -351,6 +351,15 @@ def test_workers_of_a_killed_fit_process_end_and_its_parent_is_told(planted, tmp
 
 
 @needs_proc
+def test_workers_ahead_of_the_order_end_without_one(planted, tmp_path):
+    with fit_process.fit_interpreter(tmp_path / "r.duckdb", workers=2) as child:
+        wait_until(lambda: len(list(planted.glob("*.worker"))) == 2)
+        workers = children_of(child.pid)
+        assert len(workers) == 2
+    wait_until(lambda: not any(is_alive(pid) for pid in (child.pid, *workers)))
+
+
+@needs_proc
 def test_leaving_without_finish_ends_the_workers_too(planted, tmp_path):
     with fitting(tmp_path) as fit:
         fit.send(TREES["A", "B"], ahead=99)
@@ -473,6 +482,24 @@ def test_jobs_change_nothing(small_census, planted, tmp_path):
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 5
     assert workers == [0, 2, 3]
+
+
+def test_many_tables_have_their_workers_at_once(small_census, planted, tmp_path, monkeypatch):
+    """Without a table locked before; not where most are taken from an earlier release, nor where work takes turns."""
+    started = []
+    real = sticky.fit_interpreter
+
+    def noted(out, workers=0):
+        started.append(workers)
+        return real(out, workers)
+
+    monkeypatch.setattr(sticky, "fit_interpreter", noted)
+    few = build(read(small_census), tmp_path / "few.duckdb", jobs=2)
+    monkeypatch.setattr(sticky, "MANY", 5)
+    many = build(read(small_census), tmp_path / "many.duckdb", jobs=2)
+    build(read(small_census), tmp_path / "turns.duckdb", jobs=1)
+    assert started == [0, 2, 0]
+    assert table_hashes(few) == table_hashes(many)
 
 
 def test_workers_of_a_build_hold_no_handle_on_the_data(

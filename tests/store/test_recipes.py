@@ -153,6 +153,7 @@ def test_macros_and_comments_change_no_content(tmp_path, monkeypatch):
     path = build_release(tmp_path / "with.duckdb")
     monkeypatch.setattr("engine.store.catalogue.create_macros", lambda con, mode: None)
     monkeypatch.setattr("engine.store.catalogue.column_comments", lambda *a: ["SELECT 1"])
+    monkeypatch.setattr("engine.store.catalogue.catalog_comments", lambda: ["SELECT 1"])
     bare = build_release(tmp_path / "bare.duckdb")
     assert verify_release(path).content_hash == verify_release(bare).content_hash
     everything = 'SELECT * FROM "AGE.INCOME.SEX"'
