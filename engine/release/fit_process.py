@@ -180,7 +180,7 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
                 earlier=order.earlier,
             ) as staging:
                 answer(finished=sorted(staging.finished()))
-                fitter: Fitter | JointFitter
+                fitter: Any
                 if isinstance(order, JointOrder):
                     fitter = JointFitter(order, staging)
                 else:

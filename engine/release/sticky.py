@@ -105,11 +105,7 @@ def build(
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
         check_added(spec, columns.relations)
-        with writing(out):
-            may = check_target(out, force=force, build_id=opened.fingerprint)
-            for number in range(2, max(spec.sets.values(), default=1) + 1):
-                place = set_path(out, number)
-                check_target(place, force=may, build_id=opened.fingerprint, inputs=inputs_of(spec))
+        _check_targets(spec, out, build_id=opened.fingerprint, force=force)
         order = replace(
             fit_order(spec, opened, out, columns, workers=jobs if jobs > 1 else 0, force=force),
             earlier=None if earlier is None else earlier.file,
@@ -135,6 +131,15 @@ def build(
             note_release(spec.key_path, spec.vintage, last["sha256"], opened.recipe)
     report("done", 1, 1)
     return out
+
+
+def _check_targets(spec: ReleaseSpec, out: Path, *, build_id: str, force: bool) -> None:
+    """Whether this build may write where the release and the further sets of its wide tables go."""
+    with writing(out):
+        may = check_target(out, force=force, build_id=build_id)
+        for number in range(2, max(spec.sets.values(), default=1) + 1):
+            place = set_path(out, number)
+            check_target(place, force=may, build_id=build_id, inputs=inputs_of(spec))
 
 
 class _Counting:
