@@ -8,11 +8,13 @@ measurements and published tables only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 
 from engine.cell_keys import comparable_keys
 from engine.fit.candidates import DENSE_LIMIT, Codes
+from engine.fit.compiled.loops import PLACING, compiled
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.schema import (
@@ -58,14 +60,20 @@ def place_candidates(tree: Measurement, supports: tuple[Support, ...], codes: Co
     ----------
     codes : ndarray of int32, shape (n_candidates, n_columns)
     """
-    deepest = np.zeros(len(codes), dtype=np.int64)
-    tops = _matched_tops(tree, supports, codes)
+    path, tops = _Path(tree, supports), _matched_tops(tree, supports, codes)
+    kernels = compiled(PLACING)
+    deepest = path.deepest(tops, codes, kernels) if kernels else _deepest(path, tops, codes)
+    single = np.concatenate([[False], (tree.level == 0).all(axis=1)])
+    return Placement(node=deepest, released=single[deepest])
+
+
+def _deepest(path: _Path, tops: Int64Array, codes: Codes) -> Int64Array:
+    """Go down from the top nodes, all candidates at once: `Placement.node`."""
+    deepest = tops + 1
     alive = np.flatnonzero(tops >= 0)
     node = tops[alive]
-    deepest[alive] = node + 1
-    path = _Path(tree, supports)
     magnitudes = [magnitude[codes[alive, j]] for j, magnitude in enumerate(path.magnitudes)]
-    for depth in range(1, len(tree.scale)):
+    for depth in range(1, path.n_depths):
         if not len(alive):
             break
         hit = path.children(node, magnitudes, depth)
@@ -73,8 +81,7 @@ def place_candidates(tree: Measurement, supports: tuple[Support, ...], codes: Co
         alive, node = alive[inside], hit[inside]
         magnitudes = [magnitude[inside] for magnitude in magnitudes]
         deepest[alive] = node + 1
-    single = np.concatenate([[False], (tree.level == 0).all(axis=1)])
-    return Placement(node=deepest, released=single[deepest])
+    return deepest
 
 
 class _Path:
@@ -89,6 +96,21 @@ class _Path:
             np.where(a.kind == KIND_NEGATIVE, ~a.grid, a.grid) * _is_valued(a.kind)
             for a in supports
         ]
+
+    @property
+    def n_depths(self) -> int:
+        """Depths of the tree, released or not."""
+        return len(self._tree.scale)
+
+    def deepest(self, tops: Int64Array, codes: Codes, kernels: ModuleType) -> Int64Array:
+        """Go down from the top nodes, one candidate after the other, compiled: `Placement.node`."""
+        tree = self._tree
+        sizes = [len(magnitude) for magnitude in self.magnitudes]
+        found: Int64Array = kernels.deepest(
+            tops, tree.parent, tree.index, _is_valued(tree.kind).astype(np.uint8), self._bounds, self._tops,
+            codes, np.concatenate(self.magnitudes), np.cumsum([0, *sizes[:-1]]),
+        )  # fmt: skip
+        return found
 
     def children(self, node: Int64Array, magnitudes: list[Int64Array], depth: int) -> Int64Array:
         """The child of each node that holds the codes; -1 where none was released."""

@@ -5,11 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from fixtures.compiled import unload
 from fixtures.fit import Fits, integer_column, measured, noisy, top_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import cell_keys
+from engine.fit import load_compiled
 from engine.fit import placement as placement
 from engine.fit.placement import UNRELEASED_CAP, most_unreleased, place_candidates
 from engine.ranges import code_bounds, split_codes
@@ -82,6 +84,19 @@ VALUES = (
 """Columns of different kinds and tops."""
 LIMITS = [(1 << 21, 1 << 62), (0, 1 << 62), (1 << 21, 4), (0, 4)]
 """Of tables by direct position and of keys: as they are, and so low that both are searched."""
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_compiled_places_equal_brute_force(k, ready, monkeypatch):
+    assert load_compiled()
+    try:
+        test_places_equal_brute_force(k, *LIMITS[0], monkeypatch)
+        test_places_by_hand()
+        test_nothing_released_holds_nothing()
+        test_null_and_values_in_one_column_do_not_meet()
+        test_largest_codes()
+    finally:
+        unload()
 
 
 @pytest.mark.parametrize(("dense_limit", "key_limit"), LIMITS)
