@@ -10,9 +10,10 @@ Invariant: the draws are fixed by the content hash of the release and the table,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ N_REPLICATES = 48
 """Copies. The standard deviation of a figure over them is right to 10 % (1 / sqrt(2 x 48))."""
 ROUNDS = 6
 """Times that rows are looked for which can change a value; most are found in the first."""
+MOST_BYTES = 200 * 2**20
+"""What all copies of a release may take; the oldest go first."""
 SWEEPS = 4
 """Times that a copy is brought to the margins of each narrower one, in turn."""
 
@@ -53,13 +56,17 @@ class Replicates:
     tails: Tails
 
 
-def replicates(release: Session, columns: ColumnSet) -> Replicates | None:
-    """Draw the copies of one table; once as long as the release is open.
+def replicates(
+    release: Session, columns: ColumnSet, go_on: Callable[[], None] | None = None
+) -> Replicates | None:
+    """Draw the copies of one table; once as long as the release is open, and `MOST_BYTES` hold them.
 
     Parameters
     ----------
     columns : ColumnSet
         Of a released table.
+    go_on : callable or None
+        Called before each step of the drawing; raises where that should end. None: `release.go_on`.
 
     Returns
     -------
@@ -72,12 +79,26 @@ def replicates(release: Session, columns: ColumnSet) -> Replicates | None:
         copies = release.models[key]
     except KeyError:  # or another thread has just let the oldest go
         model = noise_model(release, columns)
-        copies = None if model.tree is None else _drawn(release, model, model.tree)
+        go_on = go_on or release.go_on
+        copies = None if model.tree is None else _drawn(release, model, model.tree, go_on)
         release.models[key] = copies
+        _let_go(release.models, key)
     return copies
 
 
-def _drawn(release: Session, model: NoiseModel, tree: NoiseTree) -> Replicates:
+def _let_go(models: dict[Any, Any], last: Any) -> None:
+    """Forget the oldest copies until the others take `MOST_BYTES` at most; the last stay."""
+    kept = [(key, one) for key, one in list(models.items()) if isinstance(one, Replicates)]
+    bytes_taken = sum(one.counts.nbytes + one.tails.counts.nbytes for _, one in kept)
+    for key, one in kept:
+        if bytes_taken > MOST_BYTES and key != last:
+            bytes_taken -= one.counts.nbytes + one.tails.counts.nbytes
+            models.pop(key, None)
+
+
+def _drawn(
+    release: Session, model: NoiseModel, tree: NoiseTree, go_on: Callable[[], None]
+) -> Replicates:
     table = model.table
     rng = _generator(f"{release.content_hash} {table.columns!r}")
     all_rows = np.sqrt(tree.total_variance) * _scores(_generator(release.content_hash))
@@ -85,11 +106,12 @@ def _drawn(release: Session, model: NoiseModel, tree: NoiseTree) -> Replicates:
     everything = np.zeros(len(table.rows), dtype=np.int64)
     locks = [(everything, np.maximum(np.rint(table.total + all_rows), 0.0))]
     locks += [
-        _locked_to(release, table, narrow)
+        _locked_to(release, table, narrow, go_on)
         for narrow in _widest_within(release.tables, table.columns)
     ]
-    raked = _raked(table, counts, locks)
-    whole = _settled(table, _rounded(raked, rng), raked, rng)
+    raked = _raked(table, counts, locks, go_on)
+    whole = _settled(table, _rounded(raked, rng), raked, rng, go_on)
+    go_on()
     return Replicates(
         counts=whole,
         astray=max(_astray(whole, *lock) for lock in locks),
@@ -203,11 +225,11 @@ def _widest_within(tables: Sequence[ColumnSet], columns: ColumnSet) -> list[Colu
 
 
 def _locked_to(
-    release: Session, table: TableBuckets, narrow: ColumnSet
+    release: Session, table: TableBuckets, narrow: ColumnSet, go_on: Callable[[], None]
 ) -> tuple[Int64Array, FloatArray]:
     """The row of a narrower table that each row lies in (-1: none), and its counts in the copies."""
     given = noise_model(release, narrow).table
-    copies = replicates(release, narrow)
+    copies = replicates(release, narrow, go_on)
     places = [table.columns.index(name) for name in given.columns]
     sizes = [len(column.values) for column in given.released]
     known, wanted, _ = comparable_keys(given.rows, table.rows[:, places], sizes)
@@ -220,12 +242,16 @@ def _locked_to(
 
 
 def _raked(
-    table: TableBuckets, counts: FloatArray, locks: Sequence[tuple[Int64Array, FloatArray]]
+    table: TableBuckets,
+    counts: FloatArray,
+    locks: Sequence[tuple[Int64Array, FloatArray]],
+    go_on: Callable[[], None],
 ) -> FloatArray:
     """Counts brought to the margins of narrower copies: each row gives way by its variance, as in the fit."""
     own = np.where(table.row_measured, float(table.own_variance[-1]), np.inf)[:, None]
     for _ in range(SWEEPS):
         for row, margin in locks:
+            go_on()
             inside = np.flatnonzero(row >= 0)
             at, mine = row[inside], counts[inside]
             gives = np.minimum(mine, own[inside])
@@ -243,7 +269,11 @@ def _rounded(counts: FloatArray, rng: np.random.Generator) -> Int64Array:
 
 
 def _settled(
-    table: TableBuckets, whole: Int64Array, raked: FloatArray, rng: np.random.Generator
+    table: TableBuckets,
+    whole: Int64Array,
+    raked: FloatArray,
+    rng: np.random.Generator,
+    go_on: Callable[[], None],
 ) -> Int64Array:
     """Whole counts of which each value of a column has as many as before rounding: rows change their value of it.
 
@@ -254,6 +284,7 @@ def _settled(
     sizes = [len(column.values) for column in table.released]
     for _ in range(ROUNDS):
         for j, size in enumerate(sizes):
+            go_on()
             code = table.rows[:, j]
             off = np.rint(sum_rows(code, whole - raked, size)).astype(np.int64)
             copy, given, taken = _pairs(off, rng)

@@ -16,6 +16,7 @@ from queries.intervals.copies.spread import MEASURED, measured_share
 from queries.intervals.model import noise_model
 from queries.intervals.statement.nodes import (
     columns_in,
+    dicts_in,
     followed,
     nodes_below,
     nodes_in,
@@ -47,6 +48,7 @@ _PER_GROUP = frozenset(
     "rank dense_rank row_number percent_rank cume_dist ntile lag lead".split()
 )
 """What takes every group for one, whatever it holds."""
+_COUNTS = frozenset("count_star count count_if countif".split())
 _SUMS = frozenset("sum fsum sumkahan kahan_sum".split())
 _NUMBERING = frozenset("row_number rank dense_rank".split())
 """Windows that number rows."""
@@ -70,8 +72,8 @@ def refused(
     plain: Result,
     wanted: Collection[int] | None,
     own: Collection[str] = (),
-) -> dict[int, str]:
-    """Places of figures that no copy can speak of, with the reason; raises where that is the whole statement.
+) -> tuple[dict[int, str], set[int]]:
+    """Places of figures that no copy can speak of, with the reason, and of counts; raises where that is all of them.
 
     Parameters
     ----------
@@ -95,13 +97,21 @@ def refused(
     _refuse_groups_as_units(release, tree, plain.table or (), others)
     _refuse_outermost_rows(tree)
     items, _ = followed(tree["statements"][0]["node"].get("select_list", []), columns)
-    if wanted is not None and len(items) == len(plain.columns):
+    is_listed = len(items) == len(plain.columns)
+    counted = {at for at, item in enumerate(items) if is_listed and _is_count(item)}
+    if wanted is not None and is_listed:
         found = {at: _why_not(items[at], figures) for at in wanted}
-        return {at: why for at, why in found.items() if why}
+        return {at: why for at, why in found.items() if why}, counted
     why = _why_not(tree, figures)
     if why:
         raise Unknown(why)
-    return {}
+    return {}, counted
+
+
+def _is_count(node: Mapping[str, Any]) -> bool:
+    """Whether a figure counts rows, or adds up such counts: it is never less than nothing."""
+    name, given = str(node.get("function_name", "")).lower(), parts(dict(node))
+    return name in _COUNTS or (name in _SUMS and len(given) == 1 and _is_count(given[0]))
 
 
 def _why_not(tree: Any, figures: Collection[str]) -> str | None:
@@ -185,7 +195,7 @@ def _is_of_figures(node: Mapping[str, Any], figures: Collection[str]) -> bool:
 
 def _refuse_other_tables(tree: Any, names: Collection[str]) -> None:
     """Raise `Unknown` where a statement reads what is the same in every copy though it has noise as well."""
-    every = [*_dicts(tree)]
+    every = [*dicts_in(tree)]
     named = [one for node in every for one in (node.get("cte_map") or {}).get("map", ())]
     known = {name.casefold() for name in (*names, *(one["key"] for one in named))}
     for node in every:
@@ -279,16 +289,6 @@ def _selects(tree: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(tree, list):
         for value in tree:
             yield from _selects(value)
-
-
-def _dicts(tree: Any) -> Iterator[Mapping[str, Any]]:
-    """All nodes of a parse, expressions or not."""
-    if isinstance(tree, dict):
-        yield tree
-    for value in (
-        tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    ):
-        yield from _dicts(value)
 
 
 def _own(tree: Any, *, is_top: bool = True) -> Iterator[Mapping[str, Any]]:

@@ -5,12 +5,48 @@ Takes nodes as `json_serialize_sql` gives them; gives parts of them or changed c
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
+
+import duckdb
+
+from engine.errors import QueryRefused
 
 Node = dict[str, Any]
 """A node of DuckDB's parse tree."""
 _PLACES = ("query_location", "query_location_length", "alias")
+
+
+def parsed_tree(con: duckdb.DuckDBPyConnection, text: str) -> Any:
+    """DuckDB's parse of a statement, whole, so that it can be written as a text again.
+
+    Raises
+    ------
+    QueryRefused
+        DuckDB gives none: it is no SELECT, or a wrong one.
+    """
+    (parsed,) = con.execute("SELECT json_serialize_sql(?)", [text]).fetchall()[0]
+    tree = json.loads(parsed)
+    if tree["error"] or len(tree["statements"]) != 1:
+        raise QueryRefused(str(tree.get("error_message", "there are several statements")))
+    return tree
+
+
+def text_of_tree(con: duckdb.DuckDBPyConnection, tree: Any) -> str:
+    """The text of a parse."""
+    return str(con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()[0][0])
+
+
+def dicts_in(tree: Any) -> Iterator[Node]:
+    """All nodes of a parse, expressions or not."""
+    if isinstance(tree, dict):
+        yield tree
+        for value in tree.values():
+            yield from dicts_in(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from dicts_in(value)
 
 
 def parts(node: Node) -> list[Node]:
@@ -30,14 +66,7 @@ def columns_in(node: Any) -> Iterator[str]:
 
 def nodes_in(node: Any) -> Iterator[Node]:
     """All nodes of an expression."""
-    if isinstance(node, dict):
-        if "class" in node:
-            yield node
-        for value in node.values():
-            yield from nodes_in(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from nodes_in(value)
+    return (one for one in dicts_in(node) if "class" in one)
 
 
 def nodes_below(node: Node) -> Iterator[Node]:

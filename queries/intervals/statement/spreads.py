@@ -9,7 +9,9 @@ looked up or drawn, modelled tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,8 @@ MOST_ROWS = 50_000
 """Distinct rows of a table whose copies are drawn: 20 MB of counts."""
 MOST_ASTRAY = 0.02
 """Share of a copy that may lie outside the margins that it is locked to."""
+_MOST_KEPT, _MOST_ANSWERED = 16, 20_000
+"""Statements whose answers on copies are kept for the next time, and the most rows of one."""
 _N_SURE = 2 + N_REPLICATES + 1
 """The answer, the same once more, its copies, measured rows alone; what follows is by tails."""
 _NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMAL\(.*\))\Z")
@@ -71,8 +75,8 @@ def spreads(
     """
     if plain.table is None:
         raise Unknown("it does not read the logical table")
-    hidden = refused(release, text, plain, wanted, tables or ())
-    copies = _sound_copies(release, plain.table)
+    hidden, counted = refused(release, text, plain, wanted, tables or ())
+    copies = sound_copies(release, plain.table)
     answers = _answers(release, text, plain.table, copies, tables)
     figures, keys = _columns(plain, answers, wanted, closed)
     rows = {comparable([row[at] for at in keys]): i for i, row in enumerate(plain.rows)}
@@ -93,17 +97,18 @@ def spreads(
             reasons[at] = why
         else:
             whole = bool(_WHOLE.match(plain.types[at]))
-            found[at] = spread_of(values, of_tails, len(copies.tails.most), is_whole=whole)
+            ends = spread_of(values, of_tails, len(copies.tails.most), is_whole=whole)
+            found[at] = replace(ends, low=np.maximum(ends.low, 0.0)) if at in counted else ends
     return found, reasons
 
 
-def _sound_copies(release: Session, columns: ColumnSet) -> Replicates:
-    """The copies of a table, where these are as far from it as it may be from the data.
+def sound_copies(release: Session, columns: ColumnSet) -> Replicates:
+    """Return the copies of a table, where these are as far from it as it may be from the data.
 
     Raises
     ------
     Unknown
-        They are not drawn, or would be nearer.
+        They are not drawn, or would be nearer, or take too long.
     """
     if release.is_overseen:
         raise Unknown(
@@ -128,12 +133,28 @@ def _sound_copies(release: Session, columns: ColumnSet) -> Replicates:
             f"{1 - share:.0%} of its table was filled in, and nothing tells how far the fill is off (at most "
             f"{1 - TABLE_MEASURED:.0%} may be)"
         )
-    copies = replicates(release, columns)
+    try:
+        copies = replicates(release, columns, _clock(release))
+    except TimedOut:
+        release.go_on()
+        raise Unknown(f"to draw copies of its table takes more than {MOST_S:g} seconds") from None
     if copies is None:
         raise Unknown("its table is modelled or of mode dp, and how far it is off is not stated")
     if copies.astray > MOST_ASTRAY:
         raise Unknown("copies of its table do not keep its totals")
     return copies
+
+
+def _clock(release: Session) -> Callable[[], None]:
+    """What raises TimedOut where nobody waits any more, or copies have been drawn for too long."""
+    until = time.monotonic() + min(MOST_S, release.timeout_s)
+
+    def go_on() -> None:
+        release.go_on()
+        if time.monotonic() > until:
+            raise TimedOut("The copies of a table took too long")
+
+    return go_on
 
 
 def _answers(
@@ -143,7 +164,13 @@ def _answers(
     copies: Replicates,
     tables: Mapping[str, Any] | None,
 ) -> list[list[tuple[Any, ...]]]:
-    """Rows of a statement on the released counts once more, on every copy, on measured rows alone, and by tails."""
+    """Rows of a statement on the released counts once more, on every copy, on measured rows alone, and by tails.
+
+    Short ones are kept for the next time, as the copies are.
+    """
+    kept = {} if tables else release.models.setdefault(("answers",), {})
+    if (text, columns) in kept:
+        return kept[text, columns]
     table = noise_model(release, columns).table
     measured = np.where(table.row_measured, table.n, 0)
     tails = copies.tails
@@ -151,12 +178,19 @@ def _answers(
     counts = np.pad(counts, ((0, len(tails.rows.source)), (0, 0)))
     counts = np.hstack([counts, tails.counts])
     try:
-        return release.on_copies(text, columns, counts, tails.rows, tables=tables, seconds=MOST_S)
+        answers = release.on_copies(
+            text, columns, counts, tails.rows, tables=tables, seconds=MOST_S
+        )
     except (TimedOut, TooLarge):
         release.go_on()  # it is another matter where nobody waits any more
         raise Unknown(f"on copies of the table it takes more than {MOST_S:g} seconds") from None
     except QueryRefused as error:
         raise Unknown(f"on a copy of the table it fails ({str(error).splitlines()[0]})") from None
+    if sum(map(len, answers)) <= _MOST_ANSWERED:
+        kept[text, columns] = answers
+    for oldest in list(kept)[:-_MOST_KEPT]:
+        kept.pop(oldest, None)
+    return answers
 
 
 def _columns(
