@@ -192,8 +192,14 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
             ).fetchall()
         )
         rows, n, row_measured = _rows(con, physical, released)
+        # No column with blanks: DuckDB would load numpy.ma for these, which takes longer than all the rest.
+        ends = ", ".join(
+            f"coalesce(low_{j}, 0) AS low_{j}, low_{j} IS NULL AS blank_{j}, coalesce(span_{j}, 0) AS span_{j}"
+            for j in range(1, len(columns) + 1)
+        )
         boxes = con.execute(
-            f"SELECT * FROM catalog.cell_ranges WHERE table_id = {int(table_id)}"
+            f"SELECT {ends}, n, noise_sd, measured, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
+            f"WHERE table_id = {int(table_id)}"
         ).fetchnumpy()
     first, last, span = _boxes(boxes, released)
     return TableBuckets(
@@ -208,7 +214,7 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
         size=np.asarray(boxes["n"], dtype=np.int64),
         noise_sd=np.asarray(boxes["noise_sd"], dtype=np.float64),
         measured=np.asarray(boxes["measured"], dtype=bool),
-        depth=np.ma.filled(np.ma.asarray(boxes["depth"]).astype(np.int64), -1),
+        depth=np.asarray(boxes["depth"], dtype=np.int64),
         tops=tuple(tops),
         own_variance=_own_variance(json.loads(privacy), scale),
         card=_plain_card(card),
@@ -269,10 +275,8 @@ def _boxes(
     """First and last code of every box, and the number of codes in it less 1, per column."""
     ends: tuple[list[Int64Array], ...] = ([], [], [])
     for j, column in enumerate(released, 1):
-        low = boxes[f"low_{j}"]
-        span = np.ma.getdata(boxes[f"span_{j}"]).astype(np.int64)
-        blank = np.ma.getmaskarray(low)
-        low = np.ma.getdata(low).astype(np.int64)
+        low, span = (np.asarray(boxes[f"{end}_{j}"], dtype=np.int64) for end in ("low", "span"))
+        blank = np.asarray(boxes[f"blank_{j}"], dtype=bool)
         kind = np.where(low < 0, KIND_NEGATIVE, KIND_NONNEGATIVE)
         kind = np.where(blank, np.where(span == -1, KIND_OTHER, KIND_NULL), kind)
         low, span = np.where(blank, 0, low), np.where(blank, 0, span)

@@ -36,6 +36,9 @@ NOT_KNOWN = "not known"
 """Status of a figure that may be reckoned from what was filled in."""
 STRUCTURAL = "structural zero"
 
+_MOST_KEPT, _MOST_GROUPS = 32, 20_000
+"""Statements whose figures a release keeps for the next time, and the most groups of one."""
+
 Rows = Sequence[tuple[Any, ...]]
 
 
@@ -111,6 +114,75 @@ def _estimates(
     return estimates, unread
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Known:
+    """What is reckoned of a statement, whichever rows of its answer are shown; fields as in `Reckoned`."""
+
+    question: ParsedStatement
+    groupings: tuple[ParsedStatement, ...]
+    rows: list[Evaluated]
+    estimates: dict[int, Estimates]
+    unread: dict[int, str]
+    ruled: BoolArray
+    of_parts: dict[int, list[str]]
+    reasons: list[str]
+
+
+def _known(release: Session, text: str, names: Sequence[str], table: ColumnSet) -> _Known:
+    """Reckon a statement, or find it among the last ones; of strangers nothing is kept."""
+    kept: dict[Any, _Known] = (
+        {} if release.is_overseen else release.models.setdefault(("statements",), {})
+    )
+    found = kept.pop((text, table), None)  # the one asked last is last
+    found = _reckoned(release, text, names, table) if found is None else found
+    if len(found.ruled) <= _MOST_GROUPS:
+        kept[text, table] = found
+    for oldest in list(kept)[:-_MOST_KEPT]:
+        kept.pop(oldest, None)
+    return found
+
+
+def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSet) -> _Known:
+    with release.cursor() as con:
+        question = parse_statement(con, text, release.logical_name, tuple(release.columns))
+        model = noise_model(release, table)
+        groupings = question.groupings()
+        try:
+            rows = [evaluated(con, release, model.table, one) for one in groupings]
+        except (
+            duckdb.Error
+        ):  # what one column is reckoned from must not cost the others their status
+            question = replace(question, parts={})
+            groupings = question.groupings()
+            rows = [evaluated(con, release, model.table, one) for one in groupings]
+    estimates, unread = _estimates(release, model, question, names, rows)
+    more = []
+    if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
+        more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)
+    ruled = np.concatenate(
+        [
+            np.zeros(one.region.n_groups, dtype=bool)
+            if one.region.is_free
+            else ruled_out(release, model.table, one.region)
+            for one in rows
+        ]
+    )
+    of_parts = {
+        at: _statuses_by_parts(release, model, rows, parts, ruled)
+        for at, parts in question.parts.items()
+    }
+    return _Known(
+        question=question,
+        groupings=groupings,
+        rows=rows,
+        estimates=estimates,
+        unread=unread,
+        ruled=ruled,
+        of_parts=of_parts,
+        reasons=more,
+    )
+
+
 def reckon(
     release: Session,
     text: str,
@@ -139,31 +211,11 @@ def reckon(
     Unknown
         It is not understood.
     """
-    with release.cursor() as con:
-        question = parse_statement(con, text, release.logical_name, tuple(release.columns))
-        model = noise_model(release, table)
-        groupings = question.groupings()
-        try:
-            rows = [evaluated(con, release, model.table, one) for one in groupings]
-        except (
-            duckdb.Error
-        ):  # what one column is reckoned from must not cost the others their status
-            question = replace(question, parts={})
-            groupings = question.groupings()
-            rows = [evaluated(con, release, model.table, one) for one in groupings]
-    estimates, unread = _estimates(release, model, question, names, rows)
-    more = []
-    if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
-        more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)
-    ruled = np.concatenate(
-        [
-            np.zeros(one.region.n_groups, dtype=bool)
-            if one.region.is_free
-            else ruled_out(release, model.table, one.region)
-            for one in rows
-        ]
-    )
-    group = groups_of(shown, question, groupings, [one.keys for one in rows], estimates)
+    known = _known(release, text, names, table)
+    question, groupings = known.question, known.groupings
+    estimates, unread = dict(known.estimates), dict(known.unread)
+    keys = [one.keys for one in known.rows]
+    group = groups_of(shown, question, groupings, keys, estimates)
     terms, differs = dict(question.figures), set()
     for at in [*estimates]:
         if at in question.cast:
@@ -173,18 +225,14 @@ def reckon(
             del estimates[at]
             unread[at] = f"{names[at]}: {_OTHER}"
             differs.add(at)
-    of_parts = {
-        at: _statuses_by_parts(release, model, rows, parts, ruled)
-        for at, parts in question.parts.items()
-    }
     return Reckoned(
         estimates=estimates,
-        ruled=ruled,
+        ruled=known.ruled,
         group=group,
-        of_parts=of_parts,
+        of_parts=known.of_parts,
         unread=unread,
         differs=frozenset(differs),
-        reasons=more,
+        reasons=[*known.reasons],
     )
 
 

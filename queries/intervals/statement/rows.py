@@ -110,10 +110,7 @@ def evaluated(
     selected = ", ".join(part for part in (f"{rank} AS g", truths, numbers) if part)
     arrays = con.execute(f"{query} SELECT {selected} FROM q ORDER BY {quoted(row)}").fetchnumpy()
     holds = [np.asarray(arrays[f"w{i}"], dtype=bool) for i in range(len(question.where))]
-    values = {
-        key: np.ma.filled(np.ma.asarray(arrays[f"x{i}"], dtype=np.float64), np.nan)
-        for i, key in enumerate(wanted)
-    }
+    values = {key: np.asarray(arrays[f"x{i}"], dtype=np.float64) for i, key in enumerate(wanted)}
     if is_plain:
         region = _plain_region(table, question, holds)
         keys_of_region = _keys_of(table, region)
@@ -158,12 +155,10 @@ def _leaves(term: Term) -> list[Node]:
 
 
 def _number(name: str, node: Node) -> str:
-    """An expression as a number; of what is none, only whether it is null."""
-    number = f"TRY_CAST({name} AS DOUBLE)"
+    """An expression as a number, NaN where it is null; of what is none, only whether it is null."""
+    number = f"coalesce(TRY_CAST({name} AS DOUBLE), 1)"
     return (
-        f"CASE WHEN {name} IS NULL THEN NULL ELSE coalesce({number}, 1) END AS {name}"
-        if node
-        else name
+        f"CASE WHEN {name} IS NULL THEN 'NaN'::DOUBLE ELSE {number} END AS {name}" if node else name
     )
 
 
