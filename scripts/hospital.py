@@ -11,6 +11,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -105,13 +106,18 @@ def described(folder: Path, frame: pd.DataFrame) -> str:
     return text.replace("[privacy]", '[privacy]\naccept_risk = "simulated"', 1)
 
 
-def collected(folder: Path, frame: pd.DataFrame, keys: int) -> dict[tuple[str, str], np.ndarray]:
+def collected(
+    folder: Path,
+    frame: pd.DataFrame,
+    keys: int,
+    make_key: Callable[[Path], object] | None = None,
+) -> dict[tuple[str, str], np.ndarray]:
     """Truth, value and both ends of every released figure, by unit and table, shape (4, n)."""
     text, found = described(folder, frame), {}
     for _ in range(keys):
         for old in folder.glob("stays.key*"):
             old.unlink()
-        engine.new_key(folder / "stays.key")
+        (make_key or engine.new_key)(folder / "stays.key")
         for unit, (lines, tables) in RELEASES.items():
             listed = "".join(
                 f"[[tables]]\ncolumns = {list(t)!r}\n".replace("'", '"') for t in tables

@@ -9,8 +9,10 @@ Usage: python scripts/intervals.py [--keys N] [--data nist|census|sd2011] [--fol
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,7 +123,7 @@ def data_of(
     name: str, folder: Path, columns: list[str] | None = None, *, seed: int = SEED
 ) -> pd.DataFrame | None:
     """One set of data; None where it is not beside the checkout."""
-    if name == "census":
+    if name.startswith("census"):
         return census_data(folder / "census", columns=columns, seed=seed)
     if name == "nist":
         return nist_data(columns) if NIST.exists() else None
@@ -143,38 +145,51 @@ def census_data(
 Tables = tuple[tuple[str, ...], ...]
 
 
+PUBLISHED = {
+    "nist": "nist.toml",
+    "census": "demo.toml",
+    "sd2011": "sd2011.toml",
+    "census-dp": "census-dp.toml",
+}
+"""Specs whose columns and parameters are taken."""
+
+
 def _spec(name: str, folder: Path, tables: Tables) -> Path:
     """The published spec with fewer tables and a key of its own, beside the data."""
-    published = {"nist": "nist.toml", "census": "demo.toml", "sd2011": "sd2011.toml"}[name]
-    text = (ROOT / "releases" / published).read_text("utf-8")
+    text = (ROOT / "releases" / PUBLISHED[name]).read_text("utf-8")
     kept = text.split("[[tables]]")[0].rstrip() + "\n"
-    if name == "nist":
-        kept = kept.replace("nist/data/national2019.csv", str(NIST / "national2019.csv"))
-        kept = kept.replace("nist/nist.key", str(folder / "fresh.key"))
-    elif name == "sd2011":
-        kept = kept.replace("sd2011/data/SD2011.csv", str(SD2011))
-        kept = kept.replace("sd2011/sd2011.key", str(folder / "fresh.key"))
-    else:
-        kept = kept.replace("census/people.parquet", str(folder / "census" / "people.parquet"))
-        kept = kept.replace("census.key", str(folder / "fresh.key"))
+    people = folder / "census" / "people.parquet"
+    path = {"nist": NIST / "national2019.csv", "sd2011": SD2011}.get(name, people)
+    kept = re.sub(r'(?m)^key = "[^"]*"', f'key = "{folder / "fresh.key"}"', kept, count=1)
+    kept = re.sub(r'(?m)^path = "[^"]*"', f'path = "{path}"', kept, count=1)
+    if path is people:
         kept = kept.replace("[privacy]", '[privacy]\naccept_risk = "simulated people"')
     listed = [f"[[tables]]\ncolumns = [{', '.join(repr(c) for c in t)}]" for t in tables]
     path = folder / f"{name}.toml"
-    path.write_text(
-        kept.replace("'", "'") + "\n" + "\n".join(listed).replace("'", '"') + "\n", "utf-8"
-    )
+    path.write_text(kept + "\n" + "\n".join(listed).replace("'", '"') + "\n", "utf-8")
     return path
 
 
-def releases(name: str, folder: Path, keys: int, tables: Tables | None = None) -> Iterator[Release]:
-    """Releases of the same data under fresh keys; those in the folder are used again."""
+def drop_key(folder: Path) -> None:
+    """Remove a key with all that lies beside it: what it has measured, spent and exposed."""
+    for old in folder.glob("fresh.key*"):
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+
+
+def releases(
+    name: str,
+    folder: Path,
+    keys: int,
+    tables: Tables | None = None,
+    make_key: Callable[[Path], object] | None = None,
+) -> Iterator[Release]:
+    """Releases of the same data under fresh keys, or those of `make_key`; those in the folder are used again."""
     spec = _spec(name, folder, tables or TABLES[name])
     for number in range(keys):
         path = folder / f"{name}-{number}.duckdb"
         if not path.exists():
-            for old in folder.glob("fresh.key*"):
-                old.unlink()
-            engine.new_key(folder / "fresh.key")
+            drop_key(folder)
+            (make_key or engine.new_key)(folder / "fresh.key")
             engine.build(spec, out=path, jobs=1).close()
         release = engine.open(path)
         yield release
@@ -252,7 +267,7 @@ def _ask(
     kind = "range" if where else "single"
     filled = hidden | held["filled"]
     for word, chosen in (("measured", ~filled), ("filled", filled & (~hidden | held["shown"]))):
-        chosen = chosen & possible & ~placed
+        chosen = chosen & possible & ~placed & np.isfinite(got.high)  # mode dp: none where modelled
         if chosen.any():
             found.setdefault((len(table), kind, word), Found()).add(
                 right[chosen], got.value[chosen], got.low[chosen], got.high[chosen]

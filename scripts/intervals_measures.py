@@ -10,7 +10,7 @@ Usage: python scripts/intervals_measures.py [--keys N] [--data nist|census|sd201
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -202,21 +202,27 @@ class Truth:
         return self._known[question.text]
 
 
-def _asked(release: Release, question: Question) -> tuple[int, list[tuple[Any, ...]]]:
+def _asked(release: Release, question: Question) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     """Columns of the table that answers; key, value, low and high of every group."""
     if question.asked is not None:
         got = tabulate(release, **question.asked)
         rows = zip(got.keys, got.value, got.low, got.high, got.status, strict=True)
-        return len(got.table), [row[:4] for row in rows if row[4] != "structural zero"]
+        return got.table, [row[:4] for row in rows if row[4] != "structural zero"]
     text = question.text.replace("FROM data", f'FROM "{release.logical_name}"')
     said = annotated(release, text)
     n, none = question.n_keys, float("nan")
     if len(said.columns) != n + 4:  # not understood: no interval at all
-        return len(said.table or ()), [(row[:n], row[n], none, none) for row in said.rows]
+        return said.table or (), [(row[:n], row[n], none, none) for row in said.rows]
     ends = [tuple(none if x is None else float(x) for x in row[n : n + 3]) for row in said.rows]
-    return len(said.table or ()), [
-        (row[:n], *end) for row, end in zip(said.rows, ends, strict=True)
-    ]
+    return said.table or (), [(row[:n], *end) for row, end in zip(said.rows, ends, strict=True)]
+
+
+StratumOf = Callable[[Release, Question, tuple[str, ...]], Any]
+
+
+def _kind_and_width(_: Release, question: Question, table: tuple[str, ...]) -> tuple[str, int]:
+    """The stratum of a question: its kind, and the columns of the table that answers."""
+    return question.kind, len(table)
 
 
 def collect(
@@ -224,15 +230,16 @@ def collect(
     tables: intervals.Tables,
     each: Iterator[Release],
     seed: int = intervals.SEED,
-) -> dict[tuple[str, int], Held]:
-    """Ask every release the same questions and keep what it said beside the truth."""
-    truth, found = Truth(data), dict[tuple[str, int], Held]()
+    stratum_of: StratumOf = _kind_and_width,
+) -> dict[Any, Held]:
+    """Ask every release the same questions and keep what it said beside the truth, by stratum."""
+    truth, found = Truth(data), dict[Any, Held]()
     listed = questions(data, tables, seed)
     for release in each:
         for question in listed:
             right = truth.of(question)
-            width, rows = _asked(release, question)
-            stratum = found.setdefault((question.kind, width), Held())
+            table, rows = _asked(release, question)
+            stratum = found.setdefault(stratum_of(release, question, table), Held())
             absent = 0.0 if question.kind in ("share", "ratio") else None
             kept = []
             for key, value, low, high in rows:
