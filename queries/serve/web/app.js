@@ -75,7 +75,7 @@ function drawAll() {
   byId("bar").hidden = false;
   const [only] = state.rows, isBanded = state.rows.length === 1 && only in state.bands && !state.groups[only]?.length;
   shown.view = inWords(ordered(isBanded ? folded(shown.answer) : shown.answer, state.sort));
-  drawTable(shown.view, shown.title, { intervals: byId("intervals").checked, sort, all: shown.isLong, whenAll: () => { shown.isLong = true; drawAll(); } });
+  drawTable(shown.view, shown.title, { intervals: byId("intervals").checked, differs: byId("differs").value, sort, all: shown.isLong, whenAll: () => { shown.isLong = true; drawAll(); } });
   drawWords(shown.view, shown.plan);
   drawChart(shown.view, shown.title);
   drawTables();
@@ -204,7 +204,7 @@ function listen() {
   byId("copy-link").addEventListener("click", () => copy(location.href, t("Link")));
   byId("copy-sql").addEventListener("click", () => copy(shown ? shown.plan.sql : "", "SQL"));
   byId("copy-table").addEventListener("click", () => copy(shown ? asText(shown.view) : "", t("Table")));
-  byId("intervals").addEventListener("change", () => shown && drawAll());
+  for (const id of ["intervals", "differs"]) byId(id).addEventListener("change", () => shown && drawAll());
   window.addEventListener("popstate", arrive);
   window.addEventListener("resize", () => { if (shown) { drawChart(shown.view, shown.title); hintSideways(); } });
 }

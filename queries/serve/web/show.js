@@ -1,5 +1,6 @@
 // The right side: the table with its noise intervals and statuses, and how sure it is, in words.
 
+import { marker } from "./differs.js";
 import { byId, make } from "./state.js";
 import { listed } from "./variables.js";
 import { locale, number, t, unit } from "./words.js";
@@ -54,8 +55,8 @@ export function caption(answer, labels, filters) {
 }
 
 // The table. `sort` is called with a column's place when its head is pressed, `whenAll` when all rows are asked for.
-export function drawTable(answer, title, { intervals, sort, all, whenAll }) {
-  const seen = new Set(), cell = cells(answer, intervals, seen);
+export function drawTable(answer, title, { intervals, differs, sort, all, whenAll }) {
+  const seen = new Set(), cell = cells(answer, intervals, seen, marker(answer, differs));
   const rows = all ? answer.row_heads.length : Math.min(answer.row_heads.length, FIRST_ROWS);
   const table = make("table", {}, make("caption", {}, make("span", {}, title)), head(answer, sort), make("tbody", {}, ...lines(answer, rows, cell)), foot(answer, cell));
   const box = byId("table");
@@ -65,7 +66,8 @@ export function drawTable(answer, title, { intervals, sort, all, whenAll }) {
   byId("more").replaceChildren(...(rows < answer.row_heads.length ? [
     make("span", { class: "note" }, t("The first {n} of {all} rows.", { n: number(FIRST_ROWS), all: number(answer.row_heads.length) }) + " "),
     make("button", { type: "button", onclick: more }, t("Show all {n} rows", { n: number(answer.row_heads.length) }))] : []));
-  byId("legend").replaceChildren(...[...seen].map((s) => make("li", {}, make("b", {}, s === "structural zero" ? NOTHING + " " : "", STATUS[s][0]), ": " + STATUS[s][1])));
+  const told = differs ? [make("li", {}, make("b", {}, "▲ " + t("more") + ", ▼ " + t("less")), ": " + t("the noise intervals do not meet; where nothing is said, the difference may be noise, or there is nothing to compare with"))] : [];
+  byId("legend").replaceChildren(...told, ...[...seen].map((s) => make("li", {}, make("b", {}, s === "structural zero" ? NOTHING + " " : "", STATUS[s][0]), ": " + STATUS[s][1])));
   hintSideways();
 }
 
@@ -75,7 +77,7 @@ export function hintSideways() {
 }
 
 // Makes cells: the figure, its noise interval, its status in words; and notes which statuses occur.
-function cells(answer, intervals, seen) {
+function cells(answer, intervals, seen, marked) {
   const [format, between] = spelling(answer);
   return (side, i) => {
     const status = side.status[i], value = side.value[i], word = STATUS[status], isKnown = value !== null;
@@ -85,7 +87,7 @@ function cells(answer, intervals, seen) {
     return make("td", { class: "n s-" + status.replace(" ", "-") },
       isKnown ? make("span", { class: "v" }, format(value)) : null,
       range ? make("span", { class: "i" }, make("span", { class: "hidden" }, t("from") + " "), range) : null,
-      word ? make("span", { class: "s" }, word[0]) : null);
+      word ? make("span", { class: "s" }, word[0]) : null, side === answer.cells ? marked(i) : null);
   };
 }
 
