@@ -9,7 +9,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from queries.intervals import Measure, Tabulation, annotated, marks_of, tabulate, with_statuses
+from engine.schema import literal
+from queries.intervals import (
+    Measure,
+    Tabulation,
+    annotated,
+    differing,
+    has_differs,
+    has_replicates,
+    marks_of,
+    tabulate,
+    with_replicates,
+    with_statuses,
+)
 from queries.sql import TIMEOUT_S, Marks, Oversight, Result, Session
 
 __all__ = ["TIMEOUT_S", "Release", "open_release"]
@@ -56,6 +68,8 @@ class Release(Session):
         """Answer one SELECT-like statement; tables and errors as `Session.sql`.
 
         What is not released stands as [c] where the answer is shown; `.marks` has the status of every figure.
+        `differs(a, b)` may be selected: see `queries.intervals.statement.differences`. `FROM replicates('age', 'sex')`
+        reads copies of a table's counts: see `replicates`.
 
         Parameters
         ----------
@@ -64,11 +78,33 @@ class Release(Session):
         status : bool
             Add a column `<name>_status` after each figure whose status is known.
         """
+        if has_replicates(text):
+            text, tables = with_replicates(self, text, tables)
+        if has_differs(text):
+            told = differing(self, text, tables, intervals=intervals, status=status)
+            if told is not None:
+                return told
         if not intervals:
             result = super().sql(text, tables=tables)
             result.marked_by(lambda rows: _JOINED if tables else marks_of(self, text, result, rows))
             return with_statuses(result) if status else result
         return annotated(self, text, tables)
+
+    def replicates(self, *columns: str) -> Result:
+        """Return 48 copies of a released table's counts: rows of `replicate`, the columns, `count`.
+
+        A figure reckoned on each copy has, over these, the standard deviation of its noise; how to use them, and for
+        what not: queries/intervals/README.md. They are the same every time.
+
+        Raises
+        ------
+        NotAnswerable
+            There is no table of exactly these columns.
+        QueryRefused
+            The table has no copies (mode dp, modelled), too many rows, or is asked for by strangers.
+        """
+        listed = ", ".join(literal(name) for name in columns)
+        return self.sql(f"FROM replicates({listed})")
 
     def tabulate(
         self,

@@ -1,7 +1,7 @@
 """How sure: noise intervals and statuses of counts, sums, means, shares, ratios and quantiles.
 
-Takes a `Session` and a question about groups (`tabulate`), or a statement (`annotated`).
-Gives a `Tabulation`, or a `Result` with its intervals beside the figures.
+Takes a `Session` and a question about groups (`tabulate`), or a statement (`annotated`, `differing`).
+Gives a `Tabulation`, or a `Result` with its intervals beside the figures; copies of a table's counts as rows.
 May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`.
 """
 
@@ -11,7 +11,9 @@ from queries.intervals.crosstable import EACH, TOTAL, CrossTable, Slice, adding_
 from queries.intervals.estimates import Measure, Status, counts, statuses
 from queries.intervals.model import noise_model
 from queries.intervals.regions import Region
+from queries.intervals.replicated import has_replicates, with_replicates
 from queries.intervals.statement.aggregates import annotated, marks_of, with_statuses
+from queries.intervals.statement.differences import differing, has_differs
 from queries.intervals.tabulation import Tabulation, tabulate
 from queries.intervals.universes import ruled_out
 
@@ -27,10 +29,14 @@ __all__ = [
     "adding_up",
     "annotated",
     "counts",
+    "differing",
+    "has_differs",
+    "has_replicates",
     "marks_of",
     "noise_model",
     "ruled_out",
     "statuses",
     "tabulate",
+    "with_replicates",
     "with_statuses",
 ]

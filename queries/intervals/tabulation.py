@@ -79,6 +79,44 @@ class Tabulation:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def differs(self, a: Any, b: Any) -> bool | None:
+        """Return whether the figures of two groups differ by more than their noise can explain.
+
+        Their intervals do not meet. So it is at most 5 in 100 times that two equal figures are said to differ, whatever
+        noise they share: half widths add up to at least the half width of the difference. `differs(a, b)` in SQL
+        reckons that of the difference itself, and tells more apart.
+
+        Parameters
+        ----------
+        a, b : tuple, or a single value
+            Keys of groups, as in `keys`.
+
+        Returns
+        -------
+        bool or None
+            None where one of both is not released, ruled out, or has no interval.
+
+        Raises
+        ------
+        QueryRefused
+            There is no such group.
+        """
+        i, j = (self._place(key) for key in (a, b))
+        ends = np.array([self.low[i], self.high[i], self.low[j], self.high[j]])
+        hidden = {"not released", "structural zero"} & {self.status[i], self.status[j]}
+        if hidden or not np.isfinite(ends).all():
+            return None
+        return bool(self.low[i] > self.high[j] or self.low[j] > self.high[i])
+
+    def _place(self, key: Any) -> int:
+        """Where a group stands."""
+        wanted = key if isinstance(key, tuple) else (key,)
+        if wanted not in self.keys:
+            raise QueryRefused(
+                f"there is no group {wanted!r} of {', '.join(self.columns) or 'all'}"
+            )
+        return self.keys.index(wanted)
+
     def df(self) -> pd.DataFrame:
         """Return a pandas DataFrame: the columns of the groups, then value, low, high, status.
 

@@ -123,6 +123,12 @@ def test_lists_structs_and_nothing_are_keys(release):
     assert nan.columns == ("k", "n", "n_low", "n_high", "n_status")
 
 
+@pytest.fixture(autouse=True)
+def nothing_kept(release):
+    """Each test reckons anew: what was reckoned of a statement stays with an open release."""
+    release.models.pop(("statements",), None)
+
+
 def test_a_figure_that_was_reckoned_otherwise_has_no_interval(release, monkeypatch):
     """Whatever a second reading of the statement misses, the figure itself shows it."""
     whole = reckoned.estimate_of

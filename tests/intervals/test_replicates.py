@@ -36,6 +36,12 @@ def release(tmp_path_factory):
         yield made
 
 
+@pytest.fixture(autouse=True)
+def nothing_kept(release):
+    """Each test asks anew: answers of statements stay with an open release."""
+    release.models.pop(("answers",), None)
+
+
 FILLED = ("age", "region", "sex")
 """Cells of few rows, 46 % filled in."""
 
@@ -66,10 +72,10 @@ def test_a_lock_left_out_is_seen(release, monkeypatch):
     """Planted: counts that are brought to no margin lie outside of them."""
     table = ("age", "sex")
     sound = replicates(release, table).astray
-    monkeypatch.setattr(module, "_raked", lambda table, counts, locks: counts)
-    monkeypatch.setattr(module, "_settled", lambda table, whole, raked, rng: whole)
+    monkeypatch.setattr(module, "_raked", lambda table, counts, *_: counts)
+    monkeypatch.setattr(module, "_settled", lambda table, whole, *_: whole)
     model = noise_model(release, table)
-    assert module._drawn(release, model, model.tree).astray > max(3 * sound, 0.001)
+    assert module._drawn(release, model, model.tree, release.go_on).astray > max(3 * sound, 0.001)
 
 
 def _drawn(release, table, n=4000, times=1.0):
@@ -334,7 +340,7 @@ def test_a_figure_that_differs_from_its_second_reckoning_has_none(release, monke
         return replace(model, table=replace(model.table, n=np.roll(model.table.n, 7)))
 
     monkeypatch.setattr(copies, "noise_model", other)
-    monkeypatch.setattr(copies, "_sound_copies", lambda *given: replicates(*given))
+    monkeypatch.setattr(copies, "sound_copies", lambda *given: replicates(*given))
     got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
     assert got.columns == ("f",)
     assert "another figure" in " ".join(got.warnings)

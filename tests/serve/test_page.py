@@ -124,6 +124,26 @@ def test_the_table_shows_intervals_and_statuses_in_words(sheet, client):
     assert sheet.locator("#card li").count() > 3
 
 
+def test_figures_that_differ_by_more_than_noise_are_marked(sheet, client):
+    """From the row above: where noise intervals do not meet, and of released figures alone."""
+    asked = "rows=education&cols=sex"
+    open_page(sheet, f"{client.address}?{asked}")
+    assert sheet.locator("#table .d").count() == 0
+    sheet.get_by_label("mark what differs from").select_option("above")
+    cells = client.ask(f"/api/tabulate?{asked}").json["cells"]
+    width, expected = 2, []
+    for i in range(width, len(cells["low"])):
+        above, here = ((cells["low"][j], cells["high"][j]) for j in (i - width, i))
+        if "not released" in (cells["status"][i - width], cells["status"][i]):
+            continue
+        expected += ["▲ more"] * (here[0] > above[1]) + ["▼ less"] * (here[1] < above[0])
+    assert len(set(expected)) == 2
+    assert sheet.locator("#table .d").all_inner_texts() == expected
+    assert "do not meet" in sheet.locator("#legend").inner_text()
+    sheet.get_by_label("mark what differs from").select_option("total")
+    assert sheet.locator("#table .d").count() == 0  # a part of a number is always less
+
+
 def test_what_cannot_be_added_is_grey_and_says_why(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=education")
     button = sheet.get_by_role("button", name="Columns: Age in years")

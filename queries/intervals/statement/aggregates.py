@@ -90,9 +90,21 @@ def annotated(release: Session, text: str, tables: Mapping[str, Any] | None = No
     QueryRefused, NotAnswerable
         As `Session.sql`.
     """
+    plain, more, reasons = ends_of(release, text, tables)
+    return beside(plain, more, tuple(_PLAIN + why for why in reasons))
+
+
+Ends = list[tuple[str, str, list[Any]]]
+"""Columns more of one figure: ending of the name ("": in its own place), type and values of each."""
+
+
+def ends_of(
+    release: Session, text: str, tables: Mapping[str, Any] | None = None
+) -> tuple[Result, dict[int, Ends], list[str]]:
+    """Answer a statement; the ends of its figures by place, and why others have none; see `annotated`."""
     plain = Session.sql(release, text, tables=tables)
     if plain.table is None:
-        return _warned(plain, "this answer: it does not read the logical table.")
+        return plain, {}, ["this answer: it does not read the logical table."]
     try:
         if tables:
             raise Unknown("it reads tables of one's own")
@@ -100,27 +112,25 @@ def annotated(release: Session, text: str, tables: Mapping[str, Any] | None = No
             release, text, plain.columns, plain.types, plain.table, plain.rows, is_strict=True
         )
     except NoFigures as why:
-        return _warned(plain, f"this answer: {why}.")
+        return plain, {}, [f"this answer: {why}."]
     except (Unknown, duckdb.Error, StoreError) as error:
         if not reckons(release, text, tables):
-            return _warned(plain, f"this answer: {_why(error)}.")
-        more, reasons = _from_copies(release, text, plain, tables, _why(error))
-    else:
-        more, reasons = _beside_figures(plain, reckoned)
-        reasons += [reckoned.unread[at] for at in sorted(reckoned.differs)]
-        missing = {at: why for at, why in reckoned.unread.items() if at not in reckoned.differs}
-        if missing:
-            of_copies, why_not = _from_copies(
-                release, text, plain, None, missing, {*reckoned.estimates, *reckoned.differs}
-            )
-            more, reasons = more | of_copies, [*why_not, *reasons]
-    widened = _beside(plain, more, tuple(_PLAIN + why for why in reasons))
-    plain.close()
-    return widened
+            return plain, {}, [f"this answer: {_why(error)}."]
+        return plain, *_from_copies(release, text, plain, tables, _why(error))
+    more, reasons = _beside_figures(plain, reckoned)
+    reasons += [reckoned.unread[at] for at in sorted(reckoned.differs)]
+    missing = {at: why for at, why in reckoned.unread.items() if at not in reckoned.differs}
+    if missing:
+        of_copies, why_not = _from_copies(
+            release, text, plain, None, missing, {*reckoned.estimates, *reckoned.differs}
+        )
+        more, reasons = more | of_copies, [*why_not, *reasons]
+    return plain, more, reasons
 
 
-_More = dict[int, list[tuple[str, str, list[Any]]]]
-"""Columns more by place of the figure: ending of the name, type and values of each."""
+def kept_ends(ends: Ends | None, word: str) -> list[Any] | None:
+    """The values of one of a figure's columns more."""
+    return next((values for name, _, values in ends or () if name == word), None)
 
 
 def _from_copies(
@@ -130,7 +140,7 @@ def _from_copies(
     tables: Mapping[str, Any] | None,
     unread: Mapping[int, str] | str,
     closed: Collection[int] = (),
-) -> tuple[_More, list[str]]:
+) -> tuple[dict[int, Ends], list[str]]:
     """Three columns more for each figure of which copies of the table tell, and the reasons for those without.
 
     Parameters
@@ -152,7 +162,7 @@ def _from_copies(
     for at, of_copies in why.items():
         reason = f"{plain.columns[at]}: {unread}" if isinstance(unread, str) else unread[at]
         reasons.append(f"{reason.removesuffix('.')}; nor do copies of the table tell: {of_copies}.")
-    more: _More = {}
+    more: dict[int, Ends] = {}
     for at, one in found.items():
         kind, type_ = (int, "BIGINT") if one.is_whole else (float, "DOUBLE")
         more[at] = [
@@ -215,14 +225,9 @@ def _why(error: Exception) -> str:
     return "it is not understood" if isinstance(error, duckdb.Error) else str(error)
 
 
-def _warned(plain: Result, reason: str) -> Result:
-    """The plain answer with the reason why it has no intervals."""
-    return _like(plain, plain.rows, plain.columns, plain.types, (_PLAIN + reason,))
-
-
-def _beside_figures(plain: Result, reckoned: Reckoned) -> tuple[_More, list[str]]:
+def _beside_figures(plain: Result, reckoned: Reckoned) -> tuple[dict[int, Ends], list[str]]:
     """Three columns more a figure that was reckoned, and why there are not more."""
-    more: _More = {}
+    more: dict[int, Ends] = {}
     reasons = [*reckoned.reasons]
     for at, estimate in reckoned.estimates.items():
         is_zero = reckoned.ruled & estimate.is_count
@@ -253,32 +258,38 @@ def with_statuses(plain: Result) -> Result:
     """Return an answer with `<name>_status` after each figure whose status is known, from its own marks."""
     marks = plain.marks
     more = {at: [("status", "VARCHAR", list(of))] for at, of in marks.statuses.items()}
-    return _beside(plain, more, tuple(f"No status is known for {why}" for why in marks.unknown))
+    return beside(plain, more, tuple(f"No status is known for {why}" for why in marks.unknown))
 
 
-def _beside(
+def beside(
     plain: Result,
-    more: Mapping[int, Sequence[tuple[str, str, list[Any]]]],
+    more: Mapping[int, Ends],
     warnings: tuple[str, ...],
+    shown: Collection[str] = ("low", "high", "status"),
 ) -> Result:
-    """The plain answer with columns more after some of its own: ending of the name, type and values of each."""
+    """The plain answer with columns more after some of its own, and the marks of these figures; `shown`: which."""
     columns: list[str] = []
     types: list[str] = []
     listed: list[list[Any]] = []
     taken = {name.casefold() for name in plain.columns}
     marked = {}
     for at, name in enumerate(plain.columns):
-        added = more.get(at, ())
-        if added:
-            marked[len(columns)] = next(values for word, _, values in added if word == "status")
+        given = more.get(at, [])
+        added = [one for one in given if one[0] in shown]
+        own = next(((type_, values) for word, type_, values in given if not word), None)
+        statuses = kept_ends(given, "status")
+        if statuses is not None:
+            marked[len(columns)] = statuses
         columns += [name, *_free([f"{name}_{word}" for word, *_ in added], taken)]
-        types += [plain.types[at], *(type_ for _, type_, _ in added)]
-        listed += [[row[at] for row in plain.rows], *(values for *_, values in added)]
+        type_, values = own or (plain.types[at], [row[at] for row in plain.rows])
+        types += [type_, *(type_ for _, type_, _ in added)]
+        listed += [values, *(values for *_, values in added)]
     rows = list(zip(*listed, strict=True))
-    wider = _like(plain, rows, tuple(columns), tuple(types), warnings)
-    return wider.marked_by(
+    wider = _like(plain, rows, tuple(columns), tuple(types), warnings).marked_by(
         lambda rows: Marks(statuses={at: of[: len(rows)] for at, of in marked.items()})
     )
+    plain.close()
+    return wider
 
 
 def _apart(names: Sequence[str]) -> list[str]:

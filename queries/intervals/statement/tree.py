@@ -201,7 +201,7 @@ def parse_statement(
         raise NotAlone(f"it reads something else than {logical_name} alone")
     if node.get("sample") or source.get("sample") or node.get("qualify"):
         raise Unknown("it samples rows or has a QUALIFY")
-    if any(_makes_more(n) for item in node["select_list"] for n in nodes_in(item)):
+    if any(makes_more(n) for item in node["select_list"] for n in nodes_in(item)):
         raise Unknown("it selects *, COLUMNS(...) or UNNEST: more columns or rows than it names")
     hiding = {name.casefold() for name in columns}
     items, named = followed(node["select_list"], hiding)
@@ -296,7 +296,7 @@ def is_total(node: Node) -> bool:
     )
 
 
-def _makes_more(node: Node) -> bool:
+def makes_more(node: Node) -> bool:
     """Whether an expression stands for several columns or rows: places in the text are not those in the answer."""
     return node.get("class") == "STAR" or node.get("function_name", "").lower() in _MAKE_MORE
 

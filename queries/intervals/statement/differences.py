@@ -1,0 +1,133 @@
+"""`differs(a, b)` in a statement: whether two figures of a row differ by more than their noise can explain.
+
+Takes a statement that selects such calls; runs it with `a - b` in their place, and says TRUE where the noise interval
+of that difference leaves 0 out, FALSE where it does not, NULL where it is not known. Both figures may share noise (a
+part and its total, two groups of one table): the interval is that of the difference, so what they share cancels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.errors import QueryRefused
+from queries.intervals.statement.aggregates import Ends, beside, ends_of, kept_ends
+from queries.intervals.statement.nodes import Node, dicts_in, parsed_tree, parts, text_of_tree
+from queries.intervals.statement.tree import makes_more
+from queries.sql import Result, Session
+
+_CALL = re.compile(r"\bdiffers\W{0,3}\(", re.I)
+NAME = "differs"
+_WORDS = {"not released", "structural zero"}
+"""Statuses of a difference that tell more than that it is known."""
+
+
+def has_differs(text: str) -> bool:
+    """Whether a statement may call `differs`; quick, and now and then wrong where a text or a comment has the word."""
+    return _CALL.search(text) is not None
+
+
+def differing(
+    release: Session,
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    intervals: bool = False,
+    status: bool = False,
+) -> Result | None:
+    """Answer a statement that selects `differs(a, b)`; None where it has no such call after all.
+
+    Parameters
+    ----------
+    tables, intervals, status
+        As in `Release.sql`; low and high ends beside `differs` are those of a - b.
+
+    Raises
+    ------
+    QueryRefused
+        The call stands where it cannot be answered; otherwise as `Session.sql`.
+    """
+    with release.cursor() as con:
+        try:
+            tree = parsed_tree(con, text)
+        except QueryRefused as why:
+            raise QueryRefused(f"{NAME}(a, b) is a column of one plain SELECT: {why}") from None
+        if not any(_is_call(node) for node in dicts_in(tree)):
+            return None
+        places = _placed(tree)
+        asked = text_of_tree(con, tree)
+    plain, more, reasons = ends_of(release, asked, tables)
+    for at in places:
+        more[at] = _as_answers(len(plain.rows), more.get(at))
+    told = [plain.columns[at] for at in places]
+    others = tuple(name for name in plain.columns if name not in told)
+    if not intervals:  # nobody asked how sure those are
+        reasons = [why for why in reasons if not why.startswith(tuple(f"{n}:" for n in others))]
+    shown = ("low", "high", "status") if intervals else ("status",) if status else ()
+    return beside(plain, more, tuple(f"It is not known for {why}" for why in reasons), shown=shown)
+
+
+def _is_call(node: Mapping[str, Any]) -> bool:
+    return str(node.get("function_name", "")).lower() == NAME and node.get("class") == "FUNCTION"
+
+
+def _placed(tree: Any) -> list[int]:
+    """Put `a - b` in the place of every call, named as before; where each stands among the columns.
+
+    Raises
+    ------
+    QueryRefused
+        Anywhere but as a column of its own.
+    """
+    select = tree["statements"][0]["node"]
+    items: list[Node] = select.get("select_list", [])
+    places = [at for at, item in enumerate(items) if _is_call(item)]
+    if len(places) != sum(map(_is_call, dicts_in(tree))):
+        raise QueryRefused(
+            f"{NAME}(a, b) is a column of its own in the outermost SELECT; it cannot stand inside another "
+            "expression, in a subquery, WHERE, HAVING or ORDER BY"
+        )
+    if any(makes_more(node) for item in items for node in dicts_in(item)):
+        raise QueryRefused(f"{NAME}(a, b) beside *, COLUMNS(...) or UNNEST: name the columns")
+    if any(one["type"] == "DISTINCT_MODIFIER" for one in select.get("modifiers", ())):
+        raise QueryRefused(f"{NAME}(a, b) under DISTINCT: leave DISTINCT out")
+    named = set()
+    for at in places:
+        call = items[at]
+        if len(parts(call)) != 2:
+            raise QueryRefused(f"{NAME} takes two figures: {NAME}(a, b)")
+        call["alias"] = call.get("alias") or NAME
+        named.add(call["alias"].casefold())
+        call.update(function_name="-", is_operator=True, qualified_name={"path": ["-"]})
+    others = [{k: v for k, v in select.items() if k != "select_list"}, *_without(items, places)]
+    used = {
+        str(node["column_names"][-1]).casefold()
+        for node in dicts_in(others)
+        if node.get("class") == "COLUMN_REF"
+    }
+    if used & named:
+        raise QueryRefused(
+            f"{NAME}(a, b) is shown alone: nothing else can be computed or sorted by it"
+        )
+    return places
+
+
+def _without(items: Sequence[Node], places: Sequence[int]) -> list[Node]:
+    return [item for at, item in enumerate(items) if at not in places]
+
+
+def _as_answers(n_rows: int, ends: Ends | None) -> Ends:
+    """The ends of a column of differences with its answers before them."""
+    none = [None] * n_rows
+    lows, highs, told = (kept_ends(ends, word) or none for word in ("low", "high", "status"))
+    answers: list[bool | None] = []
+    words = []
+    for low, high, word in zip(lows, highs, told, strict=True):
+        is_known = low is not None and high is not None and word not in _WORDS
+        answers.append((low > 0 or high < 0) if is_known else None)
+        words.append(word if word in _WORDS else "reliable" if is_known else "not known")
+    type_ = next((type_ for word, type_, _ in ends or () if word == "low"), "DOUBLE")
+    return [
+        ("", "BOOLEAN", answers), ("low", type_, lows), ("high", type_, highs), ("status", "VARCHAR", words)
+    ]  # fmt: skip

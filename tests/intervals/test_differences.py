@@ -1,0 +1,232 @@
+"""`differs(a, b)`: yes where the interval of the difference leaves 0 out, 5 in 100 times where truth is equal."""
+
+from __future__ import annotations
+
+from itertools import combinations, count
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.intervals import small_release
+from fixtures.pipeline import write_spec
+
+import engine
+from engine.errors import QueryRefused
+from engine.source import begin_charges
+from queries.intervals.statement.differences import _as_answers, has_differs
+from queries.intervals.tabulation import Tabulation
+from queries.release import Release
+
+GROUPS = "ABCDEFGHIJKLMNOPQRSTU"
+SAME, LARGER = GROUPS[:-1], GROUPS[-1]
+FEW = "Z"
+"""A group of three people: it is not released."""
+
+
+@pytest.fixture(scope="module")
+def release(census, tmp_path_factory):
+    with small_release(tmp_path_factory.mktemp("differs"), census) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory):
+    """Releases under three keys: twenty groups that are alike, one larger and older, and a tiny one."""
+    folder, numbers = tmp_path_factory.mktemp("alike"), count(1)
+    one = np.repeat(np.arange(20, 40), 10)
+    rows = [(g, int(age)) for g in SAME for age in one]
+    rows += [(LARGER, int(age) + 10) for age in np.repeat(np.arange(20, 40), 13)]
+    rows += [(FEW, 34)] * 3
+    frame = pd.DataFrame(rows, columns=["region", "age"]).sample(frac=1, random_state=5)
+    frame.insert(0, "person_id", range(len(frame)))
+    frame.to_parquet(folder / "people.parquet")
+    columns = {
+        "person_id": {"kind": "integer"},
+        "region": {"kind": "category"},
+        "age": {"kind": "integer"},
+    }
+    tables = (("region",), ("age",), ("age", "region"))
+    spec = write_spec(folder, folder / "people.parquet", columns, tables)
+    made = []
+    for number in range(3):
+        key = folder / "fresh.key"
+        for old in folder.glob("fresh.key*"):
+            old.unlink()
+        key.touch(mode=0o600)
+        key.write_bytes(next(numbers).to_bytes(32, "little"))
+        begin_charges(key)
+        text = spec.read_text("utf-8")
+        named = folder / f"{number}.toml"
+        named.write_text(
+            "\n".join(
+                f'key = "{key}"' if line.startswith("key = ") else line for line in text.split("\n")
+            ),
+            "utf-8",
+        )
+        made.append(engine.build(named, out=folder / f"{number}.duckdb", jobs=1))
+    yield made
+    for one_release in made:
+        one_release.close()
+
+
+def asked(release, figure, pairs):
+    listed = ", ".join(
+        f"differs({figure} FILTER (WHERE region = '{a}'), {figure} FILTER (WHERE region = '{b}')) AS d{i}"
+        for i, (a, b) in enumerate(pairs)
+    )
+    return release.sql(f"SELECT {listed} FROM data")
+
+
+@pytest.mark.parametrize("figure", ["count(*)", "avg(age)", "sum(age)"])
+def test_equal_groups_differ_in_five_of_a_hundred_at_most(alike, figure):
+    pairs = list(
+        zip(SAME[::2], SAME[1::2], strict=True)
+    )  # of 30 that hang on nothing of each other
+    answers = [x for made in alike for x in asked(made, figure, pairs).rows[0]]
+    assert len(answers) == 3 * 10
+    assert None not in answers
+    assert sum(answers) <= 3  # 1.5 are expected; scripts/intervals_strata.py asks more keys
+
+
+@pytest.mark.parametrize("figure", ["count(*)", "avg(age)", "sum(age)"])
+def test_groups_that_are_not_alike_differ(alike, figure):
+    pairs = [(LARGER, one) for one in SAME]
+    for made in alike:
+        assert asked(made, figure, pairs).rows[0] == (True,) * len(SAME)
+
+
+def test_rows_above_by_copies(alike):
+    """Windows: ages that as many people have, whoever is compared with the one before."""
+    text = (
+        "SELECT age, differs(count(*), lag(count(*)) OVER (ORDER BY age)) AS d FROM data "
+        "WHERE age BETWEEN 20 AND 29 GROUP BY age ORDER BY age"
+    )
+    answers = [row[1] for made in alike for row in made.sql(text).rows]
+    known = [x for x in answers if x is not None]
+    assert len(known) == 3 * 9
+    assert sum(known) <= 0.05 * len(known)
+
+
+def test_a_tabulation_compares_groups_by_ends_that_do_not_meet(alike):
+    told = []
+    for made in alike:
+        got = made.tabulate(["region"])
+        told += [got.differs(a, (b,)) for a, b in combinations(SAME, 2)]
+        assert got.differs(LARGER, SAME[0]) is True
+        assert got.differs(SAME[0], SAME[0]) is False
+        if (FEW,) in got.keys:
+            assert got.differs(FEW, SAME[0]) is None
+    assert sum(told) <= 0.05 * len(told)
+    with pytest.raises(QueryRefused, match="no group"):
+        got.differs("nowhere", SAME[0])
+
+
+def tabulation(ends, status):
+    low, high = np.array(ends, dtype=float).T
+    n = len(ends)
+    return Tabulation(
+        columns=("g",), keys=tuple((i,) for i in range(n)), measure="count", of=None, value=(low + high) / 2, low=low,
+        high=high, status=status, table=("g",), words="",
+    )  # fmt: skip
+
+
+def test_ends_by_hand():
+    got = tabulation(
+        [(1, 3), (3, 5), (4, 6), (np.nan, 9), (0, 0)], ("reliable",) * 4 + ("not released",)
+    )
+    assert got.differs(0, 1) is False  # 3 may be both
+    assert got.differs(0, 2) is got.differs(2, 0) is True
+    assert got.differs(0, 3) is got.differs(0, 4) is None
+
+
+def test_answers_by_hand():
+    ends = [
+        ("low", "DOUBLE", [-1.0, 0.0, 0.5, -3.0, None, 2.0]),
+        ("high", "DOUBLE", [1.0, 4.0, 2.0, -1.0, None, 9.0]),
+        ("status", "VARCHAR", ["unreliable", "low", "reliable", "reliable", "reliable", "not released"]),
+    ]  # fmt: skip
+    given = {word: values for word, _, values in _as_answers(6, ends)}
+    assert given[""] == [False, False, True, True, None, None]
+    assert given["status"] == ["reliable"] * 4 + ["not known", "not released"]
+    assert {tuple(values) for _, _, values in _as_answers(2, None)} == {
+        (None, None),
+        ("not known", "not known"),
+    }
+
+
+def test_it_says_what_the_interval_of_the_difference_says(release):
+    figures = (
+        "count(*) FILTER (WHERE age < 40)",
+        "count(*) FILTER (WHERE age >= 40)",
+        "avg(age) FILTER (WHERE age < 40)",
+        "avg(age)",
+    )
+    for a, b in combinations(figures, 2):
+        text = "SELECT sex, {} AS f, count(*) AS n FROM data GROUP BY sex ORDER BY sex"
+        plain = release.sql(text.format(f"({a}) - ({b})"), intervals=True)
+        got = release.sql(text.format(f"DIFFERS({a}, {b})"), intervals=True)
+        assert got.columns == plain.columns
+        assert got.types[1] == "BOOLEAN"
+        for said, right in zip(got.rows, plain.rows, strict=True):
+            assert said[1] == (right[2] > 0 or right[3] < 0)
+            assert said[2:4] == right[2:4]
+            assert said[5:] == right[5:]
+        short = release.sql(text.format(f"differs({a}, {b})"))
+        assert short.columns == ("sex", "f", "n")
+        assert [row[:2] for row in short.rows] == [row[:2] for row in got.rows]
+        assert release.sql(text.format(f"differs({a}, {b})"), status=True).columns == (
+            *("sex", "f", "f_status", "n", "n_status"),
+        )
+
+
+def test_it_is_called_by_its_name_where_it_has_no_other(release):
+    text = "SELECT differs(avg(age) FILTER (WHERE sex = 'Male'), avg(age)) FROM data"
+    assert release.sql(text).columns == ("differs",)
+
+
+def test_a_text_that_has_the_word_is_no_call(release):
+    assert has_differs("SELECT 'differs(' FROM data")
+    assert release.sql("SELECT 'differs(a, b)' AS f, count(*) AS n FROM data").columns == ("f", "n")
+    assert not has_differs("SELECT count(*) FROM data")
+
+
+def test_what_is_not_known_is_null_and_says_why(release):
+    got = release.sql("SELECT sex, differs(max(age), min(age)) AS f FROM data GROUP BY sex")
+    assert [row[1] for row in got.rows] == [None, None]
+    assert "not known" in " ".join(got.warnings)
+    assert "f" in " ".join(got.warnings)
+    alone = release.sql("SELECT differs(1, 2) AS f")
+    assert alone.rows == [(None,)]
+    assert "logical table" in " ".join(alone.warnings)
+
+
+REFUSED = [
+    ("SELECT sex, count(*) FROM data GROUP BY sex HAVING differs(count(*), 3)", "HAVING"),
+    ("SELECT NOT differs(count(*), 3) AS f FROM data", "another expression"),
+    ("SELECT sex FROM (SELECT sex, differs(count(*), 3) AS d FROM data GROUP BY sex)", "subquery"),
+    ("SELECT sex, differs(count(*), 3) AS d FROM data GROUP BY sex ORDER BY d", "sorted by"),
+    ("SELECT differs(count(*), 3) AS d, NOT d FROM data", "computed"),
+    ("SELECT DISTINCT differs(count(*), 3) AS d FROM data", "DISTINCT"),
+    ("SELECT differs(count(*)) AS d FROM data", "two figures"),
+    ("SELECT *, differs(age, 3) AS d FROM data", "name the columns"),
+    ("PIVOT data ON sex USING differs(count(*), 3)", "plain SELECT"),
+    ("SELECT differs(count(*), 3 FROM data", "plain SELECT"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), REFUSED)
+def test_where_it_cannot_stand_it_is_refused(release, text, said):
+    with pytest.raises(QueryRefused, match=said):
+        release.sql(text)
+
+
+def test_strangers_have_it_by_closed_forms_alone(release: Release, monkeypatch):
+    monkeypatch.setattr(release, "is_overseen", True)
+    text = "SELECT sex, differs({}, {}) AS f FROM data GROUP BY sex"
+    closed = release.sql(
+        text.format("count(*) FILTER (WHERE age < 30)", "count(*) FILTER (WHERE age > 60)")
+    )
+    assert None not in {row[1] for row in closed.rows}
+    by_copies = release.sql(text.format("stddev_samp(age)", "1"))
+    assert {row[1] for row in by_copies.rows} == {None}
+    assert "strangers" in " ".join(by_copies.warnings)
