@@ -168,7 +168,9 @@ def _answers(
 
     Short ones are kept for the next time, as the copies are.
     """
-    kept = {} if tables else release.models.setdefault(("answers",), {})
+    kept: dict[tuple[str, ColumnSet], list[list[tuple[Any, ...]]]] = (
+        {} if tables else release.models.setdefault(("answers",), {})
+    )
     if (text, columns) in kept:
         return kept[text, columns]
     table = noise_model(release, columns).table
