@@ -23,9 +23,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.api.amend import add, drop
     from engine.api.audit import audit, card
     from engine.api.build import build, new_key, open, plan
+    from engine.api.built import add, drop
     from engine.api.choose import choose
     from engine.api.compare import compare, compare_levers, compare_rivals
     from engine.api.evaluate import attack, evaluate
@@ -85,7 +85,7 @@ _HOMES = {name: "engine.api.build" for name in ("build", "estimate", "new_key", 
     "Column": "engine.schema",
     "Release": "queries.release",
     "__version__": "engine.version",
-    "add": "engine.api.amend",
+    "add": "engine.api.built",
     "attack": "engine.api.evaluate",
     "audit": "engine.api.audit",
     "card": "engine.api.audit",
@@ -93,7 +93,7 @@ _HOMES = {name: "engine.api.build" for name in ("build", "estimate", "new_key", 
     "compare": "engine.api.compare",
     "compare_levers": "engine.api.compare",
     "compare_rivals": "engine.api.compare",
-    "drop": "engine.api.amend",
+    "drop": "engine.api.built",
     "evaluate": "engine.api.evaluate",
     "publish_pack": "engine.api.publish",
     "synthesize": "engine.api.synthesize",

@@ -20,6 +20,8 @@ FLOORS = {"low_threshold": 3, "threshold_mean": 5, "layer_sd": 1}
 """The weakest value each parameter may take."""
 MOST_ROWS = 1 << 20
 """Largest bound on the rows of one entity."""
+MOST_CHOSEN = 12
+"""Tables that are chosen for a wide one where nobody says how many."""
 MOST_SWAPPED = 0.5
 """Largest share of records that may be exchanged: beyond, tables tell little of how columns go together."""
 

@@ -23,6 +23,8 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Control characters, those that turn the direction of text or show nothing, halves of characters, line separators."""
 _JOINERS = "\u200c\u200d\u00ad"
 """Hidden characters that words of some languages, and emoji, are spelled with."""
+N_SHOWN = 20
+"""Tables that people see of a plan unless they ask for more."""
 MANY, TOO_MANY = 1e5, 1e15
 """Between these, numbers with a fraction have one decimal place; others six digits."""
 

@@ -6,7 +6,22 @@ a statement over the logical table is answered from the smallest released table 
 
 from __future__ import annotations
 
-from queries.release import Release, open_release
-from queries.sql import Result, export
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from queries.release import Release, open_release
+    from queries.sql import Result, export
 
 __all__ = ["Release", "Result", "export", "open_release"]
+_HOMES = {
+    **dict.fromkeys(("Release", "open_release"), "queries.release"),
+    **dict.fromkeys(("Result", "export"), "queries.sql"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve a public name when it is first used: whoever wants one module here need not load all."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -22,7 +22,8 @@ from engine.fit import FitOrder
 from engine.progress import Progress, silent
 from engine.release import sticky
 from engine.release.fit_workers import FitWorkers
-from engine.release.fitter import Finish, FitAnswer, Fitter
+from engine.release.fitter import FitAnswer, Fitter
+from engine.release.pipes import Finish
 from engine.schema import Measurement
 from engine.spec import read_spec
 from engine.store import Staging
@@ -131,9 +132,12 @@ class FitHere:
         self._fitter.begin(measurement)
         return self._fitter.settle(0)
 
-    def finish(self, exposure: dict[str, Any]) -> list[dict[str, Any]]:
+    def finish(self, exposure: dict[str, Any], note: Callable[[str], None]) -> list[dict[str, Any]]:
         """Write the release."""
-        return [{"sha256": self._fitter.finish(silent, Finish(exposure=exposure)).sha256}]
+        made = self._fitter.finish(
+            silent, Finish(exposure=exposure), lambda record: note(record.sha256)
+        )
+        return [{"sha256": made.sha256, "content_hash": made.content_hash}]
 
 
 def profiled(job: dict[str, Any]) -> dict[str, float]:

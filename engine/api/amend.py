@@ -1,6 +1,7 @@
 """Tables added to a release, and taken out of it, without building the others again.
 
 Takes a release, its spec and its source; gives the release that a build of the larger, or smaller, spec would give.
+Nothing here opens that one, nor imports what answers questions: `engine.api.built` does, for Python users.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine import release as releases
 from engine.api.reading import read
@@ -20,7 +21,9 @@ from engine.source import noted_releases
 from engine.spec import ReleaseSpec, amended, with_entries, without_entries
 from engine.store import EarlierRelease, earlier_release
 from engine.texts import parsed_toml
-from queries.release import Release
+
+if TYPE_CHECKING:
+    from queries.release import Release
 
 Tables = Sequence[Sequence[str]]
 
@@ -51,79 +54,6 @@ class Change:
     is_more: bool
     spec_path: Path | None = None
     edited: tuple[ColumnSet, ...] = ()
-
-
-class BuiltRelease(Release):
-    """A release in the hands of whoever built it: tables can be added to it."""
-
-    _made_from: tuple[ReleaseSpec | Path, Any]
-
-    @classmethod
-    def of(cls, path: Path, spec: ReleaseSpec | Path, frame: Any) -> BuiltRelease:
-        """Open a release, knowing what it was built from."""
-        release = cls.open(path)
-        release._made_from = spec, frame
-        return release
-
-    def add(self, tables: Sequence[Sequence[str]], *, progress: Progress | None = None) -> Release:
-        """Add tables; see `add`. Returns the new release, this handle stays with the old one."""
-        spec, frame = self._made_from
-        return add(self, tables, spec=spec, frame=frame, progress=progress)
-
-    def drop(self, tables: Sequence[Sequence[str]], *, progress: Progress | None = None) -> Release:
-        """Take tables out; see `drop`. Returns the new release, this handle stays with the old one."""
-        spec, frame = self._made_from
-        return drop(self, tables, spec=spec, frame=frame, progress=progress)
-
-
-def add(
-    release: Release | str | Path,
-    tables: Tables | None = None,
-    *,
-    spec: ReleaseSpec | str | Path | None = None,
-    frame: Any = None,
-    jobs: int = 2,
-    progress: Progress | None = None,
-) -> Release:
-    """Add tables to a release; only what is new is fitted. The result is what a build of all would be.
-
-    Parameters
-    ----------
-    release : Release, str or Path
-        The release; its file is replaced once the new one is whole, its signature is removed.
-    tables : sequence of sequences of str, optional
-        Column sets; they are written into the spec where that is a file. None: what the spec lists beyond the release.
-    spec : ReleaseSpec, str or Path, optional
-        What the release was built from; by default the file beside it: `r.toml` of `r.duckdb`.
-    frame : object, optional
-        The pandas or Arrow table where the spec's source is a frame.
-    jobs, progress
-        As in `build`.
-
-    Raises
-    ------
-    SpecError
-        Nothing to add, or the release has tables that the spec does not list.
-    DataError, PrivacyError, StoreError
-        As `build`; or data, key or spec are not those that the release was built from.
-    """
-    return changed(addition(release, tables, spec), frame=frame, jobs=jobs, progress=progress)
-
-
-def drop(
-    release: Release | str | Path,
-    tables: Tables | None = None,
-    *,
-    spec: ReleaseSpec | str | Path | None = None,
-    frame: Any = None,
-    jobs: int = 2,
-    progress: Progress | None = None,
-) -> Release:
-    """Take tables out of a release; parameters, errors and result as `add`.
-
-    Whoever has the release as it was knows them still: what was told is told, and stays in the ledger.
-    """
-    return changed(removal(release, tables, spec), frame=frame, jobs=jobs, progress=progress)
 
 
 def addition(
@@ -181,15 +111,21 @@ def removal(
     return _change(before, given, wanted, named, surplus, is_more=False)
 
 
-def changed(
+def carry_out(
     change: Change, *, frame: Any = None, jobs: int = 2, progress: Progress | None = None
-) -> Release:
-    """Make a change: the release first, then the text of its spec."""
-    path = change.before.path
+) -> releases.Made | None:
+    """Make a change: the release first, then the text of its spec.
+
+    Returns
+    -------
+    Made or None
+        What was built; None: there was nothing to build.
+    """
+    made = None
     if change.tables:
-        releases.build(
+        made = releases.make(
             change.spec,
-            path,
+            change.before.path,
             frame=frame,
             jobs=jobs,
             force=True,
@@ -206,7 +142,7 @@ def changed(
         )
         _read_as(change.spec_path, edited)
         write_output(change.spec_path, edited, force=True, own=SPEC)
-    return BuiltRelease.of(path, change.spec_path or change.spec, frame)
+    return made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -262,8 +198,12 @@ def _change(
 
 def _before(release: Release | str | Path, spec: ReleaseSpec) -> EarlierRelease:
     """The release as it is."""
-    path = Path(release.path if isinstance(release, Release) else release)
-    return earlier_release(path, noted_releases(spec.key_path, spec.vintage))
+    return earlier_release(_file_of(release), noted_releases(spec.key_path, spec.vintage))
+
+
+def _file_of(release: Release | str | Path) -> Path:
+    """The file of a release."""
+    return Path(release if isinstance(release, str | Path) else release.path)
 
 
 def _named(spec: ReleaseSpec, tables: Tables | None) -> tuple[ColumnSet, ...]:
@@ -277,7 +217,7 @@ def _spec(release: Release | str | Path, spec: ReleaseSpec | str | Path | None) 
     if isinstance(spec, ReleaseSpec):
         given = _Given(spec=spec)
     else:
-        file = Path(release.path if isinstance(release, Release) else release)
+        file = _file_of(release)
         path = file.with_suffix(".toml") if spec is None else Path(spec)
         if spec is None and not path.exists():
             raise SpecError(f"{file}: which spec was it built from? Name it: --spec (spec=)")

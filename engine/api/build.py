@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import keys, release
-from engine.api.amend import BuiltRelease
+from engine.api.built import BuiltRelease
 from engine.api.reading import read
 from engine.errors import SpecError
 from engine.outputs import check_new_key

@@ -17,15 +17,13 @@ from engine import release as releases
 from engine.api.amend import addition
 from engine.errors import SpecError
 from engine.fit.wide import chosen_triples
+from engine.params import MOST_CHOSEN
 from engine.progress import Progress
 from engine.schema import MAX_WIDTH, ColumnSet, Int64Array, column_set, quoted
 from engine.spec import ReleaseSpec, amended
 from engine.store import count_names, open_release
 from queries.release import Release
 from queries.release import open_release as opened_release
-
-MOST_CHOSEN = 12
-"""Tables that are chosen where nobody says how many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

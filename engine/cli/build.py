@@ -5,14 +5,13 @@ In sticky mode a plan measures what a build would release and keeps sizes only; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.api import amend
-from engine.api import build as api
-from engine.api.choose import MOST_CHOSEN, Choice, choose
 from engine.api.reading import read
 from engine.cli.console import (
     AsJson,
@@ -28,14 +27,21 @@ from engine.cli.console import (
     print_table,
     progress_bar,
 )
-from engine.cli.show import summary_of
 from engine.errors import SpecError
-from engine.release import Plan, PlanDP, build
-from engine.release.planner import N_SHOWN
+from engine.params import MOST_CHOSEN
 from engine.spec import ReleaseSpec, Workload, warning_of_many
-from engine.store import GeneratorCard, exposure_sentences, promises, signature_path
-from engine.texts import spec_entry
-from queries.release import Release, open_release
+from engine.store import (
+    GeneratorCard,
+    exposure_sentences,
+    promises,
+    read_signature,
+    signature_path,
+)
+from engine.texts import N_SHOWN, spec_entry
+
+if TYPE_CHECKING:
+    from engine.api.choose import Choice
+    from engine.release import Made, Plan, PlanDP
 
 commands = typer.Typer(rich_markup_mode="markdown")
 Changed = Annotated[
@@ -79,6 +85,9 @@ def plan_command(
         raise SpecError("--all and --top: give one of them")
     if is_quick and (is_all or top is not None):
         raise SpecError("--quick shows no tables: give it without --all and --top")
+    from engine.api.build import plan as planned
+    from engine.release import PlanDP
+
     wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
     shown = None if is_all else top or N_SHOWN
@@ -86,7 +95,7 @@ def plan_command(
         _print_estimate(wanted, shown, as_json=as_json)
         return
     with progress_bar(quiet=as_json) as report:
-        plan = api.plan(wanted, progress=report)
+        plan = planned(wanted, progress=report)
     if as_json:
         print_json(plan.as_dict())
         return
@@ -94,15 +103,17 @@ def plan_command(
     _print_workload(wanted.workload, shown)
     for warning in plan.warnings:
         notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
-    if isinstance(plan, Plan) and plan.refused:
+    if not isinstance(plan, PlanDP) and plan.refused:
         joined = "\n".join(plan.refused)
         notes().print(f"build would refuse: {joined}", soft_wrap=True, markup=False)
 
 
 def _print_estimate(wanted: ReleaseSpec, top: int | None, *, as_json: bool) -> None:
     """What a build would cost."""
+    from engine.api.build import estimate
+
     with progress_bar(quiet=as_json) as report:
-        found = api.estimate(wanted, progress=report)
+        found = estimate(wanted, progress=report)
     workload = wanted.workload
     if as_json:
         print_json(found.as_dict() | ({"workload": workload.as_dict()} if workload else {}))
@@ -121,6 +132,8 @@ def _warn_of_many(spec: ReleaseSpec) -> None:
 
 def _print_plan(plan: Plan | PlanDP, top: int | None) -> None:
     """The worst tables of a plan; where not all are shown, what there is of each width; what all are together."""
+    from engine.release import PlanDP
+
     rows = plan.rows_of()
     print_table("", plan.heads, rows[:top])
     hidden = 0 if top is None else len(rows) - top
@@ -129,7 +142,7 @@ def _print_plan(plan: Plan | PlanDP, top: int | None) -> None:
             f"... and {number(hidden, 'more table')}, better than these (--all shows them)\n",
             soft_wrap=True,
         )
-        if isinstance(plan, Plan):
+        if not isinstance(plan, PlanDP):
             print_table("", plan.width_heads, plan.by_width())
     for line in plan.sentences():
         out().print(line, soft_wrap=True, markup=False)
@@ -186,14 +199,17 @@ def build_command(
 
     Tables named here stand in the place of the spec's.
     """
-    output = output or api.default_output(spec)
+    from engine.api.build import default_output
+    from engine.release import build
+
+    output = output or default_output(spec)
     wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
     _say_unanswered(wanted)
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
         build(wanted, output, jobs=jobs, force=force, progress=report)
-    _print_built(output, open_release(output), was_signed=was_signed, as_json=as_json)
+    _print_built(output, was_signed=was_signed, as_json=as_json)
 
 
 @commands.command("add", epilog="Example: `tablepack add census.duckdb --columns age,sex,region`")
@@ -263,6 +279,8 @@ def choose_command(
 
     Prints what a spec says of them. None is chosen that would bring the release over its owner's bound.
     """
+    from engine.api.choose import choose
+
     listed = _column_sets(None if columns is None else [columns])
     with progress_bar(quiet=as_json) as report:
         choice = choose(
@@ -301,7 +319,7 @@ def _print_changed(change: amend.Change, *, jobs: int, as_json: bool) -> None:
     output = change.before.path
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
-        made = amend.changed(change, jobs=jobs, progress=report)
+        made = amend.carry_out(change, jobs=jobs, progress=report)
     if not as_json:
         notes().print(
             f"{'added' if change.is_more else 'taken out'}: {amend.some(change.tables) or 'nothing'}"
@@ -309,33 +327,70 @@ def _print_changed(change: amend.Change, *, jobs: int, as_json: bool) -> None:
             soft_wrap=True,
             markup=False,
         )
-    _print_built(output, made, was_signed=was_signed, as_json=as_json)
+    if made is None:
+        _print_built(output, was_signed=was_signed, as_json=as_json)
+    else:
+        _warn_of_signature(output, was_signed=was_signed)
+        exposed = exposure_sentences(made.exposure)
+        _print_summary(_summary_of(made, change.spec), exposed, as_json=as_json)
 
 
-def _print_built(output: Path, made: Release, *, was_signed: bool, as_json: bool) -> None:
-    """Say what a finished release is; exit code 4 where a fit did not converge."""
+def _summary_of(made: Made, spec: ReleaseSpec) -> dict[str, Any]:
+    """What `engine.cli.show.summary_of` says of a release: that was just written here, and need not be opened."""
+    signature = read_signature(made.path)
+    return {
+        "path": str(made.path),
+        "bytes": made.path.stat().st_size,
+        "title": spec.title,
+        "vintage": spec.vintage,
+        "key_id": made.key_id,
+        "unit": spec.unit.as_dict(),
+        "entity": spec.entity.as_dict(),
+        "tables": len(spec.tables),
+        "content_hash": made.content_hash,
+        "signed_by": None if signature is None else signature.fingerprint,
+        "signature_checked": False,
+    }
+
+
+def _warn_of_signature(output: Path, *, was_signed: bool) -> None:
+    """Say that a file lost its signature."""
     if was_signed and not signature_path(output).exists():
         notes().print(
             f"{output} is another file now: its signature was removed; sign it again",
             soft_wrap=True,
             markup=False,
         )
-    with made as release:
+
+
+def _print_built(output: Path, *, was_signed: bool, as_json: bool) -> None:
+    """Open a finished release, and say what it is; exit code 4 where a fit did not converge."""
+    from engine.cli.show import summary_of
+    from queries.release import open_release
+
+    _warn_of_signature(output, was_signed=was_signed)
+    with open_release(output) as release:
         summary = summary_of(release)
         card = release.card(*release.tables[0]) if release.tables else None
     remarks = _remarks(card) if card is not None and card.dp else []
-    if as_json:
-        print_json({**summary, "remarks": remarks} if remarks else summary)
-    else:
-        notes().print(
-            f"wrote {output} ({summary['bytes'] / 1e6:.1f} MB): {number(summary['tables'], 'table')}, content hash "
-            f"{summary['content_hash']}",
-            soft_wrap=True,
-        )
-        for remark in (*remarks, *(exposure_sentences(card.exposure) if card else ())):
-            notes().print(remark, soft_wrap=True, markup=False)
+    told = [*remarks, *(exposure_sentences(card.exposure) if card else ())]
+    _print_summary({**summary, "remarks": remarks} if remarks else summary, told, as_json=as_json)
     if card is not None and card.dp and not card.dp["converged"]:
         raise typer.Exit(4)
+
+
+def _print_summary(summary: dict[str, Any], told: Sequence[str], *, as_json: bool) -> None:
+    """A finished release in one line, and what its owner must know of it."""
+    if as_json:
+        print_json(summary)
+        return
+    notes().print(
+        f"wrote {summary['path']} ({summary['bytes'] / 1e6:.1f} MB): {number(summary['tables'], 'table')}, content "
+        f"hash {summary['content_hash']}",
+        soft_wrap=True,
+    )
+    for sentence in told:
+        notes().print(sentence, soft_wrap=True, markup=False)
 
 
 def _remarks(card: GeneratorCard) -> list[str]:

@@ -11,20 +11,19 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from engine.errors import SpecError
 from engine.progress import Progress, silent
 from engine.texts import shown
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON; no progress bar.")]
 ReleasePath = Annotated[Path, typer.Argument(help="Release file.", metavar="RELEASE")]
@@ -121,6 +120,9 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield _lines()
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
     bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -175,6 +177,8 @@ def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]
 
 def print_answer(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows as a table; where that is wider than the screen, one line a value, a blank line between rows."""
+    from rich.measure import Measurement
+
     console, rows = out(), list(rows)
     table = _table("", headers, rows)
     unbounded = console.options.update(max_width=_UNBOUNDED)
@@ -202,6 +206,8 @@ def number(n: int, noun: str) -> str:
 
 def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Make a table of rows of text."""
+    from rich.table import Table
+
     table = Table(title=title or None, title_justify="left", show_edge=False, pad_edge=False)
     for position, header in enumerate(headers):
         numeric = all(row[position][:1].isdigit() or row[position][:1] in "-<" for row in rows)

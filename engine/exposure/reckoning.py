@@ -58,8 +58,7 @@ class Figures:
         self._of: dict[ColumnSet, _Split] = {}
         for group, splits in tally.splits.items():
             if splits:
-                cells = tally.cells(group)
-                of, figures = tally.figures(group)
+                cells, of, figures = tally.figures(group)
                 tables = [split.columns for split in splits]
                 self._of[group] = _Split(
                     tables=tables,
@@ -96,9 +95,9 @@ class Figures:
     def worst(self, group: ColumnSet) -> list[Worst]:
         """The most exposed bucket of a table of groups, for each column that is told of it."""
         split = self._of[group]
-        told = sorted(set(split.told))
-        if not len(split.people):
+        if not len(split.people) or not split.counts[split.table].any():
             return []
+        told = sorted(set(split.told))
         shows = np.array([[name == one for one in told] for name in split.told], dtype=np.float64)
         shows *= split.counts[split.table][:, None]
         exposure = (split.figures @ shows) / split.people[:, None]

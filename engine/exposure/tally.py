@@ -196,35 +196,28 @@ class Tally:
         least = np.full_like(noisy, 2) if counted is None else np.maximum(counted, 2)
         return np.maximum(noisy, self.floor * least)
 
-    def cells(self, group: ColumnSet) -> FloatArray:
-        """Finest buckets of each table of `splits` inside every bucket of a group's table.
+    def figures(self, group: ColumnSet) -> tuple[FloatArray, list[tuple[int, str]], FloatArray]:
+        """What each table of `splits` has inside every bucket of a group's table.
 
         Returns
         -------
-        ndarray of float64, shape (n_nodes, n_tables)
-        """
-        tree, splits = self.groups[group], self.splits[group]
-        out = np.zeros((tree.n_nodes, len(splits)))
-        for at, split in enumerate(splits):
-            out[split.node, at] = split.cells
-        return summed_up(tree, out)
-
-    def figures(self, group: ColumnSet) -> tuple[list[tuple[int, str]], FloatArray]:
-        """Those of them that tell news of a column.
-
-        Returns
-        -------
+        cells : ndarray of float64, shape (n_nodes, n_tables)
+            Finest buckets of each.
         of : list of (int, str)
-            Place of the table in `splits`, and the column told.
+            Place of the table in `splits`, and a column told.
         figures : ndarray of float64, shape (n_nodes, len(of))
+            Those of them that tell news of it.
         """
         tree, splits = self.groups[group], self.splits[group]
         of = [(at, name) for at, split in enumerate(splits) for name in split.told]
-        out = np.zeros((tree.n_nodes, len(of)))
-        for place, (at, name) in enumerate(of):
-            split = splits[at]
-            out[split.node, place] = split.news[split.told.index(name)]
-        return of, summed_up(tree, out)
+        out = np.zeros((tree.n_nodes, len(splits) + len(of)))
+        place = len(splits)
+        for at, split in enumerate(splits):
+            out[split.node, at] = split.cells
+            out[split.node, place : place + len(split.told)] = split.news.T
+            place += len(split.told)
+        out = summed_up(tree, out)  # all at once: what it has to sort is the same for all
+        return out[:, : len(splits)], of, out[:, len(splits) :]
 
 
 def grouped(width: int) -> list[tuple[int, ...]]:

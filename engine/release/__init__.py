@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from engine.release.planner import Estimate, Plan, estimate, plan
     from engine.release.planner_dp import PlanDP, noise_words, plan_dp
     from engine.release.relating import measure_columns
-    from engine.release.sticky import build, fit_order
+    from engine.release.sticky import Made, build, fit_order, make
 
 __all__ = [
     "Estimate",
     "FitProcess",
     "Fitter",
+    "Made",
     "Plan",
     "PlanDP",
     "build",
     "estimate",
     "fit_order",
+    "make",
     "measure_columns",
     "noise_words",
     "plan",
@@ -40,7 +42,7 @@ _HOMES = {
     **dict.fromkeys(("Estimate", "Plan", "estimate", "plan"), "planner"),
     **dict.fromkeys(("PlanDP", "noise_words", "plan_dp"), "planner_dp"),
     "measure_columns": "relating",
-    **dict.fromkeys(("build", "fit_order"), "sticky"),
+    **dict.fromkeys(("Made", "build", "fit_order", "make"), "sticky"),
 }
 
 

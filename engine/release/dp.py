@@ -20,7 +20,7 @@ from engine.measure.dp import MeasuredMargins, cost, levels_of, measured_margins
 from engine.params import DPParams
 from engine.progress import Progress, silent
 from engine.release.fit_process import FitProcess
-from engine.release.header import header_of
+from engine.release.header import header_of, inputs_of
 from engine.release.joint_fitter import JointOrder
 from engine.source import Opened, open_rows, pin_vintage
 from engine.spec import ReleaseSpec
@@ -115,11 +115,6 @@ def joint_order(
         ledger=measured.entries,
         force=force,
     )
-
-
-def inputs_of(spec: ReleaseSpec) -> list[str | Path]:
-    """Files that a release is made from: never replaced by it."""
-    return [spec.key_path, *spec.source.paths]
 
 
 def build_id(fingerprint: str, measured: MeasuredMargins) -> str:

@@ -13,19 +13,20 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from engine import errors
 from engine.errors import InternalError, TablepackError, place_of
 from engine.fit import FitOrder
 from engine.levels import Margin
 from engine.progress import Progress
-from engine.release.fit_workers import OUT_OF_MEMORY, FitWorkers
-from engine.release.fitter import Finish, Fitter
-from engine.release.joint_fitter import JointFitter, JointOrder
 from engine.release.pipes import (
+    Finish,
+    Place,
     end_interpreter,
     leave_quietly,
     pipe_of,
@@ -34,7 +35,12 @@ from engine.release.pipes import (
     write_message,
 )
 from engine.schema import ColumnSet, Measurement
-from engine.store import Staging
+
+if TYPE_CHECKING:
+    from engine.release.fit_workers import FitWorkers
+    from engine.release.fitter import Fitter
+    from engine.release.joint_fitter import JointFitter, JointOrder
+    from engine.store import ReleaseRecord, Staging
 
 _MODULE = "engine.release.fit_process"
 
@@ -114,18 +120,26 @@ class FitProcess:
             self._waiting -= 1
         return answers
 
-    def finish(self, exposure: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    def finish(
+        self, exposure: dict[str, Any] | None = None, note: Callable[[str], None] | None = None
+    ) -> list[dict[str, Any]]:
         """Wait for the rest, write the release; the last answer is about the finished file.
 
         Parameters
         ----------
         exposure : dict, optional
             Mode sticky: what the release says of itself, in plain values.
+        note : callable, optional
+            Called with the SHA-256 of the finished file before that is put in place: so no release is there that was
+            not noted, whenever the two processes are killed.
         """
-        self._put(Finish(exposure=exposure))
-        answers = [self._get() for _ in range(self._waiting + 1)]
+        self._put(Finish(exposure=exposure, is_awaited=note is not None))
+        answers = [self._get() for _ in range(self._waiting)]
         self._waiting = 0
-        return answers
+        if note is not None:
+            note(self._get()["whole"])
+            self._put(Place())
+        return [*answers, self._get()]
 
     def _put(self, message: object) -> None:
         try:
@@ -149,6 +163,53 @@ class FitProcess:
                 self._progress(*answer["progress"])
 
 
+def _fitter_for(
+    order: object,
+) -> Callable[[Staging, FitWorkers], Fitter | JointFitter] | None:
+    """What makes the fitter of an order; None: it is none."""
+    if isinstance(order, FitOrder):
+        from engine.release.fitter import Fitter
+
+        return partial(Fitter, order)
+    from engine.release.joint_fitter import JointFitter, JointOrder
+
+    if isinstance(order, JointOrder):
+        return lambda staging, _: JointFitter(order, staging)
+    return None
+
+
+def _work(
+    fitter: Any,
+    order: FitOrder | JointOrder,
+    workers: FitWorkers,
+    source: BinaryIO,
+    answer: Callable[..., None],
+) -> None:
+    """Fit what comes, then write the release; put it in place at once, or when told."""
+
+    def placed_when_told(record: ReleaseRecord) -> None:
+        answer(whole=record.sha256)
+        if not isinstance(read_message(source), Place):
+            raise BrokenPipeError  # the parent is gone: what is staged is whole, and the next build places it
+
+    while isinstance(message := read_message(source), Measurement | Margin):
+        fitter.begin(message)
+        for fitted in fitter.settle(2 * order.workers):
+            answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
+    if message is None:
+        raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
+    for fitted in fitter.settle(0):
+        answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
+    workers.dismiss()  # they end while the file is closed
+    made = fitter.finish(
+        lambda *stage: answer(progress=stage),
+        message,
+        placed_when_told if message.is_awaited else None,
+    )
+    path, sha256 = str(order.release_path), made.sha256
+    answer(release=path, sha256=sha256, content_hash=made.content_hash)
+
+
 def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
     """Run the child's side: one answer for each message, until the pipe closes or an error ends it.
 
@@ -157,6 +218,8 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
     started : int
         Workers that are started ahead of the order.
     """
+    from engine.release.fit_workers import OUT_OF_MEMORY, FitWorkers  # the parent needs none of it
+    from engine.store import Staging
 
     def answer(**what: object) -> None:
         answers.write(json.dumps(what).encode() + b"\n")
@@ -169,8 +232,11 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
     try:
         with FitWorkers(started) as workers:
             workers.start()
+            import_module(
+                "engine.release.fitter"
+            )  # while the source is read, before an order comes
             order = read_message(source)
-            if not isinstance(order, FitOrder | JointOrder):
+            if (make_fitter := _fitter_for(order)) is None:
                 return
             with Staging.open(
                 order.release_path,
@@ -180,23 +246,8 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
                 earlier=order.earlier,
             ) as staging:
                 answer(finished=sorted(staging.finished()))
-                fitter: Any
-                if isinstance(order, JointOrder):
-                    fitter = JointFitter(order, staging)
-                else:
-                    workers.allow(order.workers)
-                    fitter = Fitter(order, staging, workers)
-                while isinstance(message := read_message(source), Measurement | Margin):
-                    fitter.begin(message)
-                    for fitted in fitter.settle(2 * order.workers):
-                        answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
-                if message is None:
-                    raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
-                for fitted in fitter.settle(0):
-                    answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
-                workers.dismiss()  # they end while the file is closed
-                made = fitter.finish(lambda *stage: answer(progress=stage), message)
-                answer(release=str(order.release_path), sha256=made.sha256)
+                workers.allow(order.workers)
+                _work(make_fitter(staging, workers), order, workers, source, answer)
     except TablepackError as error:
         failed(type(error).__name__, str(error))
     except MemoryError:

@@ -8,11 +8,11 @@ wider. Gives synthetic tables to the staging store. Knows no row, no true count 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.errors import InternalError
 from engine.fit import (
@@ -24,12 +24,12 @@ from engine.fit import (
     place_candidates,
     sub_tables,
 )
-from engine.fit.wide import WideFit, used_by, wide_table
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress
 from engine.relations import Relation
 from engine.release.fit_workers import FitWorkers
 from engine.release.one_ways import FittedColumns, fit_columns
+from engine.release.pipes import Finish
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
 from engine.store import (
     GeneratorCard,
@@ -41,6 +41,10 @@ from engine.store import (
     words_of,
 )
 
+if TYPE_CHECKING:
+    from engine.fit.wide import WideFit
+
+Placing = Callable[[ReleaseRecord], None]
 CONVERGED = 0.01
 """Largest share of rows that margins are off by in a raking called converged."""
 
@@ -52,19 +56,6 @@ class FitAnswer:
     columns: ColumnSet
     cells: int = 1
     gap: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finish:
-    """The last message: everything was measured.
-
-    Attributes
-    ----------
-    exposure : dict or None
-        Mode sticky: what the release says of what it gives away, in plain values.
-    """
-
-    exposure: dict[str, Any] | None = None
 
 
 class Store(Protocol):
@@ -79,7 +70,9 @@ class Store(Protocol):
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
         """Take a table."""
 
-    def finish(self, *, exposure: dict[str, Any] | None = None) -> ReleaseRecord:
+    def finish(
+        self, *, exposure: dict[str, Any] | None = None, placing: Placing | None = None
+    ) -> ReleaseRecord:
         """Write the release."""
 
 
@@ -119,10 +112,18 @@ class Fitter:
             for columns in tables
         ]
         self._n_left = sum(len(columns) > 1 for columns in left)
-        # Locked tables that a wide one is fitted to stay until the end.
-        self._still_needed.update(
-            columns for columns in left if any(used_by(wide, columns) for wide in self._wide)
-        )
+        self._keep_for_wide(left)
+
+    def _keep_for_wide(self, left: Sequence[ColumnSet]) -> None:
+        """Locked tables that a wide one is fitted to stay until the end."""
+        if self._wide:
+            from engine.fit.wide import (
+                used_by,  # slow to import, and most releases have no such table
+            )
+
+            self._still_needed.update(
+                columns for columns in left if any(used_by(wide, columns) for wide in self._wide)
+            )
 
     def take(self, measurement: Measurement) -> SyntheticTable | None:
         """Fit one measurement to the end and store it if it is to be published.
@@ -170,13 +171,15 @@ class Fitter:
         settled, self._settled = self._settled, []
         return settled
 
-    def finish(self, progress: Progress, last: Finish) -> ReleaseRecord:
-        """Fit the wide tables and write the release, once all else is settled."""
+    def finish(
+        self, progress: Progress, last: Finish, placing: Placing | None = None
+    ) -> ReleaseRecord:
+        """Fit the wide tables and write the release, once all else is settled; `placing` as `Staging.finish`."""
         if self._one_ways:
             self._columns()
         self._put_sets(progress, last)
         self.fit_wide(progress)
-        return self._staging.finish(exposure=last.exposure)
+        return self._staging.finish(exposure=last.exposure, placing=placing)
 
     def fit_wide(self, progress: Progress) -> None:
         """Fit the wide tables, once all else is settled."""
@@ -212,6 +215,8 @@ class Fitter:
         self, columns: ColumnSet, progress: Progress, staging: Store, number: int
     ) -> None:
         """Fit a wide table to the locked ones inside it, and store it."""
+        from engine.fit.wide import wide_table
+
         load_compiled()
         fitted, n_sets = self._columns(), self._order.sets.get(columns, 1)
         table, fit = wide_table(

@@ -6,6 +6,7 @@ Takes the spec, the opened source and the columns of the release; gives a `Relea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from engine.schema import Column, ReleaseHeader
@@ -64,6 +65,11 @@ def header_of(
             *detected_notes(tuple(columns), spec.counted.detected, is_reviewed=spec.is_reviewed),
         ),
     )
+
+
+def inputs_of(spec: ReleaseSpec) -> list[str | Path]:
+    """Files that a release is made from: never replaced by it."""
+    return [spec.key_path, *spec.source.paths]
 
 
 def counted_of(spec: ReleaseSpec) -> dict[str, Any]:

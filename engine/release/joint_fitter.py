@@ -29,7 +29,8 @@ from engine.fit.joint import (
 from engine.levels import Levels, Margin, StructuralZero, n_cells, sizes_of
 from engine.params import DPParams
 from engine.progress import Progress
-from engine.release.fitter import Finish, FitAnswer
+from engine.release.fitter import FitAnswer, Placing
+from engine.release.pipes import Finish
 from engine.schema import ColumnSet, ReleaseHeader, SyntheticTable
 from engine.store import GeneratorCard, ReleaseRecord, Staging, detected_of, words_of
 
@@ -105,7 +106,9 @@ class JointFitter:
         self._taken.clear()
         return taken
 
-    def finish(self, progress: Progress, _last: Finish) -> ReleaseRecord:
+    def finish(
+        self, progress: Progress, _last: Finish, placing: Placing | None = None
+    ) -> ReleaseRecord:
         """Fit, draw and store all tables that an earlier run has not, then write the release.
 
         Raises
@@ -119,7 +122,7 @@ class JointFitter:
         missing = [t for t in self._order.header.tables if t not in self._staging.finished()]
         if missing:
             self._store(missing, self._total, progress)
-        return self._staging.finish(self._order.ledger)
+        return self._staging.finish(self._order.ledger, placing=placing)
 
     def _store(self, tables: list[ColumnSet], total: Margin, progress: Progress) -> None:
         """Fit, draw and store these tables."""

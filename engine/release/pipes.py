@@ -11,12 +11,34 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InternalError, StoreError
 
 PASSED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "NPY_DISABLE_CPU_FEATURES")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finish:
+    """To the fit process: everything was measured.
+
+    Attributes
+    ----------
+    exposure : dict or None
+        Mode sticky: what the release says of what it gives away, in plain values.
+    is_awaited : bool
+        The release is put in place once a `Place` has come, which is the last message; else at once.
+    """
+
+    exposure: dict[str, Any] | None = None
+    is_awaited: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """To the fit process: put the release in place."""
 
 
 def start_interpreter(module: str, folder: Path, *arguments: str) -> subprocess.Popen[bytes]:

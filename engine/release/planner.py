@@ -33,7 +33,7 @@ from engine.release.sticky import fit_order
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
 from engine.spec import ReleaseSpec, WideWish, Workload
-from engine.texts import html_table, text_table
+from engine.texts import N_SHOWN, html_table, text_table
 from engine.units import ROWS, Unit
 
 MOSTLY_FILLED = 0.8
@@ -42,8 +42,6 @@ MOST_LEVEL = 40
 """Ranges of larger levels have more values than anything has rows."""
 SAMPLED = 10
 """An estimate measures one in so many tables."""
-N_SHOWN = 20
-"""Tables that people see of a plan unless they ask for more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,7 +27,7 @@ from engine.measure.dp import (
 from engine.params import DPParams
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec, Workload
-from engine.texts import html_table, text_table
+from engine.texts import N_SHOWN, html_table, text_table
 
 MANY_LEVELS = 1_000
 """A column with more levels gets a warning."""
@@ -35,8 +35,6 @@ MANY_CELLS = 1_000_000
 """A margin with more cells gets a warning."""
 MOST_WARNINGS = 5
 """Warnings of one kind."""
-N_SHOWN = 20
-"""Tables that people see of a plan unless they ask for more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,9 @@ from engine.fit import FitOrder, found_limits
 from engine.measure import Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
-from engine.release.dp import build_joint, inputs_of
 from engine.release.exposing import charged
 from engine.release.fit_process import FitProcess, fit_interpreter
-from engine.release.header import bounds_notes, counted_of, header_of
+from engine.release.header import bounds_notes, counted_of, header_of, inputs_of
 from engine.release.relating import Columns, check_added, measure_columns
 from engine.schema import ColumnSet, Measurement
 from engine.source import (
@@ -81,10 +80,48 @@ def build(
     ------
     SpecError, DataError, PrivacyError, BudgetError, StoreError
     """
-    report = progress or silent
     out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
     if spec.mode == "dp":
+        from engine.release.dp import build_joint  # what it takes is slow to import
+
         return build_joint(spec, out, frame=frame, force=force, progress=progress)
+    return make(
+        spec, out, frame=frame, jobs=jobs, force=force, earlier=earlier, progress=progress
+    ).path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Made:
+    """What was built, beside what the spec says of it.
+
+    Attributes
+    ----------
+    path : Path
+        The release.
+    key_id, content_hash : str
+        As the release has them.
+    exposure : dict
+        What it says that it gives away: `Exposure.as_dict`.
+    """
+
+    path: Path
+    key_id: str
+    content_hash: str
+    exposure: dict[str, Any]
+
+
+def make(
+    spec: ReleaseSpec,
+    out: Path,
+    *,
+    frame: Any = None,
+    jobs: int = 2,
+    force: bool = False,
+    earlier: EarlierRelease | None = None,
+    progress: Progress | None = None,
+) -> Made:
+    """Build a release in mode sticky; parameters and errors as `build`, but that `out` is an absolute path."""
+    report = progress or silent
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
     is_large = jobs > 1 and earlier is None and len(spec.tables) >= MANY
@@ -127,10 +164,13 @@ def build(
                 spec, opened, columns, counting.tally, is_new=is_new, whole=counting.whole
             )
             counting.keep()
-            *_, last = fit.finish(exposure.as_dict() | {"sentences": exposure.sentences()})
-            note_release(spec.key_path, spec.vintage, last["sha256"], opened.recipe)
+            told = exposure.as_dict()
+            *_, last = fit.finish(
+                told | {"sentences": exposure.sentences()},
+                lambda sha256: note_release(spec.key_path, spec.vintage, sha256, opened.recipe),
+            )
     report("done", 1, 1)
-    return out
+    return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
 
 
 def _check_targets(spec: ReleaseSpec, out: Path, *, build_id: str, force: bool) -> None:

@@ -90,6 +90,11 @@ def table_name(columns: Iterable[str]) -> str:
     return ".".join(c.replace("%", "%25").replace(".", "%2E") for c in sorted(columns))
 
 
+def columns_of_name(name: str) -> ColumnSet:
+    """Return the columns of the table whose view has a name; see `table_name`."""
+    return tuple(part.replace("%2E", ".").replace("%25", "%") for part in name.split("."))
+
+
 def physical_name(table_id: int) -> str:
     """Return the name of the table in schema `tables` that holds the distinct rows."""
     return f"t_{table_id:04d}"

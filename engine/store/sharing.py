@@ -17,9 +17,9 @@ import duckdb
 
 from engine.errors import StoreError
 from engine.schema import MAX_WIDTH, ColumnSet, literal
-from engine.store.catalogue import physical_name
-from engine.store.manifest import ATTACHED, file_hash, verify_release
-from engine.store.opening import locked_connection, open_release
+from engine.store.catalogue import columns_of_name, physical_name
+from engine.store.manifest import ReleaseRecord, file_hash, verify_release
+from engine.store.opening import open_release
 
 _EARLIER = "earlier"
 
@@ -31,19 +31,19 @@ class EarlierRelease:
     Attributes
     ----------
     path : Path
-    sha256 : str
-        Of the file when it was looked at, hex: what lies there later may be another.
+    record : ReleaseRecord
+        What the manifest said of the file, whose bytes were compared with it: what lies there later may be another.
     tables : frozenset of ColumnSet
     """
 
     path: Path
-    sha256: str
+    record: ReleaseRecord
     tables: frozenset[ColumnSet]
 
     @property
     def file(self) -> tuple[Path, str]:
         """What crosses the wall of it: the file, and its SHA-256."""
-        return self.path, self.sha256
+        return self.path, self.record.sha256
 
 
 def earlier_release(path: Path, noted: Collection[str] = ()) -> EarlierRelease:
@@ -52,24 +52,22 @@ def earlier_release(path: Path, noted: Collection[str] = ()) -> EarlierRelease:
     Parameters
     ----------
     noted : collection of str
-        SHA-256 of releases that were built here: what is in these need not be checked.
+        SHA-256 of releases that were built here: these need not be opened, their manifest says what is in them.
 
     Raises
     ------
     StoreError, DamagedRelease
     """
     record = verify_release(path, verify="hash")
-    if record.sha256 in noted:
-        con = locked_connection(path, threads=1)
-        con.execute(f"USE {ATTACHED}")
-    else:
-        con, record = open_release(path, verify="hash")
-    with con:
-        rows = con.execute("SELECT columns FROM catalog.tables").fetchall()
+    if record.sha256 not in noted:
+        con, record = open_release(
+            path, verify="hash"
+        )  # where the manifest agrees with the catalogue
+        con.close()
     return EarlierRelease(
         path=Path(os.path.abspath(path)),
-        sha256=record.sha256,
-        tables=frozenset(tuple(columns) for (columns,) in rows),
+        record=record,
+        tables=frozenset(map(columns_of_name, record.tables)),
     )
 
 
@@ -84,6 +82,8 @@ def check_shared(
 ) -> None:
     """Refuse a release whose tables are not what a build by this recipe would make.
 
+    Asked of what was looked at; that the file is still that is asked by whoever copies of it.
+
     Parameters
     ----------
     noted : mapping of str to str
@@ -94,9 +94,7 @@ def check_shared(
     StoreError, DamagedRelease
         It is of another recipe, was not built with this key here, or is no release.
     """
-    path = earlier.path
-    record = verify_release(path)
-    check_unchanged(earlier.file, record.sha256)
+    path, record = earlier.path, earlier.record
     if record.key_id != key_id:
         why = f"it was built with another key ({record.key_id}, the spec's is {key_id})"
     elif record.vintage != vintage:
@@ -124,7 +122,7 @@ def check_unchanged(earlier: tuple[Path, str], sha256: str | None = None) -> Non
     earlier : (Path, str)
         The file, and its SHA-256 when it was looked at.
     sha256 : str, optional
-        Of what lies there now, where that is known.
+        Of what is taken for it now, where that is known.
 
     Raises
     ------

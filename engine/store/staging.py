@@ -13,7 +13,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -327,6 +327,7 @@ class Staging:
         self,
         ledger: Sequence[Mapping[str, Any]] = (),
         exposure: Mapping[str, Any] | None = None,
+        placing: Callable[[ReleaseRecord], None] | None = None,
     ) -> ReleaseRecord:
         """Close the catalogue and put the release in place; the staging folder goes.
 
@@ -336,6 +337,8 @@ class Staging:
             Mode dp: the entries of the ledger beside the key, in plain values.
         exposure : mapping, optional
             Mode sticky: what the release tells of small groups, in plain values and sentences.
+        placing : callable, optional
+            Called with what the manifest will say once the file is whole, before it is put in place.
 
         Returns
         -------
@@ -371,6 +374,9 @@ class Staging:
             check_room(self._connection, self.path, (self._folder / DATABASE).stat().st_size)
             self._disconnect()
             record = self._record(digest, tables)
+        if placing is not None:
+            placing(record)
+        with writing(self.path):
             self._publish(record)
         self.close()
         return record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,8 @@ from fixtures.pipeline import (
 
 import engine
 from engine.api import amend
-from engine.api.amend import addition, changed, removal
+from engine.api.amend import addition, removal
+from engine.api.built import changed
 from engine.api.reading import read
 from engine.api.requests import prices
 from engine.errors import SpecError, StoreError
@@ -110,6 +112,10 @@ def test_the_spec_changed_by_hand(spec_path, tmp_path):
     assert "which spec was it built from" in done.stderr
     done = tablepack("add", path, "--spec", mine, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    # Said without opening the file, and what whoever opens it reads.
+    shown = json.loads(tablepack("show", path, "--json", cwd=tmp_path).stdout)
+    assert json.loads(done.stdout).items() <= {**shown, "path": str(path)}.items()
+    assert len(json.loads(done.stdout)) == len(shown) - 1  # the cards
     assert ("education",) in earlier_release(path).tables
     mine.write_text(text)
     done = tablepack("add", path, "--spec", mine, cwd=tmp_path)

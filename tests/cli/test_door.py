@@ -55,6 +55,31 @@ def test_the_door_loads_next_to_nothing(words):
     assert ours == {"engine.cli", "engine.cli.app", "engine.errors", "engine.version"}
 
 
+def test_what_adds_a_table_loads_nothing_that_answers_questions_or_fits_wide_tables():
+    code = (
+        "import sys, engine.cli.build, engine.release.sticky\n"
+        "here = {*sys.modules}\n"
+        "import engine.release.fitter, engine.release.fit_workers\n"
+        "print(*here, '|', *sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    here, there = (set(names.split()) for names in done.stdout.split("|"))
+    assert {"engine.measure.sticky", "engine.fit.order", "engine.api.amend"} <= here
+    slow = (
+        "queries",
+        "engine.fit.wide",
+        "engine.fit.joint",
+        "engine.measure.dp",
+        "engine.release.dp",
+    )
+    slow += ("engine.release.planner", "rich.progress")
+    slow += ("pandas", "pyarrow", "scipy", "numba", "pyspark", "cryptography", "engine.evaluation")
+    assert not {m for m in there if m.startswith(slow)}
+    assert not {m for m in here if m in ("engine.release.fitter", "engine.release.fit_workers")}
+
+
 def test_the_version(tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     done = tablepack("--version", cwd=tmp_path)

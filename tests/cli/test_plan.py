@@ -8,7 +8,7 @@ import pytest
 from fixtures.pipeline import ACCEPTED, CENSUS, table_hashes, tablepack, write_spec
 
 import engine
-from engine.cli import build
+from engine.api import build
 
 NAMES = [name for name in CENSUS if name != "person_id"]
 PAIRS = [(a, b) for at, a in enumerate(NAMES) for b in NAMES[at + 1 :]][:24]
@@ -25,12 +25,12 @@ def folder(tmp_path_factory, census):
 @pytest.fixture(scope="module")
 def planned(folder):
     """The plan of the folder's spec, measured once for all tests."""
-    return build.api.plan(build.api.read(folder / "release.toml"))
+    return build.plan(build.read(folder / "release.toml"))
 
 
 @pytest.fixture
 def plan(folder, planned, monkeypatch):
-    monkeypatch.setattr(build.api, "plan", lambda *_, **__: planned)
+    monkeypatch.setattr(build, "plan", lambda *_, **__: planned)
     return lambda *words: tablepack("plan", "release.toml", *words, cwd=folder)
 
 

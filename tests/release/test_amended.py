@@ -21,7 +21,8 @@ from fixtures.pipeline import (
 )
 
 import engine
-from engine.api.amend import addition, changed
+from engine.api.amend import addition
+from engine.api.built import changed
 from engine.api.reading import read
 from engine.errors import DamagedRelease, PrivacyError, StoreError
 from engine.release import build

@@ -22,8 +22,8 @@ from fixtures.pipeline import ROOT
 
 from engine.errors import InternalError, StoreError
 from engine.release import FitProcess
-from engine.release.fitter import Finish
-from engine.store.manifest import file_hash
+from engine.release.pipes import Finish
+from engine.store.manifest import file_hash, verify_release
 
 CANARY = "canary-7f3a9c"
 
@@ -110,7 +110,11 @@ def test_a_build_through_the_process_makes_the_release(tmp_path):
         assert len(fit.send(TREES["B",], ahead=2)) == 1
         assert len(fit.send(TREES["A", "B"], ahead=0)) == 3
         *_, last = fit.finish()
-    assert last == {"release": str(path), "sha256": file_hash(path)}
+    assert last == {
+        "release": str(path),
+        "sha256": file_hash(path),
+        "content_hash": verify_release(path).content_hash,
+    }
     assert path.exists()
 
 

@@ -26,7 +26,7 @@ from engine.fit import lock_table
 from engine.release import FitProcess, build, fit_process, fit_workers, pipes, sticky
 from engine.release.fit_workers import FitWorkers
 from engine.schema import SyntheticTable
-from engine.store.manifest import file_hash
+from engine.store.manifest import file_hash, verify_release
 
 CANARY = "canary-31d07be8"
 PLANT = """
@@ -417,6 +417,7 @@ def test_the_fit_holds_back_two_tables_a_worker(workers, planted, tmp_path):
     assert last == {
         "release": str(tmp_path / "r.duckdb"),
         "sha256": file_hash(tmp_path / "r.duckdb"),
+        "content_hash": verify_release(tmp_path / "r.duckdb").content_hash,
     }
     assert len(answers) <= 2 * workers
 

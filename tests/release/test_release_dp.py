@@ -19,8 +19,8 @@ from engine.levels import Margin
 from engine.measure.dp import balance, ledger_path
 from engine.measure.dp.ledger import measured_folder
 from engine.release import FitProcess, build, pipes
-from engine.release.fitter import Finish
 from engine.release.joint_fitter import JointFitter
+from engine.release.pipes import Finish
 from engine.store import Staging
 from engine.store.target import staging_folder
 from queries import open_release

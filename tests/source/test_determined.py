@@ -114,6 +114,17 @@ def coded(n=300, seed=0) -> pd.DataFrame:
     return pd.DataFrame({"fine": a, "coarse": a % 2, "copy": 9 - a, "other": rng.integers(0, 4, n)})
 
 
+@given(st.lists(st.one_of(st.none(), st.integers(-3, 3), st.just(2**63 - 2)), max_size=12))
+def test_codes_are_numbered_as_the_database_numbers_them(cells):
+    con = duckdb.connect()
+    name = module._SAMPLED
+    con.execute(f"CREATE TABLE {name} (r BIGINT, c0 BIGINT, c1 BIGINT)")
+    for r, cell in enumerate(cells):
+        con.execute(f"INSERT INTO {name} VALUES (?, ?, ?)", [r, cell, r % 2])
+    quick = [codes.tolist() for codes in module._ranked(con, "BIGINT", [0, 1])]
+    assert quick == module._ranked(con, "any other", [0, 1]).tolist()
+
+
 def test_found_by_hand():
     table = table_of(coded())
     assert set(determined(table, EXACTLY_TEN)) == {

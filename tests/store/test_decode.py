@@ -19,6 +19,7 @@ from engine.schema import (
     Column,
     Resolution,
 )
+from engine.store.catalogue import columns_of_name, table_name
 from engine.store.decode import carrier, decode_values, sql_type, support_type
 
 
@@ -171,3 +172,8 @@ def test_sql_type_by_declaration():
     domain = (decimal.Decimal("0.125"), decimal.Decimal(3))
     assert sql_type(column("category", "decimal", domain=domain)) == "DECIMAL(18,3)"
     assert sql_type(column("category", "decimal")) == "DECIMAL(18,0)"
+
+
+@given(st.sets(st.text(st.sampled_from("ab.%2E5"), min_size=1), min_size=1, max_size=4))
+def test_the_name_of_a_table_tells_its_columns(names):
+    assert columns_of_name(table_name(names)) == tuple(sorted(names))

@@ -16,7 +16,7 @@ from engine.measure import StickyDraws, measure_arrays
 from engine.params import PrivacyParams
 from engine.progress import silent
 from engine.relations import NO_RELATIONS
-from engine.release.fitter import Fitter
+from engine.release.fitter import Fitter, Placing
 from engine.release.sticky import measurements
 from engine.release.trials.rows import VINTAGE, TrialRows, TrialTable, refuse_copies
 from engine.schema import (
@@ -55,6 +55,7 @@ class _Kept:
         self,
         *,
         exposure: dict[str, Any] | None = None,  # noqa: ARG002 (as `Store` has it)
+        placing: Placing | None = None,  # noqa: ARG002
     ) -> ReleaseRecord:
         """Refuse: there is no file."""
         raise InternalError("a trial is not written")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -180,21 +181,35 @@ def _sampled(table: Table) -> dict[str, Int64Array]:
     # One window for all columns of a type: one for each takes far more memory and time.
     ranks = {
         names[j]: codes
-        for places in alike.values()
-        for j, codes in zip(places, _ranked(con, places), strict=True)
+        for type_, places in alike.items()
+        for j, codes in zip(places, _ranked(con, type_, places), strict=True)
     }
     con.execute(f"DROP TABLE {_SAMPLED}")
     return {name: ranks[name] for name in names}
 
 
-def _ranked(con: duckdb.DuckDBPyConnection, places: Sequence[int]) -> Int64Array:
+def _ranked(
+    con: duckdb.DuckDBPyConnection, type_: str, places: Sequence[int]
+) -> Int64Array | list[Int64Array]:
     """Numbers of the cells of some columns of one type, by value from 1, null last; a row a column."""
     listed = ", ".join(f"c{j}" for j in places)
+    if type_ == "BIGINT":  # codes: numpy sorts them in a fraction of the time
+        cells = con.execute(f"SELECT {listed} FROM {_SAMPLED} ORDER BY r").fetchnumpy()
+        return [_numbered(np.ma.asarray(cells[f"c{j}"])) for j in places]
     found = con.execute(
         "SELECT dense_rank() OVER (PARTITION BY j ORDER BY cell) AS code FROM (SELECT r, "
         f"unnest({[*places]}) AS j, unnest([{listed}]) AS cell FROM {_SAMPLED}) ORDER BY j, r"
     ).fetchnumpy()["code"]
     return np.asarray(found, dtype=np.int64).reshape(len(places), -1)
+
+
+def _numbered(cells: np.ma.MaskedArray[Any, Any]) -> Int64Array:
+    """Numbers of whole cells by value, from 1; of a masked one, which is null, the last."""
+    is_null = np.ma.getmaskarray(cells)
+    values, known = np.unique(np.ma.getdata(cells)[~is_null], return_inverse=True)
+    codes = np.full(len(cells), len(values) + 1, dtype=np.int64)
+    codes[~is_null] = known + 1
+    return codes
 
 
 def _is_ruled_out(finer: Int64Array, coarser: Int64Array) -> bool:
