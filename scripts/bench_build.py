@@ -33,7 +33,9 @@ def census_spec(job: dict[str, Any]) -> ReleaseSpec:
         vintage=Path(job["source"]).parent.name,
         key_path=Path(job["key"]),
         mode="sticky",
-        source=SourceSpec(path=job["source"], format="parquet", entities=(ENTITY,)),
+        source=SourceSpec(
+            path=job["source"], format="parquet", entities=(ENTITY,), **job.get("settings", {})
+        ),
         columns=tuple(column for column in CENSUS_COLUMNS if column.name in chosen),
         privacy=PROFILES["standard"],
         bounds=replace(BOUNDS["standard"], accept_risk="simulated people"),
@@ -47,15 +49,35 @@ def cpu_seconds(who: int) -> float:
     return used.ru_utime + used.ru_stime
 
 
+def arrivals() -> list[int]:
+    """Count from now on what Spark sends to the driver: rows, bytes."""
+    from engine.source.spark.rows import SparkRows
+
+    found, gathered = [0, 0], SparkRows.gathered
+
+    def counted(self: SparkRows, frame: Any) -> Any:
+        table = gathered(self, frame)
+        found[0] += table.num_rows
+        found[1] += table.nbytes
+        return table
+
+    SparkRows.gathered = counted  # type: ignore[method-assign]
+    return found
+
+
 def main() -> None:
     """Build and print the phases."""
     job = json.loads(Path(sys.argv[1]).read_text())
     spec = read_spec(job["spec"]) if "spec" in job else census_spec(job)
     marks: dict[str, float] = {}
+    reports: list[tuple[float, str, int, int]] = []
     start = time.perf_counter()
 
-    def note(stage: str, _done: int, _total: int) -> None:
+    def note(stage: str, done: int, total: int) -> None:
         marks.setdefault(stage, time.perf_counter() - start)
+        reports.append((time.perf_counter() - start, stage, done, total))
+
+    arrived = arrivals() if job.get("settings", {}).get("engine") == "spark" else [0, 0]
 
     build(spec, Path(job["out"]), progress=note)
     told = {
@@ -63,7 +85,11 @@ def main() -> None:
         "measure_cpu_seconds": cpu_seconds(resource.RUSAGE_SELF),
         "fit_cpu_seconds": cpu_seconds(resource.RUSAGE_CHILDREN),
         "tables": len(spec.tables),
+        "driver_cells": arrived[0],
+        "driver_bytes": arrived[1],
     }
+    if "reports" in job:
+        Path(job["reports"]).write_text(json.dumps(reports))
     print(json.dumps(told))
 
 

@@ -7,12 +7,14 @@ memory of the build and of all its child processes together, looked at every few
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ import duckdb
 from engine.schema import literal, quoted
 
 LOOK_EVERY = 0.03
+FILES_EVERY = 10
+"""Files are looked at every so many looks at memory."""
 SD = 2**0.5
 """Noise of a count where each entity has one row: two layers of sd 1."""
 FAR = 7
@@ -79,7 +83,7 @@ def build_of(job: dict[str, Any], place: Path, *, tree: Path | None = None) -> d
         text=True,
         env=environment,
     ) as child:
-        peak = _Peak(child.pid)
+        peak = Peak(child.pid)
         told = child.stdout.read() if child.stdout else ""
         failed = child.wait()
         seconds = time.perf_counter() - start
@@ -94,29 +98,46 @@ def build_of(job: dict[str, Any], place: Path, *, tree: Path | None = None) -> d
     return {"seconds": seconds, **memory, **json.loads(told)}
 
 
-class _Peak(threading.Thread):
+class Peak(threading.Thread):
     """Looks at the memory of a process and its descendants until told to stop.
 
-    The most bytes seen at a time: `together`, in the process itself (`own`), in its descendants (`children`).
+    The most bytes seen at a time: `together`, in the process itself (`own`), in its descendants (`children`); and, of
+    files below a folder, of working data (`on_disk`) and of what was spilled (`spilled`).
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, folder: Path | None = None) -> None:
         super().__init__(daemon=True)
-        self._pid, self._ended = pid, threading.Event()
-        self.together = self.own = self.children = 0
+        self._pid, self._folder, self._ended = pid, folder, threading.Event()
+        self.together = self.own = self.children = self.on_disk = self.spilled = 0
         self.start()
 
     def run(self) -> None:
         look = _from_proc if Path("/proc/self/status").exists() else _from_ps
+        looks = count()
         while not self._ended.wait(LOOK_EVERY):
             own, children = look(self._pid)
             self.together = max(self.together, own + children)
             self.own, self.children = max(self.own, own), max(self.children, children)
+            if self._folder is not None and not next(looks) % FILES_EVERY:
+                working, spilled = _files_below(self._folder)
+                self.on_disk = max(self.on_disk, working + spilled)
+                self.spilled = max(self.spilled, spilled)
 
     def stop(self) -> None:
         """Look no more."""
         self._ended.set()
         self.join()
+
+
+def _files_below(folder: Path) -> tuple[int, int]:
+    """Bytes of files below a folder: of working databases, of all others."""
+    sizes = {True: 0, False: 0}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # it is gone meanwhile
+                held = Path(place, name).lstat().st_size
+                sizes[".duckdb" in name] += held
+    return sizes[True], sizes[False]
 
 
 def _from_proc(pid: int) -> tuple[int, int]:

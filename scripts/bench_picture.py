@@ -18,6 +18,7 @@ PANELS = (
 WIDTH, HEIGHT, GAP = 250, 190, 60
 LEFT, TOP, BOTTOM = 58, 46, 52
 BUILD, FLOOR, INK, FAINT = "#1f6f8b", "#b8772c", "#333333", "#dddddd"
+ENGINES = {"duckdb": BUILD, "spark": FLOOR}
 STYLE = "font-family: system-ui, sans-serif; font-size: 11px"
 
 
@@ -164,3 +165,67 @@ def draw_steps(found: Sequence[dict[str, Any]], revision: str | None) -> str:
             )
             parts.append(_text(left + length + 6, y + 4, f"{seconds / total:.0%}, {seconds:.2f} s"))
     return "\n".join([*parts, "</svg>", ""])
+
+
+def draw_scale(runs: Sequence[dict[str, Any]]) -> str:
+    """Seconds, memory and disk of builds by each engine against rows, a panel each.
+
+    Parameters
+    ----------
+    runs : sequence of dict
+        Of each build its `engine`, `rows`, `seconds`, `peak_bytes` and `disk_bytes`.
+    """
+    panels = (
+        ("seconds", 1.0, "s", "Seconds, spec to finished file"),
+        ("peak_bytes", 1e9, "GB", "Peak memory of all processes"),
+        ("disk_bytes", 1e9, "GB", "Most on disk in scratch"),
+    )
+    width, height = LEFT + len(panels) * (WIDTH + GAP), TOP + HEIGHT + BOTTOM
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" style="{STYLE}">',
+        "<title>A build by DuckDB and by Spark against rows</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    for place, (engine, colour) in enumerate(ENGINES.items()):
+        x = LEFT + 4 + 160 * place
+        parts.append(f'<circle cx="{x}" cy="14" r="4" fill="{colour}"/>')
+        parts.append(_text(x + 8, 18, engine))
+    for place, (name, unit, spelled, title) in enumerate(panels):
+        parts += _scale_panel(LEFT + place * (WIDTH + GAP), runs, name, unit, spelled, title)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _scale_panel(
+    left: int, runs: Sequence[dict[str, Any]], name: str, unit: float, spelled: str, title: str
+) -> list[str]:
+    """One measure: grid, axes, a line an engine; what is 0 has no point."""
+    seen = [(r["engine"], log10(r["rows"]), r[name] / unit) for r in runs if r[name] > 0]
+    low, high = _decades([value for *_, value in seen])
+    rows = sorted({r["rows"] for r in runs})
+    first, spread = log10(rows[0]), (log10(rows[-1]) - log10(rows[0])) or 1.0
+
+    def across(power: float) -> float:
+        return left + 30 + (power - first) / spread * (WIDTH - 56)
+
+    def down(value: float) -> float:
+        return TOP + HEIGHT * (high - log10(value)) / (high - low)
+
+    parts = []
+    for power in range(low, high + 1):
+        y = down(10.0**power)
+        parts.append(
+            f'<line x1="{left}" x2="{left + WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="{FAINT}"/>'
+        )
+        parts.append(_text(left - 6, y + 4, f"{10.0**power:g} {spelled}", anchor="end"))
+    for n in rows:
+        parts.append(_text(across(log10(n)), TOP + HEIGHT + 16, _short(n), anchor="middle"))
+    parts.append(_text(left + WIDTH / 2, TOP + HEIGHT + 36, title, anchor="middle"))
+    for engine, colour in ENGINES.items():
+        dots = sorted((across(x), down(value)) for of, x, value in seen if of == engine)
+        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
+        parts.append(
+            f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        )
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in dots]
+    return parts

@@ -136,6 +136,12 @@ def draw_block(block: int, *, people: int, seed: int) -> tuple[Columns, Columns]
     tuple of dict of str to ndarray
         Columns of people and of events; see `draw_people` and `draw_events`.
     """
+    columns = draw_people_of(block, people=people, seed=seed)
+    return columns, draw_events(_generator(seed, block, _EVENT_STREAM), columns)
+
+
+def draw_people_of(block: int, *, people: int, seed: int) -> Columns:
+    """Draw the people of one block alone; parameters as in `draw_block`."""
     first = block * BLOCK_PEOPLE
     n = min(BLOCK_PEOPLE, people - first)
     rng = _generator(seed, block, _PEOPLE_STREAM)
@@ -146,8 +152,7 @@ def draw_block(block: int, *, people: int, seed: int) -> tuple[Columns, Columns]
     columns["household_id"] = 1 + permuted(household, size=people, seed=seed, purpose=_HOUSEHOLD)
     # Neighbouring rows must not tell who lives together.
     order = rng.permutation(n)
-    columns = {name: values[order] for name, values in columns.items()}
-    return columns, draw_events(_generator(seed, block, _EVENT_STREAM), columns)
+    return {name: values[order] for name, values in columns.items()}
 
 
 def _generator(seed: int, block: int, stream: int) -> np.random.Generator:
