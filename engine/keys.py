@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from engine.errors import DataError, SpecError, StoreError
-from engine.schema import ColumnSet, UInt64Array
+from engine.schema import ColumnSet, Int64Array, UInt64Array
 
 KEY_BYTES = 32
 Purpose = Literal[
@@ -39,7 +39,9 @@ Purpose = Literal[
     "rows",
     "recipe",
     "tally",
+    "kept",
 ]
+_COMMON_LENGTH = 64
 EntityId = int | str | float | bool | bytes | datetime.date
 
 
@@ -204,14 +206,16 @@ def typed_id(value: EntityId) -> bytes:
     raise DataError("an entity id is neither a number, a text, a boolean, bytes nor a date")
 
 
-def entity_tokens(key: bytes, ids: Iterable[EntityId], *, entity_column: str) -> UInt64Array:
+def entity_tokens(
+    key: bytes, ids: Iterable[EntityId] | Int64Array, *, entity_column: str
+) -> UInt64Array:
     """Token of each entity: keyed 128-bit BLAKE2b of its typed, length-prefixed id.
 
     Parameters
     ----------
     key : bytes
         Derived with purpose "entity".
-    ids : iterable
+    ids : iterable, or ndarray of int64
         Distinct ids, none null.
     entity_column : str
         Name of the column, part of the message: person 1 and household 1 are different entities.
@@ -223,12 +227,16 @@ def entity_tokens(key: bytes, ids: Iterable[EntityId], *, entity_column: str) ->
     """
     state = blake2b(key=key, digest_size=16, person=b"tablepack")
     state.update(pack_strings([entity_column]))
-    digests = []
-    for value in ids:
-        raw = typed_id(value)
-        one = state.copy()
-        one.update(len(raw).to_bytes(8, "little"))
-        one.update(raw)
+    # A call for a single id costs more than its hash: no call more than needed.
+    sizes = [n.to_bytes(8, "little") for n in range(_COMMON_LENGTH)]
+    copied, digests = state.copy, []
+    typed: Iterable[bytes] = (
+        (b"i%d" % n for n in ids.tolist()) if isinstance(ids, np.ndarray) else map(typed_id, ids)
+    )
+    for raw in typed:
+        n = len(raw)
+        one = copied()
+        one.update((sizes[n] if n < _COMMON_LENGTH else n.to_bytes(8, "little")) + raw)
         digests.append(one.digest())
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
 

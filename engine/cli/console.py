@@ -60,6 +60,8 @@ _UNBOUNDED = 1_000_000
 STAGES = {
     "reading": "reading the source",
     "tokens": "naming the entities",
+    "taking up": "going on from the encoded source",
+    "digests": "checking the vintage",
     "tables": "measuring and fitting tables",
     "wide table": "fitting a wide table",
     "columns": "looking at columns",
@@ -128,13 +130,17 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}"),
         console=notes(),
         transient=True,
     )
     with bar:
-        task = bar.add_task("starting", total=None)
+        task = bar.add_task("starting", total=None, left="")
 
         def report(stage: str, done: int, total: int) -> None:
+            if stage == "left":
+                bar.update(task, left=f"in all about {_spelled(done)} left")
+                return
             bar.update(
                 task, description=STAGES.get(stage, stage), completed=done, total=total or None
             )
@@ -142,17 +148,29 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
         yield report
 
 
+def _spelled(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
+
+
 def _lines() -> Progress:
     """Report by lines, for logs: one after some seconds, then one now and then."""
-    due = time.monotonic() + FIRST_LINE
+    due, end = time.monotonic() + FIRST_LINE, 0.0
 
     def report(stage: str, done: int, total: int) -> None:
-        nonlocal due
-        if time.monotonic() < due:
+        nonlocal due, end
+        now = time.monotonic()
+        if stage == "left":
+            end = now + done
             return
-        due = time.monotonic() + NEXT_LINE
+        if now < due:
+            return
+        due = now + NEXT_LINE
         of = f": {done:,} of {total:,}" if total else ""
-        notes().print(f"{STAGES.get(stage, stage)}{of} ...", soft_wrap=True, markup=False)
+        left = f", about {_spelled(end - now)} left" if end > now else ""
+        notes().print(f"{STAGES.get(stage, stage)}{of}{left} ...", soft_wrap=True, markup=False)
 
     return report
 

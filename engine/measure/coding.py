@@ -25,7 +25,9 @@ def coded_cells(
     values: dict[str, tuple[object, ...]],
     entities: tuple[EntityColumn, ...],
 ) -> CellSource:
-    """Code the rows, drop `rows_with_tokens`, and count from what was made: `coded_rows`, or arrays of few rows.
+    """Code the rows, and count from what was made: `coded_rows`, or arrays of few rows.
+
+    The table `rows_with_tokens` is dropped, unless it is kept.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ def _code_rows(
     values: dict[str, tuple[object, ...]],
     entities: tuple[EntityColumn, ...],
 ) -> dict[str, CodeSpan]:
-    """Make `coded_rows` and drop `rows_with_tokens`; the columns that are stored as small numbers."""
+    """Make `coded_rows` and drop `rows_with_tokens` unless it is kept; the columns that are stored as small numbers."""
     con, chosen, joins, spans = ingested.con, [], "", _spans(ingested, columns, values)
     for column in columns:
         sql, span = ingested.sql_names[column.name], spans[column.name]
@@ -73,7 +75,8 @@ def _code_rows(
     )
     for name in values:
         con.execute(f"DROP TABLE ranks_{ingested.sql_names[name]}")
-    con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
+    if not ingested.is_kept:
+        con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
     return {name: span for name, span in spans.items() if span.sql_type}
 
 
@@ -116,7 +119,8 @@ def _in_arrays(
             held.append((entity, np.array(lanes, dtype=np.uint64).T))  # each lane in one piece
         else:
             held.append((entity, np.asarray(arrays[f"e{entity.number}"], dtype=np.int64)))
-    ingested.con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
+    if not ingested.is_kept:
+        ingested.con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
     return ArrayCells(codes, ingested.n_rows, tuple(held))
 
 

@@ -7,16 +7,16 @@ of its own, measurements only.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.exposure import Remembered, Tally, packed
-from engine.fit import FitOrder, found_limits
+from engine.fit import FitOrder, found_limits, is_leaf
 from engine.measure import Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
-from engine.progress import Progress, silent
+from engine.progress import Progress, TimeLeft, silent, work_of_build
 from engine.release.exposing import charged
 from engine.release.fit_process import FitProcess, fit_interpreter
 from engine.release.header import bounds_notes, counted_of, header_of, inputs_of
@@ -32,6 +32,7 @@ from engine.source import (
     noted_releases,
     open_rows,
     pin_vintage,
+    rows_about,
 )
 from engine.spec import ReleaseSpec
 from engine.store import (
@@ -121,24 +122,19 @@ def make(
     progress: Progress | None = None,
 ) -> Made:
     """Build a release in mode sticky; parameters and errors as `build`, but that `out` is an absolute path."""
-    report = progress or silent
+    clock = TimeLeft(progress or silent)
+    report = clock.report
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
     is_large = jobs > 1 and earlier is None and len(spec.tables) >= MANY
+    if spec.source.engine == "duckdb":  # of Spark nothing is known of what a step costs
+        clock.expect(_work(spec, rows_about(spec), {}, spec.tables))
     with (
         fit_interpreter(out, workers=jobs if is_large else 0) as child,
-        open_rows(spec, frame, report) as opened,
+        open_rows(spec, frame, report, release=out) as opened,
     ):
         # Before anything is staged: too few entities end the build here.
-        if earlier is not None:
-            check_shared(
-                earlier,
-                recipe=opened.recipe,
-                noted=noted_releases(spec.key_path, spec.vintage),
-                key_id=opened.key.id,
-                vintage=spec.vintage,
-                engine_version=ENGINE_VERSION,
-            )
+        _check_earlier(spec, opened, earlier)
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
         check_added(spec, columns.relations)
@@ -156,6 +152,9 @@ def make(
             done = 0
             # At least what the fit process may hold back, or both would wait for each other.
             ahead = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)
+            sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
+            if opened.ingested.spark is None:
+                clock.expect(_work(spec, opened.ingested.n_rows, sizes, unfinished))
             counting = _Counting(spec, opened, columns, draws, needed)
             for measurement in counting.measured(unfinished):
                 done += len(fit.send(measurement, ahead=ahead))
@@ -173,6 +172,19 @@ def make(
     return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
 
 
+def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | None) -> None:
+    """Whether an earlier release, if there is one, may lend its tables."""
+    if earlier is not None:
+        check_shared(
+            earlier,
+            recipe=opened.recipe,
+            noted=noted_releases(spec.key_path, spec.vintage),
+            key_id=opened.key.id,
+            vintage=spec.vintage,
+            engine_version=ENGINE_VERSION,
+        )
+
+
 def _check_targets(spec: ReleaseSpec, out: Path, *, build_id: str, force: bool) -> None:
     """Whether this build may write where the release and the further sets of its wide tables go."""
     with writing(out):
@@ -180,6 +192,21 @@ def _check_targets(spec: ReleaseSpec, out: Path, *, build_id: str, force: bool) 
         for number in range(2, max(spec.sets.values(), default=1) + 1):
             place = set_path(out, number)
             check_target(place, force=may, build_id=build_id, inputs=inputs_of(spec))
+
+
+def _work(
+    spec: ReleaseSpec, n_rows: float, sizes: dict[str, int], tables: Sequence[ColumnSet]
+) -> dict[str, list[float]]:
+    """What the steps of a build cost; before columns were measured by what the spec says of them."""
+    data = [column for column in spec.columns if column.name not in spec.source.entities]
+    declared = {column.name: len(column.domain or ()) for column in data}
+    for column in data:
+        if column.bounds is not None and column.kind == "integer":
+            declared[column.name] = int(column.bounds[1] - column.bounds[0]) + 1
+    lists = sum(column.is_ranked for column in data)
+    narrow = [(), *((column.name,) for column in data)]
+    wide = [columns for columns in tables if len(columns) > 1]
+    return work_of_build(n_rows, declared | sizes, lists, [*narrow, *wide])
 
 
 class _Counting:

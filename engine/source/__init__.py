@@ -17,7 +17,6 @@ from engine.source.charges import (
     charges_path,
     history,
 )
-from engine.source.csv_header import CsvShape, csv_shape
 from engine.source.encoding import (
     cell_sql,
     code_limits,
@@ -34,6 +33,7 @@ from engine.source.files import (
     replace_file,
     sync_folder,
 )
+from engine.source.forms.csv_header import CsvShape, csv_shape
 from engine.source.forms.opened import open_source
 from engine.source.frames import register_frame
 from engine.source.ingest import Ingested
@@ -45,7 +45,7 @@ from engine.source.journal import (
     pinned_vintages,
     unpin_vintage,
 )
-from engine.source.opening import Opened, open_rows
+from engine.source.opening import Opened, open_rows, rows_about
 from engine.source.relation import check_names, csv_rows, fetch
 from engine.source.scratch import (
     confidential_connection,
@@ -92,6 +92,7 @@ __all__ = [
     "register_frame",
     "replace_file",
     "row_lanes",
+    "rows_about",
     "scratch_directory",
     "sync_folder",
     "unpin_vintage",

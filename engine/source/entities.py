@@ -18,8 +18,10 @@ import numpy as np
 
 from engine.errors import SpecError
 from engine.keys import MasterKey, entity_tokens, pack_strings, row_tokens, typed_id
+from engine.progress import Progress, silent
 from engine.schema import Int64Array, UInt64Array, quoted
-from engine.source.ingest import Ingested
+from engine.source.ingest import Ingested, check_order
+from engine.source.scratch import in_order_of_rows
 from engine.source.spark.contract import RowsInSpark
 from engine.sticky_prf import siphash128
 
@@ -27,6 +29,8 @@ CHUNK_ROWS = 500_000
 PRIME = 2**31 - 1
 """Codes are mixed modulo it, so that sums of many rows stay within 128 bits."""
 ROWS_WITH_TOKENS = "rows_with_tokens"
+SKETCHED, NAMED = 25, 80
+"""Hundredths of the stage "tokens" that are done once the source is sketched, once all its entities have tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +55,7 @@ def add_tokens(
     vintage: str,
     identity: tuple[str, ...],
     order: tuple[str, ...] = (),
+    report: Progress = silent,
 ) -> tuple[EntityColumn, ...]:
     """Make the table `rows_with_tokens` and drop `rows`.
 
@@ -60,6 +65,8 @@ def add_tokens(
         Columns that identify a row where the source names no entity column.
     order : tuple of str
         Columns that the vintage has seen before, in the order in which they came.
+    report : Progress
+        Told of the stage "tokens" in hundredths, of rows with an id of their own.
 
     Returns
     -------
@@ -71,7 +78,7 @@ def add_tokens(
         return _tokens_in_spark(ingested, ingested.spark, key, vintage, identity, order)
     if ingested.entity_names:
         columns = tuple(
-            _named_entity(ingested, number, entity_key)
+            _named_entity(ingested, number, entity_key, report)
             for number in range(len(ingested.entity_names))
         )
     else:
@@ -109,32 +116,37 @@ def _tokens_in_spark(
     return (EntityColumn(number=0, tokens=None),)
 
 
-def _named_entity(ingested: Ingested, number: int, entity_key: bytes) -> EntityColumn:
+def _named_entity(
+    ingested: Ingested, number: int, entity_key: bytes, report: Progress
+) -> EntityColumn:
     """Tokens of one entity column; a table `lanes_<number>` if each entity has one row."""
     name = ingested.entity_names[number]
     chunks = (
         entity_tokens(entity_key, ids, entity_column=name) for ids in ingested.entity_ids(number)
     )
-    if ingested.n_entities(number) < ingested.n_rows:
+    if number not in ingested.own_ids:
         none = np.zeros((0, 2), dtype=np.uint64)
         return EntityColumn(number=number, tokens=np.concatenate([none, *chunks]))
     first = 0
     for tokens in chunks:  # as many as rows: never all of them at a time
         _store_lanes(ingested.con, number, tokens, first=first)
         first += len(tokens)
+        report("tokens", SKETCHED + (NAMED - SKETCHED) * first // ingested.n_rows, 100)
+    ingested.con.execute(f"DROP VIEW entity_{number}")
     return EntityColumn(number=number, tokens=None)
 
 
 def _store_lanes(
     con: duckdb.DuckDBPyConnection, number: int, lanes: UInt64Array, *, first: int
 ) -> None:
-    """Append lanes of the ids first, first + 1, ... to the table `lanes_<number>`."""
+    """Append lanes of the rows first, first + 1, ... to the table `lanes_<number>`."""
     con.execute(
         f"CREATE TABLE IF NOT EXISTS lanes_{number} (id BIGINT, lane_0 UBIGINT, lane_1 UBIGINT)"
     )
     ids = np.arange(first, first + len(lanes))
     con.register("new_lanes", {"id": ids, "lane_0": lanes[:, 0], "lane_1": lanes[:, 1]})
-    con.execute(f"INSERT INTO lanes_{number} SELECT * FROM new_lanes")
+    with in_order_of_rows(con):
+        con.execute(f"INSERT INTO lanes_{number} SELECT * FROM new_lanes")
     con.unregister("new_lanes")
 
 
@@ -314,15 +326,19 @@ def in_order(ingested: Ingested, order: tuple[str, ...]) -> list[str]:
 def _join_lanes(
     con: duckdb.DuckDBPyConnection, columns: tuple[EntityColumn, ...], *, named: bool
 ) -> None:
-    """Put the lanes of additive entities beside the rows."""
-    chosen, joins = ["rows.*"], ""
+    """Put the lanes of additive entities beside the rows, side by side: a join would need room for all of them."""
+    own = ", ".join(f"e{column.number}" for column in columns if column.tokens is None)
+    chosen = [f"rows.* EXCLUDE ({own})" if named and own else "rows.*"]
+    side_by_side = "rows"
     for column in columns:
         if column.tokens is None:
             table = f"lanes_{column.number}"
-            own = f"rows.e{column.number}" if named else "rows.rowid"
-            joins += f" JOIN {table} ON {table}.id = {own}"
+            check_order(con, table, by="id")
+            side_by_side += f" POSITIONAL JOIN {table}"
             chosen += [f"{table}.lane_{lane} AS l{column.number}_{lane}" for lane in (0, 1)]
-    con.execute(f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT {', '.join(chosen)} FROM rows{joins}")
+    con.execute(
+        f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT {', '.join(chosen)} FROM {side_by_side}"
+    )
     for column in columns:
         if column.tokens is None:
             con.execute(f"DROP TABLE lanes_{column.number}")

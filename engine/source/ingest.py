@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 
 from engine.errors import DataError, InternalError, SpecError
+from engine.progress import Progress, silent
 from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, quoted
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.source.misfits import Flags, why_unfit
@@ -28,6 +29,8 @@ _NULL = f"CAST({NULL_CODE} AS BIGINT)"
 _MOST_CODED = 64
 """Columns that one statement codes: what it takes grows by the square of their number."""
 _CODED_AT_ONCE = 16
+_NEARLY_ALL = 0.8
+"""So many ids to a row, about, and it is looked at whether every row has one of its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +50,11 @@ class Ingested:
         position in it.
     entity_names : tuple of str
         Entity columns, in the order of e0, e1, ...
+    own_ids : frozenset of int
+        Entity columns, by position, that name another entity in every row: `e<j>` holds the id itself, and `entity_<j>`
+        is a view of it. Numbers for so many ids would cost two joins as long as the source.
+    is_kept : bool
+        The table of rows with tokens stays, for a build that goes on from it.
     spark : RowsInSpark or None
         What holds the rows in the place of `con`, which then has the extremes of each column only.
     """
@@ -57,6 +65,8 @@ class Ingested:
     dictionaries: dict[str, tuple[Any, ...]] = field(repr=False)
     entity_names: tuple[str, ...]
     n_rows: int = field(repr=False)
+    own_ids: frozenset[int] = frozenset()
+    is_kept: bool = False
     spark: RowsInSpark | None = field(default=None, repr=False)
 
     def ranks(self, name: str, released: Sequence[object]) -> Int64Array:
@@ -75,8 +85,8 @@ class Ingested:
         """Number of distinct ids of one entity column, by its position in `entity_names`."""
         return int(fetch(self.con, f"SELECT count(*) FROM entity_{number}", _PLACE)[0][0])
 
-    def entity_ids(self, number: int, *, chunk: int = 500_000) -> Iterator[list[Any]]:
-        """Distinct ids of one entity column, in the order of their dense numbers.
+    def entity_ids(self, number: int, *, chunk: int = 500_000) -> Iterator[list[Any] | Int64Array]:
+        """Distinct ids of one entity column, in the order of their dense numbers; of ids of their own, of the rows.
 
         Parameters
         ----------
@@ -87,19 +97,23 @@ class Ingested:
 
         Yields
         ------
-        list
+        list, or ndarray of int64
             int, float, bool, str, bytes, date or datetime; never None.
         """
-        for first in range(0, self.n_entities(number), chunk):
-            yield [
-                value
-                for (value,) in fetch(
-                    self.con,
-                    f"SELECT value FROM entity_{number} WHERE id >= {first} AND id < {first + chunk} "
-                    "ORDER BY id",
-                    _PLACE,
-                )
-            ]
+        own = number in self.own_ids
+        value, table, by = (
+            (f"e{number}", "rows", "rowid") if own else ("value", f"entity_{number}", "id")
+        )
+        n = self.n_rows if own else self.n_entities(number)
+        for first in range(0, n, chunk):
+            found = self.con.execute(
+                f"SELECT {value} AS value FROM {table} WHERE {by} >= {first} AND {by} < {first + chunk} "
+                f"ORDER BY {by}"
+            )
+            if found.description[0][1] == "BIGINT":
+                yield np.asarray(found.fetchnumpy()["value"], dtype=np.int64)
+            else:
+                yield [value for (value,) in found.fetchall()]
 
 
 def ingest(
@@ -107,6 +121,9 @@ def ingest(
     source: Source,
     columns: tuple[Column, ...],
     entities: tuple[str, ...] = (),
+    *,
+    keep: bool = False,
+    report: Progress = silent,
 ) -> Ingested:
     """Encode the relation `source` into the table `rows`.
 
@@ -120,6 +137,10 @@ def ingest(
         All columns of the spec, entity columns among them.
     entities : tuple of str
         Entity columns; empty: each row is one entity.
+    keep : bool
+        The lists of values stay, and so will the encoded rows; see `engine.source.kept`.
+    report : Progress
+        Told of every list of values.
 
     Raises
     ------
@@ -133,12 +154,16 @@ def ingest(
     data = tuple(by_name[name] for name in sorted(by_name) if name not in entities)
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
     lists = {sql_names[c.name]: c for c in data if c.is_ranked}
-    lists |= {f"e{number}": by_name[name] for number, name in enumerate(entities)}
+    ids = {f"e{number}": by_name[name] for number, name in enumerate(entities)}
     if _is_wide(columns):
         _keep_source(con, source, columns)
-    for short, column in lists.items():
+    own = [short for short, column in ids.items() if _is_own(con, source, column)]
+    lists |= {short: column for short, column in ids.items() if short not in own}
+    for done, (short, column) in enumerate(lists.items()):
+        report("reading", done + 1, len(lists) + 2)
         _list_values(con, source, short, column)
-    _make_rows(con, source, {**{sql_names[c.name]: c for c in data}, **lists}, lists)
+    report("reading", len(lists) + 1, len(lists) + 2)
+    _make_rows(con, source, {**{sql_names[c.name]: c for c in data}, **ids}, lists)
     check_rows(
         con,
         source,
@@ -155,11 +180,7 @@ def ingest(
         if short.startswith("c")
     }
     check_domains(con, data, sql_names, dictionaries)
-    for short in lists:
-        if short.startswith("e"):
-            fetch(con, f"ALTER TABLE list_{short} RENAME TO entity_{short[1:]}", _PLACE)
-        else:
-            fetch(con, f"DROP TABLE list_{short}", _PLACE)
+    _name_ids(con, lists, own, keep=keep)
     _drop_source(con)
     return Ingested(
         con=con,
@@ -168,7 +189,26 @@ def ingest(
         dictionaries=dictionaries,
         entity_names=entities,
         n_rows=int(fetch(con, "SELECT count(*) FROM rows", _PLACE)[0][0]),
+        own_ids=frozenset(int(short[1:]) for short in own),
+        is_kept=keep,
     )
+
+
+def _name_ids(
+    con: duckdb.DuckDBPyConnection, lists: Collection[str], own: Collection[str], *, keep: bool
+) -> None:
+    """Let lists of ids, and views of ids of rows, be called `entity_<j>`; lists of values go unless they are kept."""
+    for short in lists:
+        if short.startswith("e"):
+            fetch(con, f"ALTER TABLE list_{short} RENAME TO entity_{short[1:]}", _PLACE)
+        elif not keep:
+            fetch(con, f"DROP TABLE list_{short}", _PLACE)
+    for short in own:
+        fetch(
+            con,
+            f"CREATE VIEW entity_{short[1:]} AS SELECT {short} AS id, {short} AS value FROM rows",
+            _PLACE,
+        )
 
 
 def check_columns(source: Source, columns: Sequence[Column], entities: Sequence[str]) -> None:
@@ -220,6 +260,17 @@ def _list_values(
     )
 
 
+def _is_own(con: duckdb.DuckDBPyConnection, source: Source, column: Column) -> bool:
+    """Whether every row has an id of its own; a null among them is found later."""
+    sql_type = source.types[column.name]
+    ids = f"SELECT {value_sql(column, sql_type, cell_sql(column, sql_type))} AS value FROM source"
+    guessed = f"SELECT approx_count_distinct(value) >= {_NEARLY_ALL} * count(value) FROM ({ids})"
+    if not fetch(con, guessed, source.place)[0][0]:
+        return False
+    twice = f"SELECT 1 FROM ({ids}) WHERE value IS NOT NULL GROUP BY value HAVING count(*) > 1"
+    return not fetch(con, f"SELECT EXISTS ({twice})", source.place)[0][0]
+
+
 def _make_rows(
     con: duckdb.DuckDBPyConnection,
     source: Source,
@@ -256,6 +307,10 @@ def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str],
     for short, column in chosen.items():
         sql_type = source.types[column.name]
         cell = cell_sql(column, sql_type)
+        if short.startswith("e") and short not in lists:
+            inner.append(f"{value_sql(column, sql_type, cell)} AS {short}")
+            outer.append(short)
+            continue
         inner.append(f"({cell}) IS NULL AS {short}_null")
         if short not in lists:
             inner.append(f"{code_sql(column, sql_type, cell)} AS {short}_code")
@@ -270,8 +325,8 @@ def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str],
     return f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} FROM source){joins}"
 
 
-def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Make sure that row r of a table is the one which its column r names, so that tables fit side by side.
+def check_order(con: duckdb.DuckDBPyConnection, table: str, *, by: str = "r") -> None:
+    """Make sure that row r of a table is the one which its column `by` names, so that tables fit side by side.
 
     Raises
     ------
@@ -279,7 +334,7 @@ def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
         It is not.
     """
     ((is_ordered,),) = fetch(
-        con, f"SELECT coalesce(bool_and(r = rowid), true) FROM {table}", _PLACE
+        con, f"SELECT coalesce(bool_and({by} = rowid), true) FROM {table}", _PLACE
     )
     if not is_ordered:
         raise InternalError("the rows of a part of the source changed places")

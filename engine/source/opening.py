@@ -31,7 +31,13 @@ from engine.source.charges import Sketch
 from engine.source.detection.identifiers import check_identifiers
 from engine.source.detection.thresholds import keyed_thresholds
 from engine.source.encoding import encoding_digest
-from engine.source.entities import EntityColumn, add_tokens, column_shapes, source_fingerprints
+from engine.source.entities import (
+    SKETCHED,
+    EntityColumn,
+    add_tokens,
+    column_shapes,
+    source_fingerprints,
+)
 from engine.source.forms.opened import open_source
 from engine.source.ingest import Ingested, ingest
 from engine.source.journal import (
@@ -44,8 +50,9 @@ from engine.source.journal import (
     pinned_stands,
     pinned_stands_of,
 )
+from engine.source.kept import Encoded, KeptRows, clear, is_whole, keep, kept_rows, taken_up
 from engine.source.relation import Source, matching_files
-from engine.source.scratch import confidential_connection, scratch_directory
+from engine.source.scratch import confidential_connection, scratch_directory, working_file
 from engine.source.sketch import sketch_of
 from engine.source.spark import check_packages, is_spark_frame
 from engine.source.swapping import exchange
@@ -57,6 +64,8 @@ ON_DISK_BYTES = 256 << 20
 """Sources of more bytes as plain text are worked on in an encrypted scratch file, not in memory."""
 PACKED = 4
 """How much smaller Parquet and DuckDB files are than the same as plain text, roughly."""
+CELL_BYTES = 4
+"""Of a cell as plain text, roughly."""
 MANY_ROWS = 500_000
 """Fewer rows are counted by one thread: a second one only gets in the way of small queries."""
 MEMORY_LIMIT = "2GB"
@@ -116,12 +125,21 @@ class Opened:
 
 @contextmanager
 def _encoded(
-    con: duckdb.DuckDBPyConnection, spec: ReleaseSpec, frame: Any, scratch: Path
+    con: duckdb.DuckDBPyConnection,
+    spec: ReleaseSpec,
+    frame: Any,
+    scratch: Path,
+    report: Progress,
+    *,
+    keep: bool = False,
 ) -> Iterator[tuple[Source, Ingested]]:
     """Rows as codes, in DuckDB or where Spark holds them."""
     if spec.source.engine != "spark" and not is_spark_frame(frame):
         source = open_source(con, spec.source, frame)
-        yield source, ingest(con, source, spec.columns, spec.source.entities)
+        yield (
+            source,
+            ingest(con, source, spec.columns, spec.source.entities, keep=keep, report=report),
+        )
         return
     check_packages()
     from engine.source.spark.encoding import rows_in_spark
@@ -132,29 +150,72 @@ def _encoded(
 
 
 @contextmanager
-def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
-    """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
+def _with_tokens(
+    con: duckdb.DuckDBPyConnection,
+    spec: ReleaseSpec,
+    frame: Any,
+    scratch: Path,
+    key: MasterKey,
+    pinned: tuple[str, tuple[str, ...]],
+    kept: KeptRows | None,
+    report: Progress,
+) -> Iterator[Encoded]:
+    """Rows as codes with tokens: read, or taken up where a build that was killed left them."""
+    if kept is not None and is_whole(kept):
+        report("taking up", 0, 1)
+        yield taken_up(con, spec)
+        return
+    draws, order = pinned
+    report("reading", 0, 1)
+    with _encoded(con, spec, frame, scratch, report, keep=kept is not None) as (source, ingested):
+        report("tokens", 0, 100)
+        identity = _identity(spec, ingested)
+        sketch = sketch_of(ingested, key, identity)
+        report("tokens", SKETCHED, 100)
+        entities = add_tokens(ingested, key, draws, identity, order, report)
+        if spec.privacy.swap and spec.mode == "sticky":
+            # Before the contents are digested: a vintage is pinned to what is counted.
+            exchange(ingested, entities, spec.privacy.swap, key, draws)
+        encoded = Encoded(
+            ingested=ingested, entities=entities, sketch=sketch, source_columns=source.columns
+        )
+        if kept is not None:
+            keep(con, kept, encoded)
+        yield encoded
+
+
+@contextmanager
+def open_rows(
+    spec: ReleaseSpec, frame: Any, report: Progress, *, release: Path | None = None
+) -> Iterator[Opened]:
+    """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage.
+
+    Parameters
+    ----------
+    release : Path, optional
+        Of a source that is worked on in a file: this lies beside the release until that is whole (`kept`), so that a
+        build that was killed does not encode again what did not change.
+    """
     key = read_key(spec.key_path)
     is_spark = spec.source.engine == "spark" or is_spark_frame(frame)
     with contextlib.ExitStack() as ends:
         scratch = ends.enter_context(scratch_directory())
-        con = confidential_connection(
-            scratch,
-            on_disk=is_spark or _is_large(spec),
-            memory_limit=spec.source.memory or MEMORY_LIMIT,
-        )
+        draws = draws_of(spec.key_path, spec.vintage, spec.previous)
+        order = pinned_order(spec.key_path, draws)
+        kept = None
+        if release is not None and frame is None and _can_keep(spec):
+            pinned = (draws, order, pinned_identity(spec.key_path, draws))
+            kept = ends.enter_context(kept_rows(release, spec, key, pinned))
+        con = _connection(spec, scratch, kept, on_disk=is_spark or _is_large(spec))
+        if kept is not None and working_file(con) != kept.database:
+            kept = None  # nothing is encrypted here
         try:
-            report("reading", 0, 1)
-            source, ingested = ends.enter_context(_encoded(con, spec, frame, scratch))
+            encoded = ends.enter_context(
+                _with_tokens(con, spec, frame, scratch, key, (draws, order), kept, report)
+            )
+            ingested, entities, sketch = encoded.ingested, encoded.entities, encoded.sketch
             identity = _identity(spec, ingested)
-            report("tokens", 0, 1)
-            draws = draws_of(spec.key_path, spec.vintage, spec.previous)
-            order = pinned_order(spec.key_path, draws)
-            sketch = sketch_of(ingested, key, identity)
-            entities = add_tokens(ingested, key, draws, identity, order)
-            if spec.privacy.swap and spec.mode == "sticky":
-                # Before the contents are digested: a vintage is pinned to what is counted.
-                exchange(ingested, entities, spec.privacy.swap, key, draws)
+            report("digests", 0, 1)
             state = _state(spec, ingested, entities, identity, draws, key)
             check_vintage(spec.key_path, spec.vintage, state)
             _check_bound(spec, entities)
@@ -170,13 +231,13 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             ingested, entities = _counted(spec, ingested, entities, used, key, draws)
             if ingested.n_rows < MANY_ROWS:
                 con.execute("SET threads = 1")
-            recipe = _recipe(spec, state, source.columns, key)
+            recipe = _recipe(spec, state, encoded.source_columns, key)
             yield Opened(
                 key=key,
                 ingested=ingested,
                 entities=entities,
                 columns=tuple(c for c in ingested.columns if c.name in used),
-                source_order=source.columns,
+                source_order=encoded.source_columns,
                 state=state,
                 draws=draws,
                 sketch=sketch,
@@ -355,10 +416,51 @@ def _digest(purpose: Purpose, parts: list[str], spec: ReleaseSpec, key: MasterKe
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
 
 
+def _can_keep(spec: ReleaseSpec) -> bool:
+    """Whether the encoded source is worth keeping and all of it is in its table of rows: none are chosen later."""
+    chosen = spec.privacy.max_rows is not None and spec.privacy.max_rows_by == "entity"
+    return (
+        spec.mode == "sticky"
+        and spec.source.engine == "duckdb"
+        and spec.source.format in ("csv", "parquet")
+        and spec.source.sql is None
+        and spec.count == "rows"
+        and not chosen
+        and _is_large(spec)
+    )
+
+
+def _connection(
+    spec: ReleaseSpec, scratch: Path, kept: KeptRows | None, *, on_disk: bool
+) -> duckdb.DuckDBPyConnection:
+    """The working database, in the file that is kept where there is one; a file that is torn is made anew."""
+    memory = spec.source.memory or MEMORY_LIMIT
+    if kept is None:
+        return confidential_connection(scratch, on_disk=on_disk, memory_limit=memory)
+    place = (kept.database, kept.secret)
+    try:
+        return confidential_connection(scratch, on_disk=True, memory_limit=memory, kept=place)
+    except StoreError:
+        clear(kept)
+        return confidential_connection(scratch, on_disk=True, memory_limit=memory, kept=place)
+
+
+def rows_about(spec: ReleaseSpec) -> float:
+    """About how many rows the files of a source have, by their size; 0: nothing is known."""
+    with contextlib.suppress(SpecError, OSError):  # who opens them will say what is wrong
+        return _bytes_as_text(spec) / (CELL_BYTES * max(len(spec.columns), 1))
+    return 0.0
+
+
 def _is_large(spec: ReleaseSpec) -> bool:
     """Whether the source is too large to be worked on in memory."""
-    if spec.source.format in ("frame", "postgres", "mysql"):
-        return False
+    return _bytes_as_text(spec) > ON_DISK_BYTES
+
+
+def _bytes_as_text(spec: ReleaseSpec) -> int:
+    """About how large a source would be as plain text; 0 where it lies in no files of ours."""
+    if spec.source.format in ("frame", "postgres", "mysql", "table"):
+        return 0
     files = [Path(file) for path in spec.source.paths for file in matching_files(path)]
     size = sum(file.stat().st_size for file in files if file.is_file())
-    return size * (1 if spec.source.format == "csv" else PACKED) > ON_DISK_BYTES
+    return size * (1 if spec.source.format == "csv" else PACKED)

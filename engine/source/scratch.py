@@ -136,6 +136,7 @@ def confidential_connection(
     on_disk: bool = False,
     threads: int | None = None,
     memory_limit: str | None = None,
+    kept: tuple[Path, str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Open the connection that holds source rows and true counts.
 
@@ -150,6 +151,9 @@ def confidential_connection(
         Number of threads; DuckDB's own choice by default.
     memory_limit : str, optional
         As DuckDB spells it, "2GB" for example.
+    kept : (Path, str), optional
+        With `on_disk`: another place for the file, and its key in hex. Where files cannot be encrypted, the file lies
+        in the scratch directory all the same.
 
     Returns
     -------
@@ -184,8 +188,22 @@ def confidential_connection(
     con.execute("SET TimeZone = 'UTC'")
     is_encrypted = _encrypt_spills(con)
     if on_disk:
-        _attach_scratch(con, scratch / "confidential.duckdb", is_encrypted=is_encrypted)
+        path, secret = scratch / "confidential.duckdb", secrets.token_hex(32)
+        if kept is not None and is_encrypted:
+            path, secret = kept
+        _attach_scratch(con, path, secret if is_encrypted else "")
     return con
+
+
+@contextlib.contextmanager
+def in_order_of_rows(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let statements keep the order of what they read, as large sources do not."""
+    before = con.execute("SELECT current_setting('preserve_insertion_order')").fetchall()[0][0]
+    con.execute("SET preserve_insertion_order = true")
+    try:
+        yield
+    finally:
+        con.execute(f"SET preserve_insertion_order = {before}")
 
 
 def _without_progress_bar(con: duckdb.DuckDBPyConnection) -> None:
@@ -213,9 +231,17 @@ def _encrypt_spills(con: duckdb.DuckDBPyConnection) -> bool:
     return True
 
 
-def _attach_scratch(con: duckdb.DuckDBPyConnection, path: Path, *, is_encrypted: bool) -> None:
-    """Make the file and let new tables go there; its key is never kept on our side."""
-    option = f" (ENCRYPTION_KEY '{secrets.token_hex(32)}')" if is_encrypted else ""
+def working_file(con: duckdb.DuckDBPyConnection) -> Path | None:
+    """Return the file in which a confidential connection has its tables; None: it has them in memory."""
+    found = con.execute(
+        "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+    ).fetchall()
+    return Path(found[0][0]) if found and found[0][0] else None
+
+
+def _attach_scratch(con: duckdb.DuckDBPyConnection, path: Path, secret: str) -> None:
+    """Open or make the file and let new tables go there; its key is never kept on our side."""
+    option = f" (ENCRYPTION_KEY '{secret}')" if secret else ""
     try:
         con.execute(f"ATTACH {literal(str(path))} AS scratch{option}")
         con.execute("USE scratch")

@@ -6,12 +6,14 @@ the key alone, not on the vintage: so two vintages can be compared. Confidential
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from engine.keys import MasterKey
 from engine.schema import UInt64Array
 from engine.source.charges import Sketch
-from engine.source.entities import identity_words, row_words
+from engine.source.entities import CHUNK_ROWS, identity_words, row_words
 from engine.source.ingest import Ingested
 from engine.source.spark.contract import RowsInSpark
 from engine.sticky_prf import siphash
@@ -37,6 +39,8 @@ def sketch_of(ingested: Ingested, key: MasterKey, identity: tuple[str, ...]) -> 
     smallest = np.zeros(0, dtype=np.uint64)
     parts = _hashes_of_ids(ingested, secret) if names else _hashes_of_rows(ingested, secret, of)
     for hashes in parts:
+        if len(smallest) == SIZE:
+            hashes = hashes[hashes < smallest[-1]]  # few: numbers of all others need no sorting
         smallest = np.unique(np.concatenate([smallest, hashes]))[:SIZE]
     return Sketch(of=tuple(of), named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
 
@@ -53,16 +57,21 @@ def _in_spark(
     return rows.smallest_hashes(columns, words, secret, SIZE, is_named=False)
 
 
-def _hashes_of_ids(ingested: Ingested, secret: bytes) -> list[UInt64Array]:
+def _hashes_of_ids(ingested: Ingested, secret: bytes) -> Iterator[UInt64Array]:
     """Hashes of the ids of the first entity column, by their text: a number stored as text is the same."""
-    fetched = ingested.con.execute(
-        "SELECT md5_number_lower(CAST(value AS VARCHAR)) AS h FROM entity_0"
-    ).fetchnumpy()
-    return [siphash(secret, [np.asarray(fetched["h"], dtype=np.uint64)])]
+    own = 0 in ingested.own_ids
+    value, table, by = ("e0", "rows", "rowid") if own else ("value", "entity_0", "id")
+    for first in range(0, ingested.n_rows if own else ingested.n_entities(0), CHUNK_ROWS):
+        fetched = ingested.con.execute(
+            f"SELECT md5_number_lower(CAST({value} AS VARCHAR)) AS h FROM {table} "
+            f"WHERE {by} >= {first} AND {by} < {first + CHUNK_ROWS}"
+        ).fetchnumpy()
+        yield siphash(secret, [np.asarray(fetched["h"], dtype=np.uint64)])
 
 
 def _hashes_of_rows(
     ingested: Ingested, secret: bytes, identity: tuple[str, ...]
-) -> list[UInt64Array]:
+) -> Iterator[UInt64Array]:
     """Hashes of the distinct rows."""
-    return [siphash(secret, words) for _, words in row_words(ingested, secret, identity)]
+    for _, words in row_words(ingested, secret, identity):
+        yield siphash(secret, words)

@@ -179,6 +179,7 @@ def test_entities_are_numbered_and_listed():
     assert ingested.entity_names == ("p", "h")
     assert ingested.n_rows == 4
     ids = [[v for chunk in ingested.entity_ids(j, chunk=2) for v in chunk] for j in (0, 1)]
+    assert ingested.own_ids == frozenset()
     assert set(ids[0]) == {"x", "0", "y"}
     assert set(ids[1]) == {7, 9, 0}
     found = ingested.con.execute("SELECT c0, e0, e1 FROM rows ORDER BY c0").fetchall()
@@ -193,6 +194,17 @@ def test_entities_are_numbered_and_listed():
         for (name,) in ingested.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     }
     assert tables == {"rows", "entity_0", "entity_1"}
+
+
+def test_rows_with_ids_of_their_own_hold_these():
+    frame = pd.DataFrame({"h": [7, 7, 9, 9], "p": ["x", "0", "y", "é"], "v": [1, 2, 3, 4]})
+    ingested = load(frame, [col("integer"), col("integer", "h"), col("text", "p")], ["p", "h"])
+    assert ingested.own_ids == {0}
+    found = ingested.con.execute("SELECT c0, e0 FROM rows ORDER BY c0").fetchall()
+    assert found == [(1, "x"), (2, "0"), (3, "y"), (4, "é")]
+    assert ingested.n_entities(0) == 4
+    by_row = [e for (e,) in ingested.con.execute("SELECT e0 FROM rows ORDER BY rowid").fetchall()]
+    assert [v for chunk in ingested.entity_ids(0, chunk=3) for v in chunk] == by_row
 
 
 @pytest.mark.parametrize(
@@ -211,7 +223,8 @@ def test_types_of_entity_ids(cells, value_type, expected):
     frame = pa.table({"v": cells}) if isinstance(cells, pa.Array) else pd.DataFrame({"v": cells})
     kind = value_type if value_type != "decimal" else "real"
     ingested = load(frame, [col(kind, value_type=value_type)], ["v"])
-    found = {value for chunk in ingested.entity_ids(0) for value in chunk}
+    chunks = (np.asarray(chunk, dtype=object) for chunk in ingested.entity_ids(0))
+    found = {value for chunk in chunks for value in chunk.tolist()}
     assert found == expected
     assert {type(v) for v in found} == {type(v) for v in expected}
 

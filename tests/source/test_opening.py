@@ -133,7 +133,7 @@ def test_stages_are_reported(spec):
     seen = []
     with open_rows(spec, FRAME, lambda stage, *_: seen.append(stage)):
         pass
-    assert seen == ["reading", "tokens"]
+    assert [*dict.fromkeys(seen)] == ["reading", "tokens", "digests"]
 
 
 def test_the_same_source_opens_again(spec):

@@ -17,7 +17,7 @@ from itertools import islice
 
 from engine.errors import DataError
 from engine.schema import SourceSpec
-from engine.source.csv_header import DELIMITERS
+from engine.source.forms.csv_header import DELIMITERS
 from engine.source.forms.workbook import sheets_of
 from engine.source.relation import matching_files
 

@@ -19,7 +19,7 @@ import duckdb
 
 from engine.errors import DataError
 from engine.schema import SourceSpec, quoted
-from engine.source.csv_header import CsvShape, csv_shape
+from engine.source.forms.csv_header import CsvShape, csv_shape
 from engine.source.relation import check_names, csv_rows, fetch
 from engine.source.scratch import scratch_of
 

@@ -1,0 +1,241 @@
+"""The encoded source of a build, kept beside its release until that is whole: a build that was killed goes on from it.
+
+Takes the place of a release; gives the working database that lies there, in a folder that only we can open, under a
+key derived from the key file. It is gone on when the same files, spec, vintage and key come again, and swept when
+they do not, and whenever a build ends. Sources so small that they are worked on in memory are never kept. CONFIDENTIAL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from engine.errors import StoreError
+from engine.keys import MasterKey, pack_strings
+from engine.source.charges import Sketch
+from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn
+from engine.source.files import replace_file
+from engine.source.ingest import Ingested
+from engine.source.relation import matching_files
+from engine.spec import ReleaseSpec
+from engine.version import ENGINE_VERSION
+
+ENDING = ".rows"
+"""Of the folder beside a release."""
+_DATABASE, _LOCK, _WHOLE = "confidential.duckdb", "lock", "whole"
+_TOLD = "kept"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptRows:
+    """Where an encoded source is kept, and what it must be of.
+
+    Attributes
+    ----------
+    database : Path
+        Its file.
+    secret : str
+        Key of the file, hex.
+    digest : str
+        Keyed digest of all that decides the encoded rows; stands in a file of its own once these are whole.
+    """
+
+    database: Path
+    secret: str = field(repr=False)
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Encoded:
+    """An encoded source with tokens, and what else a build learnt while it was read."""
+
+    ingested: Ingested
+    entities: tuple[EntityColumn, ...]
+    sketch: Sketch
+    source_columns: tuple[str, ...]
+
+
+def kept_folder(release: Path) -> Path:
+    """The folder beside a release."""
+    return release.with_name(release.name + ENDING)
+
+
+@contextlib.contextmanager
+def kept_rows(
+    release: Path, spec: ReleaseSpec, key: MasterKey, pinned: tuple[object, ...]
+) -> Iterator[KeptRows | None]:
+    """Hold the folder beside a release; remove it at the end, unless the build is interrupted.
+
+    Parameters
+    ----------
+    pinned : tuple
+        What the journal says that decides tokens.
+
+    Yields
+    ------
+    KeptRows or None
+        None: another build holds it.
+
+    Raises
+    ------
+    StoreError
+        It is not ours alone, or cannot be made.
+    """
+    folder = kept_folder(release)
+    try:
+        lock = _locked(folder)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror})") from None
+    if lock is None:
+        yield None
+        return
+    try:
+        secret = key.derive("kept", spec.vintage)
+        kept = KeptRows(
+            database=folder / _DATABASE,
+            secret=secret.hex(),
+            digest=blake2b(_decides(spec, pinned), key=secret, digest_size=16).hexdigest(),
+        )
+        if not is_whole(kept):
+            clear(kept)
+        yield kept
+    except (KeyboardInterrupt, SystemExit):
+        raise  # the next build goes on from here
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Make the folder, and hold its lock; None: another process has it."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    info = folder.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
+        raise StoreError(f"{folder}: is not a folder that you alone can open; remove it")
+    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _decides(spec: ReleaseSpec, pinned: tuple[object, ...]) -> bytes:
+    """All that decides the encoded rows: of the files what changes whenever they are written."""
+    files = []
+    for path in spec.source.paths:
+        for file in matching_files(path):
+            info = Path(file).stat()
+            written = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev)
+            files.append(f"{Path(file).resolve()} {written}")
+    said = [ENGINE_VERSION, duckdb.__version__, spec.mode, spec.vintage, repr(spec.source)]
+    columns = [repr(asdict(column)) for column in spec.columns]
+    return pack_strings([*said, repr(spec.privacy.swap), repr(pinned), *columns, *files])
+
+
+def clear(kept: KeptRows) -> None:
+    """Remove what is kept."""
+    for left in (_WHOLE, _DATABASE, f"{_DATABASE}.wal"):
+        kept.database.with_name(left).unlink(missing_ok=True)
+
+
+def is_whole(kept: KeptRows) -> bool:
+    """Whether the encoded source that is wanted is there."""
+    try:
+        return kept.database.with_name(_WHOLE).read_text() == kept.digest
+    except OSError:
+        return False
+
+
+def _tables(con: duckdb.DuckDBPyConnection) -> set[str]:
+    listed = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
+    return {name for (name,) in con.execute(listed).fetchall()}
+
+
+def keep(con: duckdb.DuckDBPyConnection, kept: KeptRows, encoded: Encoded) -> None:
+    """Say what the database holds, all of it on disk: from now on a build can go on from it."""
+    told = {
+        "source_columns": encoded.source_columns,
+        "sketch": asdict(encoded.sketch),
+        "n_rows": encoded.ingested.n_rows,
+        "own_ids": sorted(encoded.ingested.own_ids),
+        "entities": [(entity.number, entity.tokens is None) for entity in encoded.entities],
+    }
+    for entity in encoded.entities:
+        if entity.tokens is not None:
+            ids = np.arange(len(entity.tokens))
+            lanes = {f"lane_{lane}": entity.tokens[:, lane] for lane in (0, 1)}
+            con.register("new_tokens", {"id": ids, **lanes})
+            con.execute(f"CREATE TABLE tokens_{entity.number} AS SELECT * FROM new_tokens")
+            con.unregister("new_tokens")
+    con.execute(f"CREATE TABLE {_TOLD} AS SELECT ? AS told", [json.dumps(told)])
+    con.execute("CHECKPOINT")
+    kept.database.chmod(0o600)
+    replace_file(kept.database.with_name(_WHOLE), kept.digest.encode(), "the encoded source")
+
+
+def taken_up(con: duckdb.DuckDBPyConnection, spec: ReleaseSpec) -> Encoded:
+    """What a build that was killed had encoded; what else it made is dropped."""
+    ((text,),) = con.execute(f"SELECT told FROM {_TOLD}").fetchall()
+    told: dict[str, Any] = json.loads(text)
+    names = spec.source.entities
+    data = tuple(sorted((c for c in spec.columns if c.name not in names), key=lambda c: c.name))
+    sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
+    lists = {column.name: f"list_{sql_names[column.name]}" for column in data if column.is_ranked}
+    entities = tuple(
+        EntityColumn(number=number, tokens=None if is_additive else _tokens_of(con, number))
+        for number, is_additive in told["entities"]
+    )
+    held = {_TOLD, ROWS_WITH_TOKENS, *lists.values()}
+    held |= {f"tokens_{entity.number}" for entity in entities if entity.tokens is not None}
+    for name in _tables(con) - held:
+        con.execute(f"DROP TABLE {name}")
+    dictionaries = {
+        name: tuple(v for (v,) in con.execute(f"SELECT value FROM {held} ORDER BY id").fetchall())
+        for name, held in lists.items()
+    }
+    sketch = told["sketch"]
+    return Encoded(
+        ingested=Ingested(
+            con=con,
+            columns=data,
+            sql_names=sql_names,
+            dictionaries=dictionaries,
+            entity_names=names,
+            n_rows=told["n_rows"],
+            own_ids=frozenset(told["own_ids"]),
+            is_kept=True,
+        ),
+        entities=entities,
+        sketch=Sketch(
+            of=tuple(sketch["of"]),
+            named=sketch["named"],
+            hashes=tuple(sketch["hashes"]),
+            size=sketch["size"],
+        ),
+        source_columns=tuple(told["source_columns"]),
+    )
+
+
+def _tokens_of(con: duckdb.DuckDBPyConnection, number: int) -> Any:
+    """Token lanes of the entities of one kind."""
+    held = con.execute(f"SELECT lane_0, lane_1 FROM tokens_{number} ORDER BY id").fetchnumpy()
+    return np.column_stack([held["lane_0"], held["lane_1"]]).astype(np.uint64)
