@@ -26,6 +26,7 @@ from engine.source import (
     Opened,
     code_limits,
     coded_universes,
+    is_spark_frame,
     keep_tally,
     kept_tally,
     note_release,
@@ -127,7 +128,8 @@ def make(
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
     is_large = jobs > 1 and earlier is None and len(spec.tables) >= MANY
-    if spec.source.engine == "duckdb":  # of Spark nothing is known of what a step costs
+    if spec.source.engine == "duckdb" and not is_spark_frame(frame):
+        # Of Spark nothing is known of what a step costs.
         clock.expect(_work(spec, rows_about(spec), {}, spec.tables))
     with (
         fit_interpreter(out, workers=jobs if is_large else 0) as child,

@@ -52,6 +52,7 @@ from engine.source.scratch import (
     memory_connection,
     scratch_directory,
 )
+from engine.source.spark import is_spark_frame
 
 __all__ = [
     "CHUNK_ROWS",
@@ -77,6 +78,7 @@ __all__ = [
     "fetch",
     "grid_code",
     "history",
+    "is_spark_frame",
     "keep_tally",
     "kept_tally",
     "locked",

@@ -180,6 +180,7 @@ def ingest(
         if short.startswith("c")
     }
     check_domains(con, data, sql_names, dictionaries)
+    _check_own(con, source, own)
     _name_ids(con, lists, own, keep=keep)
     _drop_source(con)
     return Ingested(
@@ -269,6 +270,19 @@ def _is_own(con: duckdb.DuckDBPyConnection, source: Source, column: Column) -> b
         return False
     twice = f"SELECT 1 FROM ({ids}) WHERE value IS NOT NULL GROUP BY value HAVING count(*) > 1"
     return not fetch(con, f"SELECT EXISTS ({twice})", source.place)[0][0]
+
+
+def _check_own(con: duckdb.DuckDBPyConnection, source: Source, own: Collection[str]) -> None:
+    """Ids that no row shared when they were looked at are so still: the rows were read after that.
+
+    Raises
+    ------
+    DataError
+    """
+    for short in own:
+        twice = f"SELECT 1 FROM rows WHERE {short} IS NOT NULL GROUP BY {short} HAVING count(*) > 1"
+        if fetch(con, f"SELECT EXISTS ({twice})", _PLACE)[0][0]:
+            raise DataError(f"{source.place}: changed while it was read; build again")
 
 
 def _make_rows(

@@ -36,6 +36,10 @@ ENDING = ".rows"
 """Of the folder beside a release."""
 _DATABASE, _LOCK, _WHOLE = "confidential.duckdb", "lock", "whole"
 _TOLD = "kept"
+_LAYOUT = 1
+"""Raise it whenever what is kept changes: names of tables, what they hold, what is told of them."""
+_INTERRUPTED = "Query interrupted"
+"""What DuckDB makes of a signal that comes while a statement runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,8 +72,8 @@ class Encoded:
 
 
 def kept_folder(release: Path) -> Path:
-    """The folder beside a release."""
-    return release.with_name(release.name + ENDING)
+    """The folder beside a release, without links: DuckDB names files so."""
+    return release.parent.resolve() / f"{release.name}{ENDING}"
 
 
 @contextlib.contextmanager
@@ -81,12 +85,12 @@ def kept_rows(
     Parameters
     ----------
     pinned : tuple
-        What the journal says that decides tokens.
+        What decides tokens beside the spec.
 
     Yields
     ------
     KeptRows or None
-        None: another build holds it.
+        None: another build holds it, or the disk has no folders that are ours alone.
 
     Raises
     ------
@@ -111,31 +115,69 @@ def kept_rows(
         if not is_whole(kept):
             clear(kept)
         yield kept
-    except (KeyboardInterrupt, SystemExit):
-        raise  # the next build goes on from here
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as error:
+        if not _is_interrupt(error):  # else the next build goes on from here
+            _remove(folder)
         raise
     else:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
     finally:
         os.close(lock)
 
 
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether a build ends because somebody ended it."""
+    if isinstance(error, RuntimeError):
+        return str(error) == _INTERRUPTED
+    return isinstance(error, KeyboardInterrupt | SystemExit)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder whose lock is held: first what says that it can be gone on from, the lock last."""
+    with contextlib.suppress(OSError):
+        _empty(folder)
+        (folder / _LOCK).unlink()
+        folder.rmdir()
+
+
+def _empty(folder: Path) -> None:
+    (folder / _WHOLE).unlink(missing_ok=True)
+    for entry in folder.iterdir():
+        if entry.name == _LOCK:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
 def _locked(folder: Path) -> int | None:
-    """Make the folder, and hold its lock; None: another process has it."""
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    info = folder.lstat()
-    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
-        raise StoreError(f"{folder}: is not a folder that you alone can open; remove it")
-    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    """Make the folder, and hold its lock; None: another process has it, or no folder is private on this disk."""
+    while True:
+        is_made = False
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            is_made = True
+        try:
+            info = folder.lstat()
+            if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
+                if is_made:  # as on a share without owners and modes
+                    folder.rmdir()
+                    return None
+                raise StoreError(f"{folder}: is not a folder that you alone can open; remove it")
+            lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:
+            continue  # a build that ended just now took the folder away
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.stat(folder / _LOCK).st_ino == os.fstat(lock).st_ino:
+                return lock
+        except FileNotFoundError:
+            pass  # it is that build's, which has unlinked it
+        except BlockingIOError:
+            os.close(lock)
+            return None
         os.close(lock)
-        return None
-    return lock
 
 
 def _decides(spec: ReleaseSpec, pinned: tuple[object, ...]) -> bytes:
@@ -146,21 +188,29 @@ def _decides(spec: ReleaseSpec, pinned: tuple[object, ...]) -> bytes:
             info = Path(file).stat()
             written = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev)
             files.append(f"{Path(file).resolve()} {written}")
-    said = [ENGINE_VERSION, duckdb.__version__, spec.mode, spec.vintage, repr(spec.source)]
+    said = [
+        str(_LAYOUT),
+        ENGINE_VERSION,
+        duckdb.__version__,
+        spec.mode,
+        spec.vintage,
+        repr(spec.source),
+    ]
     columns = [repr(asdict(column)) for column in spec.columns]
     return pack_strings([*said, repr(spec.privacy.swap), repr(pinned), *columns, *files])
 
 
 def clear(kept: KeptRows) -> None:
     """Remove what is kept."""
-    for left in (_WHOLE, _DATABASE, f"{_DATABASE}.wal"):
-        kept.database.with_name(left).unlink(missing_ok=True)
+    _empty(kept.database.parent)
 
 
 def is_whole(kept: KeptRows) -> bool:
     """Whether the encoded source that is wanted is there."""
     try:
-        return kept.database.with_name(_WHOLE).read_text() == kept.digest
+        return (
+            kept.database.is_file() and kept.database.with_name(_WHOLE).read_text() == kept.digest
+        )
     except OSError:
         return False
 
@@ -188,7 +238,6 @@ def keep(con: duckdb.DuckDBPyConnection, kept: KeptRows, encoded: Encoded) -> No
             con.unregister("new_tokens")
     con.execute(f"CREATE TABLE {_TOLD} AS SELECT ? AS told", [json.dumps(told)])
     con.execute("CHECKPOINT")
-    kept.database.chmod(0o600)
     replace_file(kept.database.with_name(_WHOLE), kept.digest.encode(), "the encoded source")
 
 

@@ -204,7 +204,7 @@ def open_rows(
         order = pinned_order(spec.key_path, draws)
         kept = None
         if release is not None and frame is None and _can_keep(spec):
-            pinned = (draws, order, pinned_identity(spec.key_path, draws))
+            pinned = (draws, *_deciding(spec, draws, order))
             kept = ends.enter_context(kept_rows(release, spec, key, pinned))
         con = _connection(spec, scratch, kept, on_disk=is_spark or _is_large(spec))
         if kept is not None and working_file(con) != kept.database:
@@ -252,6 +252,19 @@ def open_rows(
             raise _in_our_words(error) from None
         finally:
             con.close()
+
+
+def _deciding(
+    spec: ReleaseSpec, draws: str, order: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns in the order that tokens hang on, and identity columns: the same before and after a vintage is pinned."""
+    names = sorted(c.name for c in spec.columns if c.name not in spec.source.entities)
+    known = [name for name in order if name in names]
+    ordered = (*known, *(name for name in names if name not in known))
+    if spec.source.entities:
+        return ordered, ()
+    pinned = pinned_identity(spec.key_path, draws)
+    return ordered, tuple(sorted(spec.source.identity)) or pinned or tuple(names)
 
 
 def _check_spark(spec: ReleaseSpec) -> None:

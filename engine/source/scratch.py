@@ -2,12 +2,13 @@
 
 Takes nothing; gives a directory that only we can open, and a DuckDB connection whose spills and
 (for big sources) whose tables lie in it. Invariant: nothing confidential touches the disk anywhere
-else, the directory is gone when the context ends, and what a kill -9 left behind is swept at the
-next start: a directory belongs to a live process exactly while that process holds the lock on the
-file `lock` inside it. Files are encrypted with a random key that exists in memory only, where this
-DuckDB can. DuckDB does so offline with its built-in cipher, which it calls unsafe because of its
-random numbers: it keeps a left-over file from a casual reader, no more. The mode 0700 and the sweep
-are what protects.
+else, but for the encoded rows of a large source that a build keeps beside its release
+(`engine.source.kept`); the directory is gone when the context ends, and what a kill -9 left behind
+is swept at the next start: a directory belongs to a live process exactly while that process holds
+the lock on the file `lock` inside it. Files are encrypted, where this DuckDB can, with a random key
+that exists in memory only (kept rows: with one derived from the key file). DuckDB does so offline
+with its built-in cipher, which it calls unsafe because of its random numbers: it keeps a left-over
+file from a casual reader, no more. The mode 0700 and the sweep are what protects.
 """
 
 from __future__ import annotations
@@ -245,8 +246,9 @@ def _attach_scratch(con: duckdb.DuckDBPyConnection, path: Path, secret: str) -> 
     try:
         con.execute(f"ATTACH {literal(str(path))} AS scratch{option}")
         con.execute("USE scratch")
+        path.chmod(0o600)
         is_open = True
-    except duckdb.Error:
+    except (duckdb.Error, OSError):
         is_open = False
     if not is_open:
         con.close()

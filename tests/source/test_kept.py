@@ -88,11 +88,8 @@ def stage(tmp_path, census):
 
 
 def test_a_killed_build_goes_on_from_the_encoded_source(stage):
+    """The very first build of a vintage, before and after which the journal pins different things."""
     spec = stage.spec()
-    code, stages = stage.run(spec)
-    assert (code, "reading" in stages, stage.rows.exists()) == (0, True, False)
-    whole = stage.digest()
-    stage.out.unlink()
     assert stage.run(spec, "tables")[0] == -signal.SIGKILL
     assert stage.rows.stat().st_mode & 0o777 == 0o700
     for name in ("confidential.duckdb", "whole", "lock"):
@@ -101,9 +98,63 @@ def test_a_killed_build_goes_on_from_the_encoded_source(stage):
     assert code == 0
     assert "taking up" in stages
     assert not {"reading", "tokens"} & {*stages}
-    assert stage.digest() == whole
     assert not stage.rows.exists()
+    gone_on = stage.digest()
+    stage.out.unlink()
+    code, stages = stage.run(spec)
+    assert (code, "reading" in stages, stage.rows.exists()) == (0, True, False)
+    assert stage.digest() == gone_on
     assert left_over(stage.scratch) == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_of_a_query_leaves_what_is_kept(tmp_path, census, sent):
+    """DuckDB makes a plain RuntimeError of it."""
+    write_spec(tmp_path, census / "people.parquet", CENSUS, TABLES, privacy=ACCEPTED)
+    code = (
+        "import os, signal, sys, threading, duckdb\n"
+        "from pathlib import Path\n"
+        "from engine.api.reading import read\n"
+        "from engine.keys import MasterKey\n"
+        "from engine.source.kept import kept_rows\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
+        f"threading.Timer(.5, os.kill, (os.getpid(), {int(sent)})).start()\n"
+        f"spec = read(Path({str(tmp_path / 'release.toml')!r}))\n"
+        f"with kept_rows(Path({str(tmp_path / 'r.duckdb')!r}), spec, MasterKey({KEY!r}), ()):\n"
+        "    duckdb.sql('SELECT count(*) FROM range(100000000) a, range(100000) b').fetchall()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "interrupt" in done.stderr.lower() or done.returncode == 143
+    assert kept.kept_folder(tmp_path / "r.duckdb").exists()
+
+
+def test_below_a_link_the_same_is_kept(stage):
+    link = stage.folder.parent / f"{stage.folder.name}-link"
+    link.symlink_to(stage.folder)
+    spec, real = stage.spec(), stage.out
+    assert stage.run(spec, "tables")[0] == -signal.SIGKILL
+    stage.out = link / "r.duckdb"
+    assert "taking up" in stage.run(spec, "tables")[1]
+    stage.out = real
+    assert "taking up" in stage.run(spec)[1]
+
+
+def test_a_disk_without_private_folders_keeps_nothing(tmp_path, monkeypatch):
+    real = Path.mkdir
+    monkeypatch.setattr(Path, "mkdir", lambda self, mode=0o777: (real(self), self.chmod(0o777)))
+    folder = kept.kept_folder(tmp_path / "r.duckdb")
+    assert kept._locked(folder) is None
+    assert not folder.exists()
+
+
+def test_a_database_that_is_gone_is_made_anew(stage):
+    spec = stage.spec()
+    assert stage.run(spec, "tables")[0] == -signal.SIGKILL
+    (stage.rows / "confidential.duckdb").unlink()
+    assert "reading" in stage.run(spec)[1]
 
 
 def test_several_rows_an_entity_and_a_second_kill(stage):

@@ -4,14 +4,17 @@ Takes ranges with numbers of rows, and values with the rows that are there for t
 finest ranges up, the rows of a range share what is left of its values. Where there are more rows than that, which
 noise brings about, those over it look in the next larger range: first those that have left one already, then such
 as no measurement is sure of. So a row leaves a range only where others that are known to lie in it have all its values.
-Seeded by the sampling key; whole numbers only. Cost follows rows and values, not their product.
+Seeded by the sampling key; whole numbers only. Cost follows rows and values, not their product; what is kept of each
+row is as small as it can be, about 60 bytes at the most.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.fit.fine.boxes import ALIKE, EVERYTHING, places_of
 from engine.ranges import ROOT_LEVEL, bit_length
@@ -28,6 +31,8 @@ from engine.sticky_prf import siphash
 
 _KEY_BITS = 63
 """Of a sort key: the node, a lot, and the row."""
+Rows = NDArray[np.signedinteger[Any]]
+"""Numbers of rows, or of what each of them is in."""
 _AWAY, _LOOSE, _SURE = 0, 1, 2
 """Who leaves a crowded range first: rows that have left one already, those that no measurement is sure of, others."""
 
@@ -83,7 +88,7 @@ def supply_of(support: Support) -> Supply:
     return Supply(support=support, value=np.arange(len(support)), of_class=none, n=support.n)
 
 
-def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> Int64Array:
+def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> NDArray[np.int32]:
     """Give each row a value.
 
     Parameters
@@ -95,23 +100,26 @@ def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> Int64Arr
 
     Returns
     -------
-    ndarray of int64, shape (n_rows,)
+    ndarray of int32, shape (n_rows,)
         Codes.
     """
     n_rows = int(wanted.n.sum())
+    small = np.int32 if n_rows < 1 << 31 else np.int64
     level, at = _anchored(wanted, supply)
     by_level = np.argsort(level, kind="stable")
     begin = (np.cumsum(wanted.n) - wanted.n)[by_level]
     count = wanted.n[by_level]
-    rows_by_level = np.arange(n_rows) + np.repeat(begin - np.cumsum(count) + count, count)
+    rows_by_level = np.repeat((begin - np.cumsum(count) + count).astype(small), count)
+    rows_by_level += np.arange(n_rows, dtype=small)
     upto = np.cumsum(np.bincount(level[by_level], weights=count, minlength=EVERYTHING + 1))
-    anchor = np.repeat(at, wanted.n)
-    number = np.arange(n_rows, dtype=np.uint64)
-    stays = np.where(wanted.loose, _LOOSE, _SURE)
+    anchor = np.repeat(at.astype(np.int32), wanted.n)
+    stays = np.where(wanted.loose, np.int8(_LOOSE), np.int8(_SURE))
     stays[np.repeat(level > wanted.level, wanted.n)] = _AWAY
-    lots = _Lots(siphash(key, [number, np.full_like(number, column)]))
+    number = np.arange(n_rows, dtype=np.uint64)
+    lots = _Lots(siphash(key, [number, np.broadcast_to(np.uint64(column), n_rows)]))
+    del number
     parts = _parting(supply)
-    place = np.full(n_rows, -1, dtype=np.int64)
+    place = np.full(n_rows, -1, dtype=np.int32)
     left, waiting, done = supply.n.copy(), rows_by_level[:0], 0
     highest = int(level[level <= ROOT_LEVEL].max(initial=0))
     for here in (*range(highest + 1), ROOT_LEVEL, ALIKE, EVERYTHING):
@@ -121,11 +129,11 @@ def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> Int64Arr
         if not len(rows):
             waiting = rows
             continue
-        node = np.cumsum(parts > here) - 1
+        node = (np.cumsum(parts > here) - 1).astype(np.int32)
         served, waiting = _served(rows, node[anchor[rows]], node, left, lots, stays)
         stays[waiting] = _AWAY
         _matched(served, node[anchor[served]], node, left, lots, place)
-    return supply.value[place]
+    return supply.value.astype(np.int32)[place]
 
 
 def _anchored(wanted: Wanted, supply: Supply) -> tuple[Int64Array, Int64Array]:
@@ -173,13 +181,13 @@ def _parting(supply: Supply) -> Int64Array:
 
 
 def _served(
-    rows: Int64Array,
-    of: Int64Array,
-    node: Int64Array,
+    rows: Rows,
+    of: NDArray[np.int32],
+    node: NDArray[np.int32],
     left: Int64Array,
     lots: _Lots,
-    stays: Int64Array,
-) -> tuple[Int64Array, Int64Array]:
+    stays: NDArray[np.int8],
+) -> tuple[Rows, Rows]:
     """Rows for which there is a value in their nodes, and those that are too many, by lot."""
     n_nodes = int(node[-1]) + 1
     there = np.bincount(node, weights=left, minlength=n_nodes).astype(np.int64)
@@ -187,22 +195,22 @@ def _served(
     crowded = over[of] > 0
     if not crowded.any():
         return rows, rows[:0]
-    of, some = of[crowded], rows[crowded]
-    order = lots.sorted(3 * of + stays[some], some)
-    of = np.repeat(np.arange(n_nodes), np.bincount(of, minlength=n_nodes))
-    rank = np.arange(len(of)) - np.searchsorted(of, of)
+    some, count = rows[crowded], np.bincount(of[crowded], minlength=n_nodes)
+    order = lots.sorted(of[crowded] * np.int64(3) + stays[some], some)
+    # Of each node's rows, now next to each other, the first are over.
+    both = np.column_stack([np.minimum(over, count), np.maximum(count - over, 0)]).ravel()
     leaves = np.zeros(len(lots), dtype=bool)
-    leaves[order[rank < over[of]]] = True
+    leaves[order[np.repeat(np.tile([True, False], n_nodes), both)]] = True
     return rows[~leaves[rows]], rows[leaves[rows]]
 
 
 def _matched(
-    rows: Int64Array,
-    of: Int64Array,
-    node: Int64Array,
+    rows: Rows,
+    of: NDArray[np.int32],
+    node: NDArray[np.int32],
     left: Int64Array,
     lots: _Lots,
-    place: Int64Array,
+    place: NDArray[np.int32],
 ) -> None:
     """Give rows values of their nodes by lot, spread evenly over what is left there; both booked in place."""
     if not len(rows):
@@ -223,7 +231,7 @@ def _matched(
     share, after = wanted[at], running - base
     taken = (after * share + first) // there - ((after - units) * share + first) // there
     left[busy] -= taken
-    place[order] = np.repeat(busy, taken)
+    place[order] = np.repeat(busy.astype(np.int32), taken)
 
 
 class _Lots:
@@ -236,15 +244,21 @@ class _Lots:
     def __len__(self) -> int:
         return len(self._bits)
 
-    def numbers(self, rows: Int64Array) -> Int64Array:
+    def numbers(self, rows: Rows) -> Int64Array:
         """A whole number >= 0 for each row."""
         return (self._bits[rows] >> np.uint64(1)).view(np.int64)
 
-    def sorted(self, group: Int64Array, rows: Int64Array) -> Int64Array:
+    def sorted(self, group: Rows, rows: Rows) -> Int64Array:
         """Rows by their group, and within it by lot; a sort of whole numbers, no two of them equal."""
         lot_bits = _KEY_BITS - self._row_bits - int(group.max(initial=0)).bit_length()
-        lot = (self._bits[rows] >> np.uint64(64 - lot_bits)).view(np.int64)
-        ranked = (((group << lot_bits) | lot) << self._row_bits) | rows
+        lot = self._bits[rows]
+        lot >>= np.uint64(64 - lot_bits)
+        ranked = group.astype(np.int64)
+        ranked <<= lot_bits
+        ranked |= lot.view(np.int64)
+        del lot
+        ranked <<= self._row_bits
+        ranked |= rows
         ranked.sort()
-        out: Int64Array = ranked & ((1 << self._row_bits) - 1)
-        return out
+        ranked &= (1 << self._row_bits) - 1
+        return ranked

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from engine.cell_keys import distinct_cells
 from engine.fit.borders import Marks
 from engine.fit.candidates import Codes
 from engine.fit.coarse import Coarse
 from engine.fit.fine.boxes import Boxes, allowed_pairs, classes_of, whole_boxes
 from engine.fit.fine.decoding import Supply, Wanted, decoded, supply_of
-from engine.schema import Int64Array, Measurement, Support
+from engine.schema import BoolArray, Int64Array, Measurement, Support
 
 FINE = 400_000
 """Tables of two columns with more combinations of values are fitted here."""
@@ -61,29 +61,41 @@ def fine_pair(
         key=key,
         marks=marks,
     )
-    box = np.repeat(np.arange(len(boxes.n)), boxes.n)
-    number = np.arange(len(box)) - np.repeat(np.cumsum(boxes.n) - boxes.n, boxes.n)
-    loose = number >= boxes.sure[box]
+    loose = _loose_rows(boxes)
     one = coarse[0].at[coarse[0].replaced] if coarse else 0
-    values = np.empty((2, len(box)), dtype=np.int64)
+    values = np.empty((2, len(loose)), dtype=np.int32)
     none = np.zeros(len(boxes.n), dtype=np.int64)
     values[one] = decoded(_wanted(boxes, one, none, loose), supply_of(supports[one]), key, one)
     if coarse:
-        supply = _told_supply(coarse[0], supports[1 - one])
-        values[1 - one] = _within_told(
-            boxes, box, loose, coarse[0].told[values[one]], supply, key, 1 - one
-        )
+        supply, told = _told_supply(coarse[0], supports[1 - one]), coarse[0].told[values[one]]
+        values[1 - one] = _within_told(boxes, loose, told, supply, key, 1 - one)
     else:
         values[1 - one] = decoded(
             _wanted(boxes, 1 - one, none, loose), supply_of(supports[1 - one]), key, 1 - one
         )
     _exchanged(values, supports, marks)
-    cells, of = distinct_cells(values, (len(supports[0]), len(supports[1])))
-    codes = np.column_stack(cells).astype(np.int32)
-    return codes, np.bincount(of, minlength=len(codes)).astype(np.int64)
+    return _counted(values, len(supports[1]))
 
 
-def _wanted(boxes: Boxes, column: int, of_class: Int64Array, loose: np.ndarray) -> Wanted:
+def _loose_rows(boxes: Boxes) -> BoolArray:
+    """Rows, one box's behind the other's, that no measurement is sure of: the last of each box."""
+    sure = np.minimum(boxes.sure, boxes.n)
+    both = np.column_stack([sure, boxes.n - sure]).ravel()
+    return np.repeat(np.tile([False, True], len(boxes.n)), both)
+
+
+def _counted(values: NDArray[np.int32], n_others: int) -> tuple[Codes, Int64Array]:
+    """Distinct pairs of codes of rows in lexicographic order, and how many rows have each."""
+    key = values[0] * np.int64(n_others)
+    key += values[1]
+    key.sort()
+    heads = np.flatnonzero(np.diff(key, prepend=-1))
+    n = np.diff(np.append(heads, len(key)))
+    codes = np.column_stack(np.divmod(key[heads], n_others)).astype(np.int32)
+    return codes, n.astype(np.int64)
+
+
+def _wanted(boxes: Boxes, column: int, of_class: Int64Array, loose: BoolArray) -> Wanted:
     """What the rows of all boxes want of a column."""
     ranges = boxes.ranges
     return Wanted(
@@ -107,14 +119,14 @@ def _told_supply(coarse: Coarse, support: Support) -> Supply:
 
 def _within_told(
     boxes: Boxes,
-    box: Int64Array,
-    loose: np.ndarray,
+    loose: BoolArray,
     told: Int64Array,
     supply: Supply,
     key: bytes,
     column: int,
-) -> Int64Array:
+) -> NDArray[np.int32]:
     """Values of the other column, the rows of each box told apart by the code of the coarser one."""
+    box = np.repeat(np.arange(len(boxes.n)), boxes.n)
     label = box * (int(told.max(initial=0)) + 1) + told
     order = np.argsort(label, kind="stable")
     heads = np.flatnonzero(np.diff(label[order], prepend=-1))
@@ -124,12 +136,14 @@ def _within_told(
         n=np.diff(np.append(heads, len(order))),
         sure=boxes.sure[box[first]],
     )
-    out = np.empty(len(order), dtype=np.int64)
+    out = np.empty(len(order), dtype=np.int32)
     out[order] = decoded(_wanted(items, column, told[first], loose[order]), supply, key, column)
     return out
 
 
-def _exchanged(values: Int64Array, supports: tuple[Support, ...], marks: tuple[Marks, ...]) -> None:
+def _exchanged(
+    values: NDArray[np.int32], supports: tuple[Support, ...], marks: tuple[Marks, ...]
+) -> None:
     """Rows that universes rule out exchange their first column's value with others, in place."""
     classes, firsts = [], []
     for j, support in enumerate(supports):
