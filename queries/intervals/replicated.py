@@ -18,7 +18,14 @@ from engine.schema import ColumnSet, Int64Array, quoted
 from engine.store import unused_name
 from queries.intervals.copies.replicates import N_REPLICATES
 from queries.intervals.model import noise_model
-from queries.intervals.statement.nodes import Node, dicts_in, parsed_tree, parts, text_of_tree
+from queries.intervals.statement.nodes import (
+    Node,
+    dicts_in,
+    names_call,
+    parsed_tree,
+    parts,
+    text_of_tree,
+)
 from queries.intervals.statement.spreads import sound_copies
 from queries.intervals.statement.tree import Unknown
 from queries.sql import Session
@@ -53,6 +60,8 @@ def with_replicates(
         try:
             tree = parsed_tree(con, text)
         except QueryRefused as why:
+            if not names_call(text, NAME):
+                return text, tables
             raise QueryRefused(f"{NAME}(...) stands in a plain SELECT: {why}") from None
         calls = [node for node in dicts_in(tree) if _is_call(node)]
         if not calls:
@@ -63,7 +72,9 @@ def with_replicates(
             own[f"{_HELD}_{i}"] = _frame(release, table)
             read = parsed_tree(con, f"FROM ({_typed(release, table, f'{_HELD}_{i}')}) AS {NAME}")
             source = read["statements"][0]["node"]["from_table"]
-            kept = {key: call[key] for key in ("alias", "column_name_alias") if call.get(key)}
+            kept = {
+                key: call[key] for key in ("alias", "column_name_alias", "sample") if call.get(key)
+            }
             call.clear()
             call.update({**source, **kept})
         return text_of_tree(con, tree), own

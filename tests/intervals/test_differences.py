@@ -209,6 +209,11 @@ REFUSED = [
     ("SELECT DISTINCT differs(count(*), 3) AS d FROM data", "DISTINCT"),
     ("SELECT differs(count(*)) AS d FROM data", "two figures"),
     ("SELECT *, differs(age, 3) AS d FROM data", "name the columns"),
+    ("SELECT differs(avg(age), 40) FILTER (WHERE sex = 'x') AS d FROM data", "no FILTER"),
+    ("SELECT differs(DISTINCT avg(age), 40) AS d FROM data", "no FILTER, DISTINCT"),
+    ("SELECT main.differs(avg(age), 40) AS d FROM data", "or schema"),
+    ("SELECT sex, differs(count(*), 3) AS d FROM data GROUP BY sex ORDER BY 2", "sorted by"),
+    ("SELECT sex, differs(count(*), 3) AS d FROM data GROUP BY sex ORDER BY ALL", "sorted by"),
     ("PIVOT data ON sex USING differs(count(*), 3)", "plain SELECT"),
     ("SELECT differs(count(*), 3 FROM data", "plain SELECT"),
 ]
@@ -218,6 +223,30 @@ REFUSED = [
 def test_where_it_cannot_stand_it_is_refused(release, text, said):
     with pytest.raises(QueryRefused, match=said):
         release.sql(text)
+
+
+@pytest.mark.parametrize("word", ["differs (by sex)", "replicates('sex')"])
+def test_a_comment_with_the_word_costs_no_statement_its_answer(release, word):
+    text = "PIVOT (SELECT age, sex FROM data) ON sex USING count(*) ORDER BY age"
+    assert release.sql(f"-- what {word}\n{text}").rows == release.sql(text).rows
+
+
+def test_marks_of_other_columns_stay(release):
+    """What is not released beside `differs` is marked as without it."""
+    text = "SELECT age, max(sex) AS last, count(*) AS n{} FROM data GROUP BY age ORDER BY age"
+    plain = release.sql(text.format(""))
+    beside = release.sql(text.format(", differs(count(*), 100) AS d"))
+    assert plain.marks.statuses
+    assert {at: beside.marks.statuses[at] for at in plain.marks.statuses} == dict(
+        plain.marks.statuses
+    )
+
+
+def test_shares_that_are_equal_do_not_differ(release):
+    one = "count(*) FILTER (WHERE age < 30) / count(*)"
+    other = "1 - count(*) FILTER (WHERE age >= 30) / count(*)"
+    found = release.sql(f"SELECT differs({one}, {other}) AS d FROM data")
+    assert found.rows[0][0] is not True
 
 
 def test_strangers_have_it_by_closed_forms_alone(release: Release, monkeypatch):

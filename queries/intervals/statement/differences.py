@@ -12,13 +12,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import QueryRefused
-from queries.intervals.statement.aggregates import Ends, beside, ends_of, kept_ends
-from queries.intervals.statement.nodes import Node, dicts_in, parsed_tree, parts, text_of_tree
+from queries.intervals.statement.aggregates import (
+    Ends,
+    beside,
+    ends_of,
+    kept_ends,
+    marks_of,
+)
+from queries.intervals.statement.nodes import (
+    Node,
+    dicts_in,
+    names_call,
+    parsed_tree,
+    parts,
+    text_of_tree,
+)
 from queries.intervals.statement.tree import makes_more
 from queries.sql import Result, Session
 
 _CALL = re.compile(r"\bdiffers\W{0,3}\(", re.I)
 NAME = "differs"
+_RESIDUE = 1e-12
+"""Shares that are equal may be reckoned so far apart."""
 _WORDS = {"not released", "structural zero"}
 """Statuses of a difference that tell more than that it is known."""
 
@@ -52,20 +67,38 @@ def differing(
         try:
             tree = parsed_tree(con, text)
         except QueryRefused as why:
+            if not names_call(text, NAME):
+                return None
             raise QueryRefused(f"{NAME}(a, b) is a column of one plain SELECT: {why}") from None
         if not any(_is_call(node) for node in dicts_in(tree)):
             return None
         places = _placed(tree)
         asked = text_of_tree(con, tree)
     plain, more, reasons = ends_of(release, asked, tables)
+    unknown: list[str] = []
+    if (
+        not intervals
+    ):  # of the others nobody asked how sure they are, only whether they are released
+        more = {at: more[at] for at in places if at in more}
+        told = [plain.columns[at] for at in places]
+        others = tuple(f"{name}:" for name in plain.columns if name not in told)
+        reasons = [why for why in reasons if not why.startswith(others)]
+        if not tables:
+            marks = marks_of(release, asked, plain, plain.rows)
+            more |= {
+                at: [("status", "VARCHAR", list(of))]
+                for at, of in marks.statuses.items()
+                if at not in places
+            }
+            unknown = [
+                why for why in marks.unknown if not why.startswith(tuple(f"{n}:" for n in told))
+            ]
     for at in places:
         more[at] = _as_answers(len(plain.rows), more.get(at))
-    told = [plain.columns[at] for at in places]
-    others = tuple(name for name in plain.columns if name not in told)
-    if not intervals:  # nobody asked how sure those are
-        reasons = [why for why in reasons if not why.startswith(tuple(f"{n}:" for n in others))]
+    warnings = [f"It is not known for {why}" for why in reasons]
+    warnings += [f"No status is known for {why}" for why in unknown]
     shown = ("low", "high", "status") if intervals else ("status",) if status else ()
-    return beside(plain, more, tuple(f"It is not known for {why}" for why in reasons), shown=shown)
+    return beside(plain, more, tuple(warnings), shown=shown)
 
 
 def _is_call(node: Mapping[str, Any]) -> bool:
@@ -92,9 +125,17 @@ def _placed(tree: Any) -> list[int]:
         raise QueryRefused(f"{NAME}(a, b) beside *, COLUMNS(...) or UNNEST: name the columns")
     if any(one["type"] == "DISTINCT_MODIFIER" for one in select.get("modifiers", ())):
         raise QueryRefused(f"{NAME}(a, b) under DISTINCT: leave DISTINCT out")
+    if _sorts_by(select, places):
+        raise QueryRefused(
+            f"{NAME}(a, b) is shown alone: nothing else can be computed or sorted by it"
+        )
     named = set()
     for at in places:
         call = items[at]
+        if _is_more(call):
+            raise QueryRefused(
+                f"{NAME}(a, b) takes no FILTER, DISTINCT, ORDER BY or schema: give FILTER to the figures"
+            )
         if len(parts(call)) != 2:
             raise QueryRefused(f"{NAME} takes two figures: {NAME}(a, b)")
         call["alias"] = call.get("alias") or NAME
@@ -113,6 +154,24 @@ def _placed(tree: Any) -> list[int]:
     return places
 
 
+def _is_more(call: Node) -> bool:
+    """Whether a call says what an operator cannot."""
+    sorted_by = (call.get("order_bys") or {}).get("orders")
+    placed = call.get("schema") or call.get("catalog") or call.get("export_state")
+    return bool(call.get("filter") or call.get("distinct") or sorted_by or placed)
+
+
+def _sorts_by(select: Node, places: Sequence[int]) -> bool:
+    """Whether rows are sorted by the place of such a column, or by all columns."""
+    for modifier in select.get("modifiers", ()):
+        for order in modifier.get("orders", ()):
+            by = order["expression"]
+            given = str((by.get("literal") or {}).get("text"))
+            if by.get("class") == "STAR" or given in {str(at + 1) for at in places}:
+                return True
+    return False
+
+
 def _without(items: Sequence[Node], places: Sequence[int]) -> list[Node]:
     return [item for at, item in enumerate(items) if at not in places]
 
@@ -125,7 +184,7 @@ def _as_answers(n_rows: int, ends: Ends | None) -> Ends:
     words = []
     for low, high, word in zip(lows, highs, told, strict=True):
         is_known = low is not None and high is not None and word not in _WORDS
-        answers.append((low > 0 or high < 0) if is_known else None)
+        answers.append((low > _RESIDUE or high < -_RESIDUE) if is_known else None)
         words.append(word if word in _WORDS else "reliable" if is_known else "not known")
     type_ = next((type_ for word, type_, _ in ends or () if word == "low"), "DOUBLE")
     return [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import duckdb
@@ -140,3 +141,16 @@ def number_of(node: Node) -> float | None:
         scale = (value.get("type", {}).get("type_info") or {}).get("scale", 0)
         return float(sign * value["value"] / 10**scale)
     return None
+
+
+def names_call(text: str, name: str) -> bool:
+    """Whether a statement names a function before a bracket, outside comments and strings."""
+    found = duckdb.tokenize(text)
+    ends = [at for at, _ in found[1:]] + [len(text)]
+    words = [(kind, text[at:end].strip()) for (at, kind), end in zip(found, ends, strict=True)]
+    return any(
+        kind == duckdb.token_type.identifier
+        and word.strip('"').casefold() == name
+        and after.startswith("(")
+        for (kind, word), (_, after) in pairwise(words)
+    )

@@ -120,7 +120,7 @@ class _Known:
 
     question: ParsedStatement
     groupings: tuple[ParsedStatement, ...]
-    rows: list[Evaluated]
+    keys: list[Any]
     estimates: dict[int, Estimates]
     unread: dict[int, str]
     ruled: BoolArray
@@ -174,7 +174,7 @@ def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSe
     return _Known(
         question=question,
         groupings=groupings,
-        rows=rows,
+        keys=[one.keys for one in rows],
         estimates=estimates,
         unread=unread,
         ruled=ruled,
@@ -214,8 +214,7 @@ def reckon(
     known = _known(release, text, names, table)
     question, groupings = known.question, known.groupings
     estimates, unread = dict(known.estimates), dict(known.unread)
-    keys = [one.keys for one in known.rows]
-    group = groups_of(shown, question, groupings, keys, estimates)
+    group = groups_of(shown, question, groupings, known.keys, estimates)
     terms, differs = dict(question.figures), set()
     for at in [*estimates]:
         if at in question.cast:

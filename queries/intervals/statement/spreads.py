@@ -137,7 +137,9 @@ def sound_copies(release: Session, columns: ColumnSet) -> Replicates:
         copies = replicates(release, columns, _clock(release))
     except TimedOut:
         release.go_on()
-        raise Unknown(f"to draw copies of its table takes more than {MOST_S:g} seconds") from None
+        raise Unknown(
+            f"to draw copies of its table takes more than {min(MOST_S, release.timeout_s):g} seconds"
+        ) from None
     if copies is None:
         raise Unknown("its table is modelled or of mode dp, and how far it is off is not stated")
     if copies.astray > MOST_ASTRAY:
@@ -185,7 +187,9 @@ def _answers(
         )
     except (TimedOut, TooLarge):
         release.go_on()  # it is another matter where nobody waits any more
-        raise Unknown(f"on copies of the table it takes more than {MOST_S:g} seconds") from None
+        raise Unknown(
+            f"on copies of the table it takes more than {min(MOST_S, release.timeout_s):g} seconds"
+        ) from None
     except QueryRefused as error:
         raise Unknown(f"on a copy of the table it fails ({str(error).splitlines()[0]})") from None
     if sum(map(len, answers)) <= _MOST_ANSWERED:
