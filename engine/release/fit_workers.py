@@ -37,7 +37,7 @@ what is left would take so many times as long: a worker needs most of a second t
 
 
 class FitWorkers:
-    """A pool of worker processes, started once there is enough to do. Use as a context manager.
+    """A pool of worker processes, started once there is enough to do, or by `start`. Use as a context manager.
 
     Parameters
     ----------

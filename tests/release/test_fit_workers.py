@@ -486,7 +486,7 @@ def test_jobs_change_nothing(small_census, planted, tmp_path):
 
 
 def test_many_tables_have_their_workers_at_once(small_census, planted, tmp_path, monkeypatch):
-    """Without a table locked before; not where most are taken from an earlier release, nor where work takes turns."""
+    """Though so few that none would start later; not where work takes turns."""
     started = []
     real = sticky.fit_interpreter
 
@@ -496,8 +496,11 @@ def test_many_tables_have_their_workers_at_once(small_census, planted, tmp_path,
 
     monkeypatch.setattr(sticky, "fit_interpreter", noted)
     few = build(read(small_census), tmp_path / "few.duckdb", jobs=2)
+    for note in planted.iterdir():
+        note.unlink()
     monkeypatch.setattr(sticky, "MANY", 5)
     many = build(read(small_census), tmp_path / "many.duckdb", jobs=2)
+    assert len(list(planted.glob("*.worker"))) == 2
     build(read(small_census), tmp_path / "turns.duckdb", jobs=1)
     assert started == [0, 2, 0]
     assert table_hashes(few) == table_hashes(many)
