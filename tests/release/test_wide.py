@@ -323,7 +323,7 @@ def recorded_fit(spec, path, monkeypatch):
             self.sent.append(measurement)
             return []
 
-        def finish(self, _exposure):
+        def finish(self, _exposure, _note=None):
             raise KeyboardInterrupt
 
     seen: list[Recorder] = []
