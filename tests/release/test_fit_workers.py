@@ -18,6 +18,7 @@ import pytest
 from fixtures.fit import total_measured
 from fixtures.fitting import JOBS, NAMES, PAIR, TREES, environment, is_alive, order_of
 from fixtures.pipeline import CENSUS, ROOT, left_of_the_wall, table_hashes, write_spec
+from fixtures.planted import CANARY, PLANT
 
 from engine import errors
 from engine.api.reading import read
@@ -28,55 +29,6 @@ from engine.release.fit_workers import FitWorkers
 from engine.schema import SyntheticTable
 from engine.store.manifest import file_hash, verify_release
 
-CANARY = "canary-31d07be8"
-PLANT = """
-import json, os, sys, time
-from pathlib import Path
-NOTES = Path({notes!r})
-if '-m' in sys.orig_argv and sys.orig_argv[-1] == 'engine.release.fit_process':
-    import engine.release.fit_workers
-    engine.release.fit_workers.HERE_FIRST = 0.0
-if '-m' in sys.orig_argv and sys.orig_argv[-1] == 'engine.release.fit_workers':
-    import engine.fit
-    from engine import errors
-    (NOTES / f'{{os.getpid()}}.worker').touch()
-    real = engine.fit.lock_table
-    class Foreign(errors.TablepackError):
-        pass
-    def look():
-        files = {{}}
-        for fd in os.listdir('/proc/self/fd'):
-            try:
-                files[fd] = os.readlink(f'/proc/self/fd/{{fd}}')
-            except OSError:
-                pass
-        (NOTES / 'seen.json').write_text(json.dumps({{
-            'modules': sorted(m for m in sys.modules if m.startswith(('engine', 'queries'))),
-            'argv': sys.orig_argv, 'environment': dict(os.environ), 'files': files,
-            'folder': os.getcwd(), 'maps': Path('/proc/self/maps').read_text(), 'path': sys.path,
-        }}))
-    def lock_table(**job):
-        what = job['key'].rstrip(b'.')
-        if what == b'told':
-            raise errors.DataError('this was told')
-        if what == b'foreign':
-            raise Foreign('of a kind that the package does not list')
-        if what == b'memory':
-            raise MemoryError
-        if what == b'value':
-            raise ValueError({canary!r} + str(job['noisy_total']))
-        if what == b'kill':
-            os.kill(os.getpid(), 9)
-        if what == b'exit':
-            sys.exit({canary!r})
-        if what == b'slow':
-            (NOTES / f'{{os.getpid()}}.busy').touch()
-            time.sleep(2)
-        if what == b'look' or (NOTES / 'look').exists():
-            look()
-        return real(**job)
-    engine.fit.lock_table = lock_table
-"""
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir(), reason="no /proc on this system"
 )
