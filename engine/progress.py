@@ -15,10 +15,12 @@ EARLIEST = 0.02
 """Less than this share of the work says nothing of the speed."""
 # Processor seconds a million rows, as measured on builds of 1 to 10 million rows (`./scripts/bench scale`); only their
 # ratios count.
-LIST, CODE, TOKEN, DIGEST, PAIRS, COUNT = 0.06, 0.12, 4.0, 0.065, 1.1, 0.035
-CELL, TABLE = 28.0, 0.03
-"""Processor seconds to fit, round and store: a million cells; a table, however small."""
-A_CELL_HOLDS = 15
+LIST, CODE, TOKEN, DIGEST, PAIRS = 0.06, 0.08, 3.6, 0.05, 0.9
+COUNT_NARROW, COUNT = 0.03, 0.006
+"""A column or a wider table, which is mostly summed from finer cells."""
+CELL, TABLE = 9.0, 0.02
+"""To fit, round and store: a million cells; a table, however small."""
+A_CELL_HOLDS = 20
 """Rows, of cells that are released where there could be far more."""
 ANY_SIZE = 10_000
 """Values of a column that does not say how many it has."""
@@ -53,22 +55,26 @@ def work_of_build(
         By stage, of each of its steps.
     """
     millions, n = n_rows / 1e6, len(sizes)
-    cells = [
-        min(math.prod((sizes.get(name) or ANY_SIZE) for name in columns), n_rows / A_CELL_HOLDS)
-        / 1e6
-        for columns in tables
-    ]
+    could_be = [math.prod((sizes.get(name) or ANY_SIZE) for name in columns) for columns in tables]
+    # Between the two bounds lies what is released of a table whose cells are many and uneven.
+    cells = [min(n, math.sqrt(n * n_rows / A_CELL_HOLDS)) / 1e6 for n in could_be]
     return {
         "reading": [LIST * millions] * (lists + 1) + [CODE * n * millions],
         "tokens": [TOKEN * millions / 100] * 100,
         "digests": [DIGEST * n * millions],
         "pairs": [PAIRS * millions],
-        "tables": [TABLE + COUNT * millions + CELL * of_table for of_table in cells],
+        "tables": [
+            TABLE + (COUNT if len(columns) > 1 else COUNT_NARROW) * millions + CELL * of_table
+            for columns, of_table in zip(tables, cells, strict=True)
+        ],
     }
 
 
 class TimeLeft:
-    """Passes reports on, and says after each how long it will take still: by the speed so far.
+    """Passes reports on, and says after each how long it will take still.
+
+    What is left of a stage is reckoned by the pace of that stage, the more of it is done the more so; all else by the
+    pace so far.
 
     Parameters
     ----------
@@ -80,8 +86,8 @@ class TimeLeft:
     def __init__(self, report: Progress, clock: Callable[[], float] = time.monotonic) -> None:
         self._report, self._clock, self._start = report, clock, clock()
         self._work: dict[str, list[float]] = {}
-        self._at: tuple[str, float] | None = None
         self._skipped: frozenset[str] = frozenset()
+        self._stage, self._since = "", 0.0
 
     def expect(self, work: Mapping[str, Sequence[float]]) -> None:
         """Reckon with this work from now on: by stage, in their order, of each step."""
@@ -91,28 +97,37 @@ class TimeLeft:
             if stage not in self._skipped
         }
 
-    def report(self, stage: str, done: int, total: int) -> None:
-        """A step was done."""
+    def report(self, stage: str, done: int, total: int, begun: int | None = None) -> None:
+        """A step was done; of a stage whose steps overlap also how many are begun, which are half done."""
         self._report(stage, done, total)
         if stage == "taking up":
             self._skipped = READ
             self._work = {s: steps for s, steps in self._work.items() if s not in READ}
         if stage not in self._work:
             return
-        self._at = (stage, done / total if total else 0.0)
         passed = self._clock() - self._start
-        share = self.share()
-        if share >= EARLIEST:
-            whole = passed / share
-            self._report("left", round(whole - passed), round(whole))
+        if stage != self._stage:
+            self._stage, self._since = stage, passed
+        steps = self._work[stage]
+        inside = (_after(steps, done, total) + _after(steps, begun or done, total)) / 2
+        left = self._left(steps[-1], inside, passed)
+        if left is not None:
+            self._report("left", round(left), round(passed + left))
 
-    def share(self) -> float:
-        """Share of the work that is done."""
-        done = 0.0
-        for stage, steps in self._work.items():
-            if self._at is not None and stage == self._at[0]:
-                done += steps[round(self._at[1] * (len(steps) - 1))]
-                break
-            done += steps[-1]
-        whole = sum(steps[-1] for steps in self._work.values())
-        return done / whole if whole else 0.0
+    def _left(self, whole: float, inside: float, passed: float) -> float | None:
+        """Seconds to go, where so much of the work of the stage under way is done; None: too early to tell."""
+        ends = [steps[-1] for steps in self._work.values()]
+        before = sum(ends[: list(self._work).index(self._stage)])
+        if before + inside < EARLIEST * sum(ends) or not passed:
+            return None
+        pace = own = passed / (before + inside)
+        if inside:
+            own = (passed - self._since) / inside
+        share = inside / whole if whole else 0.0
+        in_stage = share * own + (1 - share) * pace
+        return in_stage * (whole - inside) + pace * (sum(ends) - before - whole)
+
+
+def _after(steps: Sequence[float], done: int, total: int) -> float:
+    """Work of the first steps, of so many in all."""
+    return steps[round(min(done / total, 1.0) * (len(steps) - 1))] if total else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.progress import ANY_SIZE, READ, TABLE, TimeLeft, work_of_build
+from engine.progress import ANY_SIZE, CELL, COUNT, READ, TABLE, TimeLeft, work_of_build
 
 SIZES = {"age": 106, "sex": 2, "income": 0}
 TABLES = [(), ("age",), ("sex",), ("income",), ("age", "sex"), ("age", "income")]
@@ -77,5 +77,33 @@ def test_cells_are_bounded_by_columns_and_by_rows():
     few, many = {"a": 3, "b": 5}, {"a": 0, "b": 0}
     assert last(1e6, few, [("a", "b")]) < last(1e6, few | {"c": 7}, [("a", "b", "c")])
     assert last(1e6, many, [("a",)]) == last(1e6, {"a": ANY_SIZE}, [("a",)])
-    per_row = [(last(rows, many, [("a", "b")]) - TABLE) / rows for rows in (1e5, 1e6)]
-    assert per_row[0] == pytest.approx(per_row[1])  # more combinations than rows can fill
+    few_rows, more_rows = (last(rows, many, [("a", "b")]) - TABLE for rows in (1e5, 1e6))
+    assert few_rows < more_rows < 10 * few_rows  # more combinations than rows can fill
+    assert last(1e6, few, [("a", "b")]) == pytest.approx(TABLE + COUNT + CELL * 15e-6)
+
+
+def test_a_stage_is_judged_by_its_own_pace_the_more_of_it_is_done():
+    """The second stage takes three times as long as was thought: at its start nothing says so, at its end all."""
+    clock, said = Clock(), []
+    progress = TimeLeft(lambda *what: said.append(what), clock)
+    progress.expect({"reading": [4.0], "tables": [1.0] * 4, "pairs": [2.0]})
+    clock.now = 4.0
+    progress.report("reading", 1, 1)
+    progress.report("tables", 0, 4)
+    for done in (1, 2, 3, 4):
+        clock.now += 3.0
+        progress.report("tables", done, 4)
+    lefts = [what[1] for what in said if what[0] == "left"]
+    pace = [(4 + 3 * done) / (4 + done) for done in range(5)]
+    in_stage = [(3 * done + pace[done] * (4 - done)) / 4 * (4 - done) for done in range(5)]
+    assert lefts[1:] == [round(of + 2 * p) for of, p in zip(in_stage, pace, strict=True)]
+
+
+def test_what_is_begun_counts_half():
+    clock, said = Clock(), []
+    progress = TimeLeft(lambda *what: said.append(what), clock)
+    progress.expect({"tables": [1.0] * 10})
+    progress.report("tables", 0, 10)
+    clock.now = 30.0
+    progress.report("tables", 2, 10, begun=4)
+    assert said[1:] == [("tables", 2, 10), ("left", 70, 100)]
