@@ -293,8 +293,8 @@ class _Look:
 
     def _of(self, name: str) -> tuple[int, int, int]:
         """How many values several people share, how many people are in these, and in all."""
-        if name not in self._shared and self._is_all:
-            n = np.bincount(self._sampled[name])
+        if name not in self._shared and (self._is_all or not self._table.entities):
+            n = self._sizes_of(name)
             shared = n[n >= self._thresholds.of("values", name)]
             self._shared[name] = len(shared), int(shared.sum()), int(n.sum())
         if name not in self._shared:
@@ -322,8 +322,8 @@ class _Look:
             return is_told and n_against < thresholds.of("determines", finer, coarser)
         people, cells = _cells(table, {"f": finer, "c": coarser})
         usual = (
-            f"SELECT f, c AS usual FROM (SELECT f, c, {people} AS held FROM cells GROUP BY f, c) "
-            "QUALIFY row_number() OVER (PARTITION BY f ORDER BY held DESC, c) = 1"
+            f"SELECT f, c AS usual FROM (SELECT f, c, {people} AS people FROM cells GROUP BY f, c) "
+            "QUALIFY row_number() OVER (PARTITION BY f ORDER BY people DESC, c) = 1"
         )
         row = fetch(
             table.con,
@@ -349,12 +349,15 @@ def _cells(table: Table, columns: Mapping[str, str]) -> tuple[str, str]:
     names = [f"who{number}" for number in range(len(table.entities))]
     held = [f"{table.columns[column]} AS {name}" for name, column in columns.items()]
     held += [f"{sql} AS {name}" for sql, name in zip(table.entities, names, strict=True)]
-    held += ["n"] if table.cells is not None else []
     of = table.of(*dict.fromkeys(columns.values()))
-    return _people(names, table.rows), f"SELECT {', '.join(held)} FROM {of}"
+    if names:
+        return _people(names), f"SELECT {', '.join(held)} FROM {of}"
+    # Counted at once: to keep the cells of 100 million rows would cost more than all tables of a release.
+    counted = f"SELECT {', '.join(held)}, {table.rows} AS held FROM {of} GROUP BY ALL"
+    return "coalesce(CAST(sum(held) AS BIGINT), 0)", counted
 
 
-def _people(entities: Sequence[str], rows: str) -> str:
-    """SQL that counts entities, rows where there are none; of several kinds the fewest."""
-    counts = [f"count(DISTINCT {entity})" for entity in entities] or [rows]
+def _people(entities: Sequence[str]) -> str:
+    """SQL that counts entities; of several kinds the fewest."""
+    counts = [f"count(DISTINCT {entity})" for entity in entities]
     return counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"
