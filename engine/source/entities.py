@@ -16,12 +16,11 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from engine.errors import SpecError
+from engine.errors import InternalError, SpecError
 from engine.keys import MasterKey, entity_tokens, pack_strings, row_tokens, typed_id
 from engine.progress import Progress, silent
 from engine.schema import Int64Array, UInt64Array, quoted
-from engine.source.ingest import Ingested, check_order
-from engine.source.scratch import in_order_of_rows
+from engine.source.ingest import Ingested
 from engine.source.spark.contract import RowsInSpark
 from engine.sticky_prf import siphash128
 
@@ -29,8 +28,8 @@ CHUNK_ROWS = 500_000
 PRIME = 2**31 - 1
 """Codes are mixed modulo it, so that sums of many rows stay within 128 bits."""
 ROWS_WITH_TOKENS = "rows_with_tokens"
-SKETCHED, NAMED = 25, 80
-"""Hundredths of the stage "tokens" that are done once the source is sketched, once all its entities have tokens."""
+SKETCHED = 18
+"""Hundredths of the stage "tokens" that are done once the source is sketched."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +65,7 @@ def add_tokens(
     order : tuple of str
         Columns that the vintage has seen before, in the order in which they came.
     report : Progress
-        Told of the stage "tokens" in hundredths, of rows with an id of their own.
+        Told of the stage "tokens" in hundredths.
 
     Returns
     -------
@@ -76,16 +75,23 @@ def add_tokens(
     entity_key = key.derive("entity", vintage)
     if ingested.spark is not None:
         return _tokens_in_spark(ingested, ingested.spark, key, vintage, identity, order)
+    lanes: dict[int, Iterator[UInt64Array]] = {}
     if ingested.entity_names:
-        columns = tuple(
-            _named_entity(ingested, number, entity_key, report)
+        tokens = [
+            _tokens_of_ids(ingested, number, entity_key)
             for number in range(len(ingested.entity_names))
+        ]
+        lanes = {number: tokens[number] for number in sorted(ingested.own_ids)}
+        columns = tuple(
+            EntityColumn(number=number, tokens=None if number in lanes else _together(of_ids))
+            for number, of_ids in enumerate(tokens)
         )
     else:
         _fingerprint_rows(ingested, key.derive("fingerprint", vintage, identity), identity)
-        _number_equals(ingested, order, entity_key)
+        _number_equals(ingested, order)
+        lanes = {0: _tokens_of_equals(ingested, entity_key)}
         columns = (EntityColumn(number=0, tokens=None),)
-    _join_lanes(ingested.con, columns, named=bool(ingested.entity_names))
+    _put_lanes(ingested, lanes, report)
     return columns
 
 
@@ -116,38 +122,59 @@ def _tokens_in_spark(
     return (EntityColumn(number=0, tokens=None),)
 
 
-def _named_entity(
-    ingested: Ingested, number: int, entity_key: bytes, report: Progress
-) -> EntityColumn:
-    """Tokens of one entity column; a table `lanes_<number>` if each entity has one row."""
+def _tokens_of_ids(ingested: Ingested, number: int, entity_key: bytes) -> Iterator[UInt64Array]:
+    """Tokens of one entity column, some at a time: in the order of its dense numbers, or of the rows."""
     name = ingested.entity_names[number]
-    chunks = (
-        entity_tokens(entity_key, ids, entity_column=name) for ids in ingested.entity_ids(number)
-    )
-    if number not in ingested.own_ids:
-        none = np.zeros((0, 2), dtype=np.uint64)
-        return EntityColumn(number=number, tokens=np.concatenate([none, *chunks]))
-    first = 0
-    for tokens in chunks:  # as many as rows: never all of them at a time
-        _store_lanes(ingested.con, number, tokens, first=first)
-        first += len(tokens)
-        report("tokens", SKETCHED + (NAMED - SKETCHED) * first // ingested.n_rows, 100)
-    ingested.con.execute(f"DROP VIEW entity_{number}")
-    return EntityColumn(number=number, tokens=None)
+    for ids in ingested.entity_ids(number, chunk=CHUNK_ROWS):
+        yield entity_tokens(entity_key, ids, entity_column=name)
 
 
-def _store_lanes(
-    con: duckdb.DuckDBPyConnection, number: int, lanes: UInt64Array, *, first: int
+def _together(tokens: Iterator[UInt64Array]) -> UInt64Array:
+    return np.concatenate([np.zeros((0, 2), dtype=np.uint64), *tokens])
+
+
+def _put_lanes(
+    ingested: Ingested, lanes: Mapping[int, Iterator[UInt64Array]], report: Progress
 ) -> None:
-    """Append lanes of the rows first, first + 1, ... to the table `lanes_<number>`."""
-    con.execute(
-        f"CREATE TABLE IF NOT EXISTS lanes_{number} (id BIGINT, lane_0 UBIGINT, lane_1 UBIGINT)"
-    )
-    ids = np.arange(first, first + len(lanes))
-    con.register("new_lanes", {"id": ids, "lane_0": lanes[:, 0], "lane_1": lanes[:, 1]})
-    with in_order_of_rows(con):
-        con.execute(f"INSERT INTO lanes_{number} SELECT * FROM new_lanes")
-    con.unregister("new_lanes")
+    """Make `rows_with_tokens` of the rows with lanes beside them, some rows at a time, and drop `rows`.
+
+    Parameters
+    ----------
+    lanes : mapping of int to iterator of ndarray of uint64, shape (n, 2)
+        By number of an entity column, those of `CHUNK_ROWS` rows each, in their order: never all of them at a time.
+
+    Raises
+    ------
+    InternalError
+        If rows were lost.
+    """
+    con = ingested.con
+    if not lanes:
+        con.execute(f"ALTER TABLE rows RENAME TO {ROWS_WITH_TOKENS}")
+        return
+    own = [f"e{number}" for number in lanes] if ingested.entity_names else []
+    names = [f"l{number}_{lane}" for number in lanes for lane in (0, 1)]
+    kept = f"rows.* EXCLUDE ({', '.join(own)})" if own else "rows.*"
+    empty = ", ".join(f"CAST(NULL AS UBIGINT) AS {name}" for name in names)
+    con.execute(f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT {kept}, {empty} FROM rows LIMIT 0")
+    firsts = range(0, ingested.n_rows, CHUNK_ROWS)
+    for first, parts in zip(firsts, zip(*lanes.values(), strict=True), strict=True):
+        beside = np.concatenate(parts, axis=1)
+        ids = np.arange(first, first + len(beside))
+        con.register("new_lanes", {"id": ids} | dict(zip(names, beside.T, strict=True)))
+        con.execute(
+            f"INSERT INTO {ROWS_WITH_TOKENS} SELECT {kept}, {', '.join(names)} FROM rows "
+            f"JOIN new_lanes ON rows.rowid = id WHERE rows.rowid >= {first} AND rows.rowid < {first + len(ids)}"
+        )
+        con.unregister("new_lanes")
+        done = (first + len(ids)) / ingested.n_rows
+        report("tokens", SKETCHED + round((100 - SKETCHED) * done), 100)
+    ((n,),) = con.execute(f"SELECT count(*) FROM {ROWS_WITH_TOKENS}").fetchall()
+    if n != ingested.n_rows:
+        raise InternalError("rows of the source were lost when they got tokens")
+    for number in lanes if own else ():
+        con.execute(f"DROP VIEW entity_{number}")
+    con.execute("DROP TABLE rows")
 
 
 def _fingerprint_rows(
@@ -291,28 +318,30 @@ def row_lanes(
     return row_tokens(key.derive("entity", vintage), prints, occurrence)
 
 
-def _number_equals(ingested: Ingested, order: tuple[str, ...], entity_key: bytes) -> None:
-    """Number the rows of equal fingerprint, in the order of all their codes, and store their tokens.
+def _number_equals(ingested: Ingested, order: tuple[str, ...]) -> None:
+    """Number the rows of equal fingerprint, in the order of all their codes, into `numbered`.
 
     Columns that the vintage has seen come first, as they came, so that a new one never moves a token.
     """
-    con = ingested.con
     codes = ", ".join(in_order(ingested, order))
-    con.execute(
+    ingested.con.execute(
         "CREATE TABLE numbered AS SELECT f.id, f0, f1, "
         f"row_number() OVER (PARTITION BY f0, f1 ORDER BY {codes}) AS occurrence "
         "FROM fingerprints f JOIN rows ON rows.rowid = f.id"
     )
-    con.execute("DROP TABLE fingerprints")
+    ingested.con.execute("DROP TABLE fingerprints")
+
+
+def _tokens_of_equals(ingested: Ingested, entity_key: bytes) -> Iterator[UInt64Array]:
+    """Tokens of numbered rows, some at a time, in their order; drops the numbers."""
+    con = ingested.con
     for first in range(0, ingested.n_rows, CHUNK_ROWS):
         rows = con.execute(
             f"SELECT f0, f1, occurrence FROM numbered WHERE id >= {first} "
             f"AND id < {first + CHUNK_ROWS} ORDER BY id"
         ).fetchnumpy()
         prints = np.column_stack([rows["f0"], rows["f1"]]).astype(np.uint64)
-        occurrence = np.asarray(rows["occurrence"], dtype=np.uint64)
-        tokens = row_tokens(entity_key, prints, occurrence)
-        _store_lanes(con, 0, tokens, first=first)
+        yield row_tokens(entity_key, prints, np.asarray(rows["occurrence"], dtype=np.uint64))
     con.execute("DROP TABLE numbered")
 
 
@@ -321,28 +350,6 @@ def in_order(ingested: Ingested, order: tuple[str, ...]) -> list[str]:
     known = [name for name in order if name in ingested.sql_names]
     fresh = [column.name for column in ingested.columns if column.name not in known]
     return [ingested.sql_names[name] for name in known + fresh]
-
-
-def _join_lanes(
-    con: duckdb.DuckDBPyConnection, columns: tuple[EntityColumn, ...], *, named: bool
-) -> None:
-    """Put the lanes of additive entities beside the rows, side by side: a join would need room for all of them."""
-    own = ", ".join(f"e{column.number}" for column in columns if column.tokens is None)
-    chosen = [f"rows.* EXCLUDE ({own})" if named and own else "rows.*"]
-    side_by_side = "rows"
-    for column in columns:
-        if column.tokens is None:
-            table = f"lanes_{column.number}"
-            check_order(con, table, by="id")
-            side_by_side += f" POSITIONAL JOIN {table}"
-            chosen += [f"{table}.lane_{lane} AS l{column.number}_{lane}" for lane in (0, 1)]
-    con.execute(
-        f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT {', '.join(chosen)} FROM {side_by_side}"
-    )
-    for column in columns:
-        if column.tokens is None:
-            con.execute(f"DROP TABLE lanes_{column.number}")
-    con.execute("DROP TABLE rows")
 
 
 def source_fingerprints(

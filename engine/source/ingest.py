@@ -339,8 +339,8 @@ def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str],
     return f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} FROM source){joins}"
 
 
-def check_order(con: duckdb.DuckDBPyConnection, table: str, *, by: str = "r") -> None:
-    """Make sure that row r of a table is the one which its column `by` names, so that tables fit side by side.
+def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Make sure that row r of a table is the one which its column `r` names, so that tables fit side by side.
 
     Raises
     ------
@@ -348,7 +348,7 @@ def check_order(con: duckdb.DuckDBPyConnection, table: str, *, by: str = "r") ->
         It is not.
     """
     ((is_ordered,),) = fetch(
-        con, f"SELECT coalesce(bool_and({by} = rowid), true) FROM {table}", _PLACE
+        con, f"SELECT coalesce(bool_and(r = rowid), true) FROM {table}", _PLACE
     )
     if not is_ordered:
         raise InternalError("the rows of a part of the source changed places")

@@ -196,17 +196,6 @@ def confidential_connection(
     return con
 
 
-@contextlib.contextmanager
-def in_order_of_rows(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let statements keep the order of what they read, as large sources do not."""
-    before = con.execute("SELECT current_setting('preserve_insertion_order')").fetchall()[0][0]
-    con.execute("SET preserve_insertion_order = true")
-    try:
-        yield
-    finally:
-        con.execute(f"SET preserve_insertion_order = {before}")
-
-
 def _without_progress_bar(con: duckdb.DuckDBPyConnection) -> None:
     """Keep DuckDB's own progress bar away.
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.source.entities
-from engine.errors import DataError, SpecError
+from engine.errors import DataError, InternalError, SpecError
 from engine.keys import entity_tokens
 from engine.schema import SourceSpec
 from engine.source import ROWS_WITH_TOKENS, open_source, scratch_directory
@@ -177,6 +177,15 @@ def test_chunks_do_not_matter(monkeypatch):
     one = per_code(tokenised(FRAME, COLUMNS)[1], names)
     monkeypatch.setattr(engine.source.entities, "CHUNK_ROWS", 3)
     assert per_code(tokenised(FRAME, COLUMNS)[1], names) == one
+
+
+def test_rows_that_get_no_tokens_are_missed(monkeypatch):
+    def short(key, ids, entity_column):
+        return entity_tokens(key, ids[:-1], entity_column=entity_column)
+
+    monkeypatch.setattr(engine.source.entities, "entity_tokens", short)
+    with pytest.raises(InternalError, match="rows of the source were lost"):
+        tokenised({"who": [4, 7, 9], "a": [1, 1, 2]}, entities=["who"])
 
 
 def test_a_new_column_beside_the_identity_changes_no_token():
