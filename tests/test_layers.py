@@ -22,13 +22,14 @@ FOLDERS_OF_PEERS = {
 ENGINE_ROOT = {
     *("engine.errors", "engine.version", "engine.schema", "engine.params", "engine.keys"),
     *("engine.cell_keys", "engine.sticky_prf", "engine.ranges", "engine.levels", "engine.progress"),
-    *("engine.relations", "engine.outputs", "engine.texts", "engine.units"),
+    *("engine.relations", "engine.outputs", "engine.signals", "engine.texts", "engine.units"),
 }
 FOR_QUERIES = {
     "engine.errors",
     "engine.schema",
     "engine.cell_keys",
     "engine.outputs",
+    "engine.signals",
     "engine.texts",
     "engine.units",
 }

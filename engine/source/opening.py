@@ -27,6 +27,7 @@ from engine.errors import (
 from engine.keys import MasterKey, Purpose, pack_strings, read_key
 from engine.progress import Progress
 from engine.schema import Column
+from engine.signals import interruptible
 from engine.source.charges import Sketch
 from engine.source.detection.identifiers import check_identifiers
 from engine.source.detection.thresholds import keyed_thresholds
@@ -209,6 +210,8 @@ def open_rows(
         con = _connection(spec, scratch, kept, on_disk=is_spark or _is_large(spec))
         if kept is not None and working_file(con) != kept.database:
             kept = None  # nothing is encrypted here
+        ends.callback(con.close)
+        ends.enter_context(interruptible(con))
         try:
             encoded = ends.enter_context(
                 _with_tokens(con, spec, frame, scratch, key, (draws, order), kept, report)
@@ -250,8 +253,6 @@ def open_rows(
             )
         except duckdb.Error as error:
             raise _in_our_words(error) from None
-        finally:
-            con.close()
 
 
 def _deciding(
@@ -343,8 +344,10 @@ def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
         )
 
 
-def _in_our_words(error: duckdb.Error) -> TablepackError:
+def _in_our_words(error: duckdb.Error) -> TablepackError | KeyboardInterrupt:
     """What went wrong in the working database, without its wording, which may hold a value."""
+    if isinstance(error, duckdb.InterruptException):
+        return KeyboardInterrupt()
     if isinstance(error, _DISK_ERRORS):
         return StoreError("memory or the scratch disk is full while measuring")
     return InternalError(f"{type(error).__name__} in {place_of(error)}")

@@ -83,6 +83,8 @@ def fetch(
     """
     try:
         return con.execute(sql, list(parameters)).fetchall()
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:
         failure = _in_our_words(error, place, on_cell)
     # Raised here, not above: the new error must not carry the old one, which may quote the data.

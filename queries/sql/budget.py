@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +19,7 @@ from typing import Any
 import duckdb
 
 from engine.errors import TimedOut, TooLarge
+from engine.signals import Bell, is_main_thread
 from queries.sql.refusals import is_ctrl_c
 
 LOOK_S = 0.02
@@ -29,8 +28,6 @@ _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(MB|GB|TB|MiB|GiB|TiB)", re.IGNORE
 _UNITS = {"MB": 1, "GB": 1000, "TB": 10**6, "MIB": 1, "GIB": 1024, "TIB": 1024**2}
 _STATM = Path("/proc/self/statm")
 _MIB = 2**20
-_DONE = 0
-_STOPPING = {signal.SIGINT, signal.SIGTERM}
 
 
 Plan = list[dict[str, Any]]
@@ -97,8 +94,7 @@ def watched(
     """
     start = time.monotonic()
     watch = _Watch(con, budget, memory_mb)
-    watcher = _Bell.of_main_thread() or _ALL
-    watcher.begin(watch)
+    end = _looked_at(watch)
     try:
         yield
     except duckdb.InterruptException:
@@ -115,7 +111,7 @@ def watched(
             raise KeyboardInterrupt from None
         raise
     finally:
-        watcher.end(watch)  # or it would stop what runs next on the connection
+        end()  # or it would stop what runs next on the connection
         budget.spend(time.monotonic() - start)
 
 
@@ -184,48 +180,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_ALL.__init__)  # type: ignore[misc]  # the thread is the parent's
 
 
-class _Bell:
-    """A watcher of one piece of work in the main thread, which a signal wakes at once.
+def _looked_at(watch: _Watch) -> Callable[[], None]:
+    """Look at a piece of work until what is returned is called; in the main thread a signal wakes who looks at once."""
 
-    Python tells of a signal when DuckDB gives way next, which in one long scan is after many seconds. A process that
-    may open no file, as those for strangers' statements, is not told: its parent ends it.
-    """
+    def look(is_asked: bool) -> None:
+        watch.is_asked = watch.is_asked or is_asked
+        watch.look()
 
-    def __init__(self, pipe: tuple[int, int]) -> None:
-        self._pipe = pipe
-
-    @classmethod
-    def of_main_thread(cls) -> _Bell | None:
-        """Return one; None in other threads, or where no pipe may be opened."""
-        if threading.current_thread() is threading.main_thread():
-            with suppress(OSError):
-                return cls(os.pipe())
-        return None
-
-    def begin(self, watch: _Watch) -> None:
-        """Look at it until it ends."""
-        os.set_blocking(self._pipe[1], False)
-        self._before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
-        self._thread = threading.Thread(target=self._run, args=(watch,), daemon=True)
-        self._thread.start()
-
-    def _run(self, watch: _Watch) -> None:
-        while True:
-            ready, _, _ = select.select([self._pipe[0]], [], [], LOOK_S)
-            rung = os.read(self._pipe[0], 64) if ready else b""
-            if _DONE in rung:
-                return
-            if _STOPPING & {*rung}:
-                watch.is_asked = True
-            watch.look()
-
-    def end(self, _: _Watch) -> None:
-        """Look at it no more; signals go to whoever was told of them before."""
-        os.write(self._pipe[1], bytes([_DONE]))
-        self._thread.join()
-        signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
-        for end in self._pipe:
-            os.close(end)
+    if is_main_thread():
+        with suppress(OSError):  # a process for strangers may open no pipe: its parent ends it
+            return Bell(look, LOOK_S).close
+    _ALL.begin(watch)
+    return lambda: _ALL.end(watch)
 
 
 def resident_mb() -> int:

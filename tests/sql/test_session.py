@@ -261,6 +261,7 @@ def test_queries_reach_nothing_confidential():
         "engine.outputs",
         "engine.schema",
         "engine.store",
+        "engine.signals",
         "engine.texts",
         "engine.units",
     )
