@@ -48,7 +48,8 @@ MAY_IMPORT = {  # zone -> zones that it may import beside itself; a zone is a pa
     "engine.simulation": ENGINE_ROOT,
     # Evaluations hold rows beside releases; of the core they see what is listed, builds by one entry point, and trials.
     "engine.evaluation": CORE
-    | {"engine.source", "engine.store", "engine.release.sticky", "engine.release.trials"},
+    | {"engine.source", "engine.store", "engine.release.sticky", "engine.release.trials"}
+    | {"engine.release.pipes"},
     "queries.sql": FOR_QUERIES | {"engine.store"},
     "queries.intervals": FOR_QUERIES | {"engine.store", "queries.sql"},
     "queries.release": FOR_QUERIES | {"engine.store", "queries.sql", "queries.intervals"},

@@ -39,6 +39,7 @@ from engine.evaluation.study import (
     read_baselines,
     with_files,
 )
+from engine.evaluation.workers import Workers, default_jobs
 from engine.keys import MasterKey
 from engine.progress import Progress, silent
 from engine.source.detection import detect_source
@@ -47,6 +48,8 @@ from queries.sql import StatementReader
 
 Source = Any
 """The path of a release, CSV or Parquet file, or a pandas or Arrow table."""
+_LARGE = 4_000_000
+"""Bytes of what is read from which on workers pay for their start."""
 
 
 def evaluate(
@@ -62,6 +65,7 @@ def evaluate(
     combining: Literal["partial", "full"] = "partial",
     attacks: bool = False,
     table: str | None = None,
+    jobs: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -95,6 +99,9 @@ def evaluate(
         Run the strong attacks of `attack`, too: one report then holds all three attackers.
     table : str, optional
         Table of `data` where that is a DuckDB file.
+    jobs : int, optional
+        Processes that measure, each with a copy of what is compared; by default one a processor that may be used, at
+        most 4, and one where files are small. Figures are the same to the last bit.
     force : bool
         Replace files that are there.
     progress : callable, optional
@@ -109,28 +116,30 @@ def evaluate(
         raise SpecError(f"combining: wants partial or full, not {combining!r}")
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
-    given = _given(synthetic, data, spec, control, table, tell)
-    study, chosen = given.study()
-    labels, value_labels = given.labels(study)
-    evaluation = evaluate_all(
-        given.subjects,
-        given.original,
-        study,
-        Settings(
-            share=sample / 100,
-            seed=seed,
-            baselines=read_baselines(study, given.folders),
-            attacks=attacks,
-        ),
-        data=given.name,
-        control=given.control,
-        together=together,
-        combining=combining,
-        labels=labels,
-        value_labels=value_labels,
-        notes=(*notes_of(given.original), *chosen),
-        progress=tell,
-    )
+    with Workers(_jobs(jobs, [*synthetic, data])) as workers:
+        given = _given(synthetic, data, spec, control, table, tell)
+        study, chosen = given.study()
+        labels, value_labels = given.labels(study)
+        evaluation = evaluate_all(
+            given.subjects,
+            given.original,
+            study,
+            Settings(
+                share=sample / 100,
+                seed=seed,
+                baselines=read_baselines(study, given.folders),
+                attacks=attacks,
+            ),
+            data=given.name,
+            control=given.control,
+            together=together,
+            combining=combining,
+            labels=labels,
+            value_labels=value_labels,
+            notes=(*notes_of(given.original), *chosen),
+            workers=workers,
+            progress=tell,
+        )
     if out is not None:
         tell("writing the report", 0, 0)
         write_report(evaluation, Path(out), publishable=publishable, force=force)
@@ -241,6 +250,17 @@ class _Given:
     def labels(self, study: Study) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
         """What columns and values are called."""
         return labels_of(study, self.folders, release=self.release)
+
+
+def _jobs(jobs: int | None, sources: Sequence[Source]) -> int:
+    """How many processes measure: more than one where nobody says so only for files that take long to read."""
+    if jobs is not None:
+        if jobs < 1:
+            raise SpecError("jobs: wants at least 1")
+        return jobs
+    paths = [Path(what) for what in sources if isinstance(what, str | Path)]
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    return default_jobs() if size >= _LARGE else 1
 
 
 def _given(

@@ -115,6 +115,10 @@ Rivals = Annotated[
 Study = Annotated[
     str | None, typer.Option(help="With --with: what is measured, as --spec of evaluate.")
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="Processes that measure; one a processor, at most 4. Figures are the same."),
+]
 Areas = Annotated[
     str | None,
     typer.Option(help="With --with swap: columns that records exchange, with commas between."),
@@ -145,6 +149,7 @@ def evaluate_command(
     ] = 40,
     seed: Annotated[int, typer.Option(help="Fixes all that is drawn.")] = 2021,
     table: OfData = None,
+    jobs: Jobs = None,
     strict: Strict = False,
     force: Force = False,
     as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
@@ -166,6 +171,7 @@ def evaluate_command(
             combining="full" if full else "partial",
             attacks=attacks,
             table=table,
+            jobs=jobs,
             force=force,
             progress=report,
         )

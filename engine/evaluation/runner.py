@@ -20,14 +20,12 @@ from engine.evaluation.attacks.sights import held
 from engine.evaluation.attacks.suite import attack_strongly
 from engine.evaluation.data.paired import Paired, pair
 from engine.evaluation.data.reading import Subject
-from engine.evaluation.data.sampling import generator, sampled
 from engine.evaluation.result import Evaluation, Result
-from engine.evaluation.risk.suite import attack_all
-from engine.evaluation.score import Score
+from engine.evaluation.score import Risk, Score
 from engine.evaluation.study.model import Study
 from engine.evaluation.threads import unchecked
 from engine.evaluation.utility.estimates import Rule, combined_estimates
-from engine.evaluation.utility.suite import score_all
+from engine.evaluation.workers import Compared, Job, Workers
 from engine.progress import Progress
 from engine.version import ENGINE_VERSION
 
@@ -67,6 +65,7 @@ def evaluate_all(
     labels: Mapping[str, str] | None = None,
     value_labels: Mapping[str, Mapping[str, str]] | None = None,
     notes: tuple[str, ...] = (),
+    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate subjects against one original.
@@ -85,6 +84,8 @@ def evaluate_all(
         What columns and values are called.
     notes : tuple of str
         What a reader must know: how the study was chosen, what of the original was left out.
+    workers : Workers, optional
+        That work beside this process.
 
     Raises
     ------
@@ -98,7 +99,8 @@ def evaluate_all(
         raise SpecError("the sampled share lies between 0 and 100 percent, both excluded")
     with unchecked():
         results = [
-            _result(subject, original, control, study, settings, progress) for subject in subjects
+            _result(subject, original, control, study, settings, workers or Workers(1), progress)
+            for subject in subjects
         ]
     if together:
         results = [as_one(results, study, combining)]
@@ -123,30 +125,24 @@ def _result(
     control: pd.DataFrame | None,
     study: Study,
     settings: Settings,
+    workers: Workers,
     progress: Progress | None,
 ) -> Result:
     """Evaluate one subject."""
     start = time.perf_counter()
     paired = pair(original, subject.tables, study, control=control)
-    seed = settings.seed
-    scores = score_all(paired, study, seed=seed, progress=_stage(progress, subject, "measuring"))
-    sample = sampled(paired, settings.share, generator(seed, "scale"))
-    scale = score_all(
-        sample, study, seed=seed, progress=_stage(progress, subject, "sampling"), on_sample=True
+    compared = Compared(
+        paired=paired,
+        study=study,
+        share=settings.share,
+        seed=settings.seed,
+        baselines=settings.baselines,
     )
-    risks = {}
-    if study.risks is not None:
-        risks = attack_all(
-            paired,
-            study.risks,
-            seed=seed,
-            baselines=settings.baselines,
-            progress=_stage(progress, subject, "attacking"),
-        )
+    scores, scale, risks = _found(compared, workers, subject, progress)
     if settings.attacks:
         target = held([subject], original, study, control=control)
         stage = _stage(progress, subject, "attacking strongly")
-        risks |= attack_strongly(target, study.attacks, seed=seed, progress=stage)
+        risks |= attack_strongly(target, study.attacks, seed=settings.seed, progress=stage)
     return Result(
         subject=subject,
         comparison=paired,
@@ -155,6 +151,26 @@ def _result(
         risks=risks,
         seconds=time.perf_counter() - start,
     )
+
+
+def _found(
+    compared: Compared, workers: Workers, subject: Subject, progress: Progress | None
+) -> tuple[dict[str, Score], dict[str, Score], dict[str, Risk]]:
+    """Scores, the scale and risks, by name; what the study does not declare is left out."""
+
+    def tell(job: Job, done: int, n: int) -> None:
+        if progress is not None:
+            progress(f"{subject.name}: {job.stage} {job.name}", done, n)
+
+    jobs = compared.jobs()
+    scores: dict[str, dict[str, Score]] = {"measuring": {}, "sampling": {}}
+    risks: dict[str, Risk] = {}
+    for job, found in zip(jobs, workers.run(compared, jobs, tell), strict=True):
+        if isinstance(found, Risk):
+            risks[job.name] = found
+        elif found is not None:
+            scores[job.stage][job.name] = found
+    return scores["measuring"], scores["sampling"], risks
 
 
 def at_full_size(score: Score) -> Score:

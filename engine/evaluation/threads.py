@@ -8,14 +8,31 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 THREADS = 2
-"""Threads that fit models."""
+"""Threads that fit models, unless other processes use the cores."""
+_IS_ALONE: ContextVar[bool] = ContextVar("_IS_ALONE", default=True)
 
 One = TypeVar("One")
 Found = TypeVar("Found")
+
+
+def n_threads() -> int:
+    """Return how many threads fit models here."""
+    return THREADS if _IS_ALONE.get() else 1
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Fit models in one thread: other processes use the other cores."""
+    before = _IS_ALONE.set(False)
+    try:
+        yield
+    finally:
+        _IS_ALONE.reset(before)
 
 
 @contextlib.contextmanager
@@ -43,6 +60,9 @@ def in_threads(call: Callable[[One], Found], items: Iterable[One]) -> Iterator[F
         with unchecked():  # the setting is of a thread
             return call(item)
 
+    if not _IS_ALONE.get():
+        yield from map(unchecked_call, items)
+        return
     pool: Any = ThreadPoolExecutor(max_workers=THREADS)
     try:
         yield from pool.map(unchecked_call, items)

@@ -11,6 +11,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -41,25 +42,33 @@ class Place:
     """To the fit process: put the release in place."""
 
 
-def start_interpreter(module: str, folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def start_interpreter(
+    module: str, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Run a module of ours in a fresh interpreter that works in `folder`.
+
+    Parameters
+    ----------
+    environment : dict of str to str, optional
+        In the place of the few variables that Python needs, and of one thread for arithmetic.
 
     Raises
     ------
     StoreError
         If it cannot be started.
     """
-    environment = {k: v for k, v in os.environ.items() if k in PASSED_ENVIRONMENT}
+    if environment is None:
+        passed = {k: v for k, v in os.environ.items() if k in PASSED_ENVIRONMENT}
+        environment = {**passed, "OMP_NUM_THREADS": "1"}
     # The empty entry of an interactive session means the folder we are in, which is not the child's.
-    environment["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in sys.path)
-    environment["OMP_NUM_THREADS"] = "1"
+    python_path = os.pathsep.join(str(Path(p).resolve()) for p in sys.path)
     try:
         return subprocess.Popen(
             # -P: no module is taken from the folder of the release.
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env={**environment, "PYTHONPATH": python_path},
             cwd=folder,
             process_group=0,  # Ctrl-C reaches the parent only; the child ends when its pipe closes
         )

@@ -38,7 +38,7 @@ from engine.evaluation.risk.several import (
     sharpened,
 )
 from engine.evaluation.score import WHOLE, Risk, optional, wilson
-from engine.evaluation.threads import THREADS
+from engine.evaluation.threads import n_threads
 from engine.schema import column_set
 
 _NAME = "inference"
@@ -219,7 +219,7 @@ def _forest(
     ).RandomForestClassifier
     drawn = int(rng.integers(1 << 31))
     model = RandomForestClassifier(
-        _TREES, min_samples_leaf=2, max_features=0.5, random_state=drawn, n_jobs=THREADS
+        _TREES, min_samples_leaf=2, max_features=0.5, random_state=drawn, n_jobs=n_threads()
     )
     # People who agree in all that is known are asked about once.
     asked, back = np.unique(wanted, axis=0, return_inverse=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from engine.errors import InternalError
 from engine.evaluation.data.paired import Codes, Numbers
 from engine.evaluation.score import optional
-from engine.evaluation.threads import THREADS
+from engine.evaluation.threads import n_threads
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Mapping[str, Codes]], Floats]
@@ -156,7 +156,7 @@ def _model(learner: str, trees: int, seed: int) -> Any:
             max_iter=300, tol=1e-3
         )
     forest = optional("sklearn.ensemble", "learners").RandomForestClassifier
-    return forest(n_estimators=trees, min_samples_leaf=LEAF, random_state=seed, n_jobs=THREADS)
+    return forest(n_estimators=trees, min_samples_leaf=LEAF, random_state=seed, n_jobs=n_threads())
 
 
 def _feature(name: str, values: NDArray[np.generic], sample: Sample) -> _Feature:

@@ -1,0 +1,320 @@
+"""More processes for an evaluation: each measures, or attacks, one thing at a time, given all that it needs.
+
+Takes what is compared and a list of jobs; gives their findings, in the order of the list. What a job draws is fixed by
+the seed and its own name, and workers add up with as many threads as we do, so that figures are the same wherever they
+are made, to the last bit. CONFIDENTIAL: a worker holds what the evaluation holds. It ends at once when its pipe closes,
+which happens however its parent ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from engine import errors
+from engine.errors import InternalError, StoreError, TablepackError, place_of
+from engine.evaluation.data.paired import Paired
+from engine.evaluation.data.sampling import generator, sampled
+from engine.evaluation.risk.suite import ATTACKS, attack_one
+from engine.evaluation.score import Risk, Score, optional
+from engine.evaluation.study.model import Study
+from engine.evaluation.threads import one_thread, unchecked
+from engine.evaluation.utility.suite import MEASURES
+from engine.release.pipes import (
+    end_interpreter,
+    leave_quietly,
+    pipe_of,
+    read_message,
+    start_interpreter,
+    write_message,
+)
+
+OUT_OF_MEMORY = "a worker of the evaluation ran out of memory; try fewer jobs"
+MOST = 4
+"""Processes, where nobody says how many: no evaluation has more than a few jobs that take long."""
+WEIGHTS = {"learning": 4, "inference": 3, "propensity": 2, "attribution": 1, "linkage": 1}
+"""Jobs that take long, which are begun first."""
+Stage = Literal["measuring", "sampling", "attacking"]
+Found = Score | Risk | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One measure, the same of a sample of the original, or one attack."""
+
+    stage: Stage
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Compared:
+    """What jobs need. The sample that is the scale is drawn where it is first asked for.
+
+    Attributes
+    ----------
+    share : float
+        Of the original, that the scale samples.
+    """
+
+    paired: Paired
+    study: Study
+    share: float
+    seed: int
+    baselines: Mapping[str, float] | None = None
+    _drawn: list[Paired] = field(default_factory=list)
+
+    def jobs(self) -> list[Job]:
+        """All that is to be done, in the order of the report."""
+        on_sample = [name for name, measure in MEASURES.items() if measure.on_sample]
+        attacks = ATTACKS if self.study.risks is not None else ()
+        return [
+            *(Job(stage="measuring", name=name) for name in MEASURES),
+            *(Job(stage="sampling", name=name) for name in on_sample),
+            *(Job(stage="attacking", name=name) for name in attacks),
+        ]
+
+    def do(self, job: Job) -> Found:
+        """What a job finds; None where the study does not declare it."""
+        if job.stage == "attacking" and (attacker := self.study.risks) is not None:
+            return attack_one(
+                job.name, self.paired, attacker, seed=self.seed, baselines=self.baselines
+            )
+        paired = self._sample() if job.stage == "sampling" else self.paired
+        return MEASURES[job.name].score(paired, self.study, generator(self.seed, job.name))
+
+    def _sample(self) -> Paired:
+        """A sample of the original in the place of the tables."""
+        if not self._drawn:
+            self._drawn.append(sampled(self.paired, self.share, generator(self.seed, "scale")))
+        return self._drawn[0]
+
+    def packed(self) -> Compared:
+        """The same, without what is drawn again as quickly."""
+        return Compared(
+            paired=self.paired,
+            study=self.study,
+            share=self.share,
+            seed=self.seed,
+            baselines=None if self.baselines is None else dict(self.baselines),
+        )
+
+
+def default_jobs() -> int:
+    """Processes where nobody says how many: one a processor that we may use, not too many."""
+    with contextlib.suppress(AttributeError):  # not everywhere
+        return min(len(os.sched_getaffinity(0)), MOST)
+    return min(os.cpu_count() or 1, MOST)
+
+
+class Workers:
+    """Processes beside this one, which works, too. Use as a context manager: none is left when it is over.
+
+    Parameters
+    ----------
+    jobs : int
+        Processes, this one with them.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._count = jobs - 1
+
+    def __enter__(self) -> Workers:
+        for _ in range(self._count):
+            child = start_interpreter(
+                "engine.evaluation.workers", Path.cwd(), environment=dict(os.environ)
+            )
+            self._children.append(child)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers."""
+        return [child.pid for child in self._children]
+
+    def run(
+        self, compared: Compared, jobs: Sequence[Job], tell: Callable[[Job, int, int], None]
+    ) -> list[Found]:
+        """Do all jobs, here and in the workers; after an error none is begun, and it is raised.
+
+        Parameters
+        ----------
+        tell : callable
+            Called from here with a job that begins here, how many are done, and how many there are.
+        """
+        if not self._children:
+            return [
+                self._told(compared, job, done, len(jobs), tell) for done, job in enumerate(jobs)
+            ]
+        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for place in sorted(range(len(jobs)), key=lambda i: -WEIGHTS.get(jobs[i].name, 0)):
+            waiting.put(place)
+        found: dict[int, Found] = {}
+        with ThreadPoolExecutor(max_workers=len(self._children)) as threads:
+            try:
+                asked = [
+                    threads.submit(self._ask_all, child, compared, jobs, waiting, found)
+                    for child in self._children
+                ]
+                with one_thread():
+                    while (i := _next(waiting)) is not None and not _failed(asked):
+                        found[i] = self._told(compared, jobs[i], len(found), len(jobs), tell)
+                _raised(asked)
+            except BaseException:
+                _emptied(waiting)
+                self._end()  # so that nobody waits for an answer
+                raise
+        return [found[i] for i in range(len(jobs))]
+
+    def _told(
+        self,
+        compared: Compared,
+        job: Job,
+        done: int,
+        total: int,
+        tell: Callable[[Job, int, int], None],
+    ) -> Found:
+        """Do one job here."""
+        tell(job, done, total)
+        return compared.do(job)
+
+    def _ask_all(
+        self,
+        child: subprocess.Popen[bytes],
+        compared: Compared,
+        jobs: Sequence[Job],
+        waiting: queue.SimpleQueue[int],
+        found: dict[int, Found],
+    ) -> None:
+        """Have a worker do one job after the other; raise the error it met."""
+        try:
+            self._asked(child, compared.packed())
+            while (i := _next(waiting)) is not None:
+                found[i] = self._asked(child, jobs[i])
+        except BaseException:
+            _emptied(waiting)
+            raise
+
+    def _asked(self, child: subprocess.Popen[bytes], message: object) -> Found:
+        """The answer of a worker."""
+        try:
+            write_message(pipe_of(child.stdin), message)
+            answer = read_message(pipe_of(child.stdout))
+        except BrokenPipeError:
+            answer = None
+        if isinstance(answer, _Answer):
+            if answer.error:
+                raise getattr(errors, answer.error, InternalError)(answer.message)
+            return answer.found
+        if child.wait() == -signal.SIGKILL:
+            raise StoreError(OUT_OF_MEMORY)  # or we ended it ourselves, and nobody hears of it
+        raise InternalError("a worker of the evaluation ended without an answer")
+
+    def _end(self) -> None:
+        """End all workers, whatever they are at."""
+        for child in self._children:
+            if child.poll() is None:
+                child.kill()
+        while self._children:
+            end_interpreter(self._children.pop())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Answer:
+    """What a job found, or the name and message of the error that it met."""
+
+    found: Found = None
+    error: str = ""
+    message: str = ""
+
+
+def _next(waiting: queue.SimpleQueue[int]) -> int | None:
+    """The next job, if any."""
+    try:
+        return waiting.get_nowait()
+    except queue.Empty:
+        return None
+
+
+def _emptied(waiting: queue.SimpleQueue[int]) -> None:
+    """Begin no further job."""
+    while _next(waiting) is not None:
+        pass
+
+
+def _raised(asked: Sequence[Future[None]]) -> None:
+    """Wait until all is done, or one has met an error, which is raised."""
+    done, _ = wait(asked, return_when=FIRST_EXCEPTION)
+    for one in done:
+        one.result()
+
+
+def _failed(asked: Sequence[Future[None]]) -> bool:
+    """Whether a worker has met an error."""
+    return any(one.done() and one.exception() is not None for one in asked)
+
+
+def serve(source: BinaryIO, answers: BinaryIO) -> None:
+    """A worker's side: what is compared, then jobs; an answer each, until the pipe closes, which ends it at once."""
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(source, messages), daemon=True).start()
+    with contextlib.suppress(StoreError):  # who needs it says so
+        optional("sklearn.ensemble", "learners")  # while the source is read
+        optional("sklearn.linear_model", "learners")
+    compared: Compared | None = None
+    with unchecked(), one_thread():
+        while True:
+            message = messages.get()
+            answer = _Answer()
+            if isinstance(message, Compared):
+                compared = message
+            elif compared is not None:
+                answer = _answer(compared, message)
+            try:
+                write_message(answers, answer)
+            except BrokenPipeError:
+                return  # nobody to answer
+            except MemoryError:  # it was found, but not packed
+                write_message(answers, _Answer(error=StoreError.__name__, message=OUT_OF_MEMORY))
+
+
+def _receive(source: BinaryIO, messages: queue.SimpleQueue[Any]) -> None:
+    """Pass on what comes; end this process at once where nothing comes any more."""
+    while (message := read_message(source)) is not None:
+        messages.put(message)
+    leave_quietly()
+
+
+def _answer(compared: Compared, job: Job) -> _Answer:
+    """What a job found, or the error it met, by its kind and place."""
+    try:
+        return _Answer(found=compared.do(job))
+    except TablepackError as error:
+        return _Answer(error=type(error).__name__, message=str(error))
+    except MemoryError:
+        return _Answer(error=StoreError.__name__, message=OUT_OF_MEMORY)
+    except Exception as error:  # noqa: BLE001  # reported by its kind and place, as the command line does
+        return _Answer(
+            error=InternalError.__name__, message=f"{type(error).__name__} in {place_of(error)}"
+        )
+
+
+if __name__ == "__main__":
+    # Classes of this module are those that the parent knows it by.
+    from engine.evaluation.workers import serve as run
+
+    run(sys.stdin.buffer, sys.stdout.buffer)
+    leave_quietly()

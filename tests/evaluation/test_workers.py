@@ -1,0 +1,204 @@
+"""Evaluations in several processes: the same figures to the last bit, errors as ours, and nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fixtures.evaluate import World, make_world
+
+import engine
+from engine.errors import InternalError, SpecError, StoreError
+from engine.evaluation import workers
+from engine.evaluation.data.paired import distinct, pair
+from engine.evaluation.study.model import Study
+from engine.evaluation.threads import n_threads
+from engine.evaluation.utility.rules import Inconsistencies, Rule
+from engine.evaluation.workers import Compared, Job, Workers, default_jobs
+from engine.release.pipes import read_message, write_message
+from engine.schema import column_set
+
+pytest.importorskip("sklearn")
+ROOT = Path(__file__).parents[2]
+RULES = Job(stage="measuring", name="inconsistencies")
+
+
+@pytest.fixture(scope="module")
+def world(census, tmp_path_factory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"), census)
+
+
+def compared(violated: str = "a = 1", n_rows: int = 40) -> Compared:
+    """A table held against itself, and a rule."""
+    frame = pd.DataFrame(
+        {"a": [1.0, 2.0] * (n_rows // 2), "b": [1.0, 2.0, 3.0, 4.0] * (n_rows // 4)}
+    )
+    rule = Rule(name="one", columns=("a",), violated=violated, group="x")
+    study = Study(title="", inconsistencies=Inconsistencies(rules=(rule,)))
+    tables = {column_set(["a", "b"]): distinct(frame)}
+    return Compared(paired=pair(frame, tables, study), study=study, share=0.4, seed=1)
+
+
+def nothing(*_: object) -> None:
+    """Nobody is told."""
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("chosen", ["declared", "by what columns look like"])
+def test_reports_are_the_same_whoever_measures(world, tmp_path, chosen):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    spec = world.study if chosen == "declared" else None
+    texts = []
+    for jobs in (1, 2, 3):
+        out = tmp_path / f"{jobs}.html"
+        engine.evaluate(world.release, world.csv, data=world.data, spec=spec, out=out, jobs=jobs)
+        texts.append([out.read_bytes(), out.with_suffix(".json").read_bytes()])
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_findings_come_in_the_order_of_the_jobs_and_from_both_sides():
+    told = []
+    wanted = compared().do(RULES)
+    with Workers(2) as some:
+        found = some.run(compared(), [RULES] * 30, lambda *what: told.append(what))
+    assert wanted.values["records"] == 20
+    assert [one.values for one in found] == [wanted.values] * 30
+    assert all(one.breakdown.equals(wanted.breakdown) for one in found)
+    assert all(done <= total == 30 for _, done, total in told)
+
+
+def test_an_error_of_a_worker_is_ours_and_ends_all(monkeypatch):
+    # Here jobs wait until the worker has met its error.
+    monkeypatch.setattr(Compared, "do", lambda self, job: time.sleep(0.1))
+    with Workers(2) as some:
+        pids = some.pids
+        with pytest.raises(SpecError, match="rule one: is wrong SQL for its columns"):
+            some.run(compared("a = = 1"), [RULES] * 1000, nothing)
+        assert not any(is_there(pid) for pid in pids)
+
+
+def test_an_error_here_ends_the_workers():
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Workers(3) as some:
+        pids = some.pids
+        assert len(pids) == 2
+        with pytest.raises(KeyboardInterrupt):
+            some.run(compared(), [RULES] * 1000, interrupted)
+        assert not any(is_there(pid) for pid in pids)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGKILL, StoreError), (signal.SIGTERM, InternalError)]
+)
+def test_a_worker_that_is_ended_is_missed(monkeypatch, number, kind):
+    monkeypatch.setattr(Compared, "do", lambda self, job: time.sleep(0.05))
+    with Workers(2) as some:
+        os.kill(some.pids[0], number)
+        with pytest.raises(kind, match="a worker of the evaluation"):
+            some.run(compared(), [RULES] * 1000, nothing)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (MemoryError(), "StoreError", "out of memory"),
+        (StoreError("no room"), "StoreError", "no room"),
+        (KeyError("a value"), "InternalError", "KeyError in "),
+    ],
+)
+def test_a_worker_says_the_kind_and_place_and_no_value(monkeypatch, error, kind, message):
+    def fails(self, job):
+        raise error
+
+    monkeypatch.setattr(Compared, "do", fails)
+    answer = workers._answer(compared(), RULES)
+    assert answer.error == kind
+    assert message in answer.message
+    assert "a value" not in answer.message
+
+
+def test_a_worker_ends_at_once_when_its_parent_is_gone():
+    """Even in the middle of a job: the parent may have been killed, and nobody waits."""
+    code = (
+        "import engine.evaluation.workers as w, time; w.Compared.do = lambda s, j: time.sleep(600); "
+        "import sys; w.serve(sys.stdin.buffer, sys.stdout.buffer)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    )
+    write_message(child.stdin, compared())
+    assert read_message(child.stdout).error == ""
+    write_message(child.stdin, RULES)
+    child.stdin.close()
+    assert child.wait(timeout=60) == 0
+    child.stdout.close()
+
+
+def test_workers_end_with_a_signal(world):
+    """Ctrl-C in the middle: the workers are gone with the command."""
+    code = (
+        "import sys, engine\n"
+        "from engine.evaluation import workers\n"
+        "real = workers.Workers.__enter__\n"
+        "def entered(self):\n"
+        "    real(self); print(*self.pids, flush=True); return self\n"
+        "workers.Workers.__enter__ = entered\n"
+        "engine.evaluate(sys.argv[1], data=sys.argv[2], jobs=3)\n"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-c", code, str(world.release), str(world.data)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
+    )  # fmt: skip
+    pids = [int(pid) for pid in run.stdout.readline().split()]
+    assert len(pids) == 2
+    time.sleep(1)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(timeout=60) != 0
+    run.stdout.close()
+    assert not any(is_there(pid) for pid in pids)
+
+
+def test_threads_are_few_where_other_processes_work():
+    seen = []
+    with Workers(2) as some:
+        some.run(compared(), [RULES] * 3, lambda *_: seen.append(n_threads()))
+    assert set(seen) <= {1}
+    assert n_threads() == 2
+
+
+def test_as_many_as_processors_and_not_too_many(monkeypatch, tmp_path):
+    from engine.api import evaluate as api
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    assert default_jobs() == workers.MOST
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
+    assert default_jobs() == 1
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert default_jobs() == 1
+    monkeypatch.setattr(api, "default_jobs", lambda: 3)
+    path = tmp_path / "data.csv"
+    path.write_text("a\n1\n")
+    assert api._jobs(None, [path, pd.DataFrame()]) == 1  # it would take longer to start one
+    path.write_bytes(b"x" * 4_000_000)
+    assert api._jobs(None, [path, tmp_path / "none.csv"]) == 3
+    assert api._jobs(2, []) == 2
+    with pytest.raises(SpecError, match="at least 1"):
+        api._jobs(0, [])
