@@ -225,7 +225,8 @@ def _forest(
     asked, back = np.unique(wanted, axis=0, return_inverse=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # codes are
-        model.fit(features.astype(np.float32), labels)
+        # Column by column, as trees read it.
+        model.fit(np.asfortranarray(features, np.float32), labels)
         model.set_params(n_jobs=1)  # shares are added up in the order of the trees
         share = model.predict_proba(asked.astype(np.float32))
     out = np.zeros((len(asked), len(values)))

@@ -129,7 +129,9 @@ def train(
     if np.count_nonzero(shares) < 2 or not table.shape[1]:
         return lambda codes: np.tile(shares, (len(next(iter(codes.values()))), 1))
     if learner == "forest":  # its bootstrap draws rows, so each is there as often as it counts
-        model.fit(np.repeat(table, sample.n, axis=0), np.repeat(sample.classes, sample.n))
+        # Column by column, as trees read it.
+        rows = np.asfortranarray(np.repeat(table, sample.n, axis=0))
+        model.fit(rows, np.repeat(sample.classes, sample.n))
         model.set_params(n_jobs=1)  # shares are added up in the order of the trees
     else:
         with warnings.catch_warnings():
@@ -227,6 +229,8 @@ def importances(predict: Predict, tested: Sample, seed: int) -> Floats:
 
     Parameters
     ----------
+    predict : callable
+        Of a model that predicts each row by itself, as a forest does.
     seed : int
         Draws the rows and shuffles; the same for models that are compared.
 
@@ -237,19 +241,35 @@ def importances(predict: Predict, tested: Sample, seed: int) -> Floats:
     """
     rng = np.random.default_rng(seed)
     some = sample_of(tested.codes, tested.classes, tested.n, _TESTED, rng)
-    codes = {name: np.repeat(code, some.n) for name, code in some.codes.items()}
+    codes = np.stack([np.repeat(code, some.n) for code in some.codes.values()])
     classes = np.repeat(some.classes, some.n)
-
-    def sureness(of: Mapping[str, Codes]) -> float:
-        return float(predict(of)[np.arange(len(classes)), classes].mean())
-
-    whole = sureness(codes)
-    lost = [
-        [whole - sureness({**codes, name: rng.permutation(codes[name])}) for _ in range(_REPEATS)]
-        for name in codes
-    ]
-    mean: Floats = np.array(lost).mean(axis=1)
+    shuffled = np.tile(codes, (1 + len(codes) * _REPEATS, 1, 1))
+    for i in range(1, len(shuffled)):
+        column = (i - 1) // _REPEATS
+        shuffled[i, column] = rng.permutation(codes[column])
+    guessed = _of_distinct(predict, list(some.codes), np.concatenate(shuffled, axis=1))
+    sure = guessed[np.arange(len(guessed)), np.tile(classes, len(shuffled))]
+    means = np.array([part.mean() for part in np.split(sure, len(shuffled))])
+    lost = means[0] - means[1:].reshape(len(codes), _REPEATS)
+    mean: Floats = lost.mean(axis=1)
     return mean
+
+
+def _of_distinct(predict: Predict, names: list[str], codes: NDArray[np.int32]) -> Floats:
+    """Predictions for rows of which many are equal: each row is predicted by itself, so that equal ones need one.
+
+    Parameters
+    ----------
+    codes : ndarray of int32, shape (n_columns, n_rows)
+    """
+    order = np.lexsort(codes)
+    ordered = codes[:, order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.cumsum(is_first) - 1
+    rows = ordered[:, is_first]
+    return predict(dict(zip(names, rows, strict=True)))[place]
 
 
 def agreement(first: Floats, second: Floats) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,8 @@ TREES_OF_WIDEST = 4
 LARGEST_REPEATED = 1 << 22
 """Rows times columns of a table for which several are grown, at most: in larger ones ties are rare."""
 _LARGEST_KEY = 1 << 62
+_DENSE = 16
+"""Rows are counted in an array of all that could be, where it has at most so many cells a row."""
 Floats = NDArray[np.float64]
 Ranks = NDArray[np.float32]
 
@@ -163,17 +166,38 @@ def _ranks_of_codes(paired: Paired, name: str, section: Propensity) -> Numbers:
 def _distinct(side: Coded, columns: ColumnSet, of_codes: list[Numbers]) -> tuple[Ranks, Floats]:
     """Distinct rows of ranks and how often each is there; columns are numbered together one by one."""
     present = side.n > 0
-    ranks = np.empty((int(present.sum()), len(columns)), np.float32)
+    weights = side.n[present].astype(np.float64)
+    widths = [int(one.max()) + 2 for one in of_codes]
+    if prod(widths) <= _DENSE * len(weights):
+        return _counted(side, columns, of_codes, widths, present)
+    ranks = np.empty((len(weights), len(columns)), np.float32)
     key, size = np.zeros(len(ranks), np.int64), 1
     for i, name in enumerate(columns):
         own = of_codes[i][side.codes[name][present]]
-        width = int(of_codes[i].max()) + 2
-        if size * width > _LARGEST_KEY:
+        if size * widths[i] > _LARGEST_KEY:
             distinct_keys, key = np.unique(key, return_inverse=True)
             size = len(distinct_keys)
-        key, size = key * width + own + 1, size * width
+        key, size = key * widths[i] + own + 1, size * widths[i]
         ranks[:, i] = own
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    weights = side.n[present].astype(np.float64)
     each: Floats = np.bincount(place, weights, minlength=len(first)).astype(np.float64)
     return ranks[first], each
+
+
+def _counted(
+    side: Coded,
+    columns: ColumnSet,
+    of_codes: list[Numbers],
+    widths: list[int],
+    present: NDArray[np.bool_],
+) -> tuple[Ranks, Floats]:
+    """The same, in the same order, counted in an array of all rows that could be: nothing is sorted."""
+    key = np.zeros(int(present.sum()), np.int64)
+    for name, ranks_of, width in zip(columns, of_codes, widths, strict=True):
+        key = key * width + (ranks_of[side.codes[name][present]] + 1)
+    there = np.flatnonzero(np.bincount(key))
+    each: Floats = np.bincount(key, side.n[present].astype(np.float64))[there].astype(np.float64)
+    ranks = np.empty((len(there), len(columns)), np.float32)
+    for i in reversed(range(len(columns))):
+        there, ranks[:, i] = there // widths[i], there % widths[i] - 1
+    return ranks, each

@@ -12,7 +12,14 @@ from engine.evaluation.figures import figures_of
 from engine.evaluation.score import WHOLE
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Learning
-from engine.evaluation.utility.learners import Sample, agreement, marks, sample_of, train
+from engine.evaluation.utility.learners import (
+    Sample,
+    agreement,
+    importances,
+    marks,
+    sample_of,
+    train,
+)
 from engine.evaluation.utility.learning import learning
 from engine.schema import column_set
 
@@ -99,6 +106,36 @@ def test_importances_tell_the_column_that_matters():
     found = learned(people(), people(seed=8), **FEATURES).more["importances"]
     by = found.set_index("column")["original"]
     assert by["age"] > by["kind"] > by["noise"]
+
+
+def test_importances_are_those_of_shuffles_one_by_one():
+    """The oracle asks about every row of every shuffle; what we ask about equal rows once comes to the same bits."""
+    draw = np.random.default_rng(5)
+    codes = {c: draw.integers(0, n, 300).astype(np.int32) for c, n in (("a", 3), ("b", 5))}
+    values = {"a": np.arange(3.0), "b": np.arange(5.0)}
+    classes = ((codes["a"] + draw.integers(0, 2, 300)) % 3).astype(np.int64)
+    sample = sample_of(codes, classes, np.ones(300, np.int64), 1000, draw)
+    asked = []
+    forest = train("forest", values, sample, 3, trees=20, seed=1)
+
+    def predict(of):
+        asked.append(len(of["a"]))
+        return forest(of)
+
+    found = importances(predict, sample, 9)
+    assert asked == [15]
+    rng = np.random.default_rng(9)
+    some = sample_of(sample.codes, sample.classes, sample.n, 2000, rng)
+    rows = {c: np.repeat(code, some.n) for c, code in some.codes.items()}
+    truth = np.repeat(some.classes, some.n)
+
+    def sure(of):
+        return float(forest(of)[np.arange(len(truth)), truth].mean())
+
+    wanted = [
+        [sure(rows) - sure({**rows, c: rng.permutation(rows[c])}) for _ in range(3)] for c in rows
+    ]
+    assert found.tolist() == np.array(wanted).mean(axis=1).tolist()
 
 
 def test_distinct_rows_with_their_number_teach_as_the_rows_do():

@@ -119,7 +119,15 @@ def test_the_widest_table_has_a_figure_of_its_own():
     assert score.values["pmse"] == pytest.approx((narrow + wide) / 2)
 
 
-@pytest.mark.parametrize("changed", [{"_LARGEST_KEY": 1}, {"_LARGEST_KEY": 700}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"_LARGEST_KEY": 1, "_DENSE": 0},
+        {"_LARGEST_KEY": 700, "_DENSE": 0},
+        {"_DENSE": 0},
+        {"_DENSE": 1 << 20},
+    ],
+)
 def test_rows_are_put_together_alike_however_many_combinations_there_are(changed, monkeypatch):
     pytest.importorskip("sklearn.tree")
     frame, other = people(300, 1), people(250, 2)
