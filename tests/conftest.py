@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 from fixtures.pipeline import make_census
 from hypothesis import settings
@@ -7,6 +10,31 @@ from hypothesis import settings
 # No test is timed: a busy machine is no failure.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+TESTS = Path(__file__).parent
+LONGEST = (
+    "test_attacks.py",
+    "measure/test_guarantee.py",
+    "release/test_crash.py",
+    "spark/test_spark.py",
+    "fuzz/test_fuzz.py",
+    "hostile/test_fuzzed_statements.py",
+    "store/test_forged.py",
+    "release/test_heaviest.py",
+    "spark/test_killed.py",
+    "cli/test_ends.py",
+    "serve/test_page.py",
+    "fit/test_compiled.py",
+)
+"""Files of a minute and more: they start first, so that no process is left with one when the others have ended."""
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first, then those of most tests; the tests of a file stay together, in their order."""
+    rank = {TESTS / name: number for number, name in enumerate(LONGEST)}
+    many = Counter(item.path for item in items)
+    items.sort(key=lambda item: (rank.get(item.path, len(rank)), -many[item.path], item.path))
 
 
 @pytest.fixture(scope="session")

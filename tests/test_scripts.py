@@ -10,6 +10,7 @@ import pytest
 from fixtures.pipeline import ROOT
 
 CHECKS = ["ruff format --check .", "ruff check .", "mypy "]
+TOGETHER = "-n auto --dist loadfile --no-loadscope-reorder"
 
 
 @pytest.fixture
@@ -27,11 +28,11 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def called(checkout, *words, ci=""):
+def called(checkout, *words, ci="", **env):
     """What `./scripts/test` calls; its exit code and what it said."""
     done = subprocess.run(
         [checkout / "scripts" / "test", *words],
-        env={**os.environ, "CI": ci},
+        env={**os.environ, "CI": ci, **env},
         capture_output=True,
         text=True,
     )
@@ -39,22 +40,22 @@ def called(checkout, *words, ci=""):
 
 
 def test_all_checks(checkout):
-    fast = "python -m pytest -m not slow -n auto --dist loadfile"
+    fast = f"python -m pytest -m not slow {TOGETHER}"
     assert called(checkout) == ([*CHECKS, fast], 0, "")
     assert called(checkout, "-k", "x") == ([*CHECKS, f"{fast} -k x"], 0, "")
-    whole = "python -m pytest -n auto --dist loadfile"
+    whole = f"python -m pytest {TOGETHER}"
     assert called(checkout, "--all") == ([*CHECKS, whole], 0, "")
 
 
 @pytest.mark.parametrize("folder", ["fit", "tests/fit"])
 def test_one_folder(checkout, folder):
-    fast = "python -m pytest -m not slow -n auto --dist loadfile tests/fit"
+    fast = f"python -m pytest -m not slow {TOGETHER} tests/fit"
     assert called(checkout, folder) == ([fast], 0, "")
     assert called(checkout, "--all", folder, "-x") == (
-        ["python -m pytest -n auto --dist loadfile tests/fit -x"], 0, "",
+        [f"python -m pytest {TOGETHER} tests/fit -x"], 0, "",
     )  # fmt: skip
     assert called(checkout, folder, ci="true") == (
-        ["python -m pytest -n auto --dist loadfile tests/fit"], 0, "",
+        [f"python -m pytest {TOGETHER} tests/fit"], 0, "",
     )  # fmt: skip
 
 
@@ -63,3 +64,11 @@ def test_a_folder_that_is_not_there(checkout):
     assert (lines, code) == ([], 2)
     assert "no tests in tests/fitt" in message
     assert "fit/" in message
+
+
+def test_what_python_compiles_is_kept(checkout):
+    """Else each of some thousand processes would compile our modules anew."""
+    (checkout / ".venv/bin/python").write_text(
+        '#!/bin/sh\necho "keeps${PYTHONDONTWRITEBYTECODE-}"\n'
+    )
+    assert called(checkout, "fit", PYTHONDONTWRITEBYTECODE="1") == (["keeps"], 0, "")
