@@ -53,6 +53,15 @@ def test_the_list_of_packages_is_that_of_the_folders():
     assert project["project"]["scripts"] == {"tablepack": "engine.cli:main"}
 
 
+def test_extra_dev_has_the_packages_of_all_others():
+    """So scripts that need others install nothing where it is there."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    names = {extra: {one.partition(">=")[0] for one in listed} for extra, listed in extras.items()}
+    assert set().union(*names.values()) == names["dev"]
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """A wheel, built from a copy of the checkout."""

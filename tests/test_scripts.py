@@ -72,3 +72,13 @@ def test_what_python_compiles_is_kept(checkout):
         '#!/bin/sh\necho "keeps${PYTHONDONTWRITEBYTECODE-}"\n'
     )
     assert called(checkout, "fit", PYTHONDONTWRITEBYTECODE="1") == (["keeps"], 0, "")
+
+
+def test_what_is_installed_for_the_tests_is_not_installed_again(checkout):
+    words = ["bash", "-c", ". scripts/environment; ensure_environment evaluate,dp", "scripts/demo"]
+    done = subprocess.run(words, cwd=checkout, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (checkout / ".venv/installed-dev").unlink()
+    done = subprocess.run(words, cwd=checkout, capture_output=True, text=True)
+    assert done.stdout.startswith("python -m pip install")
+    assert (checkout / ".venv/installed-evaluate,dp").exists()
