@@ -92,9 +92,11 @@ def ended(folder, scratch, words, how, moment):
     )  # fmt: skip
     while running.poll() is None and not is_open(running.pid):
         time.sleep(0.002)
-    time.sleep(moment)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(running.pid, how)
+    try:
+        running.wait(moment)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, how)
     _, err = running.communicate(timeout=120)
     until = time.monotonic() + 20
     while group_of(running.pid):
@@ -104,18 +106,20 @@ def ended(folder, scratch, words, how, moment):
 
 
 def check(folder, scratch, name, how, moment):
+    """Whether the command was ended by the signal; else it was over before."""
     for made in ("pack", "csv", "census"):
         subprocess.run(["rm", "-rf", str(folder / made)], check=True)
     code, err = ended(folder, scratch, COMMANDS[name], how, moment)
     case = (name, how.name, moment, code, err)
     assert "Traceback" not in err, case
     assert "bug" not in err, case
-    if code in (0, 2):  # it was over before
-        return
+    if code in (0, 2):
+        return False
     assert code == 128 + how, case
     assert err.splitlines()[-1] == STOPPED, case
     assert err.count(STOPPED) == 1, case
     assert left_over(scratch) == [], case
+    return True
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
@@ -136,10 +140,14 @@ def test_a_build_ends_cleanly(made, scratch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_ends_cleanly_at_any_moment(made, scratch, name):
+    """At any moment until it is over: where it ended by itself before four signals in a row, later ones say no more."""
     rng = random.Random(name)
+    met = []
     for moment in MOMENTS:
         for how in (signal.SIGINT, signal.SIGTERM):
-            check(made, scratch, name, how, moment * rng.uniform(0.7, 1.3))
+            met.append(check(made, scratch, name, how, moment * rng.uniform(0.7, 1.3)))
+        if len(met) >= 4 and not any(met[-4:]):
+            break
 
 
 # The handler by itself.
