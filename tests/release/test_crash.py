@@ -53,14 +53,17 @@ class Stage:
         )
         self.old = self.built(old, "old.duckdb")
         began = time.monotonic()
-        done = process("build", self.spec, "-o", "new.duckdb", cwd=folder, tmp=self.scratch)
+        first = self.start(folder / "new.duckdb")
+        while first.poll() is None and not left_over(self.scratch):
+            time.sleep(0.005)
+        self.begun = time.monotonic() - began  # until then Python loads, and nothing is written
+        assert first.wait() == 0
         self.seconds = time.monotonic() - began
-        assert done.returncode == 0, done.stderr
         self.new = hash_of(folder / "new.duckdb")
         assert self.old != self.new
 
     def built(self, spec: Path, name: str) -> str:
-        done = tablepack("build", spec, "-o", name, cwd=self.folder, tmp=self.scratch)
+        done = process("build", spec, "-o", name, cwd=self.folder, tmp=self.scratch)
         assert done.returncode == 0, done.stderr
         return hash_of(self.folder / name)
 
@@ -160,6 +163,7 @@ def check_instants(stage: Stage, numbers, instants) -> None:
 @pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="needs /proc to find child processes"
 )
+@pytest.mark.skipif(os.environ.get("CI") == "true", reason="the 34 instants are tried instead")
 def test_kill_at_a_few_instants(stage):
     shares = (0.4, 0.5, 0.6, 0.75, 0.9)  # the first build, which is timed, may be the slowest
     check_instants(stage, range(len(shares)), [share * stage.seconds for share in shares])
@@ -169,9 +173,17 @@ def test_kill_at_a_few_instants(stage):
 @pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="needs /proc to find child processes"
 )
-def test_kill_at_50_random_instants(stage):
-    instants = np.random.default_rng(11).uniform(0.1, 1.1 * stage.seconds, size=50)
-    check_instants(stage, range(100, 150), instants)
+def test_kill_at_34_random_instants(stage):
+    """4 while Python loads, then one in each of 30 equal parts of the build and of the tenth after it.
+
+    They find what goes wrong for a share w of that time with the chance 30 w - (30 w)^3 / 6 up to w = 1/30: of 2 %
+    with .56, of 3.3 % with .83, and surely of 6.7 % and more. 50 instants anywhere after .1 seconds, of which a third
+    fell on the loading, would be 33 here: .49, .67 and .90.
+    """
+    rng = np.random.default_rng(11)
+    loading = rng.uniform(0.1, stage.begun, size=4)
+    borders = np.linspace(0.9 * stage.begun, 1.1 * stage.seconds, 31)
+    check_instants(stage, range(100, 134), [*loading, *rng.uniform(borders[:-1], borders[1:])])
 
 
 def test_killed_again_and_again_it_still_gets_there(stage):
