@@ -24,8 +24,8 @@ from engine.evaluation.data import (
     notes_of,
     read_like,
     read_original,
+    read_release,
     read_subject,
-    released_types,
 )
 from engine.evaluation.report import check_target, write_report
 from engine.evaluation.result import Evaluation
@@ -278,14 +278,18 @@ def _given(
     folders = _folders(spec, data)
     reading, is_whole, rows = _reading(spec, data, folders, table)
     releases = [Path(what) for what in synthetic if is_release(what)]
-    types = released_types(releases[0]) if releases else None
-    original = read_original(rows, reading, like=types, table=table)
+    first = read_release(releases[0]) if releases else None
+    original = read_original(
+        rows, reading, like=None if first is None else first.types, table=table
+    )
     return _Given(
         reading=reading,
         is_whole=is_whole,
         original=original,
         subjects=[
-            read_subject(what, original, reading, name)
+            read_subject(
+                what, original, reading, name, released=first if _is(what, releases[:1]) else None
+            )
             for what, name in zip(synthetic, names_of(synthetic), strict=True)
         ],
         control=None if control is None else read_like(control, original, reading, name="control"),
@@ -293,6 +297,11 @@ def _given(
         folders=folders,
         release=releases[0] if releases else None,
     )
+
+
+def _is(what: Source, paths: Sequence[Path]) -> bool:
+    """Whether something is the path of one of some files."""
+    return isinstance(what, str | Path) and Path(what) in paths
 
 
 def _folders(spec: str | Path | Study | None, data: Source) -> list[Path]:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import engine
+import engine.store.opening
 from engine.errors import DataError, SpecError, StoreError, TablepackError
 from engine.evaluation.report.files import is_confidential
 from engine.evaluation.runner import as_one, at_full_size, names_of
@@ -94,6 +95,18 @@ def test_a_release_is_evaluated_and_written(world, tmp_path):
     assert all(done <= total or not total for _, done, total in said)
     for part in ("measuring", "sampling", "attacking"):
         assert any(stage.startswith(f"ours: {part}") for stage in stages)
+
+
+def test_the_rows_of_a_release_are_read_in_one_opening_with_their_types(world, monkeypatch):
+    opened, opening = [], engine.store.opening.open_release
+
+    def noted(*arguments, **more):
+        opened.append(more.get("counts", False))
+        return opening(*arguments, **more)
+
+    monkeypatch.setattr(engine.store.opening, "open_release", noted)
+    engine.evaluate(world.release, data=world.data, spec=world.study)
+    assert opened == [True, False]  # the second asks what values are called
 
 
 @pytest.mark.parametrize("way", ["parquet", "frame", "arrow", "data as a frame", "study as read"])

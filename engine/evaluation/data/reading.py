@@ -235,7 +235,14 @@ def read_like(
     return frame
 
 
-def read_subject(what: Any, original: pd.DataFrame, reading: Reading, name: str) -> Subject:
+def read_subject(
+    what: Any,
+    original: pd.DataFrame,
+    reading: Reading,
+    name: str,
+    *,
+    released: Released | None = None,
+) -> Subject:
     """Read a release, or a synthetic table of any tool, for an evaluation against its original.
 
     Parameters
@@ -246,6 +253,8 @@ def read_subject(what: Any, original: pd.DataFrame, reading: Reading, name: str)
         As `read_original` gives it.
     name : str
         For people.
+    released : Released, optional
+        The release, where it was read before.
 
     Raises
     ------
@@ -253,7 +262,8 @@ def read_subject(what: Any, original: pd.DataFrame, reading: Reading, name: str)
         It cannot be read, has no rows, or no column in common with the original.
     """
     if is_release(what):
-        return _release(Path(what), original, name)
+        path = Path(what)
+        return _release(path, released or read_release(path), original, name)
     if isinstance(what, str | Path):
         path = Path(what)
         if kind_of_file(path) == "duckdb":
@@ -274,9 +284,8 @@ def read_subject(what: Any, original: pd.DataFrame, reading: Reading, name: str)
     )
 
 
-def _release(path: Path, original: pd.DataFrame, name: str) -> Subject:
-    """Read a release; tables with columns that the original lacks, or has in another kind, are left out."""
-    release = read_release(path)
+def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -> Subject:
+    """A release as a subject; tables with columns that the original lacks, or has in another kind, are left out."""
     kinds = {c: kind_of_type(t) for c, t in release.types.items()}
     has = {str(c): kind_of_column(original[c]) for c in original.columns}
     shown = sorted({c for columns in release.tables for c in columns})
