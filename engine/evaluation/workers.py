@@ -130,11 +130,15 @@ class Workers:
         self._count = jobs - 1
 
     def __enter__(self) -> Workers:
-        for _ in range(self._count):
-            child = start_interpreter(
-                "engine.evaluation.workers", Path.cwd(), environment=dict(os.environ)
-            )
-            self._children.append(child)
+        try:
+            for _ in range(self._count):
+                child = start_interpreter(
+                    "engine.evaluation.workers", Path.cwd(), environment=dict(os.environ)
+                )
+                self._children.append(child)
+        except BaseException:
+            self._end()  # nobody else would
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

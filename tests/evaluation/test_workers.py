@@ -104,6 +104,21 @@ def test_an_error_here_ends_the_workers():
         assert not any(is_there(pid) for pid in pids)
 
 
+def test_those_that_were_started_end_where_another_cannot_be(monkeypatch):
+    started, real = [], workers.start_interpreter
+
+    def start(*arguments, **more):
+        if started:
+            raise StoreError("cannot be started")
+        started.append(real(*arguments, **more))
+        return started[0]
+
+    monkeypatch.setattr(workers, "start_interpreter", start)
+    with pytest.raises(StoreError, match="cannot be started"), Workers(3):
+        pass
+    assert started[0].returncode is not None
+
+
 @pytest.mark.parametrize(
     ("number", "kind"), [(signal.SIGKILL, StoreError), (signal.SIGTERM, InternalError)]
 )
