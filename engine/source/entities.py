@@ -21,10 +21,12 @@ from engine.keys import MasterKey, entity_tokens, pack_strings, row_tokens, type
 from engine.progress import Progress, silent
 from engine.schema import Int64Array, UInt64Array, quoted
 from engine.source.ingest import Ingested
+from engine.source.relation import stored
 from engine.source.spark.contract import RowsInSpark
 from engine.sticky_prf import siphash128
 
-CHUNK_ROWS = 500_000
+CHUNK_ROWS = 4 * 122_880
+"""Whole groups of rows, as DuckDB stores them."""
 PRIME = 2**31 - 1
 """Codes are mixed modulo it, so that sums of many rows stay within 128 bits."""
 ROWS_WITH_TOKENS = "rows_with_tokens"
@@ -81,10 +83,10 @@ def add_tokens(
             _tokens_of_ids(ingested, number, entity_key)
             for number in range(len(ingested.entity_names))
         ]
-        lanes = {number: tokens[number] for number in sorted(ingested.own_ids)}
+        lanes, none = {j: tokens[j] for j in sorted(ingested.own_ids)}, np.zeros((0, 2), np.uint64)
         columns = tuple(
-            EntityColumn(number=number, tokens=None if number in lanes else _together(of_ids))
-            for number, of_ids in enumerate(tokens)
+            EntityColumn(number=j, tokens=None if j in lanes else np.concatenate([none, *of_ids]))
+            for j, of_ids in enumerate(tokens)
         )
     else:
         _fingerprint_rows(ingested, key.derive("fingerprint", vintage, identity), identity)
@@ -129,10 +131,6 @@ def _tokens_of_ids(ingested: Ingested, number: int, entity_key: bytes) -> Iterat
         yield entity_tokens(entity_key, ids, entity_column=name)
 
 
-def _together(tokens: Iterator[UInt64Array]) -> UInt64Array:
-    return np.concatenate([np.zeros((0, 2), dtype=np.uint64), *tokens])
-
-
 def _put_lanes(
     ingested: Ingested, lanes: Mapping[int, Iterator[UInt64Array]], report: Progress
 ) -> None:
@@ -152,18 +150,21 @@ def _put_lanes(
     if not lanes:
         con.execute(f"ALTER TABLE rows RENAME TO {ROWS_WITH_TOKENS}")
         return
-    own = [f"e{number}" for number in lanes] if ingested.entity_names else []
     names = [f"l{number}_{lane}" for number in lanes for lane in (0, 1)]
-    kept = f"rows.* EXCLUDE ({', '.join(own)})" if own else "rows.*"
-    empty = ", ".join(f"CAST(NULL AS UBIGINT) AS {name}" for name in names)
-    con.execute(f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT {kept}, {empty} FROM rows LIMIT 0")
+    held = [*ingested.sql_names.values()]
+    held += [f"e{j}" for j in range(len(ingested.entity_names)) if j not in lanes]
+    held += [f"CAST(NULL AS UBIGINT) AS {name}" for name in names]
+    nullable = {ingested.sql_names[c.name] for c in ingested.columns if c.nullable}
+    select = f"SELECT {', '.join(held)} FROM rows"
+    how = stored(con, select, "the source", nullable, may_misfit=False)
+    con.execute(f"CREATE TABLE {ROWS_WITH_TOKENS} ({how.ddl})")
     firsts = range(0, ingested.n_rows, CHUNK_ROWS)
     for first, parts in zip(firsts, zip(*lanes.values(), strict=True), strict=True):
         beside = np.concatenate(parts, axis=1)
         ids = np.arange(first, first + len(beside))
         con.register("new_lanes", {"id": ids} | dict(zip(names, beside.T, strict=True)))
         con.execute(
-            f"INSERT INTO {ROWS_WITH_TOKENS} SELECT {kept}, {', '.join(names)} FROM rows "
+            f"INSERT INTO {ROWS_WITH_TOKENS} ({how.names}) SELECT {how.values} FROM rows "
             f"JOIN new_lanes ON rows.rowid = id WHERE rows.rowid >= {first} AND rows.rowid < {first + len(ids)}"
         )
         con.unregister("new_lanes")
@@ -172,7 +173,7 @@ def _put_lanes(
     ((n,),) = con.execute(f"SELECT count(*) FROM {ROWS_WITH_TOKENS}").fetchall()
     if n != ingested.n_rows:
         raise InternalError("rows of the source were lost when they got tokens")
-    for number in lanes if own else ():
+    for number in ingested.own_ids:
         con.execute(f"DROP VIEW entity_{number}")
     con.execute("DROP TABLE rows")
 

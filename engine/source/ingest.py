@@ -9,7 +9,7 @@ rule, never a value or a number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from engine.progress import Progress, silent
 from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, quoted
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.source.misfits import Flags, why_unfit
-from engine.source.relation import Source, fetch
+from engine.source.relation import Source, fetch, stored
 from engine.source.spark.contract import RowsInSpark
 
 _PLACE = "the source"
@@ -31,6 +31,8 @@ _MOST_CODED = 64
 _CODED_AT_ONCE = 16
 _NEARLY_ALL = 0.8
 """So many ids to a row, about, and it is looked at whether every row has one of its own."""
+_SUM = "count({0}), sum(hash({0}))"
+"""SQL that tells ids from others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,7 +159,7 @@ def ingest(
     ids = {f"e{number}": by_name[name] for number, name in enumerate(entities)}
     if _is_wide(columns):
         _keep_source(con, source, columns)
-    own = [short for short, column in ids.items() if _is_own(con, source, column)]
+    own = {short: of for short, column in ids.items() if (of := _own_ids(con, source, column))}
     lists |= {short: column for short, column in ids.items() if short not in own}
     for done, (short, column) in enumerate(lists.items()):
         report("reading", done + 1, len(lists) + 2)
@@ -261,27 +263,33 @@ def _list_values(
     )
 
 
-def _is_own(con: duckdb.DuckDBPyConnection, source: Source, column: Column) -> bool:
-    """Whether every row has an id of its own; a null among them is found later."""
+def _own_ids(
+    con: duckdb.DuckDBPyConnection, source: Source, column: Column
+) -> tuple[Any, ...] | None:
+    """Number and sum of the hashes of all ids, where every row has one of its own; a null among them is found later."""
     sql_type = source.types[column.name]
     ids = f"SELECT {value_sql(column, sql_type, cell_sql(column, sql_type))} AS value FROM source"
-    guessed = f"SELECT approx_count_distinct(value) >= {_NEARLY_ALL} * count(value) FROM ({ids})"
-    if not fetch(con, guessed, source.place)[0][0]:
-        return False
+    about = f"approx_count_distinct(value) >= {_NEARLY_ALL} * count(value)"
+    found = fetch(con, f"SELECT {about}, {_SUM.format('value')} FROM ({ids})", source.place)[0]
+    if not found[0]:
+        return None
     twice = f"SELECT 1 FROM ({ids}) WHERE value IS NOT NULL GROUP BY value HAVING count(*) > 1"
-    return not fetch(con, f"SELECT EXISTS ({twice})", source.place)[0][0]
+    if fetch(con, f"SELECT EXISTS ({twice})", source.place)[0][0]:
+        return None
+    return found[1:]
 
 
-def _check_own(con: duckdb.DuckDBPyConnection, source: Source, own: Collection[str]) -> None:
+def _check_own(
+    con: duckdb.DuckDBPyConnection, source: Source, own: Mapping[str, tuple[Any, ...]]
+) -> None:
     """Ids that no row shared when they were looked at are so still: the rows were read after that.
 
     Raises
     ------
     DataError
     """
-    for short in own:
-        twice = f"SELECT 1 FROM rows WHERE {short} IS NOT NULL GROUP BY {short} HAVING count(*) > 1"
-        if fetch(con, f"SELECT EXISTS ({twice})", _PLACE)[0][0]:
+    for short, looked_at in own.items():
+        if fetch(con, f"SELECT {_SUM.format(short)} FROM rows", _PLACE)[0] != looked_at:
             raise DataError(f"{source.place}: changed while it was read; build again")
 
 
@@ -292,12 +300,9 @@ def _make_rows(
     lists: dict[str, Column],
 ) -> None:
     """Make `rows`; a code is NULL where a cell does not fit, and where an entity id is null."""
+    nullable = {short for short, column in chosen.items() if column.nullable and short[0] == "c"}
     if not _is_wide(chosen):
-        fetch(
-            con,
-            f"CREATE OR REPLACE TABLE rows AS {coded_sql(source, chosen, lists, '')}",
-            source.place,
-        )
+        _store(con, coded_sql(source, chosen, lists, ""), nullable, source.place)
         return
     shorts = list(chosen)
     parts = [shorts[i : i + _CODED_AT_ONCE] for i in range(0, len(shorts), _CODED_AT_ONCE)]
@@ -306,13 +311,16 @@ def _make_rows(
         fetch(con, f"CREATE TABLE part_{number} AS {rows} ORDER BY r", source.place)
         check_order(con, f"part_{number}")
     side_by_side = " POSITIONAL JOIN ".join(f"part_{number}" for number in range(len(parts)))
-    fetch(
-        con,
-        f"CREATE OR REPLACE TABLE rows AS SELECT {', '.join(shorts)} FROM {side_by_side}",
-        source.place,
-    )
+    _store(con, f"SELECT {', '.join(shorts)} FROM {side_by_side}", nullable, source.place)
     for number in range(len(parts)):
         fetch(con, f"DROP TABLE part_{number}", _PLACE)
+
+
+def _store(con: duckdb.DuckDBPyConnection, select: str, nullable: set[str], place: str) -> None:
+    """Make `rows` of what a statement selects."""
+    how = stored(con, select, place, nullable, may_misfit=True)
+    fetch(con, f"CREATE OR REPLACE TABLE rows ({how.ddl})", place)
+    fetch(con, f"INSERT INTO rows ({how.names}) SELECT {how.values} FROM ({select})", place)
 
 
 def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str], first: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ from typing import Any
 import duckdb
 
 from engine.errors import DataError, SpecError, StoreError, TablepackError
-from engine.schema import literal
+from engine.schema import NULL_CODE, OTHER_CODE, literal
+from engine.source.scratch import working_file
 
+PACKED = "packed_"
+"""Before the name of a column of codes: where a file stores it; see `stored`."""
 SAY_ENCODING = 'say in [source] what it is, such as encoding = "cp1252" (Windows) or "utf-16"'
 
 
@@ -89,6 +92,62 @@ def fetch(
         failure = _in_our_words(error, place, on_cell)
     # Raised here, not above: the new error must not carry the old one, which may quote the data.
     raise failure
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """How a table of codes is stored.
+
+    Attributes
+    ----------
+    ddl : str
+        Its columns, as CREATE TABLE wants them.
+    names, values : str
+        What INSERT fills, and with what of the columns selected.
+    """
+
+    ddl: str
+    names: str
+    values: str
+
+
+def stored(
+    con: duckdb.DuckDBPyConnection,
+    select: str,
+    place: str,
+    may_be_null: Collection[str],
+    *,
+    may_misfit: bool,
+) -> Stored:
+    """How to store what a statement selects: in a file, columns of codes that may be null as small as it packs them.
+
+    One code of null far from all others takes eight bytes of every row. So null is stored as the database's own, and
+    what is NULL because it does not fit as a code that no cell has; under the old names stand the codes as selected.
+
+    Parameters
+    ----------
+    may_be_null : collection of str
+        Columns of codes.
+    may_misfit : bool
+        Some may be NULL.
+    """
+    ddl, names, values = [], [], []
+    is_packed = working_file(con) is not None
+    for name, sql_type, *_ in fetch(con, f"DESCRIBE {select}", place):
+        if not is_packed or name not in may_be_null:
+            ddl.append(f"{name} {sql_type}")
+            names.append(name)
+            values.append(name)
+            continue
+        own = PACKED + name
+        code, packed = f"coalesce({own}, {NULL_CODE})", f"nullif({name}, {NULL_CODE})"
+        if may_misfit:
+            code = f"CASE WHEN {own} = {OTHER_CODE} THEN NULL ELSE {code} END"
+            packed = f"CASE WHEN {name} IS NULL THEN {OTHER_CODE} ELSE {packed} END"
+        ddl += [f"{own} BIGINT", f"{name} BIGINT AS ({code}) VIRTUAL"]
+        names.append(own)
+        values.append(packed)
+    return Stored(ddl=", ".join(ddl), names=", ".join(names), values=", ".join(values))
 
 
 def _in_our_words(error: duckdb.Error, place: str, on_cell: str) -> TablepackError:

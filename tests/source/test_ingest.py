@@ -14,6 +14,7 @@ from fixtures.source import CENT, N, code_of, col, connection, load, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engine.source.ingest
 from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec
 from engine.source import open_source
@@ -420,3 +421,15 @@ def test_the_nist_file():
         f"SELECT sum({short}) FILTER ({short} <> {N}) FROM rows"
     ).fetchone()
     assert total == (int(frame["PINCP"].sum()),)
+
+
+def test_a_source_whose_ids_change_between_two_looks_is_refused(monkeypatch):
+    make = engine.source.ingest._make_rows
+
+    def another(con, source, chosen, lists):
+        make(con, source, chosen, lists)
+        con.execute("UPDATE rows SET e0 = 4 WHERE e0 = 7")
+
+    monkeypatch.setattr(engine.source.ingest, "_make_rows", another)
+    with pytest.raises(DataError, match="changed while it was read; build again"):
+        load(pd.DataFrame({"who": [4, 7, 9]}), [col("integer", "who")], ["who"])
