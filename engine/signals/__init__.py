@@ -1,5 +1,9 @@
 """Signals noticed at once, where the main thread waits for a library of C.
 
+Takes what to do when SIGINT or SIGTERM comes, or a connection of DuckDB.
+Gives contexts in which that is done, from a thread.
+May import DuckDB only.
+
 Python runs a handler when that library gives way. DuckDB does so between two of its own steps, but then waits for what
 its other threads have begun, which in one long scan is minutes: only `interrupt` ends these.
 """
