@@ -250,8 +250,8 @@ def quantiles(
     reach = Z * sd + 0.5
     last = start + np.maximum(rows - 1, 0)
     known = counted.known & (rows > 0)
-    low = _at(numbers[row], upto, np.floor(np.clip(place - reach, start, last)))
-    high = _at(numbers[row], upto, np.ceil(np.clip(place + reach, start, last)))
+    low = _end(numbers[row], upto, place, np.floor(place - reach), start, value)
+    high = _end(numbers[row], upto, place, np.ceil(place + reach), last, value)
     nothing = ~known | ~np.isfinite(sd)
     low, high = np.where(nothing, np.nan, low), np.where(nothing, np.nan, high)
     return Estimates(
@@ -275,6 +275,24 @@ def _at(numbers: FloatArray, upto: FloatArray, place: FloatArray) -> FloatArray:
     right = numbers[np.minimum(np.searchsorted(upto, np.ceil(place), side="right"), last)]
     between: FloatArray = left + (right - left) * (place - below)
     return between
+
+
+def _end(
+    numbers: FloatArray, upto: FloatArray, place: FloatArray, rank: FloatArray, outermost: FloatArray, value: FloatArray
+) -> FloatArray:  # fmt: skip
+    """The value at a rank; where that is beyond a group's rows, as far beyond as these rows are apart.
+
+    Not beyond the rows of all groups: what has no row of its own in one group is likely to be in another.
+    """
+    if not len(numbers):
+        return np.full(len(place), np.nan)
+    is_above = rank > place
+    inside = np.where(is_above, np.minimum(rank, outermost), np.maximum(rank, outermost))
+    end = _at(numbers, upto, inside)
+    step = (end - value) / np.maximum(np.abs(outermost - place), 1.0)
+    beyond_it = np.nan_to_num(end + np.abs(rank - inside) * step)
+    farthest: FloatArray = np.clip(beyond_it, numbers.min(), numbers.max())
+    return farthest
 
 
 def holds(value: FloatArray, low: FloatArray, high: FloatArray) -> BoolArray:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import DamagedRelease
-from engine.schema import ColumnSet, FloatArray, Int64Array
-from engine.units import Unit
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
-from queries.intervals.sums import sd_of_sums, sparse_variance, sums_of
-from queries.intervals.suppression_bound import suppression_bound
+from queries.intervals.filling import LEANS, lean_of_rows, may_lean, suppression_bound
+from queries.intervals.regions import region_within
+from queries.intervals.sums import covered_variance, sd_of_sums, sparse_variance, sums_of
 from queries.intervals.tree import ROUNDING, NoiseTree, noise_tree
+from queries.intervals.universes import ruled_out
 from queries.sql import Session
 
 MOST_KEPT = 64
@@ -24,8 +25,7 @@ MOST_KEPT = 64
 
 MUCH_FILLED = 0.1
 """Share of filled rows from which a table of several columns says that its ranges may be off towards no association.
-Of NIST's PINCP x SEX, 18 % filled, three of four ranges of incomes held over 4 keys: the bias is the same in every
-release, so no variance covers it, and a bound that does doubles the intervals of tables that have no such bias."""
+Of two columns `queries.intervals.filling` tells most of it, of three nothing does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +42,10 @@ class NoiseModel:
         Rows that 95 of 100 combinations which were not released hold at most; 0 in mode dp.
     beyond : int
         Rows that may lie beyond the outermost released value of a column; 0 in mode dp.
+    lean : ndarray of float64, shape (n_rows,)
+        Rows by which filling makes each count too high, as far as the release tells.
+    of_margins : ndarray of float64
+        Mode dp: variance of the counts that the rows were brought to, as in `covered_variance`.
     """
 
     table: TableBuckets
@@ -49,6 +53,8 @@ class NoiseModel:
     suppressed: int
     suppression_bound: int
     beyond: int
+    lean: FloatArray
+    of_margins: FloatArray
     words: str
 
     def sd(
@@ -64,14 +70,15 @@ class NoiseModel:
         """
         if self.tree is not None:
             sums = sums_of(self.table, self.tree, n_sums, of_sum, row, weight)
-            return sd_of_sums(self.tree, sums)
+            leans = sum_by(of_sum, weight * self.lean[row], n_sums)
+            return np.sqrt(sd_of_sums(self.tree, sums) ** 2 + LEANS * leans**2)
         if not self.table.card.get("dp", {}).get("covered"):
             return np.full(n_sums, np.nan)
-        own = float(self.table.card["noise_sd"]) ** 2 + ROUNDING
         # What a row inside a group of values adds is known only where all of them count alike.
         blind = ~self.table.row_measured[row] & (weight != 0) & (weight != 1)
         is_unknown = sum_by(of_sum, blind.astype(np.float64), n_sums) > 0
-        sd = np.sqrt(own * sum_by(of_sum, weight**2, n_sums))
+        variance = covered_variance(self.table, self.of_margins, n_sums, of_sum, row, weight)
+        sd = np.sqrt(variance + ROUNDING * sum_by(of_sum, weight**2, n_sums))
         return np.where(is_unknown, np.nan, sd)
 
     def sd_of_values(
@@ -96,7 +103,7 @@ def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
     key = ("noise", columns)
     if key not in models:
         try:
-            models[key] = _model(read_buckets(release, columns), release.unit, release.entity)
+            models[key] = _model(release, read_buckets(release, columns))
         except (IndexError, KeyError, OverflowError):
             named = ", ".join(columns)
             raise DamagedRelease(
@@ -108,8 +115,8 @@ def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
     return model
 
 
-def _model(table: TableBuckets, unit: Unit, entity: Unit) -> NoiseModel:
-    card = table.card
+def _model(release: Session, table: TableBuckets) -> NoiseModel:
+    card, unit, entity = table.card, release.unit, release.entity
     named = ", ".join(table.columns)
     if card.get("dp") or card.get("wide"):
         noise = (
@@ -126,6 +133,8 @@ def _model(table: TableBuckets, unit: Unit, entity: Unit) -> NoiseModel:
             suppressed=0,
             suppression_bound=0,
             beyond=0,
+            lean=np.zeros(len(table.n)),
+            of_margins=_of_margins(release, table),
             words=f"From table {named}; {noise}.",
         )
     scale = int(card.get("scale", 1))
@@ -151,6 +160,8 @@ def _model(table: TableBuckets, unit: Unit, entity: Unit) -> NoiseModel:
         suppressed=suppressed,
         suppression_bound=bound,
         beyond=int(card["threshold_mean"]) * scale,
+        lean=lean_of_rows(table, tree.row_bucket, _possible(release, table)),
+        of_margins=np.zeros(0),
         words=(
             f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
             f"too few {entity.many}, or none: it is not told which (95 of 100 such cells hold at most "
@@ -158,3 +169,27 @@ def _model(table: TableBuckets, unit: Unit, entity: Unit) -> NoiseModel:
             f"{filled}{heavy}"
         ),
     )
+
+
+def _possible(release: Session, table: TableBuckets) -> BoolArray | None:
+    """Which combinations of both columns may hold rows; None where the table cannot lean."""
+    if not may_lean(table):
+        return None
+    anything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
+    return ~ruled_out(release, table, region_within(table, (0, 1), anything))
+
+
+def _of_margins(release: Session, table: TableBuckets) -> FloatArray:
+    """Variance of the counts of single values in mode dp; of a column without a table that of its combinations."""
+    card = table.card
+    if card.get("wide") or not card["dp"]["covered"]:
+        return np.zeros(0)
+    if len(table.columns) == 1:
+        return np.array([float(card["noise_sd_total"]) ** 2])
+    stated = [
+        float(noise_model(release, (name,)).table.card["noise_sd"])
+        if (name,) in release.tables
+        else float(card["noise_sd"]) * np.sqrt(len(table.n) / len(table.released[j].values))
+        for j, name in enumerate(table.columns)
+    ]
+    return np.array(stated) ** 2

@@ -2,7 +2,8 @@
 
 Takes a table with its tree, and weights of its rows; gives the standard deviation of each sum's error. Buckets of
 single values carry the noise of the tree; rows that were filled in inside a box are placed blindly, which adds the
-spread of their weights inside the box.
+spread of their weights inside the box. In mode dp there is no tree: rows carry the stated noise, and that of the
+counts that they were brought to.
 """
 
 from __future__ import annotations
@@ -178,6 +179,42 @@ def sparse_variance(
     mean = sum_by(of_sum, n * weight, n_sums) / rows
     off = np.where(n <= FEW, weight - mean[of_sum], 0.0)
     return SPARSE * float(table.own_variance[-1]) * sum_by(of_sum, off**2, n_sums)
+
+
+def covered_variance(
+    table: TableBuckets,
+    of_margins: FloatArray,
+    n_sums: int,
+    of_sum: Int64Array,
+    row: Int64Array,
+    weight: FloatArray,
+) -> FloatArray:
+    """Variance of sums over a table in mode dp that a measured margin covers; parameters as in `sums_of`.
+
+    The fit brings the rows of each value of a column to that value's own count, all of them in proportion: a row that
+    is most of a value has the error of the value, and small ones hardly any. So a sum is off by the noise of each row
+    less its part of what the value's rows are off together, plus that part of the value's own error. Of several
+    columns the one counts that says most.
+
+    Parameters
+    ----------
+    of_margins : ndarray of float64, shape (n_columns,)
+        Variance of the count of a value of each column; of a table of one column that of the number of all rows.
+    """
+    own = float(table.card["noise_sd"]) ** 2
+    most = own * sum_by(of_sum, weight**2, n_sums)
+    n = table.n.astype(np.float64)
+    for j, of_value in enumerate(of_margins):
+        code = table.rows[:, j] if len(table.columns) > 1 else np.zeros(len(n), dtype=np.int64)
+        n_codes = int(code.max(initial=0)) + 1
+        held, cells = sum_by(code, n, n_codes), np.bincount(code, minlength=n_codes)
+        (sums, value), inverse = distinct_cells((of_sum, code[row]), (n_sums, n_codes))
+        part = sum_by(inverse, n[row] * weight, len(sums)) / np.maximum(held[value], 1.0)
+        first = sum_by(inverse, weight, len(sums))
+        square = sum_by(inverse, weight**2, len(sums))
+        off = own * (square - 2 * part * first + cells[value] * part**2) + of_value * part**2
+        most = np.maximum(most, sum_by(sums, off, n_sums))
+    return most
 
 
 def sd_of_sums(tree: NoiseTree, sums: Sums) -> FloatArray:

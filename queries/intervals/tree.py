@@ -131,7 +131,7 @@ def noise_tree(table: TableBuckets) -> NoiseTree:
         levels=tuple(reversed(levels)),
         leaf_node=leaf_node,
         leaf_bucket=leaf_bucket,
-        row_bucket=_deepest_buckets(table, ranges),
+        row_bucket=deepest_buckets(table, table.rows),
         is_open=is_open,
         total_variance=float(table.card["noise_sd_total"]) ** 2,
     )
@@ -222,28 +222,37 @@ def _level(
     )
 
 
-def _deepest_buckets(table: TableBuckets, ranges: list[list[Int64Array]]) -> Int64Array:
-    """The deepest stored bucket that holds each synthetic row; -1 where none does.
+def deepest_buckets(table: TableBuckets, codes: Int64Array) -> Int64Array:
+    """The bucket that speaks of each combination of codes: that of the deepest range known to be released.
 
     Parameters
     ----------
-    ranges : list of list of ndarray of int64
-        Per depth and column, the range that each code lies in.
+    codes : ndarray of int64, shape (n, n_columns)
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        -1 where no range is known, or the deepest one has nothing beside its released parts.
     """
-    deepest = np.full(len(table.rows), -1, dtype=np.int64)
-    for d in range(len(ranges) - 1, -1, -1):
-        buckets, unplaced = np.flatnonzero(table.depth == d), np.flatnonzero(deepest < 0)
-        if not len(buckets) or not len(unplaced):
+    deepest = np.full(len(codes), -1, dtype=np.int64)
+    unplaced = np.arange(len(codes))
+    for depth in range(len(table.own_variance) - 1, -1, -1):
+        inside = np.flatnonzero(table.depth >= depth)
+        if not len(inside) or not len(unplaced):
             continue
+        ranges = _ranges(table, depth)
         known, wanted, _ = comparable_keys(
-            _range_numbers(table.first[buckets], ranges[d]),
-            _range_numbers(table.rows[unplaced], ranges[d]),
-            _sizes(ranges[d]),
+            _range_numbers(table.first[inside], ranges),
+            _range_numbers(codes[unplaced], ranges),
+            _sizes(ranges),
         )
-        order = np.argsort(known)
+        order = np.lexsort((table.depth[inside], known))  # a bucket of this depth comes first
         at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
         is_known = known[order][at] == wanted
-        deepest[unplaced[is_known]] = buckets[order[at[is_known]]]
+        found = inside[order[at]]
+        here = is_known & (table.depth[found] == depth)
+        deepest[unplaced[here]] = found[here]
+        unplaced = unplaced[~is_known]
     return deepest
 
 

@@ -82,6 +82,23 @@ def test_half_the_noise_is_noticed(few, monkeypatch):
         assert stratum in failed
 
 
+def test_ranges_of_a_much_filled_table_hold_as_they_count_what_it_leans(tmp_path, monkeypatch):
+    know_keys(monkeypatch)
+    data = intervals.census_data(tmp_path / "census", people=20_000)
+    tables = (("income",), ("sex",), ("income", "sex"))
+
+    def held():
+        found: dict = {}
+        each = intervals.releases("census", tmp_path, 3, tables)
+        intervals.collect("census", data, found, each, tables, seed=1811)
+        got = found[2, "range", "filled"].all()
+        return intervals.coverage(got[:, got[0] >= 500])
+
+    assert held() >= 0.92
+    monkeypatch.setattr(noise_model, "LEANS", 0.0)
+    assert held() < 0.9
+
+
 @pytest.mark.slow
 def test_intervals_hold_over_25_keys(tmp_path, monkeypatch):
     know_keys(monkeypatch)

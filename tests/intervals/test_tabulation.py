@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from engine.errors import NotAnswerable, QueryRefused
 from engine.release import build
 from queries.intervals import noise_model, regions, tabulate
 from queries.intervals.buckets import read_buckets
-from queries.intervals.sums import sums_of
+from queries.intervals.estimates import _end
+from queries.intervals.sums import covered_variance, sums_of
 from queries.intervals.tree import noise_tree, variance_of_sums
 from queries.release import open_release
 
@@ -293,3 +295,34 @@ def test_mode_dp_has_intervals_only_where_a_margin_covers(tmp_path):
         assert set(sure.status) == {"reliable"}
         single = tabulate(made, ["age"])  # ages were counted in groups only
         assert np.isnan(single.low).any()
+
+
+def test_in_mode_dp_a_row_that_is_most_of_a_value_has_the_error_of_the_value():
+    """Four cells of noise variance 4, in values whose counts have variances of 9 and 16."""
+    table = SimpleNamespace(
+        columns=("a", "b"),
+        card={"noise_sd": 2.0},
+        n=np.array([90, 10, 50, 50]),
+        rows=np.array([[0, 0], [0, 1], [1, 0], [1, 1]]),
+    )
+    of_margins = np.array([9.0, 16.0])
+    # The first cell is 9/10 of its value of a: 4 (1/10)^2 + 4 (9/10)^2 + 9 (9/10)^2. The second: its own noise.
+    # All of the first value of a: its count's own variance, which is more than that of two cells.
+    got = covered_variance(
+        table, of_margins, 3, np.array([0, 1, 2, 2]), np.array([0, 1, 0, 1]), np.ones(4)
+    )
+    assert got[0] == pytest.approx(10.57)
+    assert got[1] == pytest.approx(4.0)
+    of_b = [(90 / 140, 2), (10 / 60, 2)]
+    by_b = sum(4 * (1 - 2 * part + cells * part**2) + 16 * part**2 for part, cells in of_b)
+    assert got[2] == pytest.approx(max(9.0, 8.0, by_b))
+
+
+def test_quantiles_of_a_few_rows_may_lie_beyond_the_last_one_as_far_as_rows_are_apart():
+    numbers, upto = np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0]), np.arange(1.0, 7.0)
+    place, value = np.array([1.8, 4.8]), np.array([2.8, 28.0])
+    first, last = np.array([0.0, 3.0]), np.array([2.0, 5.0])
+    high = _end(numbers, upto, place, np.array([4.0, 7.0]), last, value)
+    assert high == pytest.approx([3.4, 30.0])  # 2 ranks of 0.2; and no further than any row
+    low = _end(numbers, upto, place, np.array([0.5, -1.0]), first, value)
+    assert low == pytest.approx([1.5, 1.0])

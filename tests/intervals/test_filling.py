@@ -1,6 +1,8 @@
-"""What is not released: one bound for all of a table, the one its words name, that holds for 95 of 100 cells."""
+"""What is not released: one bound for all of a table, that holds for 95 of 100 cells; how far filled ranges lean."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ from fixtures.intervals import small_release
 
 from engine.schema import column_set
 from queries.intervals import noise_model, tabulate
-from queries.intervals.suppression_bound import suppression_bound
+from queries.intervals.filling import LEANS, may_lean, suppression_bound
 from queries.intervals.tabulation import annotated
 
 
@@ -80,3 +82,29 @@ def test_a_part_of_arithmetic_that_is_hidden_is_anywhere_in_its_interval(release
     assert (row["a"], row["a_low"], row["a_high"]) == (0, 0, 6)
     assert row["b_high"] == pytest.approx(6 / row["n"])
     assert row["c_low"] <= row["n"] - 6
+
+
+def test_ranges_of_a_much_filled_table_are_less_sure_by_what_their_rows_lean(release):
+    model = noise_model(release, ("income", "sex"))
+    row = np.flatnonzero(model.table.rows[:, 0] < 40)
+    given = 1, np.zeros(len(row), dtype=np.int64), row, np.ones(len(row))
+    upright = replace(model, lean=np.zeros(len(model.lean)))
+    leans = model.lean[row].sum()
+    assert abs(leans) > 0.1
+    added = model.sd(*given) ** 2 - upright.sd(*given) ** 2
+    assert added == pytest.approx([LEANS * leans**2])
+
+
+def test_all_rows_of_a_value_of_the_short_column_do_not_lean(release):
+    """Their number is the value's own."""
+    model = noise_model(release, ("income", "sex"))
+    of_sex = np.bincount(model.table.rows[:, 1], weights=model.lean)
+    assert of_sex == pytest.approx(np.zeros(len(of_sex)), abs=1e-9)
+
+
+def test_tables_of_one_or_three_columns_and_those_hardly_filled_do_not_lean(release):
+    for columns in (("income",), ("age", "region", "sex")):
+        assert not noise_model(release, columns).lean.any()
+    table = noise_model(release, ("age", "sex")).table
+    assert may_lean(table)
+    assert not may_lean(replace(table, card=table.card | {"suppressed_share": 0.01}))

@@ -1,0 +1,134 @@
+"""What a release says of rows that were filled in: how many a combination may hide, and how far filled ranges lean.
+
+The bound for combinations that were not released is one for all of a table: the mean, over those that were filled in,
+of what the density of each one's box allows. A bound for each cell by itself would be no better calibrated, and would
+hand out a guess of which cells are empty; the mean keeps to what fine-grained columns are like (an income in single
+units: hardly ever two people) and tells nothing of any one cell.
+
+Ranges lean because the fit starts from counts that are right for whole ranges, with filled rows spread inside their
+boxes as if columns were independent there, and then brings all rows of each value to that value's own count: where one
+group is many and another few, both give way in proportion, so that the many lose and the few gain. It is the same in
+every release, and far beyond the noise where most is filled. That step can be done again: the counts before it are
+those that it turns into the released ones, found by correcting a guess a few times. More would follow the rounding.
+Sees released numbers only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.schema import BoolArray, FloatArray, Int64Array
+from queries.intervals.buckets import TableBuckets, sum_by
+from queries.intervals.sums import BLIND, Z
+from queries.intervals.tree import NoiseTree, deepest_buckets
+
+LEANS = 1.5
+"""Variance of a sum over the square of what its rows lean by: the guess is as far off as it is large. Set with `STEPS`
+on incomes of the simulated census and of NIST's excerpt, and checked under other keys and on SD2011."""
+STEPS, SWEEPS = 4, 4
+"""Corrections of the guess, and times that it is brought to the counts of both columns."""
+LEAST_FILLED = 0.01
+"""Share of filled rows up to which nothing leans."""
+MOST_PAIRS = 400_000
+"""Combinations of values that the fit lists (engine/DESIGN.md, "Fit", fine columns): of more nothing is raked."""
+
+
+def lean_of_rows(
+    table: TableBuckets, row_bucket: Int64Array, possible: BoolArray | None
+) -> FloatArray:
+    """Rows by which the count of each distinct row is too high; 0 where nothing is known of it.
+
+    Parameters
+    ----------
+    row_bucket : ndarray of int64, shape (n_rows,)
+        As `NoiseTree.row_bucket`.
+    possible : ndarray of bool or None
+        Which combinations of the codes of both columns, the last one fastest, no universe rules out.
+    """
+    sizes = [len(column.values) for column in table.released]
+    if possible is None:
+        return np.zeros(len(table.n))
+    pairs = np.indices(sizes).reshape(2, -1).T[possible]
+    bucket = deepest_buckets(table, pairs)
+    pairs, bucket = pairs[bucket >= 0], bucket[bucket >= 0]
+    n = table.n.astype(np.float64)
+    margins = [sum_by(table.rows[:, j], n, size) for j, size in enumerate(sizes)]
+    share = margins[0][pairs[:, 0]] * margins[1][pairs[:, 1]]
+    share /= np.maximum(sum_by(bucket, share, len(table.size)), 1e-300)[bucket]
+    own = np.where(table.measured[bucket], float(table.own_variance[-1]), np.inf)
+    size = table.size.astype(np.float64)
+    before = size
+    for _ in range(STEPS):
+        after = _raked(before[bucket] * share, pairs, margins, own)
+        before = np.maximum(before + size - sum_by(bucket, after, len(size)), before / 4)
+    off = (size - before) / np.maximum(size, 1.0)
+    lean: FloatArray = np.where(row_bucket >= 0, off[row_bucket] * n, 0.0)
+    j = int(
+        np.argmin(sizes)
+    )  # the values with most rows: all together these have the value's own count
+    code = table.rows[:, j]
+    lean -= n * (sum_by(code, lean, sizes[j]) / np.maximum(margins[j], 1.0))[code]
+    return lean
+
+
+def may_lean(table: TableBuckets) -> bool:
+    """Whether a table was filled and raked so that it can lean, and is small enough to tell."""
+    n_pairs = np.prod([len(column.values) for column in table.released])
+    is_filled = float(table.card["suppressed_share"]) > LEAST_FILLED
+    return len(table.columns) == 2 and is_filled and bool(n_pairs <= MOST_PAIRS)
+
+
+def _raked(
+    x: FloatArray, pairs: Int64Array, margins: Sequence[FloatArray], own: FloatArray
+) -> FloatArray:
+    """Counts brought to those of both columns, each giving way by its variance, as in the fit."""
+    for _ in range(SWEEPS):
+        for j, margin in enumerate(margins):
+            code, gives = pairs[:, j], np.minimum(x, own)
+            off = margin - sum_by(code, x, len(margin))
+            rate = off / np.maximum(sum_by(code, gives, len(margin)), 1e-12)
+            x = np.maximum(x + gives * rate[code], x / 4)
+    return x
+
+
+def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int) -> int:
+    """Rows that 95 of 100 combinations which were not released hold at most.
+
+    Parameters
+    ----------
+    most : int
+        What suppression hides at most.
+    """
+    filled = np.flatnonzero(~table.row_measured & (tree.row_bucket >= 0))
+    if not len(filled):
+        return most
+    bucket = tree.row_bucket[filled]
+    volume = np.ones(len(table.size))
+    for j, column in enumerate(table.released):
+        codes = table.last[:, j] - table.first[:, j] + 1
+        step = max(int(np.gcd.reduce(column.grid)), 1)  # what was drawn keeps to the column's grid
+        volume *= np.maximum((table.span[:, j] + 1) // step if column.is_number else codes, 1)
+    density = (table.size / np.maximum(volume * tree.is_open, 1.0))[bucket]
+    density = np.maximum(density, _by_values(table, tree, table.rows[filled], bucket))
+    allowed = np.clip(np.ceil(density + Z * np.sqrt(BLIND * density)), 1.0, most)
+    return math.ceil(float(allowed.mean()))
+
+
+def _by_values(
+    table: TableBuckets, tree: NoiseTree, places: Int64Array, bucket: Int64Array
+) -> FloatArray:
+    """Rows to expect of combinations if a box was filled as frequent as each column's values are by themselves."""
+    if len(table.columns) == 1:  # its own values are what was filled in
+        return np.zeros(len(places))
+    share = np.ones(len(places))
+    for j, column in enumerate(table.released):
+        upto = np.concatenate([[0.0], np.cumsum(np.maximum(column.n, 0))])
+        inside = upto[table.last[bucket, j] + 1] - upto[table.first[bucket, j]]
+        share *= np.divide(
+            column.n[places[:, j]], inside, out=np.zeros(len(places)), where=inside > 0
+        )
+    dense: FloatArray = share * (table.size / tree.is_open)[bucket]
+    return dense
