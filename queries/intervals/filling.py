@@ -27,7 +27,8 @@ from queries.intervals.tree import NoiseTree, deepest_buckets
 
 LEANS = 1.5
 """Variance of a sum over the square of what its rows lean by: the guess is as far off as it is large. Set with `STEPS`
-on incomes of the simulated census and of NIST's excerpt, and checked under other keys and on SD2011."""
+on incomes of the simulated census and of NIST's excerpt, with tables of SD2011 that should not widen; checked under
+other keys."""
 STEPS, SWEEPS = 4, 4
 """Corrections of the guess, and times that it is brought to the counts of both columns."""
 LEAST_FILLED = 0.01
