@@ -16,9 +16,9 @@ EARLIEST = 0.02
 # Processor seconds a million rows, as measured on builds of 1 to 10 million rows (`./scripts/bench scale`); only their
 # ratios count.
 LIST, CODE, TOKEN, DIGEST, PAIRS = 0.06, 0.08, 3.6, 0.05, 0.9
-COUNT_NARROW, COUNT = 0.03, 0.006
+COUNT_NARROW, COUNT = 0.03, 0.02
 """A column or a wider table, which is mostly summed from finer cells."""
-CELL, TABLE = 9.0, 0.02
+CELL, TABLE = 9.0, 0.03
 """To fit, round and store: a million cells; a table, however small."""
 A_CELL_HOLDS = 20
 """Rows, of cells that are released where there could be far more."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from fixtures.measure import column
 
 from engine.progress import ANY_SIZE, CELL, COUNT, READ, TABLE, TimeLeft, work_of_build
+from engine.release.sticky import _work
 
 SIZES = {"age": 106, "sex": 2, "income": 0}
 TABLES = [(), ("age",), ("sex",), ("income",), ("age", "sex"), ("age", "income")]
@@ -107,3 +111,22 @@ def test_what_is_begun_counts_half():
     clock.now = 30.0
     progress.report("tables", 2, 10, begun=4)
     assert said[1:] == [("tables", 2, 10), ("left", 70, 100)]
+
+
+def test_what_a_spec_declares_bounds_the_cells_that_are_expected():
+    """Before rows are read: listed values, whole numbers between two ends, and yes or no; else any number."""
+    columns = (
+        column("age", bounds=(0, 9)),
+        column("flag", "boolean"),
+        column("place", "category", domain=("a", "b", "c")),
+        column("income"),
+    )
+    spec = SimpleNamespace(columns=columns, source=SimpleNamespace(entities=()))
+    for names, cells in (
+        (("age", "flag"), 20),
+        (("flag", "place"), 6),
+        (("age", "income"), (10 * ANY_SIZE * 1e6 / 20) ** 0.5),
+    ):
+        last = _work(spec, 1e6, {}, [names])["tables"][-1]
+        assert last == pytest.approx(TABLE + COUNT + CELL * cells / 1e6)
+    assert _work(spec, 1e6, {"income": 4}, [("age", "income")])["tables"][-1] < last

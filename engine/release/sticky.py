@@ -206,6 +206,8 @@ def _work(
     for column in data:
         if column.bounds is not None and column.kind == "integer":
             declared[column.name] = int(column.bounds[1] - column.bounds[0]) + 1
+        elif column.kind == "boolean":
+            declared[column.name] = 2
     lists = sum(column.is_ranked for column in data)
     narrow = [(), *((column.name,) for column in data)]
     wide = [columns for columns in tables if len(columns) > 1]
