@@ -16,9 +16,11 @@ EARLIEST = 0.02
 # Processor seconds a million rows, as measured on builds of 1 to 10 million rows (`./scripts/bench scale`); only their
 # ratios count.
 LIST, CODE, TOKEN, DIGEST, PAIRS = 0.06, 0.08, 3.6, 0.05, 0.9
-COUNT_NARROW, COUNT = 0.03, 0.02
-"""A column or a wider table, which is mostly summed from finer cells."""
-CELL, TABLE = 9.0, 0.03
+COUNT = 0.03
+"""To count a table, or sum it from finer cells."""
+DECODE, LISTED = 0.8, 400_000
+"""A table of more combinations than are listed one by one: what its rows hold is found row by row."""
+CELL, TABLE = 6.0, 0.03
 """To fit, round and store: a million cells; a table, however small."""
 A_CELL_HOLDS = 20
 """Rows, of cells that are released where there could be far more."""
@@ -64,8 +66,8 @@ def work_of_build(
         "digests": [DIGEST * n * millions],
         "pairs": [PAIRS * millions],
         "tables": [
-            TABLE + (COUNT if len(columns) > 1 else COUNT_NARROW) * millions + CELL * of_table
-            for columns, of_table in zip(tables, cells, strict=True)
+            TABLE + (COUNT + DECODE * (n > LISTED)) * millions + CELL * of_table
+            for n, of_table in zip(could_be, cells, strict=True)
         ],
     }
 
