@@ -33,10 +33,12 @@ from engine.evaluation.utility.suite import MEASURES
 from engine.release.pipes import (
     end_interpreter,
     leave_quietly,
+    pack_message,
     pipe_of,
     read_message,
     start_interpreter,
     write_message,
+    write_packed,
 )
 
 OUT_OF_MEMORY = "a worker of the evaluation ran out of memory; try fewer jobs"
@@ -167,10 +169,11 @@ class Workers:
         for place in sorted(range(len(jobs)), key=lambda i: -WEIGHTS.get(jobs[i].name, 0)):
             waiting.put(place)
         found: dict[int, Found] = {}
+        packed = _packed(compared)
         with ThreadPoolExecutor(max_workers=len(self._children)) as threads:
             try:
                 asked = [
-                    threads.submit(self._ask_all, child, compared, jobs, waiting, found)
+                    threads.submit(self._ask_all, child, packed, jobs, waiting, found)
                     for child in self._children
                 ]
                 with one_thread():
@@ -198,24 +201,24 @@ class Workers:
     def _ask_all(
         self,
         child: subprocess.Popen[bytes],
-        compared: Compared,
+        packed: bytes,
         jobs: Sequence[Job],
         waiting: queue.SimpleQueue[int],
         found: dict[int, Found],
     ) -> None:
         """Have a worker do one job after the other; raise the error it met."""
         try:
-            self._asked(child, compared.packed())
+            self._asked(child, packed)
             while (i := _next(waiting)) is not None:
-                found[i] = self._asked(child, jobs[i])
+                found[i] = self._asked(child, pack_message(jobs[i]))
         except BaseException:
             _emptied(waiting)
             raise
 
-    def _asked(self, child: subprocess.Popen[bytes], message: object) -> Found:
-        """The answer of a worker."""
+    def _asked(self, child: subprocess.Popen[bytes], packed: bytes) -> Found:
+        """The answer of a worker to a packed message."""
         try:
-            write_message(pipe_of(child.stdin), message)
+            write_packed(pipe_of(child.stdin), packed)
             answer = read_message(pipe_of(child.stdout))
         except BrokenPipeError:
             answer = None
@@ -245,12 +248,24 @@ class _Answer:
     message: str = ""
 
 
+_TOO_LARGE = object()
+"""Stands for a message that there was no memory for."""
+
+
 def _next(waiting: queue.SimpleQueue[int]) -> int | None:
     """The next job, if any."""
     try:
         return waiting.get_nowait()
     except queue.Empty:
         return None
+
+
+def _packed(compared: Compared) -> bytes:
+    """What every worker is told first: packed once, however many there are."""
+    try:
+        return pack_message(compared.packed())
+    except MemoryError:
+        raise StoreError(OUT_OF_MEMORY) from None
 
 
 def _emptied(waiting: queue.SimpleQueue[int]) -> None:
@@ -283,7 +298,9 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
         while True:
             message = messages.get()
             answer = _Answer()
-            if isinstance(message, Compared):
+            if message is _TOO_LARGE:
+                answer = _Answer(error=StoreError.__name__, message=OUT_OF_MEMORY)
+            elif isinstance(message, Compared):
                 compared = message
             elif compared is not None:
                 answer = _answer(compared, message)
@@ -296,9 +313,15 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _receive(source: BinaryIO, messages: queue.SimpleQueue[Any]) -> None:
-    """Pass on what comes; end this process at once where nothing comes any more."""
-    while (message := read_message(source)) is not None:
-        messages.put(message)
+    """Pass on what comes; end this process at once where nothing comes any more, or nothing that can be read."""
+    try:
+        while (message := read_message(source)) is not None:
+            messages.put(message)
+    except MemoryError:
+        messages.put(_TOO_LARGE)
+        return
+    except Exception:  # noqa: BLE001  # in this thread nobody would hear of it; the parent sees how we ended
+        os._exit(1)
     leave_quietly()
 
 

@@ -73,7 +73,7 @@ def start_interpreter(
             process_group=0,  # Ctrl-C reaches the parent only; the child ends when its pipe closes
         )
     except OSError as error:
-        raise StoreError(f"the fit process cannot be started ({error.strerror})") from None
+        raise StoreError(f"a further process cannot be started ({error.strerror})") from None
 
 
 def end_interpreter(child: subprocess.Popen[bytes]) -> None:
@@ -102,17 +102,26 @@ def leave_quietly() -> NoReturn:
 def pipe_of(stream: Any) -> BinaryIO:
     """The pipe of a process that was started with one."""
     if stream is None:
-        raise InternalError("the fit process has no pipe")
+        raise InternalError("a process of ours has no pipe")
     pipe: BinaryIO = stream
     return pipe
 
 
+def pack_message(message: object) -> bytes:
+    """A message as it is sent."""
+    return pickle.dumps(message, protocol=5)
+
+
+def write_packed(stream: BinaryIO, packed: bytes) -> None:
+    """Send one packed message, its length first."""
+    stream.write(len(packed).to_bytes(8, "little"))
+    stream.write(packed)
+    stream.flush()
+
+
 def write_message(stream: BinaryIO, message: object) -> None:
     """Send one message, its length first."""
-    raw = pickle.dumps(message, protocol=5)
-    stream.write(len(raw).to_bytes(8, "little"))
-    stream.write(raw)
-    stream.flush()
+    write_packed(stream, pack_message(message))
 
 
 def read_message(stream: BinaryIO) -> Any:

@@ -158,10 +158,10 @@ def make(
             if opened.ingested.spark is None:
                 clock.expect(_work(spec, opened.ingested.n_rows, sizes, unfinished))
             counting = _Counting(spec, opened, columns, draws, needed)
+            report("tables", 0, 1)
             for sent, measurement in enumerate(counting.measured(unfinished)):
                 done += len(fit.send(measurement, ahead=ahead))
-                n_steps = len(unfinished) + len(columns.columns) + 1
-                report("tables", done, n_steps, begun=sent + 1)
+                report("tables", done, len(unfinished) + len(columns.columns) + 1, begun=sent + 1)
             exposure = charged(
                 spec, opened, columns, counting.tally, is_new=is_new, whole=counting.whole
             )

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 
 import duckdb
 
-_DONE = 0
+_DONE = b"\0"
 _STOPPING = {signal.SIGINT, signal.SIGTERM}
 
 
@@ -37,8 +37,8 @@ class Bell:
 
     Raises
     ------
-    OSError
-        No pipe may be opened.
+    OSError, RuntimeError
+        No pipe may be opened, no thread started.
     """
 
     def __init__(self, look: Callable[[bool], None], every: float | None = None) -> None:
@@ -47,26 +47,38 @@ class Bell:
         os.set_blocking(self._rung, False)
         self._before = signal.set_wakeup_fd(self._rung, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._let_go()
+            raise
 
     def _run(self) -> None:
         while True:
             ready, _, _ = select.select([self._heard], [], [], self._every)
             rung = os.read(self._heard, 64) if ready else b""
+            signals = rung.replace(_DONE, b"")
+            if signals and self._before >= 0:
+                with suppress(OSError):
+                    os.write(self._before, signals)  # whoever listened before hears it, too
             if _DONE in rung:
                 return
-            if rung and self._before >= 0:
-                with suppress(OSError):
-                    os.write(self._before, rung)  # whoever listened before hears it, too
-            self._look(bool(_STOPPING & {*rung}))
+            self._look(bool(_STOPPING & {*signals}))
 
     def close(self) -> None:
         """Look no more; signals go to whoever was told of them before."""
-        os.write(self._rung, bytes([_DONE]))
-        self._thread.join()
+        try:
+            os.write(self._rung, _DONE)
+            self._thread.join()
+        finally:  # a handler may raise meanwhile
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Whoever listened before does so again; the pipe is closed once nobody reads it."""
         signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
-        os.close(self._heard)
-        os.close(self._rung)
+        if not self._thread.is_alive():
+            os.close(self._heard)
+            os.close(self._rung)
 
 
 def is_main_thread() -> bool:
@@ -83,14 +95,17 @@ def interruptible(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     KeyboardInterrupt
         A statement was ended so, and no handler raised anything.
     """
+    is_ended = False
 
     def look(is_asked: bool) -> None:
-        if is_asked:
+        nonlocal is_ended
+        if is_asked and not is_ended:  # what cleans up after the first signal runs to its end
             con.interrupt()
+            is_ended = True
 
     bell = None
     if is_main_thread():
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # no pipe, or no thread, may be had
             bell = Bell(look)
     try:
         yield

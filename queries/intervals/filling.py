@@ -67,9 +67,7 @@ def lean_of_rows(
         before = np.maximum(before + size - sum_by(bucket, after, len(size)), before / 4)
     off = (size - before) / np.maximum(size, 1.0)
     lean: FloatArray = np.where(row_bucket >= 0, off[row_bucket] * n, 0.0)
-    j = int(
-        np.argmin(sizes)
-    )  # the values with most rows: all together these have the value's own count
+    j = int(np.argmin(sizes))  # values with most rows, which together have the value's own count
     code = table.rows[:, j]
     lean -= n * (sum_by(code, lean, sizes[j]) / np.maximum(margins[j], 1.0))[code]
     return lean

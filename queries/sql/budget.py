@@ -188,7 +188,9 @@ def _looked_at(watch: _Watch) -> Callable[[], None]:
         watch.look()
 
     if is_main_thread():
-        with suppress(OSError):  # a process for strangers may open no pipe: its parent ends it
+        with suppress(
+            OSError, RuntimeError
+        ):  # a process for strangers may open no pipe: its parent ends it
             return Bell(look, LOOK_S).close
     _ALL.begin(watch)
     return lambda: _ALL.end(watch)

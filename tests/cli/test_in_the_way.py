@@ -162,7 +162,7 @@ def test_a_read_only_folder(tmp_path, census_spec, scratch):
 def test_a_python_that_cannot_be_started(tmp_path, census_spec, scratch, monkeypatch):
     monkeypatch.setattr("sys.executable", str(tmp_path / "gone"))
     done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=scratch)
-    check_refused(done, tmp_path, scratch, said="the fit process cannot be started")
+    check_refused(done, tmp_path, scratch, said="a further process cannot be started")
 
 
 def test_a_file_in_the_way_is_never_replaced(tmp_path, census_spec, scratch):

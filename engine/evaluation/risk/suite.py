@@ -21,7 +21,6 @@ from engine.evaluation.risk.inference import inference
 from engine.evaluation.risk.linkage import linkage
 from engine.evaluation.risk.uniques import uniques
 from engine.evaluation.score import Risk
-from engine.progress import Progress
 
 Attack = Callable[[Paired, Attacker, np.random.Generator], Risk]
 ATTACKS: dict[str, Attack] = {
@@ -40,7 +39,6 @@ def attack_all(
     *,
     seed: int,
     baselines: Mapping[str, float] | None = None,
-    progress: Progress | None = None,
 ) -> dict[str, Risk]:
     """Run every attack.
 
@@ -49,12 +47,9 @@ def attack_all(
     baselines : dict of str to float, optional
         Column -> precision of a model on people outside the data, for apparent matches; modelled where absent.
     """
-    risks = {}
-    for done, name in enumerate(ATTACKS):
-        if progress is not None:
-            progress(name, done, len(ATTACKS))
-        risks[name] = attack_one(name, paired, attacker, seed=seed, baselines=baselines)
-    return risks
+    return {
+        name: attack_one(name, paired, attacker, seed=seed, baselines=baselines) for name in ATTACKS
+    }
 
 
 def attack_one(

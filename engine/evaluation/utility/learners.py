@@ -32,6 +32,8 @@ LEARNERS = ("logistic", "forest")
 LEAF = 5
 """Fewest rows in a leaf of the forest: smaller ones give no useful probabilities."""
 _TESTED, _REPEATS = 2_000, 3
+_AT_ONCE = 20_000
+"""Rows that are predicted at a time: a model spreads each over as many columns as there are values."""
 _LARGEST = 1e100
 """Numbers beyond are infinite when squared and summed."""
 
@@ -269,7 +271,11 @@ def _of_distinct(predict: Predict, names: list[str], codes: NDArray[np.int32]) -
     place = np.empty(len(order), np.int64)
     place[order] = np.cumsum(is_first) - 1
     rows = ordered[:, is_first]
-    return predict(dict(zip(names, rows, strict=True)))[place]
+    parts = [
+        predict(dict(zip(names, rows[:, first : first + _AT_ONCE], strict=True)))
+        for first in range(0, rows.shape[1], _AT_ONCE)
+    ]
+    return np.concatenate(parts)[place]
 
 
 def agreement(first: Floats, second: Floats) -> float:

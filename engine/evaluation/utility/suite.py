@@ -118,25 +118,18 @@ def score_all(
     *,
     seed: int,
     progress: Progress | None = None,
-    on_sample: bool = False,
 ) -> dict[str, Score]:
     """Measure all that a study declares.
-
-    Parameters
-    ----------
-    on_sample : bool
-        Only the measures that a sample of the original is the scale of.
 
     Raises
     ------
     StoreError, SpecError
         A package is missing; a rule is wrong SQL.
     """
-    chosen = {name: m for name, m in MEASURES.items() if m.on_sample or not on_sample}
     scores = {}
-    for done, (name, measure) in enumerate(chosen.items()):
+    for done, (name, measure) in enumerate(MEASURES.items()):
         if progress is not None:
-            progress(name, done, len(chosen))
+            progress(name, done, len(MEASURES))
         score = measure.score(paired, sections, generator(seed, name))
         if score is not None:
             scores[name] = score

@@ -293,7 +293,8 @@ class _Look:
 
     def _of(self, name: str) -> tuple[int, int, int]:
         """How many values several people share, how many people are in these, and in all."""
-        if name not in self._shared and (self._is_all or not self._table.entities):
+        is_known = self._is_all or (name in self._sizes and not self._table.entities)
+        if name not in self._shared and is_known:
             n = self._sizes_of(name)
             shared = n[n >= self._thresholds.of("values", name)]
             self._shared[name] = len(shared), int(shared.sum()), int(n.sum())
