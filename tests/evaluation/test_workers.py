@@ -212,24 +212,25 @@ def test_a_worker_ends_at_once_when_its_parent_is_gone():
 def test_workers_end_with_a_signal(world):
     """Ctrl-C in the middle: the workers are gone with the command."""
     code = (
-        "import sys, engine\n"
+        "import sys, time, engine\n"
         "from engine.evaluation import workers\n"
         "real = workers.Workers.__enter__\n"
         "def entered(self):\n"
         "    real(self); print(*self.pids, flush=True); return self\n"
         "workers.Workers.__enter__ = entered\n"
+        "workers.Compared.do = lambda self, job: time.sleep(60)\n"
         "engine.evaluate(sys.argv[1], data=sys.argv[2], jobs=3)\n"
     )
     run = subprocess.Popen(
         [sys.executable, "-c", code, str(world.release), str(world.data)],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
     )  # fmt: skip
-    pids = [int(pid) for pid in run.stdout.readline().split()]
+    with run.stdout:
+        pids = [int(pid) for pid in run.stdout.readline().split()]
     assert len(pids) == 2
     time.sleep(1)
     run.send_signal(signal.SIGINT)
     assert run.wait(timeout=60) != 0
-    run.stdout.close()
     assert not any(is_there(pid) for pid in pids)
 
 
