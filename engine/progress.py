@@ -13,7 +13,7 @@ READ = frozenset(("reading", "tokens"))
 """Stages that a build does not go through which goes on from an encoded source."""
 EARLIEST = 0.02
 """Less than this share of the work says nothing of the speed."""
-# Processor seconds a million rows, as measured on builds of 1 to 10 million rows (`./scripts/bench scale`); only their
+# Processor seconds a million rows, as measured on builds of 1 to 100 million rows (`./scripts/bench scale`); only their
 # ratios count.
 LIST, CODE, TOKEN, DIGEST, PAIRS = 0.06, 0.08, 3.6, 0.05, 0.9
 COUNT = 0.03
