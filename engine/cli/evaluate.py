@@ -117,7 +117,9 @@ Study = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Processes that measure; one a processor, at most 4. Figures are the same."),
+    typer.Option(
+        help="Processes that measure; one a processor, at most 4, and one where files are small."
+    ),
 ]
 Areas = Annotated[
     str | None,

@@ -150,6 +150,19 @@ def stored(
     return Stored(ddl=", ".join(ddl), names=", ".join(names), values=", ".join(values))
 
 
+def assigned(
+    con: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str], source: str
+) -> str:
+    """What UPDATE sets to give columns of codes those of another relation, however the table is `stored`."""
+    there_are = {name for name, *_ in con.execute(f"DESCRIBE {table}").fetchall()}
+    return ", ".join(
+        f"{PACKED}{name} = nullif({source}.{name}, {NULL_CODE})"
+        if PACKED + name in there_are
+        else f"{name} = {source}.{name}"
+        for name in columns
+    )
+
+
 def _in_our_words(error: duckdb.Error, place: str, on_cell: str) -> TablepackError:
     """Sort an error of DuckDB by its fixed phrases; nothing of its text is passed on."""
     text = str(error)

@@ -16,10 +16,10 @@ import numpy as np
 from engine.errors import DataError
 from engine.keys import MasterKey
 from engine.params import SwapParams
-from engine.schema import NULL_CODE, Int64Array, UInt64Array
+from engine.schema import Int64Array, UInt64Array
 from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn
 from engine.source.ingest import Ingested
-from engine.source.relation import PACKED
+from engine.source.relation import assigned
 from engine.source.swapping.partners import joined, partners, rarity_of
 from engine.sticky_prf import siphash128
 
@@ -118,17 +118,9 @@ def _write(ingested: Ingested, swap: SwapParams, rows: _Rows, pairs: Int64Array)
     sql = [ingested.sql_names[name] for name in swap.columns]
     own = {c: rows.codes[name][there] for name, c in zip(swap.columns, sql, strict=True)}
     ingested.con.register("exchanged", {"id": rows.ids[here], **own})
-    there_are = {
-        name for name, *_ in ingested.con.execute(f"DESCRIBE {ROWS_WITH_TOKENS}").fetchall()
-    }
-    changed = [
-        f"{PACKED}{c} = nullif(exchanged.{c}, {NULL_CODE})"
-        if PACKED + c in there_are
-        else f"{c} = exchanged.{c}"
-        for c in sql
-    ]
+    changed = assigned(ingested.con, ROWS_WITH_TOKENS, sql, "exchanged")
     ingested.con.execute(
-        f"UPDATE {ROWS_WITH_TOKENS} SET {', '.join(changed)} "
+        f"UPDATE {ROWS_WITH_TOKENS} SET {changed} "
         f"FROM exchanged WHERE {ROWS_WITH_TOKENS}.rowid = exchanged.id"
     )
     ingested.con.unregister("exchanged")
