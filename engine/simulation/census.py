@@ -207,7 +207,9 @@ def _configuration(staging: Path) -> dict[str, str | bool | int | float | list[s
     return {
         "memory_limit": "800MB",
         "temp_directory": str(staging / "spill"),
-        "threads": min(4, os.cpu_count() or 1),
+        # None but this thread: where others write, one that is interrupted may wait for them for ever (DuckDB 2.0).
+        "threads": 1,
+        "async_threads": 0,
     }
 
 

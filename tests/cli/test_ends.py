@@ -97,7 +97,12 @@ def ended(folder, scratch, words, how, moment):
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, how)
-    _, err = running.communicate(timeout=120)
+    try:
+        _, err = running.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        running.kill()  # one that hangs fails this test alone
+        running.communicate()
+        raise
     until = time.monotonic() + 20
     while group_of(running.pid):
         assert time.monotonic() < until, f"an orphan lives on after {words}"

@@ -137,6 +137,19 @@ def test_nothing_is_left_when_interrupted(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_no_thread_writes_that_an_interrupted_one_would_wait_for(tmp_path):
+    """DuckDB 2.0.0 may wait for its other threads for ever where the one that waits is interrupted."""
+
+    def threads():
+        names = {int(t.name): (t / "comm").read_text() for t in Path("/proc/self/task").iterdir()}
+        return {number for number, name in names.items() if not name.startswith("jemalloc")}
+
+    before, meanwhile = threads(), []
+    simulate_census(tmp_path, people=4_000, seed=7, progress=lambda *_: meanwhile.append(threads()))
+    assert [one - before for one in meanwhile] == [set()]
+
+
 # --- scale
 
 
