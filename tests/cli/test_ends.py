@@ -100,8 +100,8 @@ def ended(folder, scratch, words, how, moment):
     try:
         _, err = running.communicate(timeout=120)
     except subprocess.TimeoutExpired:
-        running.kill()  # one that hangs fails this test alone
-        running.communicate()
+        os.killpg(running.pid, signal.SIGKILL)  # one that hangs fails this test alone
+        running.communicate(timeout=20)
         raise
     until = time.monotonic() + 20
     while group_of(running.pid):
