@@ -35,9 +35,11 @@ from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, NULL_CODE,
 NAMES = ("A", "B", "C", "D")
 
 
-@pytest.fixture
-def always_fine(monkeypatch):
+@pytest.fixture(params=[1 << 22, 37])
+def always_fine(monkeypatch, request):
+    """Whatever the number of values, and however many rows are looked at together."""
     monkeypatch.setattr(pairs, "FINE", 0)
+    monkeypatch.setattr(pairs, "PART", request.param)
 
 
 def support(codes: list[int], n: list[int], name: str = "A") -> Support:
@@ -228,15 +230,14 @@ def test_nothing_released_is_somewhere():
 # --- decoding
 
 
-def wanted_of(ranges, n, loose=None, of_class=None):
-    rows = int(sum(n))
+def wanted_of(ranges, n, sure=None, of_class=None):
     return Wanted(
         kind=np.array([r[0] for r in ranges], dtype=np.uint8),
         level=np.array([r[1] for r in ranges], dtype=np.uint8),
         index=np.array([r[2] for r in ranges], dtype=np.int64),
         of_class=np.zeros(len(ranges), dtype=np.int64) if of_class is None else np.array(of_class),
         n=np.array(n, dtype=np.int64),
-        loose=np.zeros(rows, dtype=bool) if loose is None else np.array(loose),
+        sure=np.array(n if sure is None else sure, dtype=np.int64),
     )
 
 
@@ -255,7 +256,7 @@ def test_decoding_uses_every_value_and_no_row_leaves_a_range_without_need(seed):
         kind = int(rng.choice([KIND_NEGATIVE, KIND_NONNEGATIVE]))
         ranges.append((kind, level, int(rng.integers(0, (16 >> level) + 1))))
         counts.append(int(rng.integers(1, n_rows - sum(counts) + 1)))
-    wanted = wanted_of(ranges, counts, loose=rng.random(n_rows) < 0.5)
+    wanted = wanted_of(ranges, counts, sure=rng.integers(0, np.array(counts) + 1))
     values = decoded(wanted, supply_of(s), KEY, 0)
     assert np.bincount(values, minlength=len(s)).tolist() == s.n.tolist()
     item = np.repeat(np.arange(len(counts)), counts)
@@ -272,18 +273,17 @@ def test_decoding_uses_every_value_and_no_row_leaves_a_range_without_need(seed):
 def test_loose_rows_leave_first():
     s = support([0, 1], [3, 5])
     ranges = [(KIND_NONNEGATIVE, 0, 0), (KIND_NONNEGATIVE, 0, 0)]
-    loose = [True, False, True, True, True, False, True, False]
-    values = decoded(wanted_of(ranges, [4, 4], loose=loose), supply_of(s), KEY, 0)
-    assert values.tolist() == [0 if not one else 1 for one in loose]
+    values = decoded(wanted_of(ranges, [4, 4], sure=[1, 2]), supply_of(s), KEY, 0)
+    assert values.tolist() == [0, 1, 1, 1, 0, 0, 1, 1]
 
 
 def test_rows_that_leave_are_drawn_by_lot():
     s = support([0, 1], [1000, 1000])
     ranges = [(KIND_NONNEGATIVE, 0, 0)] * 2
-    loose = np.ones(2000, dtype=bool)
-    values = decoded(wanted_of(ranges, [1000, 1000], loose=loose), supply_of(s), KEY, 0)
+    wanted = wanted_of(ranges, [1000, 1000], sure=[0, 0])
+    values = decoded(wanted, supply_of(s), KEY, 0)
     assert 400 < int(values[:1000].sum()) < 600
-    other = decoded(wanted_of(ranges, [1000, 1000], loose=loose), supply_of(s), KEY, 1)
+    other = decoded(wanted, supply_of(s), KEY, 1)
     assert (values != other).any()
 
 

@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
-RAKING, SUMS, SINGLE, PAIRS, SETTLING, EXCHANGES, PLACING = MODULES = tuple(
+RAKING, SUMS, SINGLE, PAIRS, SETTLING, EXCHANGES, PLACING, DEALING = MODULES = tuple(
     f"engine.fit.compiled.{name}"
-    for name in ("raking", "sums", "single", "pairs", "settling", "exchanges", "placing")
+    for name in ("raking", "sums", "single", "pairs", "settling", "exchanges", "placing", "dealing")
 )
 WITH_PARENT = "--with-parent"
 """Tells `python -m engine.fit.compiled` to end once its input closes, which happens however its parent ends."""

@@ -4,37 +4,30 @@ Takes ranges with numbers of rows, and values with the rows that are there for t
 finest ranges up, the rows of a range share what is left of its values. Where there are more rows than that, which
 noise brings about, those over it look in the next larger range: first those that have left one already, then such
 as no measurement is sure of. So a row leaves a range only where others that are known to lie in it have all its values.
-Seeded by the sampling key; whole numbers only. Cost follows rows and values, not their product; what is kept of each
-row is as small as it can be, about 60 bytes at the most.
+Seeded by the sampling key; whole numbers only. Cost follows rows and values, not their product. Rows that want the same
+are one entry, so memory follows the ranges; of each row no more than its value is kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.fit.fine.boxes import ALIKE, EVERYTHING, places_of
+from engine.fit.fine.lots import deal
+from engine.fit.fine.runs import AWAY, LEAVING, LOOSE, SURE, Runs, before, joined, parted, sums_of
 from engine.ranges import ROOT_LEVEL, bit_length
 from engine.schema import (
     KIND_NEGATIVE,
     KIND_NONNEGATIVE,
-    BoolArray,
     Int64Array,
     Support,
     UInt8Array,
     UInt64Array,
 )
 from engine.sticky_prf import siphash
-
-_KEY_BITS = 63
-"""Of a sort key: the node, a lot, and the row."""
-Rows = NDArray[np.signedinteger[Any]]
-"""Numbers of rows, or of what each of them is in."""
-_AWAY, _LOOSE, _SURE = 0, 1, 2
-"""Who leaves a crowded range first: rows that have left one already, those that no measurement is sure of, others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,8 +63,8 @@ class Wanted:
     of_class : ndarray of int64, shape (n_items,)
     n : ndarray of int64, shape (n_items,)
         Rows of each item, one item's behind the other's.
-    loose : ndarray of bool, shape (n_rows,)
-        Rows that are the first to leave their range.
+    sure : ndarray of int64, shape (n_items,)
+        So many of an item's rows, its first, leave their range only after all others.
     """
 
     kind: UInt8Array
@@ -79,7 +72,7 @@ class Wanted:
     index: Int64Array
     of_class: Int64Array
     n: Int64Array
-    loose: BoolArray
+    sure: Int64Array
 
 
 def supply_of(support: Support) -> Supply:
@@ -103,37 +96,26 @@ def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> NDArray[
     ndarray of int32, shape (n_rows,)
         Codes.
     """
-    n_rows = int(wanted.n.sum())
-    small = np.int32 if n_rows < 1 << 31 else np.int64
     level, at = _anchored(wanted, supply)
-    by_level = np.argsort(level, kind="stable")
-    begin = (np.cumsum(wanted.n) - wanted.n)[by_level]
-    count = wanted.n[by_level]
-    rows_by_level = np.repeat((begin - np.cumsum(count) + count).astype(small), count)
-    rows_by_level += np.arange(n_rows, dtype=small)
-    upto = np.cumsum(np.bincount(level[by_level], weights=count, minlength=EVERYTHING + 1))
-    anchor = np.repeat(at.astype(np.int32), wanted.n)
-    stays = np.where(wanted.loose, np.int8(_LOOSE), np.int8(_SURE))
-    stays[np.repeat(level > wanted.level, wanted.n)] = _AWAY
-    number = np.arange(n_rows, dtype=np.uint64)
-    lots = _Lots(siphash(key, [number, np.broadcast_to(np.uint64(column), n_rows)]))
-    del number
-    parts = _parting(supply)
-    place = np.full(n_rows, -1, dtype=np.int32)
-    left, waiting, done = supply.n.copy(), rows_by_level[:0], 0
+    looking = _Looking(
+        parts=_parting(supply),
+        left=supply.n.copy(),
+        value=supply.value.astype(np.int32),
+        key=key,
+        column=column,
+        out=np.full(int(wanted.n.sum()), -1, dtype=np.int32),
+    )
+    runs, of = _runs(wanted, level, at)
+    upto = np.searchsorted(of, np.arange(EVERYTHING + 1), side="right")
+    waiting, done = runs.take(slice(0)), 0
     highest = int(level[level <= ROOT_LEVEL].max(initial=0))
     for here in (*range(highest + 1), ROOT_LEVEL, ALIKE, EVERYTHING):
         end = int(upto[here])
-        rows = np.concatenate([waiting, rows_by_level[done:end]])
+        waiting = joined(waiting, runs.take(slice(done, end)))
         done = max(done, end)
-        if not len(rows):
-            waiting = rows
-            continue
-        node = (np.cumsum(parts > here) - 1).astype(np.int32)
-        served, waiting = _served(rows, node[anchor[rows]], node, left, lots, stays)
-        stays[waiting] = _AWAY
-        _matched(served, node[anchor[served]], node, left, lots, place)
-    return supply.value.astype(np.int32)[place]
+        if len(waiting):
+            waiting = looking.served(waiting, here)
+    return looking.out
 
 
 def _anchored(wanted: Wanted, supply: Supply) -> tuple[Int64Array, Int64Array]:
@@ -180,85 +162,91 @@ def _parting(supply: Supply) -> Int64Array:
     return parts
 
 
-def _served(
-    rows: Rows,
-    of: NDArray[np.int32],
-    node: NDArray[np.int32],
-    left: Int64Array,
-    lots: _Lots,
-    stays: NDArray[np.int8],
-) -> tuple[Rows, Rows]:
-    """Rows for which there is a value in their nodes, and those that are too many, by lot."""
-    n_nodes = int(node[-1]) + 1
-    there = np.bincount(node, weights=left, minlength=n_nodes).astype(np.int64)
-    over = np.maximum(np.bincount(of, minlength=n_nodes) - there, 0)
-    crowded = over[of] > 0
-    if not crowded.any():
-        return rows, rows[:0]
-    some, count = rows[crowded], np.bincount(of[crowded], minlength=n_nodes)
-    order = lots.sorted(of[crowded] * np.int64(3) + stays[some], some)
-    # Of each node's rows, now next to each other, the first are over.
-    both = np.column_stack([np.minimum(over, count), np.maximum(count - over, 0)]).ravel()
-    leaves = np.zeros(len(lots), dtype=bool)
-    leaves[order[np.repeat(np.tile([True, False], n_nodes), both)]] = True
-    return rows[~leaves[rows]], rows[leaves[rows]]
+def _runs(wanted: Wanted, level: Int64Array, at: Int64Array) -> tuple[Runs, Int64Array]:
+    """Rows of all items by the level of the ranges that they look in first, and that level."""
+    begin = np.cumsum(wanted.n) - wanted.n
+    sure = np.where(level > wanted.level, AWAY, SURE)
+    loose = np.where(level > wanted.level, AWAY, LOOSE)
+    both = Runs(
+        row=np.concatenate([begin, begin + wanted.sure]),
+        n=np.concatenate([wanted.sure, wanted.n - wanted.sure]),
+        place=np.concatenate([at, at]),
+        stays=np.concatenate([sure, loose]),
+    )
+    of = np.concatenate([level, level])
+    there = np.flatnonzero(both.n > 0)
+    order = there[np.argsort(of[there], kind="stable")]
+    return both.take(order), of[order]
 
 
-def _matched(
-    rows: Rows,
-    of: NDArray[np.int32],
-    node: NDArray[np.int32],
-    left: Int64Array,
-    lots: _Lots,
-    place: NDArray[np.int32],
-) -> None:
-    """Give rows values of their nodes by lot, spread evenly over what is left there; both booked in place."""
-    if not len(rows):
-        return
-    order = lots.sorted(of, rows)
-    wanted = np.bincount(of, minlength=int(node[-1]) + 1)
-    busy = np.flatnonzero(wanted[node] > 0)
-    at, units = node[busy], left[busy]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Looking:
+    """Rows look for values in ever larger ranges; what is left, and what they got, is booked in place.
+
+    Attributes
+    ----------
+    parts : ndarray of int64, shape (n_places,)
+        As `_parting` gives it.
+    left : ndarray of int64, shape (n_places,)
+        Rows that still may have the value.
+    value : ndarray of int32, shape (n_places,)
+    key, column
+        As in `decoded`.
+    out : ndarray of int32, shape (n_rows,)
+        The value of each row.
+    """
+
+    parts: Int64Array
+    left: Int64Array
+    value: NDArray[np.int32]
+    key: bytes
+    column: int
+    out: NDArray[np.int32]
+
+    def served(self, runs: Runs, level: int) -> Runs:
+        """Give rows values in their ranges of a level; those that are too many are returned."""
+        node = np.cumsum(self.parts > level) - 1
+        room = sums_of(self.left, node, int(node[-1]) + 1)
+        lots = np.arange(len(room) * len(LEAVING))
+        staying, leaving = parted(runs, node[runs.place], room, self._seeds(2 * level, lots))
+        if len(staying):
+            self._deal(staying, node, level)
+        return leaving
+
+    def _deal(self, runs: Runs, node: Int64Array, level: int) -> None:
+        """Give rows values of their nodes by lot, spread evenly over what is left there."""
+        order = np.lexsort((runs.row, node[runs.place]))
+        runs = runs.take(order)
+        of = node[runs.place]
+        groups = of[np.flatnonzero(np.diff(of, prepend=-1))]
+        wanted = sums_of(runs.n, of, int(node[-1]) + 1)
+        seed = self._seeds(2 * level + 1, groups)
+        busy = np.flatnonzero(wanted[node] > 0)
+        head = np.flatnonzero(np.diff(node[busy], prepend=-1))
+        end = np.append(head[1:], len(busy))
+        taken = _taken(self.left[busy], head, end, wanted[groups], seed)
+        self.left[busy] -= taken
+        size = wanted[groups]
+        group = (seed, size, np.cumsum(size) - size, head, end)
+        run = (runs.row, runs.n, np.searchsorted(groups, of), before(runs.n, of))
+        deal(run, group, np.cumsum(taken), self.value[busy], self.out)
+
+    def _seeds(self, draw: int, names: Int64Array) -> UInt64Array:
+        """Bits of each group of a draw."""
+        same = [np.full(len(names), one, dtype=np.uint64) for one in (self.column, draw)]
+        return siphash(self.key, [*same, names.view(np.uint64)])
+
+
+def _taken(
+    units: Int64Array, head: Int64Array, end: Int64Array, wanted: Int64Array, seed: UInt64Array
+) -> Int64Array:
+    """So many of the units of each place as their group wants, spread evenly over them from a drawn unit on."""
+    sizes = end - head
     running = np.cumsum(units)
-    heads = np.flatnonzero(np.diff(at, prepend=-1))
-    sizes = np.diff(np.append(heads, len(at)))
-    base = np.repeat(running[heads] - units[heads], sizes)
-    there = np.repeat(np.add.reduceat(units, heads), sizes)
-    begin = order[
-        np.cumsum(wanted[at[heads]]) - wanted[at[heads]]
-    ]  # the bits of a node's first row
-    first = np.repeat(lots.numbers(begin), sizes) % there
-    share, after = wanted[at], running - base
-    taken = (after * share + first) // there - ((after - units) * share + first) // there
-    left[busy] -= taken
-    place[order] = np.repeat(busy.astype(np.int32), taken)
-
-
-class _Lots:
-    """Random bits of each row."""
-
-    def __init__(self, bits: UInt64Array) -> None:
-        self._bits = bits
-        self._row_bits = len(bits).bit_length()
-
-    def __len__(self) -> int:
-        return len(self._bits)
-
-    def numbers(self, rows: Rows) -> Int64Array:
-        """A whole number >= 0 for each row."""
-        return (self._bits[rows] >> np.uint64(1)).view(np.int64)
-
-    def sorted(self, group: Rows, rows: Rows) -> Int64Array:
-        """Rows by their group, and within it by lot; a sort of whole numbers, no two of them equal."""
-        lot_bits = _KEY_BITS - self._row_bits - int(group.max(initial=0)).bit_length()
-        lot = self._bits[rows]
-        lot >>= np.uint64(64 - lot_bits)
-        ranked = group.astype(np.int64)
-        ranked <<= lot_bits
-        ranked |= lot.view(np.int64)
-        del lot
-        ranked <<= self._row_bits
-        ranked |= rows
-        ranked.sort()
-        ranked &= (1 << self._row_bits) - 1
-        return ranked
+    after = running - np.repeat(running[head] - units[head], sizes)
+    there = np.repeat(np.add.reduceat(units, head), sizes)
+    first = np.repeat((seed >> np.uint64(1)).view(np.int64), sizes) % there
+    share = np.repeat(wanted, sizes)
+    taken: Int64Array = (after * share + first) // there
+    taken -= ((after - units) * share + first) // there
+    return taken

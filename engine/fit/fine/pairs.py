@@ -17,10 +17,16 @@ from engine.fit.candidates import Codes
 from engine.fit.coarse import Coarse
 from engine.fit.fine.boxes import Boxes, allowed_pairs, classes_of, whole_boxes
 from engine.fit.fine.decoding import Supply, Wanted, decoded, supply_of
-from engine.schema import BoolArray, Int64Array, Measurement, Support
+from engine.schema import Int64Array, Measurement, Support
 
 FINE = 400_000
 """Tables of two columns with more combinations of values are fitted here."""
+
+
+PART = 1 << 22
+"""Rows that are looked at together: what is kept of each of them meanwhile is kept of no more."""
+Values = tuple[NDArray[np.int32], NDArray[np.int32]]
+"""Codes of both columns of each row."""
 
 
 def is_fine(sizes: Sequence[int]) -> bool:
@@ -61,50 +67,53 @@ def fine_pair(
         key=key,
         marks=marks,
     )
-    loose = _loose_rows(boxes)
     one = coarse[0].at[coarse[0].replaced] if coarse else 0
-    values = np.empty((2, len(loose)), dtype=np.int32)
-    none = np.zeros(len(boxes.n), dtype=np.int64)
-    values[one] = decoded(_wanted(boxes, one, none, loose), supply_of(supports[one]), key, one)
+    other = 1 - one
+    first = decoded(_wanted(boxes, one), supply_of(supports[one]), key, one)
     if coarse:
-        supply, told = _told_supply(coarse[0], supports[1 - one]), coarse[0].told[values[one]]
-        values[1 - one] = _within_told(boxes, loose, told, supply, key, 1 - one)
+        items = _told_apart(boxes, other, coarse[0].told, first)
+        second = decoded(items, _told_supply(coarse[0], supports[other]), key, other)
     else:
-        values[1 - one] = decoded(
-            _wanted(boxes, 1 - one, none, loose), supply_of(supports[1 - one]), key, 1 - one
-        )
+        second = decoded(_wanted(boxes, other), supply_of(supports[other]), key, other)
+    values = (second, first) if one else (first, second)
     _exchanged(values, supports, marks)
     return _counted(values, len(supports[1]))
 
 
-def _loose_rows(boxes: Boxes) -> BoolArray:
-    """Rows, one box's behind the other's, that no measurement is sure of: the last of each box."""
-    sure = np.minimum(boxes.sure, boxes.n)
-    both = np.column_stack([sure, boxes.n - sure]).ravel()
-    return np.repeat(np.tile([False, True], len(boxes.n)), both)
-
-
-def _counted(values: NDArray[np.int32], n_others: int) -> tuple[Codes, Int64Array]:
+def _counted(values: Values, n_others: int) -> tuple[Codes, Int64Array]:
     """Distinct pairs of codes of rows in lexicographic order, and how many rows have each."""
-    key = values[0] * np.int64(n_others)
-    key += values[1]
-    key.sort()
-    heads = np.flatnonzero(np.diff(key, prepend=-1))
-    n = np.diff(np.append(heads, len(key)))
-    codes = np.column_stack(np.divmod(key[heads], n_others)).astype(np.int32)
-    return codes, n.astype(np.int64)
+    keys, counts = [], []
+    for start in range(0, max(len(values[0]), 1), PART):
+        part = slice(start, start + PART)
+        key = values[0][part] * np.int64(n_others)
+        key += values[1][part]
+        key.sort()
+        heads = _heads(key)
+        keys.append(key[heads])
+        counts.append(np.diff(np.append(heads, len(key))))
+    key, n = np.concatenate(keys), np.concatenate(counts)
+    if len(keys) > 1:
+        order = np.argsort(key, kind="stable")
+        key, n = key[order], n[order]
+        heads = _heads(key)
+        key, n = key[heads], np.add.reduceat(n, heads)
+    return np.column_stack(np.divmod(key, n_others)).astype(np.int32), n.astype(np.int64)
 
 
-def _wanted(boxes: Boxes, column: int, of_class: Int64Array, loose: BoolArray) -> Wanted:
+def _heads(key: Int64Array) -> Int64Array:
+    """The first of each kind of equal ones next to each other."""
+    return np.flatnonzero(np.append(True, key[1:] != key[:-1])[: len(key)])
+
+
+def _wanted(boxes: Boxes, column: int) -> Wanted:
     """What the rows of all boxes want of a column."""
-    ranges = boxes.ranges
     return Wanted(
-        kind=ranges.kind[:, column],
-        level=ranges.level[:, column],
-        index=ranges.index[:, column],
-        of_class=of_class,
+        kind=boxes.ranges.kind[:, column],
+        level=boxes.ranges.level[:, column],
+        index=boxes.ranges.index[:, column],
+        of_class=np.zeros(len(boxes.n), dtype=np.int64),
         n=boxes.n,
-        loose=loose,
+        sure=np.minimum(boxes.sure, boxes.n),
     )
 
 
@@ -117,33 +126,39 @@ def _told_supply(coarse: Coarse, support: Support) -> Supply:
     return Supply(support=support, value=value[order], of_class=of_class[order], n=table.n[order])
 
 
-def _within_told(
-    boxes: Boxes,
-    loose: BoolArray,
-    told: Int64Array,
-    supply: Supply,
-    key: bytes,
-    column: int,
-) -> NDArray[np.int32]:
-    """Values of the other column, the rows of each box told apart by the code of the coarser one."""
-    box = np.repeat(np.arange(len(boxes.n)), boxes.n)
-    label = box * (int(told.max(initial=0)) + 1) + told
-    order = np.argsort(label, kind="stable")
-    heads = np.flatnonzero(np.diff(label[order], prepend=-1))
-    first = order[heads]
-    items = Boxes(
-        ranges=boxes.ranges.take(box[first]),
-        n=np.diff(np.append(heads, len(order))),
-        sure=boxes.sure[box[first]],
+def _told_apart(boxes: Boxes, column: int, told: Int64Array, values: NDArray[np.int32]) -> Wanted:
+    """What rows want of a column, those of each box told apart by the code of the coarser one.
+
+    Their values of the other column are put in that order, in place, a part of the rows after the other.
+    """
+    n_told = int(told.max(initial=0)) + 1
+    end = np.cumsum(boxes.n)
+    last_sure = end - boxes.n + np.minimum(boxes.sure, boxes.n)
+    labels, counts, sures = [], [], []
+    for start in range(0, max(len(values), 1), PART):
+        part = values[start : start + PART]
+        row = np.arange(start, start + len(part))
+        box = np.searchsorted(end, row, side="right")
+        label = box * n_told + told[part]
+        order = np.argsort(label, kind="stable")  # so that the sure ones of a box stay the first
+        part[:] = part[order]
+        heads = _heads(label[order])
+        labels.append(label[order[heads]])
+        counts.append(np.diff(np.append(heads, len(part))))
+        sures.append(np.add.reduceat((row < last_sure[box])[order].astype(np.int64), heads))
+    box, of_class = np.divmod(np.concatenate(labels), n_told)
+    ranges = boxes.ranges.take(box)
+    return Wanted(
+        kind=ranges.kind[:, column],
+        level=ranges.level[:, column],
+        index=ranges.index[:, column],
+        of_class=of_class,
+        n=np.concatenate(counts),
+        sure=np.concatenate(sures),
     )
-    out = np.empty(len(order), dtype=np.int32)
-    out[order] = decoded(_wanted(items, column, told[first], loose[order]), supply, key, column)
-    return out
 
 
-def _exchanged(
-    values: NDArray[np.int32], supports: tuple[Support, ...], marks: tuple[Marks, ...]
-) -> None:
+def _exchanged(values: Values, supports: tuple[Support, ...], marks: tuple[Marks, ...]) -> None:
     """Rows that universes rule out exchange their first column's value with others, in place."""
     classes, firsts = [], []
     for j, support in enumerate(supports):
@@ -154,7 +169,9 @@ def _exchanged(
     if allowed.all():
         return
     n_others = allowed.shape[1]
-    pair = classes[0][values[0]] * n_others + classes[1][values[1]]
+    small = np.min_scalar_type(allowed.size)
+    pair = (classes[0].astype(small) * small.type(n_others))[values[0]]
+    pair += classes[1].astype(small)[values[1]]
     for wrong in np.flatnonzero(~allowed.ravel()):
         i, j = divmod(int(wrong), n_others)
         # A row of classes (p, q) helps if (p, j) and (i, q) are allowed; first those that are wrong themselves.
@@ -166,6 +183,6 @@ def _exchanged(
                 continue
             # Spread evenly over the rows, which stand in the order of the boxes.
             rows, others = rows[:count], others[np.arange(count) * len(others) // count]
-            values[0, rows], values[0, others] = values[0, others], values[0, rows]
-            pair[rows] = classes[0][values[0, rows]] * n_others + j
-            pair[others] = i * n_others + classes[1][values[1, others]]
+            values[0][rows], values[0][others] = values[0][others], values[0][rows]
+            pair[rows] = classes[0][values[0][rows]] * n_others + j
+            pair[others] = i * n_others + classes[1][values[1][others]]
