@@ -17,7 +17,6 @@ from typing import Any
 from engine.params import BOUNDS, PROFILES
 from engine.release import build
 from engine.schema import SourceSpec, column_set
-from engine.simulation.columns import CENSUS_COLUMNS
 from engine.spec import ReleaseSpec, read_spec
 
 ENTITY = "person_id"
@@ -25,6 +24,8 @@ ENTITY = "person_id"
 
 def census_spec(job: dict[str, Any]) -> ReleaseSpec:
     """The spec of a job on the simulated census: its columns as an office would declare them."""
+    from engine.simulation.columns import CENSUS_COLUMNS  # a release with a spec file needs none
+
     tables = {column_set(columns) for columns in job["tables"]}
     chosen = {ENTITY, *job["columns"]}
     return ReleaseSpec(

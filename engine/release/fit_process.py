@@ -47,7 +47,10 @@ _MODULE = "engine.release.fit_process"
 
 @contextlib.contextmanager
 def fit_interpreter(release_path: Path, workers: int = 0) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a child ahead of its order, and so many workers of its own with it: they load while the source is read."""
+    """Start a child ahead of its order, and so many workers of its own with it: they load while the source is read.
+
+    A single one is started where that costs next to nothing: `FitWorkers.start`.
+    """
     child = start_interpreter(
         _MODULE, release_path.resolve().parent, *([str(workers)] if workers else [])
     )
@@ -219,7 +222,6 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
         Workers that are started ahead of the order.
     """
     from engine.release.fit_workers import OUT_OF_MEMORY, FitWorkers  # the parent needs none of it
-    from engine.store import Staging
 
     def answer(**what: object) -> None:
         answers.write(json.dumps(what).encode() + b"\n")
@@ -231,7 +233,9 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
 
     try:
         with FitWorkers(started) as workers:
-            workers.start()
+            workers.start()  # copies of this process, which has not imported DuckDB yet
+            from engine.store import Staging
+
             import_module(
                 "engine.release.fitter"
             )  # while the source is read, before an order comes

@@ -11,6 +11,7 @@ import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,11 @@ from engine import errors
 from engine.errors import InternalError, StoreError, TablepackError, place_of
 from engine.fit import WITH_PARENT, are_compiled, can_compile, load_compiled, lock_table
 from engine.release.pipes import (
+    Forked,
+    Locked,
+    can_fork,
     end_interpreter,
+    fork,
     leave_quietly,
     pipe_of,
     read_message,
@@ -32,8 +37,12 @@ from engine.schema import SyntheticTable
 OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
 
 HERE_FIRST, WORTH = 0.5, 4
-"""Seconds of processor of locking done here before workers may start, and what is compiled is brought in. They do where
-what is left would take so many times as long: a worker needs most of a second to begin."""
+"""Seconds of processor of locking before workers may start, and what is compiled is brought in. They do where what is
+left would take so many times as long: a worker needs most of a second to begin."""
+READY = "ready"
+"""What a worker says first that was started ahead."""
+
+Child = subprocess.Popen[bytes] | Forked
 
 
 class FitWorkers:
@@ -48,8 +57,10 @@ class FitWorkers:
     def __init__(self, count: int) -> None:
         self._count = count
         self._spent, self._done = 0.0, 0
-        self._children: list[subprocess.Popen[bytes]] = []
-        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        self._children: list[Child] = []
+        self._waited_for: list[Child] = []
+        self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        self._is_ready = threading.Event()
         self._threads: ThreadPoolExecutor | None = None
         self._compiling: subprocess.Popen[bytes] | None = None
 
@@ -57,9 +68,9 @@ class FitWorkers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for child in self._children:
-                child.kill()  # nobody waits for what it is at
+        ended = self._children if kind is not None else self._waited_for
+        for child in (*ended,):
+            child.kill()  # nobody waits for what it is at
         self.dismiss()
         for child in self._children:
             end_interpreter(child)
@@ -73,14 +84,27 @@ class FitWorkers:
         return [child.pid for child in self._children]
 
     def start(self) -> None:
-        """Start the workers at once: so much is to be done that it pays for certain."""
-        if self._count:
-            self._started()
+        """Start the workers ahead of any table; until one is ready tables are locked here.
+
+        They are copies of this process where that can be, so call it before anything is read. Several share the
+        compiled loops, which are brought in here first; a single one brings them in while this process goes on.
+        """
+        is_copied = can_fork()
+        if self._count > 1:
+            load_compiled()
+            if not is_copied:
+                self._start_interpreters()
+        if is_copied:
+            self._children = [fork(_serve_ahead) for _ in range(self._count)]
+            self._waited_for = [*self._children]
+            for child in self._children:  # threads come after the last copy was made
+                threading.Thread(target=self._await, args=(child,), daemon=True).start()
+        if self._count > 1:
+            self._compile()
 
     def allow(self, count: int) -> None:
-        """Let so many workers be started once there is enough to do, unless some are."""
-        if self._threads is None:
-            self._count = count
+        """Let so many workers be started once there is enough to do; those that were started ahead stay."""
+        self._count = max(count, len(self._children))
 
     def dismiss(self) -> None:
         """Let the workers end, once what is under way is done; nothing can be locked any more."""
@@ -95,16 +119,20 @@ class FitWorkers:
 
         A table is the same wherever it is locked, and by whatever loops.
         """
-        is_worth = self._threads is not None or self._is_worth(left)
-        if self._count and is_worth:
-            return self._started().submit(self._ask, job)
+        is_worth = self._is_worth(left)
+        if is_worth and len(self._children) < self._count:
+            self._start_interpreters()
+            self._compile()
+        if self._is_ready.is_set():
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(max_workers=self._count)
+            return self._threads.submit(self._ask, job)
         if is_worth:
             load_compiled()
         began = time.thread_time()
         done: Future[SyntheticTable] = Future()
         done.set_result(lock_table(**job))
-        self._spent += time.thread_time() - began
-        self._done += 1
+        self._book(time.thread_time() - began)
         return done
 
     def _is_worth(self, left: int | None) -> bool:
@@ -113,17 +141,31 @@ class FitWorkers:
             return self._spent >= HERE_FIRST
         return self._spent * left >= WORTH * HERE_FIRST * self._done
 
-    def _started(self) -> ThreadPoolExecutor:
-        """The threads that wait for the workers, which are started by the first call."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(max_workers=self._count)
-            for _ in range(self._count):
-                child = start_interpreter("engine.release.fit_workers", Path.cwd())
-                self._children.append(child)
-                self._idle.put(child)
-            if can_compile() and not are_compiled():
-                self._compiling = start_interpreter("engine.fit.compiled", Path.cwd(), WITH_PARENT)
-        return self._threads
+    def _book(self, seconds: float) -> None:
+        """Count a table that was locked. What two threads book at once may count once: it is for a guess."""
+        self._spent += seconds
+        self._done += 1
+
+    def _start_interpreters(self) -> None:
+        """Start the workers that are allowed and not there yet; what is to be locked may wait for them."""
+        for _ in range(self._count - len(self._children)):
+            child = start_interpreter("engine.release.fit_workers", Path.cwd())
+            self._children.append(child)
+            self._idle.put(child)
+        self._is_ready.set()
+
+    def _compile(self) -> None:
+        """Have the loops compiled, unless they are."""
+        if self._compiling is None and can_compile() and not are_compiled():
+            self._compiling = start_interpreter("engine.fit.compiled", Path.cwd(), WITH_PARENT)
+
+    def _await(self, child: Child) -> None:
+        """Wait until a worker that was started ahead is ready, or has ended, which whoever asks it will find."""
+        with contextlib.suppress(OSError, ValueError):
+            read_message(pipe_of(child.stdout))
+        self._waited_for.remove(child)
+        self._idle.put(child)
+        self._is_ready.set()
 
     def _ask(self, job: dict[str, Any]) -> SyntheticTable:
         """Have an idle worker lock a table; raise the error it met."""
@@ -135,8 +177,9 @@ class FitWorkers:
             answer = None
         finally:
             self._idle.put(child)
-        if isinstance(answer, SyntheticTable):
-            return answer
+        if isinstance(answer, Locked):
+            self._book(answer.seconds)
+            return answer.table
         if answer is None and child.wait() == -signal.SIGKILL:
             raise StoreError(OUT_OF_MEMORY)  # nobody else kills workers
         if answer is None:
@@ -145,13 +188,21 @@ class FitWorkers:
         raise getattr(errors, name, InternalError)(message)
 
 
+def _serve_ahead(source: BinaryIO, answers: BinaryIO) -> None:
+    """The side of a worker that is started ahead: it says so once it is ready."""
+    load_compiled()
+    write_message(answers, READY)
+    serve(source, answers)
+
+
 def serve(source: BinaryIO, answers: BinaryIO) -> None:
     """A worker's side: one table, or the name and message of an error, for each job, until the pipe closes."""
     while (job := read_message(source)) is not None:
         answer: object
         load_compiled()  # they may have been compiled since the last job
+        began = time.thread_time()
         try:
-            answer = lock_table(**job)
+            answer = Locked(table=lock_table(**job), seconds=time.thread_time() - began)
         except TablepackError as error:
             answer = type(error).__name__, str(error)
         except MemoryError:

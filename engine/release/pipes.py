@@ -9,14 +9,20 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from engine.errors import InternalError, StoreError
+
+if TYPE_CHECKING:
+    from engine.schema import SyntheticTable
+
+Serving = Callable[[BinaryIO, BinaryIO], None]
 
 PASSED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "NPY_DISABLE_CPU_FEATURES")
 
@@ -40,6 +46,14 @@ class Finish:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
     """To the fit process: put the release in place."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Locked:
+    """From a worker of the fit: a table, and the seconds of processor that it took."""
+
+    table: SyntheticTable
+    seconds: float
 
 
 def start_interpreter(
@@ -76,7 +90,80 @@ def start_interpreter(
         raise StoreError(f"a further process cannot be started ({error.strerror})") from None
 
 
-def end_interpreter(child: subprocess.Popen[bytes]) -> None:
+class Forked:
+    """A copy of this process, with those parts of `subprocess.Popen` that are used of it."""
+
+    def __init__(self, pid: int, stdin: BinaryIO, stdout: BinaryIO) -> None:
+        self.pid, self.stdin, self.stdout = pid, stdin, stdout
+        self._code: int | None = None
+
+    def wait(self) -> int:
+        """Wait for its end; the negative number of a signal that ended it, or its exit code."""
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._code
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._code is None:
+            os.kill(
+                self.pid, signal.SIGKILL
+            )  # it may be a zombie, but the number is its own until waited for
+
+
+def can_fork() -> bool:
+    """Whether a copy of this process is whole: it has a single thread, and the system says so."""
+    tasks = Path("/proc/self/task")
+    return sys.platform == "linux" and tasks.is_dir() and len(os.listdir(tasks)) == 1
+
+
+def fork(serve: Serving) -> Forked:
+    """Copy this process; the copy serves its pipes and ends.
+
+    It begins with all that this process has imported, in milliseconds; so it is for one that has read nothing yet. Of
+    what is open it keeps its pipes and the standard error.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be copied.
+    """
+    taken, given = os.pipe(), os.pipe()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        for end in (*taken, *given):
+            os.close(end)
+        raise StoreError(f"a further process cannot be started ({error.strerror})") from None
+    if not pid:
+        _serve_here(serve, taken[0], given[1])
+    os.close(taken[0])
+    os.close(given[1])
+    return Forked(pid, os.fdopen(taken[1], "wb"), os.fdopen(given[0], "rb"))
+
+
+def _serve_here(serve: Serving, taken: int, given: int) -> NoReturn:
+    """The copy's side: nothing of what the process was at is gone on with, nor taken apart."""
+    try:
+        _close_others(taken, given)
+        serve(os.fdopen(taken, "rb"), os.fdopen(given, "wb"))
+    finally:
+        os._exit(0)
+
+
+def _close_others(*kept: int) -> None:
+    """Close all files but the standard error and those kept; standard input and output lead nowhere."""
+    first = 3
+    for end in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(first, end)
+        first = end + 1
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def end_interpreter(child: subprocess.Popen[bytes] | Forked) -> None:
     """Close its input and wait for it to end."""
     if child.stdin is not None and not child.stdin.closed:
         try:

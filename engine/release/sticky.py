@@ -50,6 +50,8 @@ AHEAD = 12
 """Measurements that may be under way between the two processes."""
 MANY = 150
 """So many tables are worth workers for certain, which then begin while the source is read."""
+SOME = 60
+"""So many are worth a single one, which then brings in the compiled loops while the source is read."""
 
 
 def build(
@@ -127,12 +129,12 @@ def make(
     report = clock.report
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
-    is_large = jobs > 1 and earlier is None and len(spec.tables) >= MANY
+    ahead = 0 if earlier is not None else _workers_ahead(len(spec.tables), jobs)
     if spec.source.engine == "duckdb" and not is_spark_frame(frame):
         # Of Spark nothing is known of what a step costs.
         clock.expect(_work(spec, rows_about(spec), {}, spec.tables))
     with (
-        fit_interpreter(out, workers=jobs if is_large else 0) as child,
+        fit_interpreter(out, workers=ahead) as child,
         open_rows(spec, frame, report, release=out) as opened,
     ):
         # Before anything is staged: too few entities end the build here.
@@ -153,14 +155,14 @@ def make(
             unfinished = columns.relations.left(spec.tables, fit.finished)
             done = 0
             # At least what the fit process may hold back, or both would wait for each other.
-            ahead = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)
+            under_way = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)
             sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
             if opened.ingested.spark is None:
                 clock.expect(_work(spec, opened.ingested.n_rows, sizes, unfinished))
             counting = _Counting(spec, opened, columns, draws, needed)
             report("tables", 0, 1)
             for sent, measurement in enumerate(counting.measured(unfinished)):
-                done += len(fit.send(measurement, ahead=ahead))
+                done += len(fit.send(measurement, ahead=under_way))
                 report("tables", done, len(unfinished) + len(columns.columns) + 1, begun=sent + 1)
             exposure = charged(
                 spec, opened, columns, counting.tally, is_new=is_new, whole=counting.whole
@@ -173,6 +175,13 @@ def make(
             )
     report("done", 1, 1)
     return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
+
+
+def _workers_ahead(n_tables: int, jobs: int) -> int:
+    """Workers that are started while the source is read."""
+    if jobs > 1 and n_tables >= MANY:
+        return jobs
+    return int(jobs > 1 and n_tables >= SOME and (os.cpu_count() or 1) > 1)
 
 
 def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | None) -> None:

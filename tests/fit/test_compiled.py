@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from fixtures.compiled import both, unload
 from fixtures.fit import contradictory, moving_of, noisy
+from fixtures.fitting import PAIR
 
 from engine.fit.compiled import loops
 from engine.fit.whole import walks
@@ -163,7 +164,8 @@ def test_a_build_starts_to_compile_and_ends_it(monkeypatch):
     monkeypatch.setattr(fit_workers, "can_compile", lambda: True)
     monkeypatch.setattr(fit_workers, "are_compiled", lambda: False)
     with FitWorkers(2) as workers:
-        workers._started()
+        workers._spent, workers._done = 9.0, 1
+        workers.lock(**PAIR).result(timeout=60)
     assert [module for module, _ in started] == [
         *["engine.release.fit_workers"] * 2,
         "engine.fit.compiled",
