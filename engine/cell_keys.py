@@ -90,7 +90,7 @@ def distinct_cells(columns: Columns, sizes: Sequence[int]) -> tuple[list[NDArray
     return [codes[first] for codes in columns], number.astype(np.int64)
 
 
-_NARROW = (("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32))
+_NARROW = (("UTINYINT", np.uint8), ("USMALLINT", np.uint16), ("UINTEGER", np.uint32))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,8 +114,8 @@ class CodeSpan:
     @property
     def sql_type(self) -> str | None:
         """The smallest type that holds them; None: none of 32 bits does, they stay as they are."""
-        needed = (self.high - self.low + 2).bit_length()
-        return next((name for name, bits in _NARROW if needed <= bits), None)
+        largest = self.high - self.low + 2
+        return next((name for name, held in _NARROW if largest <= np.iinfo(held).max), None)
 
     def small(self, code: str) -> str:
         """SQL of the small number of a code."""
@@ -123,6 +123,15 @@ class CodeSpan:
             f"CAST(CASE WHEN {code} = {NULL_CODE} THEN 0 WHEN {code} = {OTHER_CODE} THEN 1 "
             f"ELSE {code} - ({self.low}) + 2 END AS {self.sql_type})"
         )
+
+    def numbers(self, codes: Int64Array) -> NDArray[Any]:
+        """The small numbers of codes, where there is a type that holds them; else the codes."""
+        if self.sql_type is None:
+            return codes
+        small = codes - (self.low - 2)
+        small[codes == NULL_CODE] = 0
+        small[codes == OTHER_CODE] = 1
+        return small.astype(dict(_NARROW)[self.sql_type])
 
     def codes(self, small: NDArray[Any]) -> Int64Array:
         """The codes of small numbers."""

@@ -255,6 +255,8 @@ class _Look:
     def __init__(self, table: Table, thresholds: Thresholds) -> None:
         self._table, self._thresholds = table, thresholds
         self._sampled = _sampled(table)
+        if table.cells is not None:  # all in one look at the rows
+            table.cells([(), *((name,) for name in table.columns)])
         n_rows = int(fetch(table.con, f"SELECT {table.rows} FROM {table.of()}", _PLACE)[0][0])
         # Then every entity has one row, and nobody else is to be asked: a statement a pair would cost far more.
         self._is_all = all(len(codes) == n_rows for codes in self._sampled.values())

@@ -48,6 +48,7 @@ class SparkRows:
         self._sent: list[Any] = []
         self._spans: dict[str, CodeSpan] = {}
         self._firsts: dict[str, Int64Array] = {}
+        self._found: dict[str, int] = {}  # distinct codes of columns that were counted alone
 
     def close(self) -> None:
         """Let go of what Spark keeps for us."""
@@ -249,7 +250,10 @@ class SparkRows:
     ) -> Iterator[Groups]:
         """See `RowsInSpark`."""
         spans = {**self._spans, **(spans or {})}
-        for batch in _batches(list(sets), spans, MOST_CELLS):
+        sizes = {name: span.n_codes for name, span in spans.items()}
+        for name, found in self._found.items():
+            sizes[name] = min(sizes[name], found)
+        for batch in _batches(list(sets), sizes, MOST_CELLS):
             yield from self._counted(batch, by, lanes, ranks or {}, spans)
 
     def _counted(
@@ -290,6 +294,8 @@ class SparkRows:
         for number, names in enumerate(sets):
             rows = order[ends[number] : ends[number + 1]]
             codes = [_whole(spans[c], held[f"k{i}"][rows]) for i, c in enumerate(names)]
+            if len(names) == 1 and names[0] not in ranks:
+                self._found[names[0]] = len(np.unique(codes[0])) if by else len(rows)
             yield Groups(
                 codes=np.column_stack(codes) if codes else np.zeros((len(rows), 0), np.int64),
                 n=held["n"][rows],
@@ -306,7 +312,7 @@ def _whole(span: CodeSpan, small: Int64Array) -> Int64Array:
 
 
 def _batches(
-    sets: list[tuple[str, ...]], spans: Mapping[str, CodeSpan], most: int
+    sets: list[tuple[str, ...]], sizes: Mapping[str, int], most: int
 ) -> Iterator[list[tuple[str, ...]]]:
     """Column sets that may be counted at a time: as many as have, by the sizes of their columns, so many cells."""
     batch: list[tuple[str, ...]] = []
@@ -314,7 +320,7 @@ def _batches(
     for names in sets:
         size = 1
         for name in names:
-            size = min(size * (spans[name].high - spans[name].low + 3), most)
+            size = min(size * sizes[name], most)
         if batch and held + size > most:
             yield batch
             batch, held = [], 0

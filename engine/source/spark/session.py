@@ -23,6 +23,8 @@ from engine.errors import MissingPackage, SpecError, StoreError
 
 LEAST_JAVA = 17
 LEAST_SPARK = 4
+MOST_HEAP = 4096
+"""Megabytes of Java's memory where nobody chose: Spark's own 1 GB is too little for ten million rows on one machine."""
 CONNECT_SECONDS = 5.0
 """How long a master of Spark's own kind may take to answer."""
 PRIVATE = {
@@ -169,7 +171,12 @@ def _started(master: str, scratch: Path) -> Any:
     from pyspark.sql import SparkSession
 
     session = None
-    with _python_of_workers(), _printing_into(scratch / "spark.log"):
+    with (
+        # Workers on this machine run this very Python.
+        _unless_chosen("PYSPARK_PYTHON", sys.executable),
+        _unless_chosen("SPARK_DRIVER_MEMORY", _heap()),  # spark.driver.memory comes before it
+        _printing_into(scratch / "spark.log"),
+    ):
         with contextlib.suppress(Exception):
             SparkContext._ensure_initialized()  # reads spark-defaults.conf
             conf = SparkConf()
@@ -193,16 +200,21 @@ def _started(master: str, scratch: Path) -> Any:
 
 
 @contextlib.contextmanager
-def _python_of_workers() -> Iterator[None]:
-    """Let workers on this machine run this very Python, unless somebody chose another."""
-    chosen = os.environ.get("PYSPARK_PYTHON")
-    if chosen is None:
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+def _unless_chosen(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment for a while, unless somebody has set it."""
+    is_chosen = name in os.environ
+    os.environ.setdefault(name, value)
     try:
         yield
     finally:
-        if chosen is None:
-            del os.environ["PYSPARK_PYTHON"]
+        if not is_chosen:
+            del os.environ[name]
+
+
+def _heap() -> str:
+    """Memory of the Java that we start: half of the machine's, at most what is enough."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return f"{min(MOST_HEAP, machine // 2)}m"
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import duckdb
@@ -74,18 +75,21 @@ def _given(table: pa.Table, schema: pa.Schema) -> Batches:
     yield from pa.table(arrays, schema=schema).to_batches(max_chunksize=BATCH)
 
 
-def _loaded(con: duckdb.DuckDBPyConnection, batches: Batches, sql: str) -> bool:
-    """Make the table `held` of a partition, from a statement over the relation `arrived`; False: it has no rows."""
+def _reader(batches: Batches) -> pa.RecordBatchReader | None:
+    """A reader of a partition's batches; None: there is none."""
     first = next(batches, None)
     if first is None:
+        return None
+    return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+
+
+def _loaded(con: duckdb.DuckDBPyConnection, batches: Batches) -> bool:
+    """Make the table `held` of a partition; False: it has no rows."""
+    reader = _reader(batches)
+    if reader is None:
         return False
-
-    def all_of_them() -> Batches:
-        yield first
-        yield from batches
-
-    con.register("arrived", pa.RecordBatchReader.from_batches(first.schema, all_of_them()))
-    con.execute(f"CREATE OR REPLACE TABLE held AS {sql}")
+    con.register("arrived", reader)
+    con.execute("CREATE OR REPLACE TABLE held AS SELECT * FROM arrived")
     con.unregister("arrived")
     return True
 
@@ -330,7 +334,7 @@ class NumberEquals:
             "occurrence FROM held"
         )
         with _database() as con:
-            if not _loaded(con, batches, "SELECT * FROM arrived"):
+            if not _loaded(con, batches):
                 return
             for batch in con.sql(numbered).to_arrow_reader(BATCH):
                 prints = np.column_stack([np.asarray(batch.column(f)) for f in ("f0", "f1")])
@@ -396,9 +400,11 @@ class Sums:
 
     def __call__(self, batches: Batches) -> Batches:
         """Give one row."""
+        reader = _reader(batches)
+        if reader is None:
+            return
         with _database() as con:
-            if not _loaded(con, batches, "SELECT * FROM arrived"):
-                return
+            con.register("held", reader)
             texts = [f"CAST({sql} AS VARCHAR) AS s{i}" for i, sql in enumerate(self.sums.value)]
             sql = f"SELECT {', '.join(texts)} FROM held HAVING count(*) > 0"
             yield from _given(_table(con, sql), self.schema)
@@ -444,30 +450,26 @@ class Count:
     def __call__(self, batches: Batches) -> Batches:
         """Give a row a cell: the number of its set, small codes, entities, rows, halves of sums."""
         with _database() as con:
-            told: Codes = self.codes.value
-            for short, codes in told.ranks.items():
-                _rank_table(con, short, codes)
-            if not _loaded(con, batches, self._held(told)):
-                return
-            for number, names in enumerate(self.sets):
-                yield from _given(_table(con, self._grouped(number, names)), self.schema)
+            if _loaded(con, map(self._small, batches)):
+                for number, names in enumerate(self.sets):
+                    yield from _given(_table(con, self._grouped(number, names)), self.schema)
 
-    def _held(self, told: Codes) -> str:
+    def _small(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are counted, as small as they can be."""
-        chosen = []
+        told: Codes = self.codes.value
+        found: dict[str, Any] = {}
         for short in dict.fromkeys(name for names in self.sets for name in names):
-            code = f"r_{short}.code" if short in told.ranks else f"a.{short}"
-            span = told.spans[short]
-            chosen.append(f"{span.small(code) if span.sql_type else code} AS {short}")
-        chosen += [f"a.{name}" for name in self.by]
+            codes = np.asarray(batch.column(short), dtype=np.int64)
+            if short in told.ranks:
+                codes = told.ranks[short][np.maximum(codes, -1)]  # null is the last
+            found[short] = told.spans[short].numbers(codes)
+        found |= {name: batch.column(name) for name in self.by}
         for name in self.lanes:
-            low = f"(a.{name} & 4294967295)"
-            chosen += [
-                f"CAST({low} AS UINTEGER) AS {name}_low",
-                f"CAST((a.{name} - {low}) // 4294967296 AS INTEGER) AS {name}_high",
-            ]
-        joins = "".join(f" LEFT JOIN r_{s} ON r_{s}.id = greatest(a.{s}, -1)" for s in told.ranks)
-        return f"SELECT {', '.join(chosen or ['1 AS nothing'])} FROM arrived a{joins}"
+            lane = np.asarray(batch.column(name), dtype=np.int64)
+            found[f"{name}_low"] = lane.astype(np.uint32)
+            found[f"{name}_high"] = (lane >> 32).astype(np.int32)
+        found = found or {"nothing": np.zeros(batch.num_rows, dtype=np.int8)}
+        return pa.RecordBatch.from_arrays([pa.array(held) for held in found.values()], list(found))
 
     def _grouped(self, number: int, names: tuple[str, ...]) -> str:
         """The cells of one set."""
@@ -483,11 +485,3 @@ class Count:
         groups = ", ".join([*names, *self.by])
         by = f"GROUP BY {groups}" if groups else "HAVING count(*) > 0"
         return f"SELECT {chosen} FROM held {by}"
-
-
-def _rank_table(con: duckdb.DuckDBPyConnection, short: str, codes: Int64Array) -> None:
-    """Make `r_<short>(id, code)`: the code of each position, and of null under -1."""
-    ids = np.append(np.arange(len(codes) - 1), -1)
-    con.register("ranks", pa.table({"id": ids, "code": codes}))
-    con.execute(f"CREATE TABLE r_{short} AS SELECT * FROM ranks")
-    con.unregister("ranks")
