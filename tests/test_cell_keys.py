@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cell_keys import KEY_LIMIT, cell_keys, comparable_keys, distinct_cells
+from engine.cell_keys import KEY_LIMIT, CodeSpan, cell_keys, comparable_keys, distinct_cells
+from engine.schema import NULL_CODE, OTHER_CODE
 
 HUGE = 2**31
 
@@ -65,3 +66,21 @@ def test_mixed_radix_as_long_as_it_fits():
 def test_no_column_has_one_combination(n):
     keys, n_keys = cell_keys([], (), n=n)
     assert (keys.tolist(), n_keys) == ([0] * n, 1)
+
+
+@pytest.mark.parametrize(
+    ("high", "held"),
+    [(-1, "uint8"), (253, "uint8"), (254, "uint16"), (65_533, "uint16"), (65_534, "uint32")],
+)
+def test_codes_as_the_smallest_numbers_that_hold_them(high, held):
+    span = CodeSpan(low=0, high=high)
+    codes = np.array([NULL_CODE, OTHER_CODE, *([0, high] if high > 0 else [])])
+    numbers = span.numbers(codes)
+    assert numbers.dtype == held
+    assert span.codes(numbers).tolist() == codes.tolist()
+
+
+def test_codes_that_no_small_number_holds_stay():
+    span = CodeSpan(low=-1, high=1 << 32)
+    assert span.sql_type is None
+    assert span.numbers(np.array([NULL_CODE, 1 << 32])).tolist() == [NULL_CODE, 1 << 32]
