@@ -40,8 +40,6 @@ SEED, ENTITY = 7, "person_id"
 PASSES = 5
 """Looks at all columns of all rows before the first table: values, codes, extremes, tokens, digests."""
 LANES = 2
-LARGE = 10_000_000
-"""Of more rows DuckDB is given more memory than by default."""
 CODE_BYTES = 8
 
 
@@ -117,7 +115,7 @@ def built(
     if not key.exists():
         new_key(key)
     settings = {"engine": engine}
-    if rows > LARGE:
+    if memory:
         settings["memory"] = memory
     if engine == "spark":
         settings["master"] = f"local[{cores}]"
@@ -278,7 +276,7 @@ def options() -> argparse.Namespace:
         help="most rows that Spark builds; 0: no Spark",
     )
     parser.add_argument(
-        "--memory", default="4GB", help="of DuckDB beyond 10 million rows, as in a spec"
+        "--memory", default="", help="of DuckDB, as in a spec, whose default it is otherwise"
     )
     parser.add_argument("--no-model", action="store_true", help="no builds by Spark on one core")
     parser.add_argument("--keep", type=Path, help="JSON of an earlier run, whose builds stay")

@@ -106,9 +106,8 @@ class Forked:
     def kill(self) -> None:
         """End it at once."""
         if self._code is None:
-            os.kill(
-                self.pid, signal.SIGKILL
-            )  # it may be a zombie, but the number is its own until waited for
+            # It may be over, but the number is its own until waited for.
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def can_fork() -> bool:

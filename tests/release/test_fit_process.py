@@ -15,6 +15,7 @@ from fixtures.fitting import (
     TREES,
     environment,
     is_alive,
+    needs_proc,
     order_of,
     proc,
 )
@@ -26,11 +27,6 @@ from engine.release.pipes import Finish
 from engine.store.manifest import file_hash, verify_release
 
 CANARY = "canary-7f3a9c"
-
-
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/fd").is_dir(), reason="no /proc on this system"
-)
 
 
 @needs_proc

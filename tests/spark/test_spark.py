@@ -22,6 +22,7 @@ from engine.api.reading import read
 from engine.errors import DataError, MissingPackage, SpecError, StoreError
 from engine.keys import MasterKey
 from engine.release import build
+from engine.source.spark import session as sessions
 from engine.source.spark.session import spark_session
 
 pyspark = pytest.importorskip("pyspark")
@@ -214,7 +215,6 @@ def started(tmp_path, master="local[1]"):
 
 
 def test_what_keeps_spark_from_starting_is_said(tmp_path, monkeypatch):
-    from engine.source.spark import session as sessions
 
     monkeypatch.setattr(sessions, "_found", lambda: None)
     with pytest.raises(StoreError, match=r"spark://127\.0\.0\.1:9 cannot be reached"):
@@ -231,6 +231,21 @@ def test_what_keeps_spark_from_starting_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(pyspark, "__version__", "3.5.1")
     with pytest.raises(MissingPackage, match=r"pyspark 3\.5\.1 is too old"):
         started(tmp_path)
+
+
+def test_java_gets_enough_memory_unless_somebody_chose(monkeypatch):
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 19}.get)
+    assert sessions._heap() == "1024m"
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 26}.get)
+    assert sessions._heap() == f"{sessions.MOST_HEAP}m"
+    monkeypatch.delattr(os, "sysconf")
+    assert sessions._heap() == "1g"
+    monkeypatch.setenv("CHOSEN", "2g")
+    monkeypatch.delenv("FREE", raising=False)
+    with sessions._unless_chosen("CHOSEN", "4g"), sessions._unless_chosen("FREE", "4g"):
+        assert (os.environ["CHOSEN"], os.environ["FREE"]) == ("2g", "4g")
+    assert os.environ["CHOSEN"] == "2g"
+    assert "FREE" not in os.environ
 
 
 def test_the_session_of_another_thread_is_lent_and_not_stopped(spark, tmp_path):
@@ -299,7 +314,6 @@ def test_what_spark_says_of_a_row_is_not_printed(tmp_path):
 
 
 def test_sessions_in_the_clear_and_of_another_version_are_refused(spark, monkeypatch, tmp_path):
-    from engine.source.spark import session as sessions
 
     class Conf(dict):
         pass

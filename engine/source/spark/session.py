@@ -212,7 +212,9 @@ def _unless_chosen(name: str, value: str) -> Iterator[None]:
 
 
 def _heap() -> str:
-    """Memory of the Java that we start: half of the machine's, at most what is enough."""
+    """Memory of the Java that we start: half of the machine's, at most what is enough; 1 GB where it is not told."""
+    if not hasattr(os, "sysconf"):
+        return "1g"
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     return f"{min(MOST_HEAP, machine // 2)}m"
 
