@@ -125,7 +125,7 @@ def test_who_leaves(seed):
         rng.integers(0, 3, n_runs),
     )
     runs, room = runs_of(n, node, stays), rng.integers(0, 15, n_nodes)
-    staying, leaving = parted(runs, node, room, seeds(rng, 3 * n_nodes))
+    staying, leaving = parted(runs, node, room, seeds(rng, 3 * n_nodes).take)
     of_row, rank = np.repeat(node, n), np.repeat(stays, n)
     left = rows_of(leaving)
     assert sorted(rows_of(staying) + left) == list(range(int(n.sum())))
@@ -144,7 +144,7 @@ def test_those_of_a_run_leave_equally_often():
     runs = runs_of([3, 5], [0, 0], [SURE, SURE])
     count = np.zeros(8)
     for seed in range(4000):
-        bits = seeds(np.random.default_rng(seed), 3)
+        bits = seeds(np.random.default_rng(seed), 3).take
         count[rows_of(parted(runs, np.array([0, 0]), np.array([5]), bits)[1])] += 1
     assert count.sum() == 3 * 4000
     assert stats.chisquare(count).pvalue > 1e-4
@@ -153,7 +153,7 @@ def test_those_of_a_run_leave_equally_often():
 def test_with_room_all_stay():
     runs = runs_of([2, 2], [0, 1], [LOOSE, AWAY])
     staying, leaving = parted(
-        runs, np.array([0, 1]), np.array([2, 9]), seeds(np.random.default_rng(0), 6)
+        runs, np.array([0, 1]), np.array([2, 9]), seeds(np.random.default_rng(0), 6).take
     )
     assert rows_of(staying) == [0, 1, 2, 3]
     assert len(leaving) == 0

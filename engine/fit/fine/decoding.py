@@ -97,8 +97,9 @@ def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> NDArray[
         Codes.
     """
     level, at = _anchored(wanted, supply)
+    parts = _parting(supply)
+    ranges = _Ranges(head=np.arange(len(parts)), left=supply.n.copy())
     looking = _Looking(
-        parts=_parting(supply),
         left=supply.n.copy(),
         value=supply.value.astype(np.int32),
         key=key,
@@ -114,7 +115,8 @@ def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> NDArray[
         waiting = joined(waiting, runs.take(slice(done, end)))
         done = max(done, end)
         if len(waiting):
-            waiting = looking.served(waiting, here)
+            ranges = ranges.risen(parts, here)
+            waiting = looking.served(waiting, ranges, here)
     return looking.out
 
 
@@ -180,13 +182,34 @@ def _runs(wanted: Wanted, level: Int64Array, at: Int64Array) -> tuple[Runs, Int6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Looking:
-    """Rows look for values in ever larger ranges; what is left, and what they got, is booked in place.
+class _Ranges:
+    """All ranges of one level.
 
     Attributes
     ----------
-    parts : ndarray of int64, shape (n_places,)
-        As `_parting` gives it.
+    head : ndarray of int64, shape (n_ranges,)
+        Their first places, ascending.
+    left : ndarray of int64, shape (n_ranges,)
+        Rows that still may have a value of each; booked in place.
+    """
+
+    head: Int64Array
+    left: Int64Array
+
+    def risen(self, parts: Int64Array, level: int) -> _Ranges:
+        """Those of a higher level, each made of neighbours of these; `parts` as `_parting` gives it."""
+        first = np.flatnonzero(parts[self.head] > level)
+        return _Ranges(head=self.head[first], left=np.add.reduceat(self.left, first))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Looking:
+    """Rows look for values in ever larger ranges; what is left, and what they got, is booked in place.
+
+    Only ranges that somebody looks in are touched: cost follows rows and values, not levels.
+
+    Attributes
+    ----------
     left : ndarray of int64, shape (n_places,)
         Rows that still may have the value.
     value : ndarray of int32, shape (n_places,)
@@ -196,45 +219,62 @@ class _Looking:
         The value of each row.
     """
 
-    parts: Int64Array
     left: Int64Array
     value: NDArray[np.int32]
     key: bytes
     column: int
     out: NDArray[np.int32]
 
-    def served(self, runs: Runs, level: int) -> Runs:
+    def served(self, runs: Runs, ranges: _Ranges, level: int) -> Runs:
         """Give rows values in their ranges of a level; those that are too many are returned."""
-        node = np.cumsum(self.parts > level) - 1
-        room = sums_of(self.left, node, int(node[-1]) + 1)
-        lots = np.arange(len(room) * len(LEAVING))
-        staying, leaving = parted(runs, node[runs.place], room, self._seeds(2 * level, lots))
+        node = np.searchsorted(ranges.head, runs.place, side="right") - 1
+        runs, of, at = _by_group(runs, node)
+
+        def seeds(lots: Int64Array) -> UInt64Array:
+            group, stays = np.divmod(lots, len(LEAVING))
+            return self._seeds(2 * level, at[group] * len(LEAVING) + stays)
+
+        staying, leaving = parted(runs, of, ranges.left[at], seeds)
+        if len(leaving):
+            node = np.searchsorted(ranges.head, staying.place, side="right") - 1
+            staying, of, at = _by_group(staying, node)
         if len(staying):
-            self._deal(staying, node, level)
+            self._deal(staying, of, at, ranges, level)
         return leaving
 
-    def _deal(self, runs: Runs, node: Int64Array, level: int) -> None:
-        """Give rows values of their nodes by lot, spread evenly over what is left there."""
-        order = np.lexsort((runs.row, node[runs.place]))
-        runs = runs.take(order)
-        of = node[runs.place]
-        groups = of[np.flatnonzero(np.diff(of, prepend=-1))]
-        wanted = sums_of(runs.n, of, int(node[-1]) + 1)
-        seed = self._seeds(2 * level + 1, groups)
-        busy = np.flatnonzero(wanted[node] > 0)
-        head = np.flatnonzero(np.diff(node[busy], prepend=-1))
-        end = np.append(head[1:], len(busy))
-        taken = _taken(self.left[busy], head, end, wanted[groups], seed)
+    def _deal(
+        self, runs: Runs, of: Int64Array, at: Int64Array, ranges: _Ranges, level: int
+    ) -> None:
+        """Give rows values of their ranges by lot, spread evenly over what is left there."""
+        wanted = sums_of(runs.n, of, len(at))
+        ranges.left[at] -= wanted
+        begin = ranges.head[at]
+        n_places = np.append(ranges.head, len(self.left))[at + 1] - begin
+        end = np.cumsum(n_places)
+        head = end - n_places
+        busy = np.arange(int(end[-1])) + np.repeat(begin - head, n_places)
+        several = np.flatnonzero(n_places > 1)  # a range of one value has no lots
+        seed = np.zeros(len(at), dtype=np.uint64)
+        seed[several] = self._seeds(2 * level + 1, at[several])
+        taken = _taken(self.left[busy], head, end, wanted, seed)
         self.left[busy] -= taken
-        size = wanted[groups]
-        group = (seed, size, np.cumsum(size) - size, head, end)
-        run = (runs.row, runs.n, np.searchsorted(groups, of), before(runs.n, of))
+        group = (seed, wanted, np.cumsum(wanted) - wanted, head, end)
+        run = (runs.row, runs.n, of, before(runs.n, of))
         deal(run, group, np.cumsum(taken), self.value[busy], self.out)
 
     def _seeds(self, draw: int, names: Int64Array) -> UInt64Array:
         """Bits of each group of a draw."""
         same = [np.full(len(names), one, dtype=np.uint64) for one in (self.column, draw)]
         return siphash(self.key, [*same, names.view(np.uint64)])
+
+
+def _by_group(runs: Runs, node: Int64Array) -> tuple[Runs, Int64Array, Int64Array]:
+    """Runs by their nodes and rows, the number of each one's group, and the node of each group."""
+    order = np.argsort(node * (int(runs.row.max(initial=0)) + 1) + runs.row)
+    node = node[order]
+    heads = np.flatnonzero(np.diff(node, prepend=-1))
+    of = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(node))))
+    return runs.take(order), of, node[heads]
 
 
 def _taken(

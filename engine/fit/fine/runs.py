@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,15 +69,17 @@ def before(n: Int64Array, of: Int64Array) -> Int64Array:
     return upto - np.repeat(upto[heads], sizes)
 
 
-def parted(runs: Runs, node: Int64Array, room: Int64Array, seed: UInt64Array) -> tuple[Runs, Runs]:
+def parted(
+    runs: Runs, node: Int64Array, room: Int64Array, seeds: Callable[[Int64Array], UInt64Array]
+) -> tuple[Runs, Runs]:
     """Rows for which their nodes have room, and those that are too many.
 
     Parameters
     ----------
     node : ndarray of int64, shape (n_runs,)
     room : ndarray of int64, shape (n_nodes,)
-    seed : ndarray of uint64, shape (n_nodes * 3,)
-        Of the lots of those that leave a node alike.
+    seeds : callable
+        Gives the seeds of the lots of those that leave a node alike, by their numbers: a node's times 3, and `stays`.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def parted(runs: Runs, node: Int64Array, room: Int64Array, seed: UInt64Array) ->
         over -= leaves[:, first]
     out, all_of = leaves.ravel(), size.ravel()
     some = (out > 0) & (out < all_of)
-    staying, drawn = _drawn(runs.take(some[of]), of[some[of]], all_of, out, seed)
+    staying, drawn = _drawn(runs.take(some[of]), of[some[of]], all_of, out, seeds)
     whole = runs.take((out > 0)[of] & ~some[of])
     leaving = joined(whole, drawn)
     away = np.full(len(leaving), AWAY, dtype=np.int64)
@@ -105,7 +108,11 @@ def parted(runs: Runs, node: Int64Array, room: Int64Array, seed: UInt64Array) ->
 
 
 def _drawn(
-    runs: Runs, of: Int64Array, size: Int64Array, out: Int64Array, seed: UInt64Array
+    runs: Runs,
+    of: Int64Array,
+    size: Int64Array,
+    out: Int64Array,
+    seeds: Callable[[Int64Array], UInt64Array],
 ) -> tuple[Runs, Runs]:
     """Those that stay, in pieces, and those that leave between them, by lot, where some of a group do."""
     order = np.lexsort((runs.row, of))
@@ -113,10 +120,11 @@ def _drawn(
     end = np.cumsum(runs.n)
     begin = end - runs.n
     heads = np.flatnonzero(np.diff(of, prepend=-1))
-    count = out[of[heads]]
-    group = np.repeat(of[heads], count)
-    number = np.arange(len(group)) - np.repeat(np.cumsum(count) - count, count)
-    at = np.repeat(begin[heads], count) + shuffled(number, size[group], seed[group])
+    group = of[heads]
+    count = out[group]
+    number = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    size, seed = np.repeat(size[group], count), np.repeat(seeds(group), count)
+    at = np.repeat(begin[heads], count) + shuffled(number, size, seed)
     at.sort()
     first = np.sort(np.concatenate([begin, at + 1]))
     last = np.sort(np.concatenate([at, end]))
