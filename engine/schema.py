@@ -269,16 +269,16 @@ class Measurement:
         where : ndarray of bool, shape (n_nodes,)
             A bucket is kept only with the one that holds it.
         """
-        place = np.cumsum(where) - 1
-        parent = self.parent[where]
+        at, place = np.flatnonzero(where), np.cumsum(where) - 1
+        parent = self.parent.take(at)
         return replace(
             self,
-            depth=self.depth[where],
-            kind=self.kind[where],
-            level=self.level[where],
-            index=self.index[where],
+            depth=self.depth.take(at),
+            kind=self.kind.take(at, axis=0),
+            level=self.level.take(at, axis=0),
+            index=self.index.take(at, axis=0),
             parent=np.where(parent >= 0, place[parent], -1),
-            n=self.n[where],
+            n=self.n.take(at),
         )
 
 

@@ -36,7 +36,10 @@ class EntitySets:
 
     def take(self, where: BoolArray | Int64Array) -> EntitySets:
         """The chosen sets."""
-        return EntitySets(size=self.size[where], lanes=self.lanes[where])
+        at = (
+            np.flatnonzero(where) if where.dtype == np.bool_ else where.astype(np.int64, copy=False)
+        )
+        return EntitySets(size=self.size.take(at), lanes=self.lanes.take(at, axis=0))
 
     @property
     def words(self) -> list[UInt64Array]:

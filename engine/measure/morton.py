@@ -7,6 +7,8 @@ depth neighbours part, gives all nodes of all depths without any tree object.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from engine.ranges import bit_length
@@ -35,12 +37,11 @@ def morton_order(
         Smallest depth at which a cell, in that order, lies in another node than the one before it; 0 for the
         first; max(tops) + 1 between equal cells.
     """
-    fields = _fields(kind, magnitude, tops)
-    words, depths = _packed(fields, len(kind))
-    order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
+    packed = _packed(kind, magnitude, tops)
+    order = _sorted(packed)
     parts = np.full(len(kind), max(tops) + 1, dtype=np.int64)
-    for word, depth_of_bit in zip(words[::-1], depths[::-1], strict=True):
-        placed = word[order]
+    for word, depth_of_bit in zip(packed.words[::-1], packed.depths[::-1], strict=True):
+        placed = word.take(order)
         differing = placed[1:] ^ placed[:-1]
         where = np.flatnonzero(differing)
         parts[where + 1] = depth_of_bit[bit_length(differing[where])]
@@ -48,46 +49,97 @@ def morton_order(
     return order, parts
 
 
-def _fields(
-    kind: UInt8Array, magnitude: Int64Array, tops: tuple[int, ...]
-) -> list[tuple[UInt64Array, list[int]]]:
-    """Bit fields from most to least significant, each with the depth of each of its bits, high bit first."""
-    fields: list[tuple[UInt64Array, list[int]]] = []
-    bits = magnitude.view(np.uint64)
-    for column, top in enumerate(tops):
-        fields.append((kind[:, column].astype(np.uint64), [0, 0]))
-        above = bits[:, column] >> np.uint64(top)
-        width = int(above.max(initial=np.uint64(0))).bit_length()
-        if width:
-            fields.append((above, [0] * width))
-    by_top = sorted(tops, reverse=True)
-    lone = by_top[1] if len(tops) > 1 else 0
-    for depth in range(1, lone + 1):
-        for column, top in enumerate(tops):
-            if depth <= top:
-                bit = (bits[:, column] >> np.uint64(top - depth)) & np.uint64(1)
-                fields.append((bit, [depth]))
-    widest = tops.index(by_top[0])
-    rest = by_top[0] - lone
-    if rest:  # only the widest column still halves: its remaining bits are one field
-        mask = np.uint64((1 << rest) - 1)
-        fields.append((bits[:, widest] & mask, list(range(lone + 1, by_top[0] + 1))))
-    return fields
+def _sorted(packed: _Words) -> Int64Array:
+    """The order of words; the cell itself is put beside the bits where a word has room, for that sorts faster."""
+    words = packed.words
+    if len(words) != 1:
+        return np.lexsort(words[::-1]) if words else np.arange(packed.n_cells)
+    n_bits = packed.n_cells.bit_length()
+    if n_bits > packed.room:
+        return np.argsort(words[0])
+    both = words[0] << np.uint64(n_bits)
+    both |= np.arange(packed.n_cells, dtype=np.uint64)
+    both.sort()
+    both &= _ones(n_bits)
+    return both.view(np.int64)
 
 
-def _packed(
-    fields: list[tuple[UInt64Array, list[int]]], n_cells: int
-) -> tuple[list[UInt64Array], list[Int64Array]]:
-    """Pack fields into 64-bit words, most significant first; and per word the depth of bit length 0..64."""
-    words: list[UInt64Array] = []
-    depths: list[list[int]] = []
-    for values, bit_depths in fields:
+def _ones(n_bits: int) -> np.uint64:
+    return np.uint64((1 << n_bits) - 1)
+
+
+def _n_differing(values: UInt64Array) -> int:
+    """So many bits, from the lowest, in which any two of some numbers differ."""
+    return int((values ^ values[:1]).max(initial=np.uint64(0))).bit_length()
+
+
+class _Words:
+    """Fields of bits, packed into words from the most significant bit on; and of each bit its depth."""
+
+    def __init__(self, n_cells: int) -> None:
+        self.n_cells = n_cells
+        self.words: list[UInt64Array] = []
+        self._depths: list[list[int]] = []
+
+    def put(self, values: UInt64Array, bit_depths: list[int]) -> None:
+        """Add a field; `bit_depths` are those of its bits, high bit first."""
         width = len(bit_depths)
-        if not words or len(depths[-1]) + width > WORD_BITS:
-            words.append(np.zeros(n_cells, dtype=np.uint64))
-            depths.append([])
-        words[-1] <<= np.uint64(width)
-        words[-1] |= values
-        depths[-1].extend(bit_depths)
-    # depth_of_bit[b]: depth of the bit whose bit length is b (1 = least significant).
-    return words, [np.array([0, *reversed(bits)], dtype=np.int64) for bits in depths]
+        if width > self.room:
+            self.words.append(np.zeros(self.n_cells, dtype=np.uint64))
+            self._depths.append([])
+        self.words[-1] <<= np.uint64(width)
+        self.words[-1] |= values
+        self._depths[-1].extend(bit_depths)
+
+    @property
+    def room(self) -> int:
+        """Bits that the last word still takes."""
+        return WORD_BITS - len(self._depths[-1]) if self.words else 0
+
+    @property
+    def depths(self) -> list[Int64Array]:
+        """Of each word the depth of the bit whose bit length is b, 1 being the least significant one."""
+        return [np.array([0, *reversed(bits)], dtype=np.int64) for bits in self._depths]
+
+
+def _packed(kind: UInt8Array, magnitude: Int64Array, tops: tuple[int, ...]) -> _Words:
+    """All that decides the order: kinds, what lies above the top levels, then a bit a column and depth."""
+    out, bits = _Words(len(kind)), magnitude.view(np.uint64)
+    for column, top in enumerate(tops):
+        for part in (kind[:, column].astype(np.uint64), bits[:, column] >> np.uint64(top)):
+            if width := _n_differing(part):
+                out.put(part & _ones(width), [0] * width)
+    above = 0
+    for level in sorted({*tops} - {0}):  # down to this depth the same columns halve
+        halving = [column for column, top in enumerate(tops) if top >= level]
+        while above < level:
+            room = out.room if out.room >= len(halving) else WORD_BITS
+            depth = min(level, above + room // len(halving))
+            mask = _ones(depth - above)
+            shown = [(bits[:, j] >> np.uint64(tops[j] - depth)) & mask for j in halving]
+            own = np.repeat(np.arange(above + 1, depth + 1), len(halving))
+            out.put(_interleaved(shown, depth - above), own.tolist())
+            above = depth
+    return out
+
+
+def _interleaved(columns: list[UInt64Array], n_bits: int) -> UInt64Array:
+    """Bits of columns by turns, the first column's before the second's."""
+    k = len(columns)
+    if k == 1:
+        return columns[0]
+    spread, out = _spread_bytes(k), np.zeros(len(columns[0]), dtype=np.uint64)
+    for place, column in enumerate(reversed(columns)):
+        for byte in range(0, n_bits, 8):
+            part = (column >> np.uint64(byte)) & np.uint64(255)
+            out |= spread.take(part.view(np.int64)) << np.uint64(k * byte + place)
+    return out
+
+
+@cache
+def _spread_bytes(k: int) -> UInt64Array:
+    """Every byte with its bits k places apart."""
+    byte, out = np.arange(256, dtype=np.uint64), np.zeros(256, dtype=np.uint64)
+    for bit in range(8):
+        out |= ((byte >> np.uint64(bit)) & np.uint64(1)) << np.uint64(k * bit)
+    return out

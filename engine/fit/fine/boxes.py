@@ -56,7 +56,14 @@ class Ranges:
 
     def take(self, where: Int64Array | BoolArray) -> Ranges:
         """Some of the boxes."""
-        return Ranges(kind=self.kind[where], level=self.level[where], index=self.index[where])
+        at = (
+            np.flatnonzero(where) if where.dtype == np.bool_ else where.astype(np.int64, copy=False)
+        )
+        return Ranges(
+            kind=self.kind.take(at, axis=0),
+            level=self.level.take(at, axis=0),
+            index=self.index.take(at, axis=0),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
