@@ -10,9 +10,9 @@ from __future__ import annotations
 from engine.exposure.attackers import auc_of, caught, guessed_right, tables_mu2, total_mu2
 from engine.exposure.reckoning import Figures, Worst, all_worst, pairs_of
 from engine.exposure.remedies import Remedies, remedies
-from engine.exposure.remembered import Remembered, packed
+from engine.exposure.remembered import Remembered, bytes_of, packed
 from engine.exposure.statement import Exposure, Group, Pairs
-from engine.exposure.tally import Tally
+from engine.exposure.tally import Tally, grouped
 
 __all__ = [
     "Exposure",
@@ -25,7 +25,9 @@ __all__ = [
     "Worst",
     "all_worst",
     "auc_of",
+    "bytes_of",
     "caught",
+    "grouped",
     "guessed_right",
     "packed",
     "pairs_of",

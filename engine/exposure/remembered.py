@@ -22,6 +22,13 @@ _OF_TREE = ("depth", "kind", "level", "index", "parent", "n")
 """Fields of a measurement with an entry a node."""
 
 
+def bytes_of(tree: Measurement) -> int:
+    """What a measurement adds to a packed tally if its buckets single groups out."""
+    if len(tree.columns) != WIDEST_GROUP:
+        return 0
+    return sum(getattr(tree, name).nbytes for name in _OF_TREE)
+
+
 def packed(tally: Tally) -> bytes:
     """What a tally counted of its tables of two and more columns."""
     tables = [table for table in tally.tables if len(table.columns) > 1]

@@ -8,8 +8,8 @@ reckoned from measurements, so from noisy counts of passing buckets alone: a tal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -61,7 +61,7 @@ class Counted:
     news : float
         The share of a typical person that it tells and narrower ones do not.
     tree : Measurement or None
-        None: it was counted by an earlier build.
+        None: it was counted by an earlier build, or forgotten.
     """
 
     columns: ColumnSet
@@ -155,6 +155,13 @@ class Tally:
         self.tables.append(counted)
         for at, split in zip(grouped(len(counted.columns)), splits, strict=True):
             self.splits[tuple(counted.columns[j] for j in at)].append(split)
+
+    def forget(self, tables: Collection[ColumnSet]) -> None:
+        """Keep of some tables, which no further one splits, no more than what was counted, to save memory."""
+        for place, table in enumerate(self.tables):
+            if table.columns in tables and table.tree is not None:
+                self.tables[place] = replace(table, tree=None)
+                self.groups.pop(table.columns, None)
 
     def _begin_group(self, tree: Measurement) -> None:
         self.groups[tree.columns] = tree

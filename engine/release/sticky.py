@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.exposure import Remembered, Tally, packed
+from engine.exposure import Remembered, Tally, bytes_of, grouped, packed
 from engine.fit import FitOrder, found_limits, is_leaf
 from engine.measure import Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
@@ -23,6 +23,7 @@ from engine.release.header import bounds_notes, counted_of, header_of, inputs_of
 from engine.release.relating import Columns, check_added, measure_columns
 from engine.schema import ColumnSet, Measurement
 from engine.source import (
+    MOST_OF_TALLY,
     Opened,
     code_limits,
     coded_universes,
@@ -250,6 +251,9 @@ class _Counting:
         )
         raw = kept_tally(self._path, opened.key, opened.recipe)
         self._known = None if raw is None else Remembered(raw)
+        split = {tuple(t[j] for j in at) for t in needed for at in grouped(len(t))}
+        self._unsplit = {table for table in needed if len(table) > 1 and table not in split}
+        self._bytes = 0  # at least so many the tally takes where it is kept
 
     def measured(self, wanted: Collection[ColumnSet]) -> Iterator[Measurement]:
         """Count all tables, in the order in which the fit needs them.
@@ -271,16 +275,23 @@ class _Counting:
         )
         for _ in self._measured.one_way:
             tree = next(trees)
-            self.tally.add(tree)
+            self._count(tree)
             yield tree
         for columns in self._needed:
             if self._known is not None and columns in recalled:
                 self._known.recall(columns, self.tally)
                 continue
             tree = next(trees)
-            self.tally.add(tree)
+            self._count(tree)
             if columns in wanted:
                 yield tree
+
+    def _count(self, tree: Measurement) -> None:
+        """Count what a table tells; of a tally too large to be kept no bucket is held that nobody asks for again."""
+        self.tally.add(tree)
+        self._bytes += bytes_of(tree)
+        if self._bytes > MOST_OF_TALLY:
+            self.tally.forget(self._unsplit)
 
     def whole(self) -> Tally:
         """The same tally with every measurement in it, for whoever asks what another threshold would do."""
@@ -292,7 +303,9 @@ class _Counting:
         return out
 
     def keep(self) -> None:
-        """Keep the tally for the next build, unless that has it."""
+        """Keep the tally for the next build, unless that has it, or it is too large."""
+        if self._bytes > MOST_OF_TALLY:
+            return
         if self._known is None or not self._known.tables.issuperset(self._needed):
             keep_tally(self._path, self._opened.key, self._opened.recipe, packed(self.tally))
 

@@ -26,6 +26,7 @@ from engine.source.encoding import (
 )
 from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn, row_lanes
 from engine.source.files import (
+    MOST_OF_TALLY,
     keep_tally,
     kept_tally,
     locked,
@@ -56,6 +57,7 @@ from engine.source.spark import is_spark_frame
 
 __all__ = [
     "CHUNK_ROWS",
+    "MOST_OF_TALLY",
     "ROWS_WITH_TOKENS",
     "Charge",
     "CsvShape",

@@ -22,7 +22,7 @@ from engine.keys import MasterKey, pack_strings
 
 _HEAD = b"tablepack tally 1\n"
 _DIGEST = 32
-MOST_BYTES = 256 << 20
+MOST_OF_TALLY = 256 << 20
 """A larger tally is not kept: to read it would not be much faster than to measure."""
 
 
@@ -122,7 +122,7 @@ def keep_tally(key_path: Path, key: MasterKey, recipe: str, raw: bytes) -> None:
         Keyed digest of all that decides its counts, whichever tables there are.
     """
     path = tally_path(key_path)
-    if len(raw) > MOST_BYTES:
+    if len(raw) > MOST_OF_TALLY:
         return
     with contextlib.suppress(StoreError), locked(path):
         if not path.exists() or _read(path, len(_HEAD)) == _HEAD:
@@ -132,7 +132,7 @@ def keep_tally(key_path: Path, key: MasterKey, recipe: str, raw: bytes) -> None:
 def kept_tally(key_path: Path, key: MasterKey, recipe: str) -> bytes | None:
     """The tally that was kept last; None if there is none of this recipe, or it is not as it was written."""
     start = len(_HEAD) + _DIGEST
-    held = _read(tally_path(key_path), start + MOST_BYTES)
+    held = _read(tally_path(key_path), start + MOST_OF_TALLY)
     raw = held[start:]
     return raw if held[:start] == _HEAD + _digest(key, recipe, raw) else None
 

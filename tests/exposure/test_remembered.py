@@ -144,6 +144,21 @@ def test_builds_that_end_at_once_write_one_after_the_other(tmp_path, monkeypatch
 def test_a_tally_that_is_too_large_is_not_kept(tmp_path, monkeypatch):
     from engine.source import files
 
-    monkeypatch.setattr(files, "MOST_BYTES", 5)
+    monkeypatch.setattr(files, "MOST_OF_TALLY", 5)
     keep_tally(tmp_path / "my.key", KEY, "recipe", b"counts")
     assert not (tmp_path / "my.key.tally").exists()
+
+
+@pytest.mark.parametrize("widest", [2, 3, 4])
+def test_forgotten_tables_tell_the_same_and_hold_no_bucket(trees, widest):
+    trees = {columns: tree for columns, tree in trees.items() if len(columns) <= widest}
+    unsplit = {one for one in trees if not any({*one} < {*other} for other in trees)}
+    tally, whole = Tally(5), tally_of(trees)
+    for tree in trees.values():
+        tally.add(tree)
+        tally.forget(unsplit)
+    assert told(tally) == told(whole)
+    assert tables_mu2(tally, 1) == tables_mu2(whole, 1)
+    assert not unsplit & {*tally.groups}
+    with pytest.raises(InternalError, match="counted, but not measured here"):
+        tally.raised(8)

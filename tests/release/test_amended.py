@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -25,7 +26,7 @@ from engine.api.amend import addition
 from engine.api.built import changed
 from engine.api.reading import read
 from engine.errors import DamagedRelease, PrivacyError, StoreError
-from engine.release import build
+from engine.release import build, sticky
 from engine.spec import amended
 from engine.store import check_shared, earlier_release, manifest_path
 from engine.store.manifest import file_hash
@@ -384,3 +385,23 @@ def test_what_is_told_is_the_same_without_the_tally_of_the_build_before(folder):
         assert (
             engine.open(path).content_hash == engine.open(folder / "remembered.duckdb").content_hash
         )
+
+
+def test_a_tally_that_is_too_large_is_not_kept_and_tells_the_same(folder, monkeypatch):
+    """What nobody asks for again is forgotten meanwhile; a refusal measures it once more."""
+    small, path = made(folder, SMALL, "kept")
+    kept = small.key_path.with_suffix(".key.tally")
+    whole = content(path)
+    refused = replace(
+        small, bounds=replace(small.bounds, warn_at=0.01, refuse_at=0.01, accept_risk="")
+    )
+    with pytest.raises(PrivacyError) as before:
+        build(refused, folder / "refused.duckdb", jobs=1)
+    kept.unlink()
+    monkeypatch.setattr(sticky, "MOST_OF_TALLY", 0)
+    with pytest.raises(PrivacyError) as after:
+        build(refused, folder / "refused.duckdb", jobs=1)
+    assert str(after.value) == str(before.value)
+    again = content(build(small, folder / "again.duckdb", jobs=1))
+    assert again[1]["exposure"] == whole[1]["exposure"]
+    assert not kept.exists()
