@@ -11,6 +11,7 @@ authors' reference code.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from functools import cache
@@ -24,6 +25,8 @@ CHUNK = 16_384
 MAX_TABLE_LOG2_SD = 10
 """Largest sd with a table of its own; larger ones add uniform low bits to it."""
 _TWO_64 = 1 << 64
+_COMPILED = "engine.fit.compiled.hashing"
+"""The same loop in machine code: this module brings nothing in, and uses it where it is."""
 _SHIFTS = {bits: (np.uint64(bits), np.uint64(64 - bits)) for bits in (13, 16, 17, 21, 32)}
 
 
@@ -55,6 +58,22 @@ def _rounds(v: list[UInt64Array], spare: UInt64Array, count: int) -> None:
         _rotate(v2, 32, spare)
 
 
+def _state(key: bytes, *, wide: bool) -> tuple[int, int, int, int]:
+    """The state that a key gives."""
+    k0, k1 = struct.unpack("<QQ", key[:16])
+    return (
+        0x736F6D6570736575 ^ k0,
+        0x646F72616E646F6D ^ k1 ^ (0xEE if wide else 0),
+        0x6C7967656E657261 ^ k0,
+        0x7465646279746573 ^ k1,
+    )
+
+
+def _closing(n_words: int) -> np.uint64:
+    """The last word of a message: its length."""
+    return np.uint64(((8 * n_words) & 0xFF) << 56)
+
+
 def _absorb(
     key: bytes, words: Sequence[UInt64Array], state: UInt64Array, *, wide: bool
 ) -> list[UInt64Array]:
@@ -62,14 +81,10 @@ def _absorb(
 
     `state` has shape (5, n): four words of state, one to work with.
     """
-    k0, k1 = struct.unpack("<QQ", key[:16])
     v, spare = list(state[:4]), state[4]
-    v[0].fill(0x736F6D6570736575 ^ k0)
-    v[1].fill(0x646F72616E646F6D ^ k1 ^ (0xEE if wide else 0))
-    v[2].fill(0x6C7967656E657261 ^ k0)
-    v[3].fill(0x7465646279746573 ^ k1)
-    closing = np.uint64(((8 * len(words)) & 0xFF) << 56)
-    for word in [*words, closing]:
+    for part, start in zip(v, _state(key, wide=wide), strict=True):
+        part.fill(start)
+    for word in [*words, _closing(len(words))]:
         v[3] ^= word
         _rounds(v, spare, 2)
         v[0] ^= word
@@ -77,7 +92,7 @@ def _absorb(
 
 
 def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
-    """SipHash-2-4 of many messages at once.
+    """SipHash-2-4 of many messages at once, compiled where a process of the fit has brought that in.
 
     Parameters
     ----------
@@ -92,6 +107,13 @@ def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
     """
     n = len(words[0])
     out = np.empty(n, dtype=np.uint64)
+    if (loop := sys.modules.get(_COMPILED)) is not None:
+        first = np.array(_state(key, wide=False), dtype=np.uint64)
+        for start in range(0, n, CHUNK):
+            part = [word[start : start + CHUNK] for word in words]
+            message = np.stack([*part, np.full_like(part[0], _closing(len(words)))])
+            loop.siphash(first, message, out[start : start + CHUNK])
+        return out
     state = np.empty((5, min(n, CHUNK)), dtype=np.uint64)
     for start in range(0, n, CHUNK):
         part = [word[start : start + CHUNK] for word in words]

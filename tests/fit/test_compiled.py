@@ -19,6 +19,7 @@ from engine.fit.whole import walks
 from engine.fit.whole.steps import steps_of
 from engine.release import fit_workers
 from engine.release.fit_workers import FitWorkers
+from engine.sticky_prf import siphash
 
 EVERY = [("A", "B"), ("A", "B", "C"), ("A", "B", "D"), ("B", "C", "D"), ("A", "B", "C", "D")]
 
@@ -79,6 +80,16 @@ def test_the_same_moves_in_fibres_of_many_cells(ready, size, monkeypatch):
     assert (max(ranked) > 24) == (size > 24)
 
 
+@pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 40_000])
+@pytest.mark.parametrize("n_words", [1, 2, 7])
+def test_the_same_hashes(ready, n, n_words):
+    words = list(np.random.default_rng(n).integers(0, 1 << 64, (n_words, n), dtype=np.uint64))
+    strided = list(np.stack(words, axis=1).T)
+    plain, compiled = both(lambda: siphash(bytes(range(16)), words).tolist())
+    assert plain == compiled
+    assert both(lambda: siphash(bytes(range(16)), strided).tolist())[1] == plain
+
+
 def test_every_loop_is_called(ready, monkeypatch):
     """Else the tests above would compare numpy with itself."""
     assert loops.load_compiled()
@@ -89,6 +100,7 @@ def test_every_loop_is_called(ready, monkeypatch):
         loops.SINGLE: ["single_moves"],
         loops.PAIRS: ["exchanges"],
         loops.SETTLING: ["exchange"],
+        loops.HASHING: ["siphash"],
     }
     for module, called_for in names.items():
         for name in called_for:

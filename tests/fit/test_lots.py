@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from engine.fit.fine import lots
-from engine.fit.fine.lots import deal, high_of, shuffled
+from engine.fit.fine.lots import deal, high_of, shuffled, taken_of
 from engine.fit.fine.runs import AWAY, LOOSE, SURE, Runs, before, parted
 
 
@@ -201,6 +201,25 @@ def test_each_group_gets_its_units_and_compiled_the_same(ready, most, monkeypatc
     of_unit = np.repeat(np.arange(40), group[1])
     for one in range(40):
         assert sorted(np.array(plain)[of_row == one]) == sorted(units[of_unit == one])
+
+
+@pytest.mark.parametrize("most", [2, 40, 10**6])
+def test_ranks_and_units_compiled_are_the_same(ready, most):
+    rng = np.random.default_rng(most)
+    size = rng.integers(1, most, 3000)
+    number, seed = rng.integers(0, size), seeds(rng, 3000)
+    plain, compiled = both(lambda: shuffled(number, size, seed).tolist())
+    assert plain == compiled
+    end = np.cumsum(rng.integers(1, 9, 3000))
+    head = np.append(0, end[:-1])
+    units = rng.integers(0, most, end[-1])
+    units[head] += 1
+    there = np.add.reduceat(units, head)
+    wanted = rng.integers(1, there + 1)
+    plain, compiled = both(lambda: taken_of(units, head, end, wanted, seed).tolist())
+    assert plain == compiled
+    assert (np.add.reduceat(plain, head) == wanted).all()
+    assert ((np.array(plain) >= 0) & (np.array(plain) <= units)).all()
 
 
 def test_no_runs_no_values():

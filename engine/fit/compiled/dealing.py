@@ -73,3 +73,31 @@ def deal(row, n, of, number, seed, size, begin, head, end, high, running, value,
             rank = _shuffled(number[r] + offset, size[group], high[group], low, seed[group])
             at = _place_of(begin[group] + rank, head[group], end[group], running)
             out[row[r] + offset] = value[at]
+
+
+@njit(_INTS(_INTS, _INTS, _INTS, uint64[::1]), cache=True)
+def ranks(number, size, high, seed):
+    """Rank of each number among as many as there are; `high` is a side of each rectangle."""
+    out = np.empty(len(number), dtype=np.int64)
+    for i in range(len(number)):
+        low = -(-size[i] // high[i])
+        out[i] = _shuffled(number[i], size[i], high[i], low, seed[i])
+    return out
+
+
+@njit(_INTS(*(4 * [_INTS]), uint64[::1]), cache=True)
+def taken(units, head, end, wanted, seed):
+    """Units that each group takes of its places, all as in the twin."""
+    out = np.empty(len(units), dtype=np.int64)
+    for group in range(len(head)):
+        there = np.int64(0)
+        for place in range(head[group], end[group]):
+            there += units[place]
+        before = np.int64(seed[group] >> np.uint64(1)) % there
+        running = before // there
+        for place in range(head[group], end[group]):
+            before += units[place] * wanted[group]
+            upto = before // there
+            out[place] = upto - running
+            running = upto
+    return out

@@ -17,9 +17,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
-RAKING, SUMS, SINGLE, PAIRS, SETTLING, EXCHANGES, PLACING, DEALING = MODULES = tuple(
+RAKING, SUMS, SINGLE, PAIRS, SETTLING, EXCHANGES, PLACING, DEALING, HASHING = MODULES = tuple(
     f"engine.fit.compiled.{name}"
-    for name in ("raking", "sums", "single", "pairs", "settling", "exchanges", "placing", "dealing")
+    for name in (
+        *("raking", "sums", "single", "pairs", "settling", "exchanges", "placing", "dealing"),
+        "hashing",
+    )
 )
 WITH_PARENT = "--with-parent"
 """Tells `python -m engine.fit.compiled` to end once its input closes, which happens however its parent ends."""

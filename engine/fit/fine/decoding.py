@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.fit.fine.boxes import ALIKE, EVERYTHING, places_of
-from engine.fit.fine.lots import deal
+from engine.fit.fine.lots import deal, taken_of
 from engine.fit.fine.runs import AWAY, LEAVING, LOOSE, SURE, Runs, before, joined, parted, sums_of
 from engine.ranges import ROOT_LEVEL, bit_length
 from engine.schema import (
@@ -256,7 +256,7 @@ class _Looking:
         several = np.flatnonzero(n_places > 1)  # a range of one value has no lots
         seed = np.zeros(len(at), dtype=np.uint64)
         seed[several] = self._seeds(2 * level + 1, at[several])
-        taken = _taken(self.left[busy], head, end, wanted, seed)
+        taken = taken_of(self.left[busy], head, end, wanted, seed)
         self.left[busy] -= taken
         group = (seed, wanted, np.cumsum(wanted) - wanted, head, end)
         run = (runs.row, runs.n, of, before(runs.n, of))
@@ -275,18 +275,3 @@ def _by_group(runs: Runs, node: Int64Array) -> tuple[Runs, Int64Array, Int64Arra
     heads = np.flatnonzero(np.diff(node, prepend=-1))
     of = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(node))))
     return runs.take(order), of, node[heads]
-
-
-def _taken(
-    units: Int64Array, head: Int64Array, end: Int64Array, wanted: Int64Array, seed: UInt64Array
-) -> Int64Array:
-    """So many of the units of each place as their group wants, spread evenly over them from a drawn unit on."""
-    sizes = end - head
-    running = np.cumsum(units)
-    after = running - np.repeat(running[head] - units[head], sizes)
-    there = np.repeat(np.add.reduceat(units, head), sizes)
-    first = np.repeat((seed >> np.uint64(1)).view(np.int64), sizes) % there
-    share = np.repeat(wanted, sizes)
-    taken: Int64Array = (after * share + first) // there
-    taken -= ((after - units) * share + first) // there
-    return taken

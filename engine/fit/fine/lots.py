@@ -40,6 +40,10 @@ def shuffled(number: Int64Array, size: Int64Array, seed: UInt64Array) -> Int64Ar
     -------
     ndarray of int64, shape (n,)
     """
+    kernels = compiled(DEALING)
+    if kernels:
+        ranks: Int64Array = kernels.ranks(number, size, high_of(size), seed)
+        return ranks
     rank = number.copy()
     for members, rounds in ((size < FEW, ROUNDS_OF_FEW), (size >= FEW, ROUNDS)):
         walking = np.flatnonzero(members)
@@ -122,6 +126,25 @@ def deal(
         mine = of[which]
         unit = begin[mine] + shuffled(number[which] + offset, size[mine], seed[mine])
         out[row[which] + offset] = value[np.searchsorted(running, unit, side="right")]
+
+
+def taken_of(
+    units: Int64Array, head: Int64Array, end: Int64Array, wanted: Int64Array, seed: UInt64Array
+) -> Int64Array:
+    """So many of the units of each place as their group wants, spread evenly over them from a drawn unit on."""
+    kernels = compiled(DEALING)
+    if kernels:
+        out: Int64Array = kernels.taken(units, head, end, wanted, seed)
+        return out
+    sizes = end - head
+    running = np.cumsum(units)
+    after = running - np.repeat(running[head] - units[head], sizes)
+    there = np.repeat(np.add.reduceat(units, head), sizes)
+    first = np.repeat((seed >> np.uint64(1)).view(np.int64), sizes) % there
+    share = np.repeat(wanted, sizes)
+    taken: Int64Array = (after * share + first) // there
+    taken -= ((after - units) * share + first) // there
+    return taken
 
 
 def _chunks(n: Int64Array) -> Iterator[tuple[Int64Array, Int64Array]]:
