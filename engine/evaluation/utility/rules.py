@@ -82,9 +82,8 @@ def inconsistencies(paired: Paired, section: Inconsistencies) -> Score:
     """
     placed = _placed(paired, section)
     rows, by_width, strange = [], dict.fromkeys(("1", "2", "3", "more"), 0), []
-    for (group, columns), rules in placed.rules.items():
+    for (group, columns), hits in _hits(paired, placed, section.blank).items():
         table = paired.tables[columns]
-        hits = {r.name: _breaking(paired, table, r, section.blank) for r in rules}
         strange += [name for name, hit in hits.items() if hit is None]
         broken = {name: hit for name, hit in hits.items() if hit is not None}
         if broken:
@@ -147,30 +146,50 @@ def _notes(placed: _Placed, strange: list[str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _breaking(paired: Paired, table: Coded, rule: Rule, blank: str | None) -> Flags | None:
+def _hits(
+    paired: Paired, placed: _Placed, blank: str | None
+) -> dict[tuple[str, ColumnSet], dict[str, Flags | None]]:
+    """Which distinct rows break each rule: `_breaking`, by group and table, and by name; in one session for all."""
+    with memory_connection() as con:
+        con.execute("SET enable_external_access = false")  # a rule is about the rows alone
+        return {
+            (group, columns): {
+                rule.name: _breaking(con, paired, paired.tables[columns], rule, blank)
+                for rule in rules
+            }
+            for (group, columns), rules in placed.rules.items()
+        }
+
+
+def _breaking(
+    con: duckdb.DuckDBPyConnection, paired: Paired, table: Coded, rule: Rule, blank: str | None
+) -> Flags | None:
     """Which distinct rows of a table break a rule; None where their values are not what the rule expects."""
     try:
-        return _run(paired, table, rule, blank)
+        return _run(con, paired, table, rule, blank)
     except (duckdb.Error, pd.errors.OutOfBoundsDatetime):
         pass
     try:
-        _run(paired, paired.original, rule, blank)
+        _run(con, paired, paired.original, rule, blank)
     except duckdb.Error:
         raise SpecError(f"rule {rule.name}: is wrong SQL for its columns") from None
     return None
 
 
-def _run(paired: Paired, table: Coded, rule: Rule, blank: str | None) -> Flags:
+def _run(
+    con: duckdb.DuckDBPyConnection, paired: Paired, table: Coded, rule: Rule, blank: str | None
+) -> Flags:
     """Which distinct rows of a table break a rule."""
     columns = list(dict.fromkeys(rule.columns))
     read = {c: _decoded(paired, table, c, blank) for c in columns}
     hit = np.zeros(len(table.n), np.bool_)
-    with memory_connection() as con:
-        con.execute("SET enable_external_access = false")  # a rule is about the rows alone
-        con.register("decoded", pd.DataFrame({**read, _ROW: np.arange(len(table.n))}))
+    con.register("decoded", pd.DataFrame({**read, _ROW: np.arange(len(table.n))}))
+    try:
         # In WHERE, unlike in FILTER, DuckDB does not look behind an AND that is settled.
         breaking = con.execute(f"SELECT {_ROW} FROM decoded WHERE {rule.violated}").fetchnumpy()
-        hit[breaking[_ROW]] = True
+    finally:
+        con.unregister("decoded")
+    hit[breaking[_ROW]] = True
     return hit
 
 
