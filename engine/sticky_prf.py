@@ -11,10 +11,10 @@ authors' reference code.
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from functools import cache
+from types import ModuleType
 
 import numpy as np
 
@@ -25,8 +25,8 @@ CHUNK = 16_384
 MAX_TABLE_LOG2_SD = 10
 """Largest sd with a table of its own; larger ones add uniform low bits to it."""
 _TWO_64 = 1 << 64
-_COMPILED = "engine.fit.compiled.hashing"
-"""The same loop in machine code: this module brings nothing in, and uses it where it is."""
+_LOOPS: list[ModuleType] = []
+"""The same loop in machine code, where there is one: see `use_loop`."""
 _SHIFTS = {bits: (np.uint64(bits), np.uint64(64 - bits)) for bits in (13, 16, 17, 21, 32)}
 
 
@@ -91,6 +91,11 @@ def _absorb(
     return v
 
 
+def use_loop(module: ModuleType | None) -> None:
+    """From now on hash by a compiled loop, which gives the same bits; None: in numpy."""
+    _LOOPS[:] = [] if module is None else [module]
+
+
 def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
     """SipHash-2-4 of many messages at once, compiled where a process of the fit has brought that in.
 
@@ -107,12 +112,12 @@ def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
     """
     n = len(words[0])
     out = np.empty(n, dtype=np.uint64)
-    if (loop := sys.modules.get(_COMPILED)) is not None:
+    if _LOOPS:
         first = np.array(_state(key, wide=False), dtype=np.uint64)
         for start in range(0, n, CHUNK):
             part = [word[start : start + CHUNK] for word in words]
             message = np.stack([*part, np.full_like(part[0], _closing(len(words)))])
-            loop.siphash(first, message, out[start : start + CHUNK])
+            _LOOPS[0].siphash(first, message, out[start : start + CHUNK])
         return out
     state = np.empty((5, min(n, CHUNK)), dtype=np.uint64)
     for start in range(0, n, CHUNK):

@@ -17,6 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
+from engine.sticky_prf import use_loop
+
 RAKING, SUMS, SINGLE, PAIRS, SETTLING, EXCHANGES, PLACING, DEALING, HASHING = MODULES = tuple(
     f"engine.fit.compiled.{name}"
     for name in (
@@ -105,6 +107,7 @@ def _bring_in() -> None:
         config.CACHE_DIR = str(folder())
         for module in MODULES:
             importlib.import_module(module)
+        use_loop(sys.modules[HASHING])
     finally:
         for name in hidden:
             del sys.modules[name]
