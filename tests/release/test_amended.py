@@ -402,6 +402,6 @@ def test_a_tally_that_is_too_large_is_not_kept_and_tells_the_same(folder, monkey
     with pytest.raises(PrivacyError) as after:
         build(refused, folder / "refused.duckdb", jobs=1)
     assert str(after.value) == str(before.value)
-    again = content(build(small, folder / "again.duckdb", jobs=1))
+    again = content(build(small, folder / "tallied_not.duckdb", jobs=1))
     assert again[1]["exposure"] == whole[1]["exposure"]
     assert not kept.exists()
