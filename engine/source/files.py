@@ -62,12 +62,13 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def replace_file(path: Path, data: bytes, what: str) -> None:
+def replace_file(path: Path, data: bytes, what: str, *more: bytes | memoryview) -> None:
     """Replace a file in one step, mode 0600, synced to disk together with its folder.
 
     Parameters
     ----------
-    data : bytes
+    data, *more : bytes
+        One after the other.
     what : str
         What it is called where it cannot be written.
 
@@ -81,7 +82,8 @@ def replace_file(path: Path, data: bytes, what: str) -> None:
         fresh.unlink(missing_ok=True)  # a left-over would lend its mode
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            for part in (data, *more):
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
@@ -111,7 +113,7 @@ def tally_path(key_path: Path) -> Path:
     return key_path.with_name(key_path.name + ".tally")
 
 
-def keep_tally(key_path: Path, key: MasterKey, recipe: str, raw: bytes) -> None:
+def keep_tally(key_path: Path, key: MasterKey, recipe: str, raw: bytes | memoryview) -> None:
     """Keep a tally in the place of the one before; nothing is done where another file has its name.
 
     Nor where it cannot be written: it saves work, and no build fails for want of it.
@@ -126,10 +128,10 @@ def keep_tally(key_path: Path, key: MasterKey, recipe: str, raw: bytes) -> None:
         return
     with contextlib.suppress(StoreError), locked(path):
         if not path.exists() or _read(path, len(_HEAD)) == _HEAD:
-            replace_file(path, _HEAD + _digest(key, recipe, raw) + raw, "the tally")
+            replace_file(path, _HEAD, "the tally", _digest(key, recipe, raw), raw)
 
 
-def kept_tally(key_path: Path, key: MasterKey, recipe: str) -> bytes | None:
+def kept_tally(key_path: Path, key: MasterKey, recipe: str) -> memoryview | None:
     """The tally that was kept last; None if there is none of this recipe, or it is not as it was written."""
     start = len(_HEAD) + _DIGEST
     held = _read(tally_path(key_path), start + MOST_OF_TALLY)
@@ -146,7 +148,9 @@ def _read(path: Path, most: int) -> bytes:
         return b""
 
 
-def _digest(key: MasterKey, recipe: str, raw: bytes) -> bytes:
+def _digest(key: MasterKey, recipe: str, raw: bytes | memoryview) -> bytes:
     """Keyed digest of a tally and what it is of."""
     secret = key.derive("tally", "")
-    return blake2b(pack_strings([recipe]) + raw, key=secret, digest_size=_DIGEST).digest()
+    state = blake2b(pack_strings([recipe]), key=secret, digest_size=_DIGEST)
+    state.update(raw)
+    return state.digest()

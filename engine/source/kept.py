@@ -36,7 +36,7 @@ ENDING = ".rows"
 """Of the folder beside a release."""
 _DATABASE, _LOCK, _WHOLE = "confidential.duckdb", "lock", "whole"
 _TOLD = "kept"
-_LAYOUT = 2
+_LAYOUT = 3
 """Raise it whenever what is kept changes: names of tables, what they hold, what is told of them."""
 _INTERRUPTED = "Query interrupted"
 """What DuckDB makes of a signal that comes while a statement runs."""

@@ -37,6 +37,7 @@ from engine.source.entities import (
     EntityColumn,
     add_tokens,
     column_shapes,
+    sketch_of,
     source_fingerprints,
 )
 from engine.source.forms.opened import open_source
@@ -54,7 +55,6 @@ from engine.source.journal import (
 from engine.source.kept import Encoded, KeptRows, clear, is_whole, keep, kept_rows, taken_up
 from engine.source.relation import Source, matching_files
 from engine.source.scratch import confidential_connection, scratch_directory, working_file
-from engine.source.sketch import sketch_of
 from engine.source.spark import check_packages, is_spark_frame
 from engine.source.swapping import exchange
 from engine.source.units import choose_rows, one_row_each, with_few_values

@@ -29,6 +29,9 @@ import duckdb
 from engine.errors import StoreError
 from engine.schema import literal
 
+_CIPHER = "CTR"
+"""AES in a mode that hides and does not seal: by DuckDB's own code it takes half the time of GCM, which reads 100 MB a
+second of one core. A block that is damaged is found all the same, by the checksum inside it."""
 _TRIES, _PAUSE_S = 20, 0.05
 """How often a directory is removed again."""
 
@@ -231,7 +234,7 @@ def working_file(con: duckdb.DuckDBPyConnection) -> Path | None:
 
 def _attach_scratch(con: duckdb.DuckDBPyConnection, path: Path, secret: str) -> None:
     """Open or make the file and let new tables go there; its key is never kept on our side."""
-    option = f" (ENCRYPTION_KEY '{secret}')" if secret else ""
+    option = f" (ENCRYPTION_KEY '{secret}', ENCRYPTION_CIPHER '{_CIPHER}')" if secret else ""
     try:
         con.execute(f"ATTACH {literal(str(path))} AS scratch{option}")
         con.execute("USE scratch")

@@ -10,7 +10,7 @@ from fixtures.measure import KEY, VINTAGE, column, columns_of, key_number
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import engine.source.entities
+import engine.source.entities.tokens
 from engine.errors import DataError, InternalError, SpecError
 from engine.keys import entity_tokens
 from engine.schema import SourceSpec
@@ -175,7 +175,7 @@ def test_all_sources_give_the_same_tokens(tmp_path):
 def test_chunks_do_not_matter(monkeypatch):
     names = ["c0", "c1", "c2"]
     one = per_code(tokenised(FRAME, COLUMNS)[1], names)
-    monkeypatch.setattr(engine.source.entities, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(engine.source.entities.tokens, "CHUNK_ROWS", 3)
     assert per_code(tokenised(FRAME, COLUMNS)[1], names) == one
 
 
@@ -183,7 +183,7 @@ def test_rows_that_get_no_tokens_are_missed(monkeypatch):
     def short(key, ids, entity_column):
         return entity_tokens(key, ids[:-1], entity_column=entity_column)
 
-    monkeypatch.setattr(engine.source.entities, "entity_tokens", short)
+    monkeypatch.setattr(engine.source.entities.tokens, "entity_tokens", short)
     with pytest.raises(InternalError, match="rows of the source were lost"):
         tokenised({"who": [4, 7, 9], "a": [1, 1, 2]}, entities=["who"])
 

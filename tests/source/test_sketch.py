@@ -10,9 +10,9 @@ from fixtures.measure import KEY, key_number
 from engine.schema import Column, SourceSpec
 from engine.source import open_source, scratch_directory
 from engine.source.charges import Sketch
+from engine.source.entities.sketch import SIZE, sketch_of
 from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
-from engine.source.sketch import SIZE, sketch_of
 
 COLUMNS = tuple(
     Column(name=name, kind=kind, value_type=value)

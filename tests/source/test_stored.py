@@ -82,6 +82,17 @@ def test_a_file_holds_the_codes_that_memory_holds(entities):
     )
 
 
+@pytest.mark.parametrize("entities", [("who",), ()])
+@pytest.mark.parametrize("frame", [people(), people()[:1]])
+def test_shapes_do_not_hang_on_how_many_columns_a_look_sums(frame, entities, monkeypatch):
+    together = told(frame, on_disk=False, entities=entities)[-1]
+    assert len(together) == 3
+    assert len(set(together.values())) == (3 if len(frame) > 1 else 1)
+    for at_once in (1, 2):
+        monkeypatch.setattr("engine.source.entities.contents.SHAPED_AT_ONCE", at_once)
+        assert told(frame, on_disk=False, entities=entities)[-1] == together
+
+
 def test_so_it_does_where_entities_have_several_rows():
     frame = people()
     frame["who"] = [f"p{i // 3}" for i in range(len(frame))]

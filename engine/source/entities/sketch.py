@@ -13,7 +13,7 @@ import numpy as np
 from engine.keys import MasterKey
 from engine.schema import UInt64Array
 from engine.source.charges import Sketch
-from engine.source.entities import CHUNK_ROWS, identity_words, row_words
+from engine.source.entities.tokens import CHUNK_ROWS, identity_words, row_words
 from engine.source.ingest import Ingested
 from engine.source.spark.contract import RowsInSpark
 from engine.sticky_prf import siphash
