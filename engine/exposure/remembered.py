@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -29,8 +30,21 @@ def bytes_of(tree: Measurement) -> int:
     return sum(getattr(tree, name).nbytes for name in _OF_TREE)
 
 
-def packed(tally: Tally) -> bytes:
-    """What a tally counted of its tables of two and more columns."""
+def packed(tally: Tally) -> memoryview:
+    """What a tally counted of its tables of two and more columns, as `numpy.savez` would write it.
+
+    One array is put together at a time: all of them beside the file would take its size once more.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, array in _arrays(tally):
+            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+    return buffer.getbuffer()
+
+
+def _arrays(tally: Tally) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Name and content of each array."""
     tables = [table for table in tally.tables if len(table.columns) > 1]
     trees = [tally.groups[t.columns] for t in tables if len(t.columns) <= WIDEST_GROUP]
     of_group = {
@@ -42,21 +56,16 @@ def packed(tally: Tally) -> bytes:
         for at in grouped(len(table.columns))
     ]
     head = [[list(table.columns), table.scale, table.news] for table in tables]
-    arrays: dict[str, Any] = {
-        "head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8),
-        "nodes": np.array([tree.n_nodes for tree in trees], dtype=np.int64),
-        "depths": np.array([len(tree.scale) for tree in trees], dtype=np.int64),
-        "scale": _joined([tree.scale for tree in trees], np.int64),
-        "lengths": np.array([len(split.node) for split in splits], dtype=np.int64),
-        "node": _joined([split.node for split in splits], np.int32),
-        "cells": _joined([split.cells for split in splits], np.int32),
-        "news": _joined([split.news.ravel() for split in splits], np.int32),
-    }
+    yield "head", np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
+    yield "nodes", np.array([tree.n_nodes for tree in trees], dtype=np.int64)
+    yield "depths", np.array([len(tree.scale) for tree in trees], dtype=np.int64)
+    yield "scale", _joined([tree.scale for tree in trees], np.int64)
+    yield "lengths", np.array([len(split.node) for split in splits], dtype=np.int64)
+    yield "node", _joined([split.node for split in splits], np.int32)
+    yield "cells", _joined([split.cells for split in splits], np.int32)
+    yield "news", _joined([split.news.ravel() for split in splits], np.int32)
     for name in _OF_TREE:
-        arrays[name] = _joined([getattr(tree, name).ravel() for tree in trees], None)
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
+        yield name, _joined([getattr(tree, name).ravel() for tree in trees], None)
 
 
 class Remembered:
@@ -64,7 +73,7 @@ class Remembered:
 
     Parameters
     ----------
-    raw : bytes
+    raw : bytes or memoryview
         From `packed`, and known to be: nothing in it is checked.
 
     Attributes
@@ -73,7 +82,7 @@ class Remembered:
         Those of two and more columns.
     """
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes | memoryview) -> None:
         with np.load(io.BytesIO(raw), allow_pickle=False) as held:
             arrays: dict[str, NDArray[Any]] = dict(held)
         self._counted = {

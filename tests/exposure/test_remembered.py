@@ -119,11 +119,11 @@ def test_builds_that_end_at_once_write_one_after_the_other(tmp_path, monkeypatch
 
     at_work, most, real = [], [], files.replace_file
 
-    def slow(path, data, what):
+    def slow(path, data, what, *more):
         at_work.append(what)
         most.append(len(at_work))
         started.wait(0.2)  # longer than the others take to come here
-        real(path, data, what)
+        real(path, data, what, *more)
         at_work.pop()
 
     started = threading.Event()
