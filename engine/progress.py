@@ -13,14 +13,16 @@ READ = frozenset(("reading", "tokens"))
 """Stages that a build does not go through which goes on from an encoded source."""
 EARLIEST = 0.02
 """Less than this share of the work says nothing of the speed."""
-# Processor seconds a million rows, as measured on builds of 1 to 100 million rows (`./scripts/bench scale`); only their
-# ratios count.
-LIST, CODE, TOKEN, DIGEST, PAIRS = 0.06, 0.08, 3.6, 0.05, 0.9
-COUNT = 0.03
-"""To count a table, or sum it from finer cells."""
-DECODE, LISTED = 0.8, 400_000
-"""A table of more combinations than are listed one by one: what its rows hold is found row by row."""
-CELL, TABLE = 6.0, 0.03
+# Seconds of two cores, a million rows, as measured on builds of 0.1 to 100 million rows (`./scripts/bench scale`); only
+# their ratios count.
+LIST, CODE, TOKEN, DIGEST, PAIRS = 0.03, 0.036, 1.65, 0.029, 0.52
+FIRST_LOOK = 0.4
+"""To find columns that determine each other, of however few rows."""
+LOOK = 0.055
+"""To count the cells of a table, of which others may be summed."""
+SPREAD, MANY = 0.045, 100_000
+"""And more of a table of more combinations, which no cache holds while they are counted."""
+CELL, TABLE = 3.0, 0.015
 """To fit, round and store: a million cells; a table, however small."""
 A_CELL_HOLDS = 20
 """Rows, of cells that are released where there could be far more."""
@@ -37,6 +39,7 @@ def work_of_build(
     sizes: Mapping[str, int],
     lists: int,
     tables: Sequence[Sequence[str]],
+    looks: Sequence[bool],
 ) -> dict[str, list[float]]:
     """What the steps of a build cost, in the order of its stages.
 
@@ -50,6 +53,8 @@ def work_of_build(
         Columns whose values are listed before rows are coded.
     tables : sequence of sequence of str
         In the order in which they are measured.
+    looks : sequence of bool
+        For which of them the rows are looked at; all others are summed from finer cells.
 
     Returns
     -------
@@ -64,10 +69,10 @@ def work_of_build(
         "reading": [LIST * millions] * (lists + 1) + [CODE * n * millions],
         "tokens": [TOKEN * millions / 100] * 100,
         "digests": [DIGEST * n * millions],
-        "pairs": [PAIRS * millions],
+        "pairs": [FIRST_LOOK + PAIRS * millions],
         "tables": [
-            TABLE + (COUNT + DECODE * (n > LISTED)) * millions + CELL * of_table
-            for n, of_table in zip(could_be, cells, strict=True)
+            TABLE + (LOOK + SPREAD * (n > MANY)) * is_look * millions + CELL * of_table
+            for n, of_table, is_look in zip(could_be, cells, looks, strict=True)
         ],
     }
 

@@ -177,10 +177,13 @@ def built(
 
 
 def left_off(reports: list[tuple[float, str, int, int]]) -> float | None:
-    """By how much the time left that was told was off at worst, as a share of it: from a tenth of the way to nine."""
+    """By how much the time left that was told was off at worst, as a share of it: from a tenth of the way to nine.
+
+    It is told in whole seconds: half a second is no fault.
+    """
     end = reports[-1][0]
     found = [
-        abs(told / (end - at) - 1)
+        max(abs(told - (end - at)) - 0.5, 0) / (end - at)
         for at, stage, told, _ in reports
         if stage == "left" and 0.1 * end <= at <= 0.9 * end
     ]

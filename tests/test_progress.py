@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 from fixtures.measure import column
 
-from engine.progress import ANY_SIZE, CELL, COUNT, READ, TABLE, TimeLeft, work_of_build
+from engine.progress import ANY_SIZE, CELL, LOOK, READ, TABLE, TimeLeft, work_of_build
 from engine.release.sticky import _work
 
 SIZES = {"age": 106, "sex": 2, "income": 0}
 TABLES = [(), ("age",), ("sex",), ("income",), ("age", "sex"), ("age", "income")]
+LOOKS = [False] * 4 + [True] * 2
 
 
 class Clock:
@@ -45,7 +46,7 @@ def run(work: dict[str, list[float]], speed: float, *, skipped: bool = False):
 @pytest.mark.parametrize("speed", [0.03, 0.5])
 @pytest.mark.parametrize("skipped", [False, True])
 def test_a_machine_of_one_speed_is_told_right(speed, skipped):
-    told, whole = run(work_of_build(2e7, SIZES, 1, TABLES), speed, skipped=skipped)
+    told, whole = run(work_of_build(2e7, SIZES, 1, TABLES, LOOKS), speed, skipped=skipped)
     assert len(told) >= 8
     for at, left, true in told:
         assert left == pytest.approx(true, abs=1), at
@@ -56,7 +57,7 @@ def test_nothing_is_told_before_anything_is_known():
     said = []
     progress = TimeLeft(lambda *what: said.append(what), Clock())
     progress.report("reading", 0, 1)
-    progress.expect(work_of_build(0, SIZES, 1, TABLES))
+    progress.expect(work_of_build(0, SIZES, 1, TABLES, LOOKS))
     progress.report("reading", 1, 3)
     progress.report("columns", 1, 3)
     assert said == [("reading", 0, 1), ("reading", 1, 3), ("columns", 1, 3)]
@@ -75,15 +76,21 @@ def test_what_is_learnt_on_the_way_moves_the_end():
 
 
 def test_cells_are_bounded_by_columns_and_by_rows():
-    def last(rows, sizes, tables):
-        return work_of_build(rows, sizes, 0, tables)["tables"][-1]
+    def last(rows, sizes, tables, look=True):
+        return work_of_build(rows, sizes, 0, tables, [look])["tables"][-1]
 
     few, many = {"a": 3, "b": 5}, {"a": 0, "b": 0}
     assert last(1e6, few, [("a", "b")]) < last(1e6, few | {"c": 7}, [("a", "b", "c")])
     assert last(1e6, many, [("a",)]) == last(1e6, {"a": ANY_SIZE}, [("a",)])
-    few_rows, more_rows = (last(rows, many, [("a", "b")]) - TABLE for rows in (1e5, 1e6))
+    few_rows, more_rows = (last(rows, many, [("a", "b")], False) - TABLE for rows in (1e5, 1e6))
     assert few_rows < more_rows < 10 * few_rows  # more combinations than rows can fill
-    assert last(1e6, few, [("a", "b")]) == pytest.approx(TABLE + COUNT + CELL * 15e-6)
+    assert last(1e6, few, [("a", "b")]) == pytest.approx(TABLE + LOOK + CELL * 15e-6)
+    summed = last(1e6, few, [("a", "b")], False)
+    assert summed == pytest.approx(TABLE + CELL * 15e-6)
+    # More combinations than a cache holds: the look takes longer.
+    wide = {"a": 1000, "b": 101}
+    looked = last(1e6, wide, [("a", "b")]) - last(1e6, wide, [("a", "b")], False)
+    assert looked > 1.5 * LOOK
 
 
 def test_a_stage_is_judged_by_its_own_pace_the_more_of_it_is_done():
@@ -128,5 +135,8 @@ def test_what_a_spec_declares_bounds_the_cells_that_are_expected():
         (("age", "income"), (10 * ANY_SIZE * 1e6 / 20) ** 0.5),
     ):
         last = _work(spec, 1e6, {}, [names])["tables"][-1]
-        assert last == pytest.approx(TABLE + COUNT + CELL * cells / 1e6)
+        assert last == pytest.approx(TABLE + LOOK + CELL * cells / 1e6)
     assert _work(spec, 1e6, {"income": 4}, [("age", "income")])["tables"][-1] < last
+    # Both are summed from cells that are counted once, when the first is due.
+    first, second = _work(spec, 1e6, {}, [("age", "flag"), ("age", "place")])["tables"][-2:]
+    assert first - second > LOOK / 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 from engine.measure.cells import Cells, PairedEntities
 from engine.measure.coding import coded_cells
 from engine.measure.draws import StickyDraws
+from engine.measure.lattice import looks_at_rows
 from engine.measure.sticky import Measured, measure_arrays, measure_one_way, measure_wider
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "PairedEntities",
     "StickyDraws",
     "coded_cells",
+    "looks_at_rows",
     "measure_arrays",
     "measure_one_way",
     "measure_wider",

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.exposure import Remembered, Tally, bytes_of, grouped, packed
 from engine.fit import FitOrder, found_limits, is_leaf
-from engine.measure import Measured, StickyDraws, measure_wider
+from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, TimeLeft, silent, work_of_build
 from engine.release.exposing import charged
@@ -219,9 +219,11 @@ def _work(
         elif column.kind == "boolean":
             declared[column.name] = 2
     lists = sum(column.is_ranked for column in data)
-    narrow = [(), *((column.name,) for column in data)]
+    known, narrow = declared | sizes, [(), *((column.name,) for column in data)]
     wide = [columns for columns in tables if len(columns) > 1]
-    return work_of_build(n_rows, declared | sizes, lists, [*narrow, *wide])
+    codes = sizes | {name: n for name, n in declared.items() if n}
+    looks = looks_at_rows(wide, codes, round(n_rows))
+    return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + looks)
 
 
 class _Counting:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.measure.lattice import FEWER, UNASKED_CELLS, UNASKED_FEWER, summed_from
+from engine.measure.lattice import FEWER, UNASKED_CELLS, UNASKED_FEWER, looks_at_rows, summed_from
 from engine.schema import column_set
 
 NAMES = "abcdefg"
@@ -37,6 +37,14 @@ def test_every_base_holds_its_set_and_is_small_enough_to_pay(sets, sizes, n_rows
             if asked:  # it is not summed from another in turn
                 assert bases[sets.index(base)] == base
     assert len(set(bases)) <= len(set(sets))
+
+
+@given(sets=SETS, sizes=SIZES, n_rows=st.sampled_from([0, 50, 10**8]))
+def test_each_base_is_looked_at_once(sets, sizes, n_rows):
+    bases, looks = summed_from(sets, sizes, n_rows), looks_at_rows(sets, sizes, n_rows)
+    assert len(looks) == len(sets)
+    at = [base for base, is_look in zip(bases, looks, strict=True) if is_look]
+    assert at == list(dict.fromkeys(bases))
 
 
 @given(sets=SETS, sizes=SIZES, n_rows=st.integers(0, 10**6), seed=st.randoms())
