@@ -13,16 +13,14 @@ READ = frozenset(("reading", "tokens"))
 """Stages that a build does not go through which goes on from an encoded source."""
 EARLIEST = 0.02
 """Less than this share of the work says nothing of the speed."""
-# Seconds of two cores, a million rows, as measured on builds of 0.1 to 100 million rows (`./scripts/bench scale`); only
-# their ratios count.
+# Seconds that two cores take for a million rows, as measured on builds of 0.1 to 100 million (`./scripts/bench scale`);
+# only their ratios count.
 LIST, CODE, TOKEN, DIGEST, PAIRS = 0.03, 0.036, 1.65, 0.029, 0.52
 FIRST_LOOK = 0.4
 """To find columns that determine each other, of however few rows."""
-LOOK = 0.055
+LOOK = 0.06
 """To count the cells of a table, of which others may be summed."""
-SPREAD, MANY = 0.045, 100_000
-"""And more of a table of more combinations, which no cache holds while they are counted."""
-CELL, TABLE = 3.0, 0.015
+CELL, TABLE = 2.0, 0.015
 """To fit, round and store: a million cells; a table, however small."""
 A_CELL_HOLDS = 20
 """Rows, of cells that are released where there could be far more."""
@@ -62,17 +60,20 @@ def work_of_build(
         By stage, of each of its steps.
     """
     millions, n = n_rows / 1e6, len(sizes)
-    could_be = [math.prod((sizes.get(name) or ANY_SIZE) for name in columns) for columns in tables]
+    could_be = [
+        math.prod(((sizes.get(name) or ANY_SIZE) for name in columns), start=1.0)
+        for columns in tables
+    ]
     # Between the two bounds lies what is released of a table whose cells are many and uneven.
-    cells = [min(n, math.sqrt(n * n_rows / A_CELL_HOLDS)) / 1e6 for n in could_be]
+    cells = [min(n, math.sqrt(n * n_rows / A_CELL_HOLDS), n_rows) / 1e6 for n in could_be]
     return {
         "reading": [LIST * millions] * (lists + 1) + [CODE * n * millions],
         "tokens": [TOKEN * millions / 100] * 100,
         "digests": [DIGEST * n * millions],
         "pairs": [FIRST_LOOK + PAIRS * millions],
         "tables": [
-            TABLE + (LOOK + SPREAD * (n > MANY)) * is_look * millions + CELL * of_table
-            for n, of_table, is_look in zip(could_be, cells, looks, strict=True)
+            TABLE + LOOK * is_look * millions + CELL * of_table
+            for of_table, is_look in zip(cells, looks, strict=True)
         ],
     }
 

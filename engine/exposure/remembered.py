@@ -40,6 +40,7 @@ def packed(tally: Tally) -> memoryview:
         for name, array in _arrays(tally):
             with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
+            del array
     return buffer.getbuffer()
 
 

@@ -7,6 +7,9 @@ themselves again. Confidential.
 
 from __future__ import annotations
 
+import contextlib
+
+import duckdb
 import numpy as np
 
 from engine.cell_keys import CodeSpan
@@ -75,9 +78,19 @@ def _code_rows(
     )
     for name in values:
         con.execute(f"DROP TABLE ranks_{ingested.sql_names[name]}")
-    if not ingested.is_kept:
+    if ingested.is_kept:
+        _let_go(con)
+    else:
         con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
     return {name: span for name, span in spans.items() if span.sql_type}
+
+
+def _let_go(con: duckdb.DuckDBPyConnection) -> None:
+    """Take blocks of tables out of memory: rows that are kept are not read again, and may be hundreds of MB."""
+    ((limit,),) = con.execute("SELECT current_setting('memory_limit')").fetchall()
+    with contextlib.suppress(duckdb.OutOfMemoryException):  # what cannot go stays
+        con.execute("SET memory_limit = '64MB'")
+    con.execute(f"SET memory_limit = '{limit}'")
 
 
 def _spans(

@@ -16,8 +16,8 @@ from engine.schema import ColumnSet, column_set
 FEWER = 8
 """Cells are summed where there are at least so many times as many rows."""
 UNASKED_FEWER, UNASKED_CELLS = 64, 1 << 20
-"""The same of sets nobody asked for; and their most cells: a look at rows in memory costs what two for a tenth of
-them cost, and rows that memory does not hold cost as much again to read."""
+"""The same of sets nobody asked for; and their most cells. To count a million cells costs about twice what 80,000 cost;
+rows that memory does not hold cost as much again to be read, for each look."""
 _NEAR = 32
 """Of the sets begun, so many last ones are looked at when a set is to be joined to one."""
 
@@ -59,7 +59,10 @@ def summed_from(
 def looks_at_rows(
     column_sets: Sequence[ColumnSet], sizes: Mapping[str, int], n_rows: int
 ) -> list[bool]:
-    """Whether the rows are looked at when a column set has its turn: it is the first to be summed from its base."""
+    """Whether the rows are looked at when a column set has its turn: it is the first that is summed from its base.
+
+    Parameters as of `summed_from`.
+    """
     seen, looks = set[ColumnSet](), []
     for base in summed_from(column_sets, sizes, n_rows):
         looks.append(base not in seen)
@@ -89,4 +92,4 @@ def _joined(
 
 def _cells(columns: frozenset[str] | ColumnSet, sizes: Mapping[str, int]) -> float:
     """Most distinct combinations of the columns."""
-    return math.prod(sizes.get(name, math.inf) for name in columns)
+    return math.prod((sizes.get(name, math.inf) for name in columns), start=1.0)

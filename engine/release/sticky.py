@@ -131,9 +131,10 @@ def make(
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
     ahead = 0 if earlier is not None else _workers_ahead(len(spec.tables), jobs)
-    if spec.source.engine == "duckdb" and not is_spark_frame(frame):
+    about = rows_about(spec)
+    if about and spec.source.engine == "duckdb" and not is_spark_frame(frame):
         # Of Spark nothing is known of what a step costs.
-        clock.expect(_work(spec, rows_about(spec), {}, spec.tables))
+        clock.expect(_work(spec, about, {}, spec.tables))
     with (
         fit_interpreter(out, workers=ahead) as child,
         open_rows(spec, frame, report, release=out) as opened,
@@ -221,8 +222,13 @@ def _work(
     lists = sum(column.is_ranked for column in data)
     known, narrow = declared | sizes, [(), *((column.name,) for column in data)]
     wide = [columns for columns in tables if len(columns) > 1]
-    codes = sizes | {name: n for name, n in declared.items() if n}
-    looks = looks_at_rows(wide, codes, round(n_rows))
+    # As cells are counted: by codes, not by released ranges, which are fewer; codes that nothing bounds are many.
+    codes = {c.name: sizes[c.name] for c in data if c.is_ranked and c.name in sizes}
+    codes |= {name: n for name, n in declared.items() if n}
+    if spec.privacy.max_rows in (None, 1):
+        looks = looks_at_rows(wide, codes, round(n_rows))
+    else:  # of entities with several rows each table is counted by itself
+        looks = [True] * len(wide)
     return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + looks)
 
 

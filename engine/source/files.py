@@ -131,7 +131,7 @@ def keep_tally(key_path: Path, key: MasterKey, recipe: str, raw: bytes | memoryv
             replace_file(path, _HEAD, "the tally", _digest(key, recipe, raw), raw)
 
 
-def kept_tally(key_path: Path, key: MasterKey, recipe: str) -> memoryview | None:
+def kept_tally(key_path: Path, key: MasterKey, recipe: str) -> bytes | None:
     """The tally that was kept last; None if there is none of this recipe, or it is not as it was written."""
     start = len(_HEAD) + _DIGEST
     held = _read(tally_path(key_path), start + MOST_OF_TALLY)

@@ -113,8 +113,9 @@ def stopping(point: str) -> None:
 
         return run
 
-    def half(path, data, what):
-        path.with_name(path.name + ".new").write_bytes(data[: len(data) // 2])
+    def half(path, data, what, *more):
+        whole = b"".join((data, *more))
+        path.with_name(path.name + ".new").write_bytes(whole[: len(whole) // 2])
         ended()
 
     where, name, how = {

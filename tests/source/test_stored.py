@@ -83,13 +83,13 @@ def test_a_file_holds_the_codes_that_memory_holds(entities):
 
 
 @pytest.mark.parametrize("entities", [("who",), ()])
-@pytest.mark.parametrize("frame", [people(), people()[:1]])
+@pytest.mark.parametrize("frame", [people(), people()[:1], people().assign(who="p")])
 def test_shapes_do_not_hang_on_how_many_columns_a_look_sums(frame, entities, monkeypatch):
     together = told(frame, on_disk=False, entities=entities)[-1]
     assert len(together) == 3
     assert len(set(together.values())) == (3 if len(frame) > 1 else 1)
-    for at_once in (1, 2):
-        monkeypatch.setattr("engine.source.entities.contents.SHAPED_AT_ONCE", at_once)
+    for at_once in (1, 3):
+        monkeypatch.setattr("engine.source.entities.contents.MOST_AT_ONCE", at_once)
         assert told(frame, on_disk=False, entities=entities)[-1] == together
 
 

@@ -13,14 +13,14 @@ import duckdb
 import numpy as np
 
 from engine.keys import MasterKey, pack_strings
-from engine.schema import quoted
+from engine.schema import Column, quoted
 from engine.source.entities.tokens import ROWS_WITH_TOKENS, EntityColumn, words_of_values
 from engine.source.ingest import Ingested
 
 PRIME = 2**31 - 1
 """Codes are mixed modulo it, so that sums of many rows stay within 128 bits."""
-SHAPED_AT_ONCE = 8
-"""Columns whose groups one look at the rows sums: tokens that memory does not hold cost more to read than to add."""
+MOST_AT_ONCE = 100_000
+"""Groups that one look at the rows sums."""
 
 
 def source_fingerprints(
@@ -119,14 +119,30 @@ def column_shapes(
     con = ingested.con
     weights, joined = _weights(con, entities)
     rows = f"{ROWS_WITH_TOKENS}{joined}"
-    for first in range(0, len(ingested.columns), SHAPED_AT_ONCE):
-        some = ingested.columns[first : first + SHAPED_AT_ONCE]
+    for some in _together(ingested):
         codes = [quoted(ingested.sql_names[column.name]) for column in some]
         shapes = _shapes(con, codes, " + ".join(weights), rows)
         for column, shape in zip(some, shapes, strict=True):
             out[column.name] = _fingerprint(print_key, pack_strings(["shape", *map(str, shape)]))
     for entity in entities:
         con.execute(f"DROP TABLE IF EXISTS weights_{entity.number}")
+    return out
+
+
+def _together(ingested: Ingested) -> list[list[Column]]:
+    """Columns whose groups are summed by one look: those whose values are listed and few; each of the others alone.
+
+    Tokens that memory does not hold cost more to read than to add up, but so many groups at a time must fit into it.
+    """
+    out: list[list[Column]] = []
+    room = 0
+    for column in ingested.columns:
+        n_values = len(ingested.dictionaries.get(column.name, ())) or MOST_AT_ONCE
+        if n_values > room:
+            out.append([])
+            room = MOST_AT_ONCE
+        out[-1].append(column)
+        room -= n_values
     return out
 
 
