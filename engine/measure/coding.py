@@ -18,6 +18,8 @@ from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, UInt64Array
 from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
 
 CODED_ROWS = "coded_rows"
+STAYING = "64MB"
+"""Of tables in memory, once rows that are kept are not read again."""
 FEW_ROWS = 50_000
 """Fewer rows are counted in numpy: planning a query takes longer than sorting them."""
 
@@ -89,7 +91,7 @@ def _let_go(con: duckdb.DuckDBPyConnection) -> None:
     """Take blocks of tables out of memory: rows that are kept are not read again, and may be hundreds of MB."""
     ((limit,),) = con.execute("SELECT current_setting('memory_limit')").fetchall()
     with contextlib.suppress(duckdb.OutOfMemoryException):  # what cannot go stays
-        con.execute("SET memory_limit = '64MB'")
+        con.execute(f"SET memory_limit = '{STAYING}'")
     con.execute(f"SET memory_limit = '{limit}'")
 
 

@@ -27,7 +27,6 @@ from engine.source import (
     Opened,
     code_limits,
     coded_universes,
-    is_spark_frame,
     keep_tally,
     kept_tally,
     note_release,
@@ -131,9 +130,8 @@ def make(
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
     ahead = 0 if earlier is not None else _workers_ahead(len(spec.tables), jobs)
-    about = rows_about(spec)
-    if about and spec.source.engine == "duckdb" and not is_spark_frame(frame):
-        # Of Spark nothing is known of what a step costs.
+    if spec.source.engine == "duckdb" and (about := rows_about(spec)):
+        # Of Spark nothing is known of what a step costs, nor of rows whose number is not known.
         clock.expect(_work(spec, about, {}, spec.tables))
     with (
         fit_interpreter(out, workers=ahead) as child,

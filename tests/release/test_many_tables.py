@@ -58,6 +58,23 @@ def planned(tmp_path, monkeypatch):
     return pairs_of
 
 
+def test_of_rows_whose_number_nobody_knows_no_time_is_told_before_they_are_read(tmp_path):
+    new_key(tmp_path / "k.key")
+    frame = pd.DataFrame({f"c{j}": np.arange(ROWS) % (j + 2) for j in range(4)})
+    told = []
+    release = engine.build(
+        frame,
+        tables=2,
+        key=tmp_path / "k.key",
+        entities=[],
+        out=tmp_path / "r.duckdb",
+        progress=lambda *step: told.append(step[0]),
+    )
+    assert release.path.exists()
+    assert "pairs" in told
+    assert "left" not in told[: told.index("tables")]
+
+
 def test_statements_grow_with_columns_not_with_tables(planned):
     few, _, n_few, _ = planned(8)
     many, _, n_many, _ = planned(24)

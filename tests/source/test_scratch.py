@@ -159,9 +159,13 @@ def test_rows_on_disk_stay_in_the_scratch_directory_and_are_not_readable_there()
         assert any(p.parent.name == "spill" for p in files)
         found = sum(p.read_bytes().count(b"CANARY") for p in files)
         can_encrypt = con.execute("SELECT current_setting('temp_file_encryption')").fetchone()
+        cipher = con.execute(
+            "SELECT cipher FROM duckdb_databases() WHERE database_name = 'scratch'"
+        ).fetchone()
         con.close()
     if can_encrypt == (True,):
         assert found == 0
+        assert cipher == ("CTR",)  # twice as fast as the default
 
 
 def test_a_duckdb_that_cannot_encrypt_works_without(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from fixtures.source import col
 import engine.source.opening
 from engine.errors import DataError
 from engine.keys import new_key
+from engine.measure import coded_cells
 from engine.params import PROFILES, SwapParams
 from engine.release.sticky import make
 from engine.schema import NULL_CODE, OTHER_CODE, SourceSpec
@@ -117,6 +119,30 @@ def test_null_beside_small_codes_costs_a_fraction_of_a_byte():
     assert blocks[f"{PACKED}c0"] * 4 <= blocks["l0_0"]
     assert counted[0] == (NULL_CODE, len(range(0, n, 3)))
     assert [code for code, _ in counted[1:]] == [*range(7)]
+
+
+def in_memory(con):
+    """Bytes of tables that a connection holds in memory."""
+    asked = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'BASE_TABLE'"
+    return con.execute(asked).fetchall()[0][0]
+
+
+def test_rows_that_are_kept_leave_memory_once_they_are_coded(monkeypatch):
+    monkeypatch.setattr("engine.measure.coding.STAYING", "4MB")
+    n = 400_000
+    frame = pd.DataFrame({"who": np.arange(n), "age": np.arange(n) % 7})
+    data = (column("age"),)
+    with opened(frame, (column("who"), *data), on_disk=True) as ingested:
+        kinds, con = add_tokens(ingested, KEY, VINTAGE, ()), ingested.con
+        con.execute("CHECKPOINT")
+        con.execute("SET memory_limit = '900MiB'")
+        ((limit,),) = con.execute("SELECT current_setting('memory_limit')").fetchall()
+        source = coded_cells(replace(ingested, is_kept=True), data, {}, kinds)
+        # Else the tokens, of 16 bytes a row, are in memory twice.
+        assert in_memory(con) < 16 * n
+        assert con.execute("SELECT current_setting('memory_limit')").fetchall() == [(limit,)]
+        assert int(source.cells(("age",)).n_rows.sum()) == n
+        assert con.execute(f"SELECT count(*) FROM {ROWS_WITH_TOKENS}").fetchall() == [(n,)]
 
 
 @pytest.mark.parametrize("on_disk", FORMS)
