@@ -15,12 +15,12 @@ EARLIEST = 0.02
 """Less than this share of the work says nothing of the speed."""
 # Seconds that two cores take for a million rows, as measured on builds of 0.1 to 100 million (`./scripts/bench scale`);
 # only their ratios count.
-LIST, CODE, TOKEN, DIGEST, PAIRS = 0.03, 0.036, 1.65, 0.029, 0.52
+LIST, CODE, TOKEN, DIGEST, PAIRS = 0.03, 0.036, 1.65, 0.029, 0.55
 FIRST_LOOK = 0.4
 """To find columns that determine each other, of however few rows."""
 LOOK = 0.06
 """To count the cells of a table, of which others may be summed."""
-CELL, TABLE = 2.0, 0.015
+CELL, TABLE = 1.0, 0.02
 """To fit, round and store: a million cells; a table, however small."""
 A_CELL_HOLDS = 20
 """Rows, of cells that are released where there could be far more."""

@@ -116,7 +116,9 @@ def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
         first = np.array(_state(key, wide=False), dtype=np.uint64)
         for start in range(0, n, CHUNK):
             part = [word[start : start + CHUNK] for word in words]
-            message = np.stack([*part, np.full_like(part[0], _closing(len(words)))])
+            message = np.stack(
+                [*part, np.full(len(part[0]), _closing(len(words)), dtype=np.uint64)]
+            )
             _LOOPS[0].siphash(first, message, out[start : start + CHUNK])
         return out
     state = np.empty((5, min(n, CHUNK)), dtype=np.uint64)

@@ -25,7 +25,7 @@ FIT_MB, MB_OF_LARGEST = 185.0, 5.8e-3
 """Memory of the process that fits: by itself, and for each bucket of the largest table."""
 FINE_BUCKET, FINE_ROW = 1.5e-6, 8e-7
 """Pairs of columns of very many values: seconds to fit and store each bucket, and to count, fit and store each row."""
-FINE_MB_A_BUCKET, FINE_MB_A_ROW = 3e-5, 8e-4
+FINE_MB_A_BUCKET, FINE_MB_A_ROW = 6e-5, 8e-4
 """And memory: where they are measured for each bucket of all of them, where they are fitted for each row."""
 
 

@@ -14,6 +14,7 @@ from fixtures.compiled import both, unload
 from fixtures.fit import contradictory, moving_of, noisy
 from fixtures.fitting import PAIR
 
+from engine import sticky_prf
 from engine.fit.compiled import loops
 from engine.fit.whole import walks
 from engine.fit.whole.steps import steps_of
@@ -124,6 +125,7 @@ def test_nothing_is_loaded_before_all_is_compiled(monkeypatch, tmp_path):
     assert not loops.are_compiled()
     assert not loops.load_compiled()
     assert not any(map(loops.compiled, loops.MODULES))
+    assert not sticky_prf._LOOPS
 
 
 def test_what_cannot_be_brought_in_is_left(ready, monkeypatch):

@@ -10,6 +10,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import duckdb
 import pandas as pd
@@ -246,6 +247,20 @@ def test_java_gets_enough_memory_unless_somebody_chose(monkeypatch):
         assert (os.environ["CHOSEN"], os.environ["FREE"]) == ("2g", "4g")
     assert os.environ["CHOSEN"] == "2g"
     assert "FREE" not in os.environ
+
+
+def test_java_and_its_workers_talk_by_sockets_in_a_folder_of_ours():
+    place = Path("/tmp/tablepack-0/1-abc")
+    told = sessions._sockets(place)
+    assert told["spark.python.unix.domain.socket.dir"] == str(place)
+    assert told["spark.python.unix.domain.socket.enabled"] == "true"
+    # No longer name than any system allows: 104 bytes with the zero at its end.
+    longest = Path("/" + "x" * (sessions.LONGEST_FOLDER - 1))
+    assert (
+        len(f"{sessions._sockets(longest)['spark.python.unix.domain.socket.dir']}/.{uuid4()}.sock")
+        < 104
+    )
+    assert sessions._sockets(longest / "y") == {}
 
 
 def test_the_session_of_another_thread_is_lent_and_not_stopped(spark, tmp_path):

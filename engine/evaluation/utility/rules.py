@@ -6,6 +6,8 @@ Francis, arXiv:2403.08463, section 4.8. Invariant: a rule that could not be run 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import duckdb
@@ -150,8 +152,7 @@ def _hits(
     paired: Paired, placed: _Placed, blank: str | None
 ) -> dict[tuple[str, ColumnSet], dict[str, Flags | None]]:
     """Which distinct rows break each rule: `_breaking`, by group and table, and by name; in one session for all."""
-    with memory_connection() as con:
-        con.execute("SET enable_external_access = false")  # a rule is about the rows alone
+    with _session() as con:
         return {
             (group, columns): {
                 rule.name: _breaking(con, paired, paired.tables[columns], rule, blank)
@@ -165,15 +166,24 @@ def _breaking(
     con: duckdb.DuckDBPyConnection, paired: Paired, table: Coded, rule: Rule, blank: str | None
 ) -> Flags | None:
     """Which distinct rows of a table break a rule; None where their values are not what the rule expects."""
-    try:
+    with contextlib.suppress(duckdb.Error, pd.errors.OutOfBoundsDatetime):
         return _run(con, paired, table, rule, blank)
-    except (duckdb.Error, pd.errors.OutOfBoundsDatetime):
-        pass
-    try:
-        _run(con, paired, paired.original, rule, blank)
-    except duckdb.Error:
-        raise SpecError(f"rule {rule.name}: is wrong SQL for its columns") from None
+    with _session() as own:  # a rule that failed before may have spoilt the session of all
+        with contextlib.suppress(duckdb.Error, pd.errors.OutOfBoundsDatetime):
+            return _run(own, paired, table, rule, blank)
+        try:
+            _run(own, paired, paired.original, rule, blank)
+        except duckdb.Error:
+            raise SpecError(f"rule {rule.name}: is wrong SQL for its columns") from None
     return None
+
+
+@contextlib.contextmanager
+def _session() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Where rules are run, on the rows alone."""
+    with memory_connection() as con:
+        con.execute("SET enable_external_access = false")
+        yield con
 
 
 def _run(

@@ -66,6 +66,7 @@ def load_compiled() -> bool:
     except Exception:  # noqa: BLE001  # machine code of others, on any machine: its twin is at hand
         for module in MODULES:
             sys.modules.pop(module, None)
+        use_loop(None)
         return False
     return True
 

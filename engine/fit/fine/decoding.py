@@ -206,7 +206,7 @@ class _Ranges:
 class _Looking:
     """Rows look for values in ever larger ranges; what is left, and what they got, is booked in place.
 
-    Only ranges that somebody looks in are touched: cost follows rows and values, not levels.
+    Only ranges that somebody looks in are looked through; the others are merged, level by level.
 
     Attributes
     ----------

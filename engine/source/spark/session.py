@@ -27,6 +27,8 @@ MOST_HEAP = 4096
 """Megabytes of Java's memory where nobody chose: Spark's own 1 GB is too little for ten million rows on one machine."""
 CONNECT_SECONDS = 5.0
 """How long a master of Spark's own kind may take to answer."""
+LONGEST_FOLDER = 60
+"""Bytes of the name of a folder in which a socket may lie: with its own that makes 103, which all systems allow."""
 PRIVATE = {
     # What is spilled, shuffled and broadcast lies on disk under a key that this application alone has.
     "spark.io.encryption.enabled": "true",
@@ -188,6 +190,8 @@ def _started(master: str, scratch: Path) -> Any:
                 conf.set(name, value)
             if str(conf.get("spark.master")).startswith("local"):
                 conf.set("spark.local.dir", str(scratch / "spark"))
+                for name, value in _sockets(scratch).items():
+                    conf.set(name, value)
                 conf.setIfMissing("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
             session = SparkSession.builder.config(conf=conf).getOrCreate()
     if session is None:
@@ -197,6 +201,17 @@ def _started(master: str, scratch: Path) -> Any:
             "starts there by itself"
         )
     return session
+
+
+def _sockets(scratch: Path) -> dict[str, str]:
+    """Settings by which Java and its Python workers talk in our own folder, from Spark 4.1 on, and not by a port.
+
+    Of ten million rows TCP once stood still for ever, with both sides full.
+    """
+    if len(os.fsencode(scratch)) > LONGEST_FOLDER:
+        return {}
+    setting = "spark.python.unix.domain.socket"
+    return {f"{setting}.enabled": "true", f"{setting}.dir": str(scratch)}
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,6 +24,7 @@ from engine.errors import SpecError
 from engine.evaluation.data.paired import Binning, distinct, pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.utility import Inconsistencies, Marginals, Rule, Univariate
+from engine.evaluation.utility import rules as rules_module
 from engine.evaluation.utility.counts import univariate
 from engine.evaluation.utility.marginals import k_marginals
 from engine.evaluation.utility.rules import inconsistencies
@@ -258,6 +260,27 @@ def test_rules_see_types_and_null_where_no_blank_is_spelled():
         wrong = Rule(name="wrong", columns=("n",), violated=violated)
         with pytest.raises(SpecError, match="rule wrong"):
             inconsistencies(got, Inconsistencies(rules=(wrong,)))
+
+
+def test_a_session_that_a_rule_spoilt_costs_no_figure(monkeypatch):
+    """DuckDB answers nothing any more after an error of its own."""
+    got = one_table({"n": [1.0, 2.0, 3.0]}, {"n": [1.0, 1.0, 2.0]})
+    odd, two = Rule(name="odd", columns=("n",), violated="n % 2 = 1"), "n = 2"
+    section = Inconsistencies(rules=(odd, Rule(name="two", columns=("n",), violated=two)))
+    whole = inconsistencies(got, section)
+    real, spoilt = rules_module._run, []
+
+    def run(con, *what):
+        spoilt.append(con)
+        if con is spoilt[0]:
+            raise duckdb.FatalException("database has been invalidated")
+        return real(con, *what)
+
+    monkeypatch.setattr(rules_module, "_run", run)
+    again = inconsistencies(got, section)
+    assert len(spoilt) == 4
+    assert again.values == whole.values
+    assert again.breakdown.equals(whole.breakdown)
 
 
 def test_a_rule_that_does_not_fit_the_synthetic_values_is_said_not_to():
