@@ -101,7 +101,8 @@ def evaluate(
         Table of `data` where that is a DuckDB file.
     jobs : int, optional
         Processes that measure, each with a copy of what is compared; by default one a processor that may be used, at
-        most 4, and one where files are small. Figures are the same to the last bit.
+        most 4, fewer where memory is short, and one where files are small. More than there are measures are not
+        started. Figures are the same to the last bit.
     force : bool
         Replace files that are there.
     progress : callable, optional
@@ -260,7 +261,7 @@ def _jobs(jobs: int | None, sources: Sequence[Source]) -> int:
         return jobs
     paths = [Path(what) for what in sources if isinstance(what, str | Path)]
     size = sum(path.stat().st_size for path in paths if path.is_file())
-    return default_jobs() if size >= _LARGE else 1
+    return default_jobs(size) if size >= _LARGE else 1
 
 
 def _given(

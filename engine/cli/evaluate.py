@@ -118,7 +118,7 @@ Study = Annotated[
 Jobs = Annotated[
     int | None,
     typer.Option(
-        help="Processes that measure; one a processor, at most 4, and one where files are small."
+        help="Processes that measure; one a processor, at most 4, as memory allows, and one where files are small."
     ),
 ]
 Areas = Annotated[

@@ -23,7 +23,6 @@ from engine.evaluation.data.reading import Subject
 from engine.evaluation.result import Evaluation, Result
 from engine.evaluation.score import Risk, Score
 from engine.evaluation.study.model import Study
-from engine.evaluation.threads import unchecked
 from engine.evaluation.utility.estimates import Rule, combined_estimates
 from engine.evaluation.workers import Compared, Job, Workers
 from engine.progress import Progress
@@ -97,11 +96,10 @@ def evaluate_all(
         raise SpecError("evaluate needs synthetic tables, each with a name of its own")
     if not 0 < settings.share < 1:
         raise SpecError("the sampled share lies between 0 and 100 percent, both excluded")
-    with unchecked():
-        results = [
-            _result(subject, original, control, study, settings, workers or Workers(1), progress)
-            for subject in subjects
-        ]
+    results = [
+        _result(subject, original, control, study, settings, workers or Workers(1), progress)
+        for subject in subjects
+    ]
     if together:
         results = [as_one(results, study, combining)]
     return Evaluation(

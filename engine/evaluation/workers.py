@@ -44,6 +44,9 @@ from engine.release.pipes import (
 OUT_OF_MEMORY = "a worker of the evaluation ran out of memory; try fewer jobs"
 MOST = 4
 """Processes, where nobody says how many: no evaluation has more than a few jobs that take long."""
+_ALONE, _TIMES = 300_000_000, 10
+"""Bytes of a process that compares nothing, and times the size of the files that it takes to compare them."""
+_MEMORY = Path("/proc/meminfo")
 WEIGHTS = {"learning": 4, "inference": 3, "propensity": 2, "attribution": 1, "linkage": 1}
 """Jobs that take long, which are begun first."""
 Stage = Literal["measuring", "sampling", "attacking"]
@@ -56,6 +59,14 @@ class Job:
 
     stage: Stage
     name: str
+
+
+EVERY = (
+    *(Job(stage="measuring", name=name) for name in MEASURES),
+    *(Job(stage="sampling", name=name) for name, measure in MEASURES.items() if measure.on_sample),
+    *(Job(stage="attacking", name=name) for name in ATTACKS),
+)
+"""All jobs that there are: more processes find nothing to do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -77,13 +88,8 @@ class Compared:
 
     def jobs(self) -> list[Job]:
         """All that is to be done, in the order of the report."""
-        on_sample = [name for name, measure in MEASURES.items() if measure.on_sample]
-        attacks = ATTACKS if self.study.risks is not None else ()
-        return [
-            *(Job(stage="measuring", name=name) for name in MEASURES),
-            *(Job(stage="sampling", name=name) for name in on_sample),
-            *(Job(stage="attacking", name=name) for name in attacks),
-        ]
+        has_attacks = self.study.risks is not None
+        return [job for job in EVERY if has_attacks or job.stage != "attacking"]
 
     def do(self, job: Job) -> Found:
         """What a job finds; None where the study does not declare it."""
@@ -111,11 +117,29 @@ class Compared:
         )
 
 
-def default_jobs() -> int:
-    """Processes where nobody says how many: one a processor that we may use, not too many."""
+def default_jobs(size: int) -> int:
+    """Processes where nobody says how many: one a processor that we may use, as memory allows, not too many.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the files that are compared, of which each process has a copy.
+    """
+    processors = os.cpu_count() or 1
     with contextlib.suppress(AttributeError):  # not everywhere
-        return min(len(os.sched_getaffinity(0)), MOST)
-    return min(os.cpu_count() or 1, MOST)
+        processors = len(os.sched_getaffinity(0))
+    free = _free_memory()
+    most = MOST if free is None else free // (_ALONE + _TIMES * size)
+    return max(min(processors, MOST, most), 1)
+
+
+def _free_memory() -> int | None:
+    """Bytes that the system could give to processes; None where it does not say so, as others than Linux."""
+    with contextlib.suppress(OSError):
+        for line in _MEMORY.read_text("ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return None
 
 
 class Workers:
@@ -124,12 +148,12 @@ class Workers:
     Parameters
     ----------
     jobs : int
-        Processes, this one with them.
+        Processes, this one with them; no more are started than there are jobs to do.
     """
 
     def __init__(self, jobs: int) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
-        self._count = jobs - 1
+        self._count = min(jobs, len(EVERY)) - 1
 
     def __enter__(self) -> Workers:
         try:
@@ -162,9 +186,11 @@ class Workers:
             Called from here with a job that begins here, how many are done, and how many there are.
         """
         if not self._children:
-            return [
-                self._told(compared, job, done, len(jobs), tell) for done, job in enumerate(jobs)
-            ]
+            with unchecked():
+                return [
+                    self._told(compared, job, done, len(jobs), tell)
+                    for done, job in enumerate(jobs)
+                ]
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for place in sorted(range(len(jobs)), key=lambda i: -WEIGHTS.get(jobs[i].name, 0)):
             waiting.put(place)
@@ -176,7 +202,7 @@ class Workers:
                     threads.submit(self._ask_all, child, packed, jobs, waiting, found)
                     for child in self._children
                 ]
-                with one_thread():
+                with unchecked(), one_thread():  # scikit-learn is loaded while others work
                     while (i := _next(waiting)) is not None and not _failed(asked):
                         found[i] = self._told(compared, jobs[i], len(found), len(jobs), tell)
                 _raised(asked)

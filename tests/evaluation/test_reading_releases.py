@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, SpecError
+from engine.evaluation.data import reading
 from engine.evaluation.data.kinds import kind_of_column
 from engine.evaluation.data.paired import Coded, Paired, distinct, pair
 from engine.evaluation.data.reading import (
@@ -113,6 +114,25 @@ def test_tables_with_columns_of_one_side_are_left_out(release):
     assert "AGE: of another type than in the data" in subject.notes
     with pytest.raises(DataError, match="no table in common"):
         read_subject(release, pd.DataFrame({"z": [1.0]}), OF_N, "r")
+
+
+@pytest.mark.parametrize("few", [0, 1, 2_000])
+def test_texts_are_read_the_same_row_by_row_and_as_types(release, monkeypatch, few):
+    original = pd.DataFrame({"AGE": [7, 40], "SEX": ["f", None], "TOWN": ["Lund", "it's"]})
+    sides = []
+    for most in (2_000, few):
+        monkeypatch.setattr(reading, "_FEW_TEXTS", most)
+        found = read_release(release)
+        tables = {c: t for c, t in found.tables.items() if "INCOME" not in c}
+        sides.append(pair(read_original(original, OF_N, like=found.types), tables, OF_N))
+    as_types, as_rows = sides
+    assert {("TOWN",), ("AGE", "TOWN"), ("SEX",)} <= set(as_types.tables)
+    for name, values in as_types.values.items():
+        assert values.tolist() == as_rows.values[name].tolist()
+    for columns, table in as_types.tables.items():
+        for name, codes in table.codes.items():
+            assert codes.dtype == np.int32
+            assert (codes == as_rows.tables[columns].codes[name]).all()
 
 
 def test_a_column_may_be_called_n(tmp_path):

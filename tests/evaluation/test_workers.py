@@ -17,6 +17,7 @@ import engine
 from engine.errors import InternalError, SpecError, StoreError
 from engine.evaluation import workers
 from engine.evaluation.data.paired import distinct, pair
+from engine.evaluation.risk.suite import ATTACKS
 from engine.evaluation.study.model import Study
 from engine.evaluation.threads import n_threads
 from engine.evaluation.utility.rules import Inconsistencies, Rule
@@ -245,14 +246,15 @@ def test_threads_are_few_where_other_processes_work():
 def test_as_many_as_processors_and_not_too_many(monkeypatch, tmp_path):
     from engine.api import evaluate as api
 
+    monkeypatch.setattr(workers, "_free_memory", lambda: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
-    assert default_jobs() == workers.MOST
+    assert default_jobs(10**12) == workers.MOST
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
-    assert default_jobs() == 1
+    assert default_jobs(0) == 1
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert default_jobs() == 1
-    monkeypatch.setattr(api, "default_jobs", lambda: 3)
+    assert default_jobs(0) == 1
+    monkeypatch.setattr(api, "default_jobs", lambda _: 3)
     path = tmp_path / "data.csv"
     path.write_text("a\n1\n")
     assert api._jobs(None, [path, pd.DataFrame()]) == 1  # it would take longer to start one
@@ -261,3 +263,29 @@ def test_as_many_as_processors_and_not_too_many(monkeypatch, tmp_path):
     assert api._jobs(2, []) == 2
     with pytest.raises(SpecError, match="at least 1"):
         api._jobs(0, [])
+
+
+def test_as_many_as_memory_has_room_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    told = tmp_path / "meminfo"
+    told.write_text("MemTotal: 9000000 kB\nMemAvailable:    2000000 kB\nSwapFree: 0 kB\n")
+    monkeypatch.setattr(workers, "_MEMORY", told)
+    assert default_jobs(10_000_000) == 4  # 5 would fit
+    assert default_jobs(50_000_000) == 2
+    assert default_jobs(10**9) == 1  # that one is tried in any case
+    told.write_text("MemTotal: 9000000 kB\n")
+    assert default_jobs(10**9) == 4
+    monkeypatch.setattr(workers, "_MEMORY", tmp_path / "none")
+    assert default_jobs(10**9) == 4
+
+
+def test_no_more_are_started_than_there_is_to_do(monkeypatch):
+    started = []
+
+    def start(*arguments, **more):
+        started.append(subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        return started[-1]
+
+    monkeypatch.setattr(workers, "start_interpreter", start)
+    with Workers(1000):
+        assert len(started) == len(compared().jobs()) - 1 + len(ATTACKS)

@@ -252,6 +252,13 @@ def _plain(column: pd.Series) -> pd.Series:
     return column.astype("object")
 
 
+def _floats(column: pd.Series) -> NDArray[np.float64] | None:
+    """A column as `_plain` has it, where that takes no look at its values; a release has thousands of such."""
+    dtype = column.dtype
+    is_number = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+    return column.to_numpy(np.float64) if is_number else None
+
+
 def _used(column: pd.Series) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
     """Categories of a categorical that are used, and each row's place among them, -1 where it is blank."""
     codes = column.cat.codes.to_numpy(np.int64)
@@ -269,6 +276,10 @@ def _distinct_values(column: pd.Series) -> pd.Series:
 
 def _values(columns: list[pd.Series], order: list[str]) -> NDArray[np.generic]:
     """All values of a column in their order."""
+    floats = [_floats(c) for c in columns]
+    if all(f is not None for f in floats):
+        found = np.concatenate([pd.unique(f) for f in floats if f is not None])
+        return np.sort(pd.unique(found[~np.isnan(found)]))
     plain = [_plain(c) for c in columns]
     used = [v for c in plain if len(v := _distinct_values(c))]
     filled = pd.concat(used) if used else plain[0].dropna()
@@ -284,14 +295,22 @@ def _coded(table: Distinct, index: Mapping[str, pd.Index]) -> Coded:
     """A table as codes."""
     codes = {}
     for name in table.frame.columns:
+        if (floats := _floats(table.frame[name])) is not None:
+            codes[name] = _at(index[name].get_indexer(pd.Index(floats)), len(index[name]))
+            continue
         plain = _plain(table.frame[name])
         if isinstance(plain.dtype, pd.CategoricalDtype):
             used, place = _used(plain)
             code = np.append(index[name].get_indexer(pd.Index(used, dtype=object)), -1)[place]
         else:
             code = index[name].get_indexer(pd.Index(plain))
-        codes[name] = np.where(code < 0, len(index[name]), code).astype(np.int32)
+        codes[name] = _at(code, len(index[name]))
     return Coded(columns=column_set(list(codes)), codes=codes, n=table.n, measured=table.measured)
+
+
+def _at(place: NDArray[np.intp], blank: int) -> Codes:
+    """Places in a list as codes; what is not there is blank."""
+    return np.where(place < 0, blank, place).astype(np.int32)
 
 
 def _grouping(

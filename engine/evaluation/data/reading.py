@@ -33,10 +33,12 @@ from engine.evaluation.data.kinds import (
 )
 from engine.evaluation.data.paired import Distinct, Reading, distinct
 from engine.evaluation.data.relation import Relation, kind_of_file, opened
-from engine.schema import ColumnSet, column_set, quoted
+from engine.schema import ColumnSet, column_set, literal, quoted
 from engine.store import GeneratorCard, count_names, swap_sentences
 
 _NAMED = 8
+_FEW_TEXTS = 2_000
+"""Texts of a column that are listed as a type, at most: every table that is read then has them all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -106,9 +108,11 @@ def read_release(path: Path) -> Released:
         listed = con.execute(
             "SELECT columns, physical, card FROM catalog.tables ORDER BY width, name"
         ).fetchall()
+        types, facts = _types(con), facts_of(con)
+        texts = _text_types(con, types, {physical: names for names, physical, _ in listed})
         for names, physical, card in listed:
             columns = column_set(names)
-            frame = con.execute(f"FROM tables.{quoted(physical)}").df()
+            frame = con.execute(_rows(columns, physical, texts)).df()
             count, measured = (frame.pop(name) for name in count_names(columns))
             tables[columns] = Distinct(
                 frame=frame, n=count.to_numpy(np.int64), measured=measured.to_numpy(np.bool_)
@@ -116,7 +120,6 @@ def read_release(path: Path) -> Released:
             if GeneratorCard.from_json(card).columns != columns:  # refuses what is no card, too
                 raise DamagedRelease(f"{path}: a card is that of another table")
             cards[columns] = json.loads(card)
-        types, facts = _types(con), facts_of(con)
     return Released(
         tables=tables,
         cards=cards,
@@ -131,6 +134,44 @@ def released_types(path: Path) -> dict[str, str]:
     con, _ = engine.store.opening.open_release(path)
     with con:
         return _types(con)
+
+
+def _text_types(
+    con: duckdb.DuckDBPyConnection,
+    types: Mapping[str, str],
+    tables: Mapping[str, Sequence[str]],
+) -> dict[str, str]:
+    """Types that list the values of columns of texts, where they are few: texts are then read once, not once a row.
+
+    Parameters
+    ----------
+    tables : dict of str to sequence of str
+        Columns of each table.
+    """
+    found: dict[str, str] = {}
+    for name in [c for c, sql_type in types.items() if sql_type == "VARCHAR"]:
+        parts = [
+            f"SELECT DISTINCT {quoted(name)} AS text FROM tables.{quoted(physical)}"
+            for physical, columns in tables.items()
+            if name in columns
+        ]
+        if not parts:
+            continue
+        every = f"SELECT DISTINCT text FROM ({' UNION ALL '.join(parts)}) WHERE text IS NOT NULL"
+        texts = [t for (t,) in con.execute(f"{every} LIMIT {_FEW_TEXTS + 1}").fetchall()]
+        if 0 < len(texts) <= _FEW_TEXTS:
+            found[name] = f"memory.main.texts_{len(found)}"
+            listed = ", ".join(map(literal, sorted(texts)))
+            con.execute(f"CREATE TYPE {found[name]} AS ENUM ({listed})")
+    return found
+
+
+def _rows(columns: ColumnSet, physical: str, texts: Mapping[str, str]) -> str:
+    """SQL that reads a table, texts as their types."""
+    typed = ", ".join(
+        f"CAST({quoted(c)} AS {texts[c]}) AS {quoted(c)}" for c in columns if c in texts
+    )
+    return f"SELECT * {f'REPLACE ({typed})' if typed else ''} FROM tables.{quoted(physical)}"
 
 
 def _types(con: duckdb.DuckDBPyConnection) -> dict[str, str]:

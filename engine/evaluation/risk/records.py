@@ -13,6 +13,8 @@ import numpy as np
 from engine.evaluation.data.paired import Coded, Numbers, Paired, n_codes
 
 _LARGEST = 1 << 62
+_DENSE = 16
+"""Numbers of at most so many times as many rows are counted in an array of all that could be; others are sorted."""
 
 
 def row_ids(paired: Paired, tables: Sequence[Coded], columns: Collection[str]) -> list[Numbers]:
@@ -37,10 +39,10 @@ def row_ids(paired: Paired, tables: Sequence[Coded], columns: Collection[str]) -
     for name in columns:
         n = n_codes(paired, name)
         if size > _LARGEST // n:
-            ids, size = _numbered(ids)
+            ids, size = _numbered(ids, size)
         code = np.concatenate([table.codes[name] for table in tables])
         ids, size = ids * n + code, size * n
-    return np.split(_numbered(ids)[0], ends[:-1])
+    return np.split(_numbered(ids, size)[0], ends[:-1])
 
 
 def holding(paired: Paired, known: Collection[str]) -> Coded | None:
@@ -77,7 +79,12 @@ def lacking(people: Coded, table: Coded) -> str:
     return f"the control rows lack {', '.join(missing)}" if missing else ""
 
 
-def _numbered(ids: Numbers) -> tuple[Numbers, int]:
-    """Numbers from 0 without gaps in the place of others, and how many there are."""
+def _numbered(ids: Numbers, size: int) -> tuple[Numbers, int]:
+    """Numbers from 0 without gaps in the place of others below a size, in their order, and how many there are."""
+    if size <= _DENSE * len(ids):
+        is_there = np.zeros(size, np.bool_)
+        is_there[ids] = True
+        place = np.cumsum(is_there) - 1
+        return place[ids], max(int(place[-1]) + 1, 1)
     distinct, inverse = np.unique(ids, return_inverse=True)
     return inverse.astype(np.int64).reshape(-1), max(len(distinct), 1)

@@ -270,18 +270,26 @@ def _entropy(ids: Numbers, n: Numbers) -> tuple[float, int]:
 
 
 def _of_people(person: Numbers, row: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Cells that people are in, the cell of each person, and which rows are in one of them, and in which."""
-    cells, person = np.unique(person, return_inverse=True)
+    """Cells that people are in, the cell of each person, and which rows are in one of them, and in which.
+
+    Parameters
+    ----------
+    person, row : ndarray of int64
+        As of `row_ids`: numbers below the number of people and rows.
+    """
+    cells = np.flatnonzero(np.bincount(person))
     at, is_there = _place(cells, row)
     inside = np.flatnonzero(is_there)
-    return cells, person.astype(np.int64).reshape(-1), inside, at[inside]
+    return cells, _place(cells, person)[0], inside, at[inside]
 
 
 def _place(values: Numbers, codes: NDArray[np.integer]) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Place of each code in an ordered list, and whether it is there."""
-    at = np.minimum(np.searchsorted(values, codes), max(len(values) - 1, 0)).astype(np.int64)
-    is_there = values[at] == codes if len(values) else np.zeros(len(codes), np.bool_)
-    return at, np.asarray(is_there, np.bool_)
+    """Place of each code in an ordered list, and whether it is there; codes are small numbers, from 0."""
+    size = max(int(values.max(initial=-1)), int(codes.max(initial=-1))) + 1
+    place = np.full(size, -1, np.int64)
+    place[values] = np.arange(len(values))
+    at = place[codes]
+    return np.maximum(at, 0), at >= 0
 
 
 def _table(row: Numbers, column: Numbers, n: Floats, shape: tuple[int, int]) -> Floats:

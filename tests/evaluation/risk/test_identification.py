@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.risk import against, checked, rng, told
 
 from engine.evaluation.data.paired import Distinct
+from engine.evaluation.risk import records
 from engine.evaluation.risk.identification import identification
 from engine.evaluation.risk.people import DECLARED
 from engine.evaluation.risk.records import holding, row_ids
@@ -162,3 +165,18 @@ def test_rows_are_numbered_however_many_columns_there_are():
     assert sorted(set(left.tolist())) == list(range(30))
     alone = row_ids(paired, [paired.original, table], [])
     assert {*alone[0].tolist(), *alone[1].tolist()} == {0}
+
+
+def test_numbers_of_rows_are_the_same_sorted_and_counted(monkeypatch):
+    source = rng()
+    frame = pd.DataFrame({c: source.integers(0, 7, 200) for c in ("a", "b", "s")})
+    paired = against(frame[::2], frame[1::2])
+    sides = [paired.original, *paired.tables.values()]
+    found = []
+    for dense in (0, 16):
+        monkeypatch.setattr(records, "_DENSE", dense)
+        found.append(row_ids(paired, sides, ["a", "b", "s"]))
+    for one, other in zip(*found, strict=True):
+        assert one.tolist() == other.tolist()
+    empty = replace(paired.original, codes={"a": np.zeros(0, np.int32)}, n=np.zeros(0, np.int64))
+    assert [ids.tolist() for ids in row_ids(paired, [empty], ["a"])] == [[]]
