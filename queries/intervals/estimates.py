@@ -7,7 +7,7 @@ mean, a share counts its total against it, a quantile is read off at the ranks t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,11 +15,11 @@ import numpy as np
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import sum_by
-from queries.intervals.extrapolation import beyond, stretched
+from queries.intervals.extrapolation import absorbed, beyond, stretched
 from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, is_single, knows
 from queries.intervals.model import NoiseModel
 from queries.intervals.regions import Region
-from queries.intervals.sums import Z
+from queries.intervals.sums import Z, sparse_variance
 from queries.sql import Session
 
 Status = Literal["reliable", "low", "unreliable", "not released", "structural zero"]
@@ -77,10 +77,10 @@ def estimates_of(
         The column holds no numbers.
     """
     counted = counts(release, model, region)
-    if measure == "count":
+    if measure == "count" or not region.n_groups:
         return counted
     if of is None:
-        return _shares(model, region, counted, over, is_ratio=measure == "ratio")
+        return _shares(release, model, region, counted, over, is_ratio=measure == "ratio")
     column = model.table.released[model.table.columns.index(of)]
     if not column.is_number:
         raise QueryRefused(
@@ -88,8 +88,8 @@ def estimates_of(
         )
     numbers = column.numbers()[model.table.rows[:, model.table.columns.index(of)]]
     if measure in ("sum", "mean"):
-        return sums(model, region, counted, numbers, is_mean=measure == "mean")
-    return quantiles(model, region, counted, numbers, quantile)
+        return sums(release, model, region, counted, numbers, is_mean=measure == "mean")
+    return quantiles(release, model, region, counted, numbers, quantile)
 
 
 def counts(release: Session, model: NoiseModel, region: Region) -> Estimates:
@@ -99,8 +99,10 @@ def counts(release: Session, model: NoiseModel, region: Region) -> Estimates:
     known = knows(model, region)
     if not is_single(region):  # many combinations: what the fill put there says something, too
         known |= value > model.suppressed
+    row = np.flatnonzero(region.group >= 0)
+    less, _ = absorbed(release, model, region, row, np.ones(len(row)))
     half = np.ceil(Z * sd - 0.5)
-    low = np.maximum(value - half, 0.0)
+    low = np.maximum(value - half - np.ceil(less), 0.0)
     unreleased = np.maximum(
         high_of_unreleased(model, region, value), value
     )  # never below what the fill shows
@@ -115,33 +117,165 @@ def _added(region: Region, weight: FloatArray) -> FloatArray:
     return sum_by(region.group[inside], weight[inside], region.n_groups).astype(np.float64)
 
 
-def sums(
-    model: NoiseModel, region: Region, counted: Estimates, numbers: FloatArray, *, is_mean: bool
-) -> Estimates:
-    """Sum or mean of a column over each group; blanks do not count, as in SQL."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A figure to first order.
+
+    Attributes
+    ----------
+    value : ndarray of float64, shape (n_groups,)
+    own : ndarray of float64, shape (n_rows,)
+        How much the group's figure changes with each row of its own.
+    total : ndarray of float64, shape (n_groups,), or 0
+        How much it changes with a total that groups share.
+    base : ndarray of float64, shape (n_rows,), or None
+        How much that total changes with each row.
+    total_of : ndarray of int64, shape (n_groups,), or None
+        Which total each group belongs to.
+    more, less : ndarray of float64, shape (n_groups,), or 0
+        How much higher, and lower, it may be for what lies beyond the released values.
+    extra : ndarray of float64, shape (n_groups,), or 0
+        Variance that values add to that of the rows.
+    stretch : ndarray of float64, shape (n_groups,), or 1
+        Factor that noisy divisors put on the interval; NaN: it has no end.
+    """
+
+    value: FloatArray
+    own: FloatArray
+    total: FloatArray | float = 0.0
+    base: FloatArray | None = None
+    total_of: Int64Array | None = None
+    more: FloatArray | float = 0.0
+    less: FloatArray | float = 0.0
+    extra: FloatArray | float = 0.0
+    stretch: FloatArray | float = 1.0
+
+    def sd(self, model: NoiseModel, region: Region) -> FloatArray:
+        """Standard deviation of its error, to first order."""
+        row = np.flatnonzero(region.group >= 0)
+        if self.base is None or self.total_of is None:
+            return model.sd(region.n_groups, region.group[row], row, self.own[row])
+        total = np.broadcast_to(self.total, region.n_groups)
+        return _sd_with_total(
+            model, region, self.total_of, own=self.own, total=total, base=self.base
+        )
+
+    def estimates(self, model: NoiseModel, region: Region, known: BoolArray) -> Estimates:
+        """Its interval, where it is known."""
+        sd = np.sqrt(self.sd(model, region) ** 2 + self.extra) * self.stretch
+        known = known & np.isfinite(self.value)
+        half = np.where(known, Z * sd, np.nan)
+        low, high = self.value - half - self.less, self.value + half + self.more
+        return Estimates(value=self.value, low=low, high=high, sd=sd, known=known)
+
+
+def counted_part(release: Session, model: NoiseModel, region: Region) -> Part:
+    """Rows of each group; where no released bucket says anything they may be anywhere in the count's own interval."""
+    estimates = counts(release, model, region)
+    inside = region.group >= 0
+    says = inside & estimates.known[np.maximum(region.group, 0)]
+    row = np.flatnonzero(says)
+    less, _ = absorbed(release, model, region, row, np.ones(len(row)))
+    return Part(
+        value=estimates.value,
+        own=says.astype(np.float64),
+        more=np.where(estimates.known, 0.0, estimates.high - estimates.value),
+        less=np.where(estimates.known, less, estimates.value - estimates.low),
+        extra=edge_variance(model, region, row, np.ones(len(row))),
+    )
+
+
+def valued_part(
+    release: Session, model: NoiseModel, region: Region, numbers: FloatArray, *, is_mean: bool
+) -> Part:
+    """Sum or mean of numbers over each group; blanks do not count, and of nothing it is NaN, as in SQL."""
+    row = np.flatnonzero((region.group >= 0) & np.isfinite(numbers))
     n = model.table.n.astype(np.float64)
-    inside = (region.group >= 0) & np.isfinite(numbers)
-    row = np.flatnonzero(inside)
-    group = region.group[row]
-    rows = sum_by(group, n[row], region.n_groups)
-    value = sum_by(group, n[row] * numbers[row], region.n_groups)
-    weight = numbers[row]
-    if is_mean:
-        value = np.divide(value, rows, out=np.full(len(value), np.nan), where=rows > 0)
-        weight = (weight - value[group]) / rows[group]
-    sd = model.sd_of_values(region.n_groups, group, row, weight)
-    sd = np.sqrt(sd**2 + edge_variance(model, region, row, weight))
-    known = counted.known & (rows > 0)
+    given = region.n_groups, region.group[row], row
+    rows = sum_by(given[1], n[row], region.n_groups)
+    value = sum_by(given[1], n[row] * numbers[row], region.n_groups)
+    value = np.where(rows > 0, value, np.nan)
     more, less = beyond(region.n_groups, region.group, numbers, n, model.beyond)
+    weight, stretch = numbers[row], np.ones(region.n_groups)
     if is_mean:
-        more, less = more / np.maximum(rows, 1.0), less / np.maximum(rows, 1.0)
-        sd = sd * stretched(model.sd(region.n_groups, group, row, np.ones(len(row))), rows, Z)
-    half = np.where(known, Z * sd, np.nan)
-    low, high = value - half - less, value + half + more
-    return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_amount=not is_mean)
+        safe = np.maximum(rows, 1.0)
+        value, more, less = value / safe, more / safe, less / safe
+        weight = (weight - value[given[1]]) / safe[given[1]]
+        stretch = stretched(model.sd(*given, np.ones(len(row))), rows, Z)
+    extra = edge_variance(model, region, row, weight)
+    if model.tree is not None:
+        extra = extra + sparse_variance(model.table, *given, weight)
+    own = np.zeros(len(numbers))
+    own[row] = weight
+    lower, higher = absorbed(release, model, region, row, weight)
+    return Part(
+        value=value,
+        own=own,
+        more=more + higher,
+        less=less + lower,
+        extra=extra,
+        stretch=stretch,
+    )
+
+
+def sums(
+    release: Session,
+    model: NoiseModel,
+    region: Region,
+    counted: Estimates,
+    numbers: FloatArray,
+    *,
+    is_mean: bool,
+) -> Estimates:
+    """Sum or mean of a column over each group."""
+    part = valued_part(release, model, region, numbers, is_mean=is_mean)
+    found = part.estimates(model, region, counted.known)
+    return replace(found, is_amount=not is_mean)
+
+
+def joined(region: Region, operator: str, left: Part, right: Part) -> Part:
+    """Two parts joined by + - * /, with the product and quotient rules; where both have a total it is the same one."""
+    ones = np.ones(region.n_groups)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if operator == "*":
+            value, by_left, by_right = left.value * right.value, right.value, left.value
+        elif operator == "/":
+            value = left.value / right.value
+            by_left, by_right = 1 / right.value, -value / right.value
+        else:
+            by_left, by_right = ones, ones if operator == "+" else -ones
+            value = left.value + by_right * right.value
+    by_left, by_right = (np.nan_to_num(by, posinf=0.0, neginf=0.0) for by in (by_left, by_right))
+    at = np.maximum(region.group, 0)
+    ends = [(by * part.more, by * part.less) for by, part in ((by_left, left), (by_right, right))]
+    of_total = right if left.base is None else left
+    return Part(
+        value=value,
+        own=left.own * by_left[at] + right.own * by_right[at],
+        total=left.total * by_left + right.total * by_right,
+        base=of_total.base,
+        total_of=of_total.total_of,
+        more=sum(np.maximum(more, -less) for more, less in ends),
+        less=sum(np.maximum(less, -more) for more, less in ends),
+        extra=by_left**2 * left.extra + by_right**2 * right.extra,
+        stretch=np.maximum(left.stretch, right.stretch),
+    )
+
+
+def total_part(region: Region, part: Part, total_of: Int64Array, base: FloatArray) -> Part:
+    """The total of a part over groups that share it, which changes with each row by `base`."""
+    totals = sum_by(total_of, np.nan_to_num(part.value), region.n_groups)
+    return Part(
+        value=totals[total_of],
+        own=np.zeros(len(base)),
+        total=np.ones(region.n_groups),
+        base=base,
+        total_of=total_of,
+    )
 
 
 def _shares(
+    release: Session,
     model: NoiseModel,
     region: Region,
     counted: Estimates,
@@ -150,35 +284,24 @@ def _shares(
     is_ratio: bool,
 ) -> Estimates:
     """Share of each group in its total, or its ratio to the rest of that total."""
-    if not region.n_groups:  # the limits leave no value
-        return counted
-    total_of = _totals(region, over)
-    totals = np.bincount(total_of, weights=counted.value)
-    total = totals[total_of]
-    share = np.divide(counted.value, total, out=np.full(len(total), np.nan), where=total > 0)
-    safe = np.maximum(total, 1.0)
+    part = counted_part(release, model, region)
     inside = (region.group >= 0).astype(np.float64)
-    sd = sd_with_total(
-        model,
-        region,
-        total_of,
-        own=inside / safe[np.maximum(region.group, 0)],
-        total=-np.nan_to_num(share) / safe,
-        base=inside,
-    )
-    known = counted.known & (total > 0)
-    low = np.where(known, np.maximum(share - Z * sd, 0.0), 0.0)
-    unreleased = np.minimum(counted.high / np.maximum(total, 1.0), 1.0)
-    high = np.where(known, np.minimum(share + Z * sd, 1.0), unreleased)
+    total = total_part(region, part, _totals(region, over), inside)
+    # Of what is not released the part says how much it may be: it has an interval, too.
+    found = joined(region, "/", part, total).estimates(model, region, total.value > 0)
+    share, sd = found.value, found.sd
+    is_known = counted.known & found.known
+    low = np.where(is_known, np.clip(found.low, 0.0, 1.0), 0.0)
+    high = np.clip(np.nan_to_num(found.high, nan=1.0), 0.0, 1.0)
     if not is_ratio:
-        return Estimates(value=share, low=low, high=high, sd=sd, known=known)
+        return Estimates(value=share, low=low, high=high, sd=sd, known=is_known)
     with np.errstate(divide="ignore", invalid="ignore"):
         return Estimates(
             value=share / (1 - share),
             low=low / (1 - low),
             high=high / (1 - high),
             sd=sd / (1 - share) ** 2,
-            known=known & (share < 1),
+            known=is_known & (share < 1),
         )
 
 
@@ -191,7 +314,7 @@ def _totals(region: Region, over: tuple[int, ...]) -> Int64Array:
     return total_of.reshape(-1).astype(np.int64)
 
 
-def sd_with_total(
+def _sd_with_total(
     model: NoiseModel,
     region: Region,
     total_of: Int64Array,
@@ -234,7 +357,12 @@ def sd_with_total(
 
 
 def quantiles(
-    model: NoiseModel, region: Region, counted: Estimates, numbers: FloatArray, quantile: float
+    release: Session,
+    model: NoiseModel,
+    region: Region,
+    counted: Estimates,
+    numbers: FloatArray,
+    quantile: float,
 ) -> Estimates:
     """A quantile of each group, between neighbours in proportion, as DuckDB's quantile_cont."""
     inside = np.flatnonzero((region.group >= 0) & np.isfinite(numbers))
@@ -247,11 +375,15 @@ def quantiles(
     value = _at(numbers[row], upto, place)
     weight = np.where(numbers[row] <= value[group], 1.0 - quantile, -quantile)
     sd = model.sd(region.n_groups, group, row, weight)
+    # Rows less at the upper end move the rank down, at the lower end up.
+    is_upper = numbers[row] > (np.nanmin(numbers) + np.nanmax(numbers)) / 2 if len(row) else row > 0
+    moved = np.where(is_upper, -quantile, 1.0 - quantile)
+    up, down = absorbed(release, model, region, row, moved)
     reach = Z * sd + 0.5
     last = start + np.maximum(rows - 1, 0)
     known = counted.known & (rows > 0)
-    low = _end(numbers[row], upto, place, np.floor(place - reach), start, value)
-    high = _end(numbers[row], upto, place, np.ceil(place + reach), last, value)
+    low = _end(numbers[row], upto, place, np.floor(place - reach - down), start, value)
+    high = _end(numbers[row], upto, place, np.ceil(place + reach + up), last, value)
     nothing = ~known | ~np.isfinite(sd)
     low, high = np.where(nothing, np.nan, low), np.where(nothing, np.nan, high)
     return Estimates(

@@ -1,18 +1,32 @@
-"""What lies beyond the outermost released values of a column of numbers: a few people at most, nobody knows where.
+"""What lies beyond the outermost released values of a column: a few people at most, nobody knows where.
 
-Takes the values of a table's rows and their groups; gives by how much each group's sum may be higher, or lower, than
-what the release can show. The largest incomes of all stand in no released bucket; their rows are there, at values
-nearer the middle, so that sums come out too small in every release and no noise evens that out.
+Takes a table with its noise, and the groups of a question; gives each end of each ordered column, by how much sums may
+be higher or lower for what is beyond, and how many rows at the last value may be beyond a group's limits. The largest
+incomes of all stand in no released bucket; their rows are there, at values nearer the middle, most of them at the last
+one, so that sums come out too small in every release and no noise evens that out. Sees released numbers only.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from engine.schema import FloatArray, Int64Array
-from queries.intervals.buckets import sum_by
+from engine.schema import BoolArray, FloatArray, Int64Array
+from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
+from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.regions import Region
+from queries.sql import Session
 
-OUTERMOST = 20
+OUTERMOST, SHARE = 100, 0.02
+"""Rows that tell how thinly values are spread at an end: so many, or this share of a smaller table's."""
+REACH = 4.0
+"""How far beyond ranges are looked for that may be hidden, in mean excesses of the outermost rows (e^-4 is 2 %)."""
+
+
+LAST = 20
 """Rows at each end that tell how far values still reach; where all are the same value, the scale ends there."""
 
 FURTHER, NEXT = 10.0, 1.5
@@ -20,6 +34,175 @@ FURTHER, NEXT = 10.0, 1.5
 beyond the middle of the next range, which starts at the next power of two (ranges are snapped to these); nor across 0.
 Incomes fall off by a power of about 2, so that the mean beyond the top is about twice the top; 10 times the distance
 covers that on the sets of data named in `queries.intervals.sums`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class End:
+    """One end of one column, in codes of its grid, with the sign turned so that outward is up.
+
+    Attributes
+    ----------
+    column : int
+    sign : int
+        1: the upper end; -1: the lower one.
+    last : int
+        The outermost released code.
+    width : int
+        Codes of the range that stands at it: whoever is in it is there or further out.
+    hidden : int
+        Rows that ranges beyond may hold that are not released.
+    excess : float
+        Mean excess of the outermost rows.
+    outer : ndarray of bool, shape (n_values,)
+        Values that these have.
+    far : value
+        Further out than any that is likely.
+    """
+
+    column: int
+    sign: int
+    last: int
+    width: int
+    hidden: int
+    excess: float
+    outer: BoolArray
+    far: Any
+
+
+def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
+    """Find the ends of a table's columns beyond which somebody may be; once as long as the release is open."""
+    key = ("ends", model.table.columns)
+    if model.tree is None:
+        return ()
+    if key not in release.models:
+        release.models[key] = tuple(
+            end
+            for j, column in enumerate(model.table.released)
+            for sign in (1, -1)
+            if (end := _end(release, model, j, column, sign)) is not None
+        )
+    ends: tuple[End, ...] = release.models[key]
+    return ends
+
+
+def absorbed(
+    release: Session, model: NoiseModel, region: Region, row: Int64Array, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """By how much figures may be lower, and higher, as rows at the last value may stand beyond a group's limits.
+
+    Parameters
+    ----------
+    row : ndarray of int64, shape (n_entries,)
+        Distinct rows inside the groups.
+    weight : ndarray of float64, shape (n_entries,)
+        What each of its rows adds to its group's figure.
+    """
+    less, more = np.zeros((2, region.n_groups))
+    table = model.table
+    for end in () if region.is_free else ends_of(release, model):
+        if region.reach[end.column][end.sign > 0]:
+            continue
+        is_last = end.sign * table.released[end.column].grid == end.last
+        is_last &= table.released[end.column].valued
+        at_last = is_last[table.rows[:, end.column]]
+        share = min(1.0, end.hidden / max(float(table.n[at_last].sum()), 1.0))
+        here = at_last[row]
+        added = table.n[row[here]] * weight[here]
+        off = share * sum_by(region.group[row[here]], added, region.n_groups)
+        less, more = less + np.maximum(off, 0.0), more + np.maximum(-off, 0.0)
+    return less, more
+
+
+def _end(
+    release: Session, model: NoiseModel, j: int, column: ReleasedValues, sign: int
+) -> End | None:
+    """One end of a column; None where nothing lies beyond it, or its values are in no order."""
+    valued = column.valued
+    if not valued.any() or not column.is_ordered:
+        return None
+    of_one = (column.name,)
+    if of_one in release.tables:
+        one = noise_model(release, of_one)
+    else:
+        one = model
+    n = np.where(valued, np.maximum(column.n, 0), 0).astype(np.float64)
+    code = sign * column.grid
+    order = np.argsort(np.where(valued, -code, np.iinfo(np.int64).max), kind="stable")
+    order = order[: int(valued.sum())]
+    upto = np.cumsum(n[order])
+    wanted = min(OUTERMOST, SHARE * upto[-1])
+    outer = order[: int(np.searchsorted(upto, wanted)) + 1]
+    last, threshold = int(code[order[0]]), int(code[outer[-1]])
+    excess = float((n[outer] * (code[outer] - threshold)).sum() / max(n[outer].sum(), 1.0))
+    if excess <= 0:  # so many rows have the last value: the scale ends there
+        return None
+    width = _width(one.table, order[0]) if one.table.columns == of_one else 1
+    reach = max(REACH * excess, column.step)
+    ranges = _hidden_ranges(sign * last, sign, width, reach)
+    is_outer = np.zeros(len(column.values), dtype=bool)
+    is_outer[outer] = True
+    return End(
+        column=j,
+        sign=sign,
+        last=last,
+        width=width,
+        hidden=ranges * one.beyond,
+        excess=excess,
+        outer=is_outer,
+        far=_value_at(column, sign * (last + math.ceil(reach))),
+    )
+
+
+def _width(table: TableBuckets, at: int) -> int:
+    """Codes of the released range that one value of a one-way table stands for."""
+    inside = np.flatnonzero((table.first[:, 0] <= at) & (table.last[:, 0] >= at) & table.measured)
+    return int(table.span[inside, 0].min()) + 1 if len(inside) else 1
+
+
+def _hidden_ranges(last: int, sign: int, width: int, reach: float) -> int:
+    """Ranges beyond a code, not across 0, that may each hold as many rows as a threshold hides.
+
+    Ranges are those of powers of two (`engine.ranges`): where the released one is the inner half, the outer one is not
+    released.
+    """
+    found = 0
+    for level in range(max(width.bit_length() - 1, 0), 62):
+        place = last >> level
+        beside = (place + 1) << level if sign > 0 else (place << level) - 1
+        is_half = (place & 1 == 0) if sign > 0 else (place & 1 == 1)
+        found += is_half and abs(beside - last) <= reach
+    return found
+
+
+def value_of(column: ReleasedValues, code: int) -> str:
+    """The value of a code as SQL reads it."""
+    return as_text(_value_at(column, code))
+
+
+def as_text(value: Any) -> str:
+    """A value as SQL reads it."""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _value_at(column: ReleasedValues, code: int) -> Any:
+    """The value of a code, from two released values and their codes."""
+    valued = np.flatnonzero(column.valued)
+    order = valued[np.argsort(column.grid[valued], kind="stable")]
+    low, high = int(order[0]), int(order[-1])
+    span = int(column.grid[high] - column.grid[low])
+    first: Any = column.values[low]
+    whole: Any = column.values[high] - first
+    steps = code - int(column.grid[low])
+    if not span:
+        return first
+    if isinstance(whole, int):
+        return first + whole * steps // span
+    if isinstance(whole, float):
+        return first + whole * (steps / span)
+    try:
+        return first + whole * steps / span
+    except OverflowError:  # a date beyond the last one that there is
+        return column.values[high]
 
 
 def beyond(
@@ -58,9 +241,9 @@ def _beyond_the_top(
 ) -> FloatArray:
     """What one row above the largest of values, which are in order, adds to each group by its chance of it."""
     from_top = np.cumsum(n[::-1])[::-1]
-    if not len(n) or from_top[0] < 2 * OUTERMOST:
+    if not len(n) or from_top[0] < 2 * LAST:
         return np.zeros(n_groups)
-    first = int(np.flatnonzero(from_top >= OUTERMOST)[-1])
+    first = int(np.flatnonzero(from_top >= LAST)[-1])
     top, outer = numbers[-1], slice(first, None)
     if numbers[first] == top:
         return np.zeros(n_groups)

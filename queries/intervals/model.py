@@ -176,7 +176,7 @@ def _possible(release: Session, table: TableBuckets) -> BoolArray | None:
     if not may_lean(table):
         return None
     anything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
-    return ~ruled_out(release, table, region_within(table, (0, 1), anything))
+    return ~ruled_out(release, table, region_within(table, (0, 1), anything, ()))
 
 
 def _of_margins(release: Session, table: TableBuckets) -> FloatArray:

@@ -20,6 +20,7 @@ from queries.sql import near_names
 
 MOST_GROUPS = 200_000
 """Most groups of one tabulation."""
+Reach = tuple[tuple[bool, bool], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +35,8 @@ class Region:
         Per column of the table, which codes are within the limits.
     choices : tuple of ndarray of int64
         Per grouping column, its allowed codes.
+    reach : tuple of (bool, bool)
+        Per column of the table, whether what lies beyond its first, and its last, released value is within the limits.
     group : ndarray of int64, shape (n_rows,)
         Group of each row; -1 where it is outside.
     is_free : bool
@@ -43,6 +46,7 @@ class Region:
     by: tuple[int, ...]
     allowed: tuple[BoolArray, ...]
     choices: tuple[Int64Array, ...]
+    reach: Reach
     group: Int64Array
     n_groups: int
     is_free: bool = False
@@ -59,7 +63,12 @@ class Region:
         return j not in self.by and bool(self.allowed[j].all())
 
 
-def region_of(table: TableBuckets, columns: Sequence[str], where: Mapping[str, Any]) -> Region:
+def region_of(
+    table: TableBuckets,
+    columns: Sequence[str],
+    where: Mapping[str, Any],
+    far: Mapping[tuple[int, bool], Any] | None = None,
+) -> Region:
     """Find the groups.
 
     Parameters
@@ -68,6 +77,8 @@ def region_of(table: TableBuckets, columns: Sequence[str], where: Mapping[str, A
         To group by; columns of the table.
     where : mapping of str to list or (low, high)
         Limits by column of the table: values, or both ends of an interval (None: open).
+    far : mapping of (int, bool) to value, optional
+        From where on a limit counts as open, by column and whether it is an upper one.
 
     Raises
     ------
@@ -87,16 +98,26 @@ def region_of(table: TableBuckets, columns: Sequence[str], where: Mapping[str, A
             f"{' x '.join(columns)} makes {n_groups:,} groups, and a tabulation has at most {MOST_GROUPS:,}: "
             "limit a column to fewer values"
         )
-    return region_within(table, by, allowed)
+    reach = tuple(
+        _reach(where.get(name, (None, None)), *((far or {}).get((j, up)) for up in (False, True)))
+        for j, name in enumerate(table.columns)
+    )
+    return region_within(table, by, allowed, reach)
 
 
-def regrouped(table: TableBuckets, region: Region, allowed: tuple[BoolArray, ...]) -> Region:
-    """Return the same groups within other limits of the columns they are not made of."""
-    return region_within(table, region.by, allowed)
+def _reach(limit: Any, lowest: Any, highest: Any) -> tuple[bool, bool]:
+    """Whether a limit leaves each end open."""
+    if not isinstance(limit, tuple):
+        return False, False
+    low, high = limit
+    return (
+        low is None or (lowest is not None and low <= lowest),
+        high is None or (highest is not None and high >= highest),
+    )
 
 
 def region_within(
-    table: TableBuckets, by: tuple[int, ...], allowed: tuple[BoolArray, ...]
+    table: TableBuckets, by: tuple[int, ...], allowed: tuple[BoolArray, ...], reach: Reach
 ) -> Region:
     """Number the groups and place the rows in them.
 
@@ -106,6 +127,8 @@ def region_within(
         Places of the grouping columns among the table's.
     allowed : tuple of ndarray of bool
         Per column of the table, which codes are within the limits.
+    reach
+        As in `Region`; of columns to group by it does not matter.
     """
     choices = tuple(np.flatnonzero(allowed[j]) for j in by)
     inside = np.ones(len(table.rows), dtype=bool)
@@ -120,6 +143,7 @@ def region_within(
         by=by,
         allowed=allowed,
         choices=choices,
+        reach=tuple((False, False) if j in by else both for j, both in enumerate(reach)),
         group=np.where(inside, group, -1),
         n_groups=math.prod(len(choice) for choice in choices),
     )

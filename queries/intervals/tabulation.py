@@ -28,6 +28,7 @@ from queries.intervals.estimates import (
     holds,
     statuses,
 )
+from queries.intervals.extrapolation import ends_of
 from queries.intervals.model import NoiseModel, noise_model
 from queries.intervals.regions import Region, region_of
 from queries.intervals.statement.aggregates import annotated
@@ -215,7 +216,8 @@ def tabulate(
     table = release.route({*columns, *where, *([of] if of else [])})
     model = noise_model(release, table)
     release.go_on()
-    region = region_of(model.table, columns, where)
+    far = {(end.column, end.sign > 0): end.far for end in ends_of(release, model)}
+    region = region_of(model.table, columns, where, far)
     estimates = estimates_of(
         release,
         model,

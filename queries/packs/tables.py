@@ -254,6 +254,7 @@ def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
         by=tuple(range(len(columns))),
         allowed=tuple(np.ones(len(column.values), dtype=bool) for column in table.released),
         choices=(),
+        reach=((False, False),) * len(columns),
         group=group,
         n_groups=len(codes),
         released=codes,

@@ -12,8 +12,9 @@ from fixtures.intervals import small_release
 from fixtures.pipeline import make_census
 
 from engine.schema import KIND_NONNEGATIVE
+from queries.intervals import extrapolation as module
+from queries.intervals import tabulate
 from queries.intervals.buckets import ReleasedValues
-from queries.intervals.copies import tails as module
 from queries.intervals.copies.tails import DRAWS, tails
 from queries.intervals.model import noise_model
 from queries.intervals.statement import spreads as copies
@@ -76,7 +77,7 @@ def column_of(values, codes, sql_type="BIGINT"):
     ],
 )
 def test_values_of_codes_beyond(values, codes, code, text):
-    assert module._value(column_of(values, codes), code) == text
+    assert module.value_of(column_of(values, codes), code) == text
 
 
 @pytest.mark.parametrize("table", [("age",), AGE_SEX, ("age", "income")])
@@ -134,13 +135,14 @@ def test_filled_values_are_drawn_from_their_ranges_and_nowhere_else(release):
         assert after not in measured
 
 
-def test_nothing_lies_beyond_words_or_where_the_last_value_has_many_rows(release):
+def test_nothing_lies_beyond_words_or_where_the_last_value_has_many_rows(release, monkeypatch):
     assert drawn(release, ("sex",))[1].most == ()
     model = noise_model(release, ("age",))
     (column,) = model.table.released
     n = column.n.copy()
     n[[int(np.argmax(column.grid)), int(np.argmin(column.grid))]] = 10_000
     table = replace(model.table, released=(replace(column, n=n),))
+    monkeypatch.delitem(release.models, ("ends", ("age",)))
     assert tails(release, replace(model, table=table), np.random.default_rng(0)).most == ()
 
 
@@ -173,3 +175,71 @@ def test_copies_of_rows_beyond_are_read_by_sql(release):
         max([known, *values[there[:, i]].tolist()]) for i in range(got.counts.shape[1])
     ]
     assert pd.Series(shown).max() > known
+
+
+def last_age(release):
+    (column,) = noise_model(release, ("age",)).table.released
+    return max(v for v in column.values if v is not None)
+
+
+def test_figures_whose_limits_end_at_the_last_value_leave_room_for_who_is_beyond(release):
+    last = last_age(release)
+    table = noise_model(release, ("age",)).table
+    n = table.n[[table.released[0].values[i] == last for i in table.rows[:, 0]]]
+    opened, closed = (tabulate(release, [], where={"age": (60, end)}) for end in (None, last))
+    assert closed.value == opened.value
+    assert closed.high == opened.high
+    assert closed.low[0] == opened.low[0] - min(
+        int(n[0]), 15
+    )  # 3 ranges of 5 rows are hidden at most
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_open"),
+    [
+        ("age >= 60", True),
+        ("NOT age < 60", True),
+        ("age BETWEEN 60 AND {}", False),
+        ("age >= 60 AND age <= {}", False),
+    ],
+)
+def test_statements_tell_by_their_conditions_whether_who_is_beyond_counts(
+    release, condition, is_open
+):
+    last = last_age(release)
+    where = condition.format(last)
+    opened = tabulate(release, [], where={"age": (60, None)})
+    for text in (
+        f"SELECT count(*) FROM data WHERE {where}",
+        f"SELECT count(*) FILTER (WHERE {where}) FROM data",
+        f"SELECT sum(CASE WHEN {where} THEN 1 ELSE 0 END) FROM data",
+    ):
+        ((value, low, _, _),) = release.sql(text, intervals=True).rows
+        assert value == opened.value[0]
+        assert (low == opened.low[0]) == is_open
+
+
+def test_a_mean_of_the_last_values_may_be_higher_by_who_is_beyond(release):
+    last = last_age(release)
+    ((value, low, high, _),) = release.sql(
+        f"SELECT avg(age) FILTER (WHERE age > {last - 4}) - 0 * count(*) AS f FROM data",
+        intervals=True,
+    ).rows
+    assert high - value > value - low
+
+
+@pytest.mark.parametrize(
+    ("codes", "alone"),
+    [
+        ((4, 5, 6, 7), (False,) * 4),
+        ((4, 6, 9), (True, True, True)),  # 5, 7, and all others of 8 to 15 are not released
+        ((16, 20, 21), (True, False, False)),  # 20 and 21 share a range
+        (
+            (10, 20, 30),
+            (True, False, False),
+        ),  # by tens: 0 is beside 10, nothing in 16 to 23 and 24 to 31
+    ],
+)
+def test_values_alone_among_rare_ones_by_hand(codes, alone):
+    column = column_of(codes, codes)
+    assert column.alone.tolist() == list(alone)

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets
+from queries.intervals.extrapolation import OUTERMOST, End, ends_of, value_of
 from queries.intervals.model import NoiseModel, noise_model
 from queries.sql import RowsBeyond, Session
 
 DRAWS = 3
 """Copies for each end; the one that moves a figure furthest counts."""
-OUTERMOST, SHARE = 100, 0.02
-"""Rows that tell how thinly values are spread at an end: so many, or this share of a smaller table's."""
 MOST_MOVED = 1000
 """Rows of filled values that are moved in one copy."""
-REACH = 4.0
-"""How far beyond ranges are looked for that may be hidden, in mean excesses of the outermost rows (e^-4 is 2 %)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,36 +84,6 @@ class _Filled:
     measured: Int64Array
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _End:
-    """One end of one column, in codes of its grid, with the sign turned so that outward is up.
-
-    Attributes
-    ----------
-    column : int
-    sign : int
-        1: the upper end; -1: the lower one.
-    last : int
-        The outermost released code.
-    width : int
-        Codes of the range that stands at it: whoever is in it is there or further out.
-    hidden : int
-        Rows that ranges beyond may hold that are not released.
-    excess : float
-        Mean excess of the outermost rows.
-    outer : ndarray of bool, shape (n_values,)
-        Values that these have.
-    """
-
-    column: int
-    sign: int
-    last: int
-    width: int
-    hidden: int
-    excess: float
-    outer: BoolArray
-
-
 def tails(release: Session, model: NoiseModel, rng: np.random.Generator) -> Tails:
     """Draw the rows that may lie beyond the outermost released values of a table's columns, or elsewhere in a range.
 
@@ -127,12 +93,7 @@ def tails(release: Session, model: NoiseModel, rng: np.random.Generator) -> Tail
         Of the table.
     """
     table = model.table
-    ends = [
-        end
-        for j, column in enumerate(table.released)
-        for sign in (1, -1)
-        if (end := _end(release, model, j, column, sign)) is not None
-    ]
+    ends = ends_of(release, model)
     filled = [
         ranges
         for j, column in enumerate(table.released)
@@ -145,7 +106,9 @@ def tails(release: Session, model: NoiseModel, rng: np.random.Generator) -> Tail
             source=np.concatenate([np.zeros(0, dtype=np.int64), *(move.like for _, move in moves)]),
             column=tuple(table.columns[j] for j, move in moves for _ in move.like),
             value=tuple(
-                _value(table.released[j], code) for j, move in moves for code in move.code.tolist()
+                value_of(table.released[j], code)
+                for j, move in moves
+                for code in move.code.tolist()
             ),
         ),
         counts=_counts(table, [move for _, move in moves]),
@@ -163,71 +126,7 @@ def _counts(table: TableBuckets, moves: Sequence[_Move]) -> Int64Array:
     return np.concatenate([np.maximum(counts, 0), own])
 
 
-def _end(
-    release: Session, model: NoiseModel, j: int, column: ReleasedValues, sign: int
-) -> _End | None:
-    """One end of a column; None where nothing lies beyond it, or its values are in no order."""
-    valued = column.valued
-    if not valued.any() or not _is_ordered(column):
-        return None
-    of_one = (column.name,)
-    if of_one in release.tables:
-        one = noise_model(release, of_one)
-    else:
-        one = model
-    n = np.where(valued, np.maximum(column.n, 0), 0).astype(np.float64)
-    code = sign * column.grid
-    order = np.argsort(np.where(valued, -code, np.iinfo(np.int64).max), kind="stable")
-    order = order[: int(valued.sum())]
-    upto = np.cumsum(n[order])
-    wanted = min(OUTERMOST, SHARE * upto[-1])
-    outer = order[: int(np.searchsorted(upto, wanted)) + 1]
-    last, threshold = int(code[order[0]]), int(code[outer[-1]])
-    excess = float((n[outer] * (code[outer] - threshold)).sum() / max(n[outer].sum(), 1.0))
-    if excess <= 0:  # so many rows have the last value: the scale ends there
-        return None
-    width = _width(one.table, order[0]) if one.table.columns == of_one else 1
-    ranges = _hidden_ranges(sign * last, sign, width, max(REACH * excess, column.step))
-    is_outer = np.zeros(len(column.values), dtype=bool)
-    is_outer[outer] = True
-    return _End(
-        column=j,
-        sign=sign,
-        last=last,
-        width=width,
-        hidden=ranges * one.beyond,
-        excess=excess,
-        outer=is_outer,
-    )
-
-
-def _is_ordered(column: ReleasedValues) -> bool:
-    """Whether a column's grid has the order of its values: numbers and dates."""
-    return column.is_number or column.sql_type.startswith(("DATE", "TIMESTAMP"))
-
-
-def _width(table: TableBuckets, at: int) -> int:
-    """Codes of the released range that one value of a one-way table stands for."""
-    inside = np.flatnonzero((table.first[:, 0] <= at) & (table.last[:, 0] >= at) & table.measured)
-    return int(table.span[inside, 0].min()) + 1 if len(inside) else 1
-
-
-def _hidden_ranges(last: int, sign: int, width: int, reach: float) -> int:
-    """Ranges beyond a code, not across 0, that may each hold as many rows as a threshold hides.
-
-    Ranges are those of powers of two (`engine.ranges`): where the released one is the inner half, the outer one is not
-    released.
-    """
-    found = 0
-    for level in range(max(width.bit_length() - 1, 0), 62):
-        place = last >> level
-        beside = (place + 1) << level if sign > 0 else (place << level) - 1
-        is_half = (place & 1 == 0) if sign > 0 else (place & 1 == 1)
-        found += is_half and abs(beside - last) <= reach
-    return found
-
-
-def _beyond(table: TableBuckets, end: _End, rng: np.random.Generator) -> _Move:
+def _beyond(table: TableBuckets, end: End, rng: np.random.Generator) -> _Move:
     """Rows moved beyond an end."""
     n, place = table.n.astype(np.float64), table.rows[:, end.column]
     near = np.where(end.outer[place], n, 0.0)
@@ -249,7 +148,7 @@ def _beyond(table: TableBuckets, end: _End, rng: np.random.Generator) -> _Move:
 def _filled(release: Session, j: int, column: ReleasedValues) -> _Filled | None:
     """Values of a column that were filled in, with the ranges that they stand for; None where there are none."""
     of_one = (column.name,)
-    if of_one not in release.tables or not _is_ordered(column):
+    if of_one not in release.tables or not column.is_ordered:
         return None
     one = noise_model(release, of_one)
     if one.tree is None:
@@ -308,24 +207,3 @@ def _with_the_same(
     at = np.minimum(np.searchsorted(upto, wanted, side="right"), len(order) - 1)
     taken: Int64Array = order[at]
     return taken
-
-
-def _value(column: ReleasedValues, code: int) -> str:
-    """The value of a code as SQL reads it, from two released values and their codes."""
-    valued = np.flatnonzero(column.valued)
-    order = valued[np.argsort(column.grid[valued], kind="stable")]
-    low, high = int(order[0]), int(order[-1])
-    span = int(column.grid[high] - column.grid[low])
-    first: Any = column.values[low]
-    whole: Any = column.values[high] - first
-    steps = code - int(column.grid[low])
-    if not span:
-        return str(first)
-    if isinstance(whole, int):
-        return str(first + whole * steps // span)
-    if isinstance(whole, float):
-        return repr(first + whole * (steps / span))
-    try:
-        return str(first + whole * steps / span)
-    except OverflowError:  # a date beyond the last one that there is
-        return str(column.values[high])

@@ -148,13 +148,13 @@ def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSe
         model = noise_model(release, table)
         groupings = question.groupings()
         try:
-            rows = [evaluated(con, release, model.table, one) for one in groupings]
+            rows = [evaluated(con, release, model, one) for one in groupings]
         except (
             duckdb.Error
         ):  # what one column is reckoned from must not cost the others their status
             question = replace(question, parts={})
             groupings = question.groupings()
-            rows = [evaluated(con, release, model.table, one) for one in groupings]
+            rows = [evaluated(con, release, model, one) for one in groupings]
     estimates, unread = _estimates(release, model, question, names, rows)
     more = []
     if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):

@@ -8,16 +8,19 @@ DuckDB evaluates them. Where keys are plain columns and every condition is about
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 import numpy as np
 
-from engine.schema import BoolArray, FloatArray, Int64Array, quoted
+from engine.schema import BoolArray, FloatArray, Int64Array, literal, quoted
 from engine.store import physical_name, table_name, unused_name
 from queries.intervals.buckets import TableBuckets
-from queries.intervals.regions import Region, region_within
+from queries.intervals.extrapolation import End, as_text, ends_of
+from queries.intervals.model import NoiseModel
+from queries.intervals.regions import Reach, Region, region_within
 from queries.intervals.statement.nodes import Node, bare, columns_in
 from queries.intervals.statement.tree import (
     Aggregate,
@@ -42,12 +45,27 @@ class Evaluated:
         Their keys, in the order of GROUP BY.
     values : dict of str to ndarray
         Values of its other expressions by `text_of` form: numbers (NaN: null) for arguments, truth for conditions.
+    beyond : dict of str to ndarray
+        The same, and of conditions of WHERE, beyond each of `ends`: not 0 where they hold.
     """
 
     region: Region
     keys: tuple[tuple[Any, ...], ...]
     key_nodes: tuple[Node, ...]
     values: dict[str, FloatArray]
+    ends: tuple[End, ...] = ()
+    beyond: dict[str, FloatArray] = field(default_factory=dict)
+
+    def narrowed(self, reach: Reach, j: int, by: Sequence[Node]) -> Reach:
+        """Which ends limits leave open, where conditions on column j are added."""
+        if not self.ends:
+            return reach
+        own = [*reach[j]]
+        for i, end in enumerate(self.ends):
+            if end.column == j:
+                holds = [bool(self.beyond[text_of(node)][i]) for node in by]
+                own[end.sign > 0] &= all(holds)
+        return (*reach[:j], (own[0], own[1]), *reach[j + 1 :])
 
     def of(self, node: Node) -> FloatArray:
         """Values of one expression."""
@@ -59,8 +77,36 @@ def text_of(node: Node) -> str:
     return json.dumps(bare(node), sort_keys=True)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Asked:
+    """A statement's expressions as SQL over rows that are numbered.
+
+    Attributes
+    ----------
+    text : str
+        The SELECT of them over what `named` names: keys k0, k1 ..., conditions w0 ..., others x0 ...
+    order : str
+        What reads them as arrays, in the order of the rows.
+    keys, rank : str
+        The keys, and the number of a row's group.
+    expressions : dict of str to str
+        Columns of conditions and others, by `text_of` form.
+    """
+
+    named: str
+    text: str
+    order: str
+    keys: str
+    rank: str
+    expressions: dict[str, str]
+
+    def over(self, rows: str) -> str:
+        """The beginning of a query over rows."""
+        return f"WITH {self.named} AS ({rows}), q AS ({self.text}) "
+
+
 def evaluated(
-    con: duckdb.DuckDBPyConnection, release: Session, table: TableBuckets, question: ParsedStatement
+    con: duckdb.DuckDBPyConnection, release: Session, model: NoiseModel, question: ParsedStatement
 ) -> Evaluated:
     """Evaluate a statement's expressions on every row.
 
@@ -68,61 +114,114 @@ def evaluated(
     ----------
     con : duckdb.DuckDBPyConnection
         On the release.
-    table : TableBuckets
-        The table that answers.
+    model : NoiseModel
+        Of the table that answers.
     """
-    nodes = [
-        node for _, term in question.figures if not isinstance(term, str) for node in _leaves(term)
-    ]
-    nodes += [
-        node for part in question.parts.values() for one in part.counts for node in _leaves(one)
-    ]
-    wanted = {text_of(node): node for node in nodes}
-    nodes_of_keys = tuple(node for _, node in question.keys)
+    table = model.table
+    counts = [one for part in question.parts.values() for one in part.counts]
+    terms = [term for _, term in question.figures if not isinstance(term, str)]
+    wanted = {text_of(node): node for term in [*terms, *counts] for node in _leaves(term)}
     is_plain = _is_plain(question, table)
+    keys = tuple(node for _, node in question.keys)
     if is_plain and not wanted and not question.where:  # nothing that its buckets do not tell
         region = _plain_region(table, question, [])
-        return Evaluated(
-            region=region, keys=_keys_of(table, region), key_nodes=nodes_of_keys, values={}
-        )
+        return Evaluated(region=region, keys=_keys_of(table, region), key_nodes=keys, values={})
     row = unused_name("row_number", release.columns)
-    listed = [(f"k{i}", node) for i, (_, node) in enumerate(question.keys)]
+    asked = _asked(con, release, question, wanted, row, is_plain=is_plain)
+    columns = ", ".join(quoted(c) for c in table.columns)
+    (number,) = con.execute(
+        "SELECT table_id FROM catalog.tables WHERE name = ?", [table_name(table.columns)]
+    ).fetchall()[0]
+    rows = asked.over(
+        f"SELECT {columns}, rowid AS {quoted(row)} FROM tables.{physical_name(number)}"
+    )
+    arrays = con.execute(rows + asked.order).fetchnumpy()
+    holds = [np.asarray(arrays[f"w{i}"], dtype=bool) for i in range(len(question.where))]
+    values = {key: np.asarray(arrays[f"x{i}"], dtype=np.float64) for i, key in enumerate(wanted)}
+    if is_plain:
+        region = _plain_region(table, question, holds)
+        found = Evaluated(
+            region=region, keys=_keys_of(table, region), key_nodes=keys, values=values
+        )
+        return _with_ends(con, found, asked, question, table, ends_of(release, model), row)
+    named = "SELECT 1"
+    if keys:
+        named = f"{rows} SELECT DISTINCT {asked.keys}, {asked.rank} AS g FROM q ORDER BY g"
+    listed = tuple(tuple(r[:-1]) for r in con.execute(named).fetchall())
+    group = np.asarray(arrays["g"], dtype=np.int64) - 1
+    inside = np.logical_and.reduce(holds) if holds else np.ones(len(group), dtype=bool)
+    region = free_region(table, np.where(inside, group, -1), len(listed))
+    return Evaluated(region=region, keys=listed, key_nodes=keys, values=values)
+
+
+def _asked(
+    con: duckdb.DuckDBPyConnection,
+    release: Session,
+    question: ParsedStatement,
+    wanted: Mapping[str, Node],
+    row: str,
+    *,
+    is_plain: bool,
+) -> _Asked:
+    """Put a statement's expressions into one SELECT."""
+    keys = [f"k{i}" for i in range(len(question.keys))]
+    listed = [(name, node) for name, (_, node) in zip(keys, question.keys, strict=True)]
     listed += [(f"w{i}", node) for i, node in enumerate(question.where)]
     listed += [(f"x{i}", node) for i, node in enumerate(wanted.values())]
     listed.append((row, {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [row]}))
     (text,) = con.execute(
         "SELECT json_deserialize_sql(?)", [select_of(question, listed)]
     ).fetchall()[0]
-    columns = ", ".join(quoted(c) for c in table.columns)
-    (number,) = con.execute(
-        "SELECT table_id FROM catalog.tables WHERE name = ?", [table_name(table.columns)]
-    ).fetchall()[0]
-    query = (
-        f"WITH {quoted(release.logical_name)} AS (SELECT {columns}, rowid AS {quoted(row)} "
-        f"FROM tables.{physical_name(number)}), q AS ({text.rstrip().rstrip(';')}) "
+    rank = f"dense_rank() OVER (ORDER BY {', '.join(keys)})" if keys and not is_plain else "1"
+    truths = [f"coalesce(CAST(w{i} AS BOOLEAN), false) AS w{i}" for i in range(len(question.where))]
+    numbers = [_number(f"x{i}", node) for i, node in enumerate(wanted.values())]
+    selected = ", ".join([f"{rank} AS g", *truths, *numbers])
+    expressions = {text_of(node): f"w{i}" for i, node in enumerate(question.where)}
+    return _Asked(
+        named=quoted(release.logical_name),
+        text=text.rstrip().rstrip(";"),
+        order=f"SELECT {selected} FROM q ORDER BY {quoted(row)}",
+        keys=", ".join(keys),
+        rank=rank,
+        expressions=expressions | {key: f"x{i}" for i, key in enumerate(wanted)},
     )
-    keys = ", ".join(name for name, _ in listed if name.startswith("k") and name != row)
-    rank = f"dense_rank() OVER (ORDER BY {keys})" if keys and not is_plain else "1"
-    truths = ", ".join(
-        f"coalesce(CAST(w{i} AS BOOLEAN), false) AS w{i}" for i in range(len(question.where))
-    )
-    numbers = ", ".join(_number(f"x{i}", node) for i, node in enumerate(wanted.values()))
-    selected = ", ".join(part for part in (f"{rank} AS g", truths, numbers) if part)
-    arrays = con.execute(f"{query} SELECT {selected} FROM q ORDER BY {quoted(row)}").fetchnumpy()
-    holds = [np.asarray(arrays[f"w{i}"], dtype=bool) for i in range(len(question.where))]
-    values = {key: np.asarray(arrays[f"x{i}"], dtype=np.float64) for i, key in enumerate(wanted)}
-    if is_plain:
-        region = _plain_region(table, question, holds)
-        keys_of_region = _keys_of(table, region)
-        return Evaluated(region=region, keys=keys_of_region, key_nodes=nodes_of_keys, values=values)
-    named = con.execute(
-        f"{query} SELECT DISTINCT {keys}, {rank} AS g FROM q ORDER BY g" if keys else "SELECT 1"
-    ).fetchall()
-    keys_of_groups = tuple(tuple(r[:-1]) for r in named)
-    group = np.asarray(arrays["g"], dtype=np.int64) - 1
-    inside = np.logical_and.reduce(holds) if holds else np.ones(len(group), dtype=bool)
-    region = free_region(table, np.where(inside, group, -1), len(keys_of_groups))
-    return Evaluated(region=region, keys=keys_of_groups, key_nodes=nodes_of_keys, values=values)
+
+
+def _with_ends(
+    con: duckdb.DuckDBPyConnection,
+    found: Evaluated,
+    asked: _Asked,
+    question: ParsedStatement,
+    table: TableBuckets,
+    ends: tuple[End, ...],
+    row: str,
+) -> Evaluated:
+    """The same with what the expressions are beyond the ends of columns, and which of these WHERE leaves open."""
+    if not ends:
+        return found
+    try:
+        arrays = con.execute(asked.over(_rows_beyond(table, ends, row)) + asked.order).fetchnumpy()
+    except duckdb.Error:  # what can be computed from every value of the table may fail beyond
+        return found
+    beyond = {key: np.nan_to_num(arrays[name]) for key, name in asked.expressions.items()}
+    found = replace(found, ends=ends, beyond=beyond)
+    reach = found.region.reach
+    for node in question.where:
+        reach = found.narrowed(reach, _only_column(node, table), [node])
+    return replace(found, region=replace(found.region, reach=reach))
+
+
+def _rows_beyond(table: TableBuckets, ends: Sequence[End], row: str) -> str:
+    """A row beyond each end, which has nothing in all other columns, as SQL."""
+    blank = [f"CAST(NULL AS {column.sql_type})" for column in table.released]
+    names = [*table.columns, row]
+    lists = []
+    for i, end in enumerate(ends):
+        far = f"CAST({literal(as_text(end.far))} AS {table.released[end.column].sql_type})"
+        given = [*blank[: end.column], far, *blank[end.column + 1 :], str(i)]
+        named = (f"{value} AS {quoted(name)}" for value, name in zip(given, names, strict=True))
+        lists.append(f"SELECT {', '.join(named)}")
+    return " UNION ALL ".join(lists)
 
 
 def _keys_of(table: TableBuckets, region: Region) -> tuple[tuple[Any, ...], ...]:
@@ -139,7 +238,13 @@ def free_region(table: TableBuckets, group: Int64Array, n_groups: int) -> Region
     """Groups that are not made of released values."""
     everything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
     return Region(
-        by=(), allowed=everything, choices=(), group=group, n_groups=n_groups, is_free=True
+        by=(),
+        allowed=everything,
+        choices=(),
+        reach=(),
+        group=group,
+        n_groups=n_groups,
+        is_free=True,
     )
 
 
@@ -178,15 +283,19 @@ def _is_plain(question: ParsedStatement, table: TableBuckets) -> bool:
     return one and -1 not in keys and len(set(keys)) == len(keys)
 
 
+def _only_column(node: Node, table: TableBuckets) -> int:
+    """The one column that a condition is about."""
+    folded = [c.casefold() for c in table.columns]
+    return folded.index(next(iter(columns_in(node))).casefold())
+
+
 def _plain_region(table: TableBuckets, question: ParsedStatement, holds: list[BoolArray]) -> Region:
     """The groups of released values; every released value stands in some row, which tells what holds for it."""
     allowed = [np.ones(len(column.values), dtype=bool) for column in table.released]
-    folded = [c.casefold() for c in table.columns]
     for node, true in zip(question.where, holds, strict=True):
-        j = folded.index(next(iter(columns_in(node))).casefold())
+        j = _only_column(node, table)
         mask = np.zeros(len(allowed[j]), dtype=bool)
         mask[table.rows[true, j]] = True
         allowed[j] &= mask
-    return region_within(
-        table, tuple(_column(node, table) for _, node in question.keys), tuple(allowed)
-    )
+    by = tuple(_column(node, table) for _, node in question.keys)
+    return region_within(table, by, tuple(allowed), ((True, True),) * len(allowed))

@@ -8,57 +8,31 @@ and zeros is a count, however it is spelled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from engine.schema import FloatArray, Int64Array
-from queries.intervals.buckets import sum_by
-from queries.intervals.estimates import Estimates, counts, quantiles, sd_with_total, sums
-from queries.intervals.extrapolation import beyond, stretched
-from queries.intervals.locked import edge_variance
+from queries.intervals.estimates import (
+    Estimates,
+    Part,
+    counted_part,
+    counts,
+    joined,
+    quantiles,
+    sums,
+    total_part,
+    valued_part,
+)
+from queries.intervals.extrapolation import stretched
 from queries.intervals.model import NoiseModel
-from queries.intervals.regions import Region, regrouped
+from queries.intervals.regions import Region, region_within
 from queries.intervals.statement.linear import linear
-from queries.intervals.statement.nodes import Node, bare, columns_in
+from queries.intervals.statement.nodes import bare, columns_in
 from queries.intervals.statement.rows import Evaluated, free_region
 from queries.intervals.statement.tree import Aggregate, Arithmetic, Rounded, Term, Unknown
-from queries.intervals.sums import Z, sparse_variance
+from queries.intervals.sums import Z
 from queries.sql import Session
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Part:
-    """A term to first order.
-
-    Attributes
-    ----------
-    value : ndarray of float64, shape (n_groups,)
-    own : ndarray of float64, shape (n_rows,)
-        How much the group's figure changes with each row of its own.
-    total : ndarray of float64, shape (n_groups,)
-        How much it changes with the total of its window.
-    base : ndarray of float64, shape (n_rows,), or None
-        How much that total changes with each row.
-    total_of : ndarray of int64, shape (n_groups,), or None
-        Which total each group belongs to.
-    more, less : ndarray of float64, shape (n_groups,), or 0
-        How much higher, and lower, it may be for what lies beyond the released values.
-    extra : ndarray of float64, shape (n_groups,), or 0
-        Variance that values add to that of the rows.
-    stretch : ndarray of float64, shape (n_groups,), or 1
-        Factor that noisy divisors put on the interval; NaN: it has no end.
-    """
-
-    value: FloatArray
-    own: FloatArray
-    total: FloatArray
-    base: FloatArray | None = None
-    total_of: Int64Array | None = None
-    more: FloatArray | float = 0.0
-    less: FloatArray | float = 0.0
-    extra: FloatArray | float = 0.0
-    stretch: FloatArray | float = 1.0
 
 
 def estimate_of(release: Session, model: NoiseModel, rows: Evaluated, term: Term) -> Estimates:
@@ -79,13 +53,8 @@ def estimate_of(release: Session, model: NoiseModel, rows: Evaluated, term: Term
     single = linear(term)
     if single is not None:
         return _scaled(_alone(release, model, rows, single.term), single.factor, single.constant)
-    part = _part(release, model, rows, term)
-    sd = np.sqrt(_sd(model, rows.region, part) ** 2 + part.extra) * part.stretch
-    counted = counts(release, model, rows.region)
-    known = counted.known & np.isfinite(part.value)
-    half = np.where(known, Z * sd, np.nan)
-    low, high = part.value - half - part.less, part.value + half + part.more
-    return Estimates(value=part.value, low=low, high=high, sd=sd, known=known)
+    known = counts(release, model, rows.region).known
+    return _part(release, model, rows, term).estimates(model, rows.region, known)
 
 
 def _rounded(ends: FloatArray, digits: int, which: np.ufunc) -> FloatArray:
@@ -137,8 +106,8 @@ def _alone(release: Session, model: NoiseModel, rows: Evaluated, term: Aggregate
         share = Arithmetic(operator="/", left=parts[0], right=parts[1])
         return estimate_of(release, model, rows, share)
     if term.kind in ("sum", "avg"):
-        return sums(model, region, counted, numbers, is_mean=term.kind == "avg")
-    return quantiles(model, region, counted, numbers, term.quantile)
+        return sums(release, model, region, counted, numbers, is_mean=term.kind == "avg")
+    return quantiles(release, model, region, counted, numbers, term.quantile)
 
 
 def _is_of_ones(numbers: FloatArray) -> bool:
@@ -152,124 +121,70 @@ def _filtered(
 ) -> Region:
     """The groups without the rows that the aggregate leaves out; `of_ones`: and without those that it adds 0 for.
 
-    What is is_inside by the values of one column is a limit of that column, as in WHERE, so that both say the same.
+    What is inside by the values of one column is a limit of that column, as in WHERE, so that both say the same.
     """
     region, table = rows.region, model.table
     is_inside = np.ones(len(region.group), dtype=bool)
-    by: list[Node] = []
-    if term.keep is not None:
-        is_inside &= rows.of(term.keep) > 0
-        by.append(term.keep)
-    if term.of is not None and (of_ones or term.kind == "count"):
-        numbers = rows.of(term.of)
-        is_inside &= numbers > 0 if of_ones else np.isfinite(numbers)
-        by.append(term.of)
-    if is_inside[region.group >= 0].all():
-        return region
-    columns = {name.casefold() for node in by for name in columns_in(node)}
+    truths = [node for node in (term.keep, term.of if of_ones else None) if node is not None]
+    for node in truths:
+        is_inside &= rows.of(node) > 0
+    blanks = [term.of] if term.of is not None and term.kind == "count" else []
+    for node in blanks:
+        is_inside &= np.isfinite(rows.of(node))
+    columns = {name.casefold() for node in [*truths, *blanks] for name in columns_in(node)}
     j = [i for i, name in enumerate(table.columns) if name.casefold() in columns]
+    reach = rows.narrowed(region.reach, j[0], truths) if len(j) == 1 else region.reach
+    if is_inside[region.group >= 0].all() and reach == region.reach:
+        return region
     if region.is_free or len(j) != 1 or j[0] in region.by:
         return free_region(table, np.where(is_inside, region.group, -1), region.n_groups)
     mask = np.zeros(len(table.released[j[0]].values), dtype=bool)
     mask[table.rows[is_inside, j[0]]] = True
     allowed = list(region.allowed)
     allowed[j[0]] = allowed[j[0]] & mask
-    return regrouped(table, region, tuple(allowed))
+    return region_within(table, region.by, tuple(allowed), reach)
 
 
-def _part(release: Session, model: NoiseModel, rows: Evaluated, term: Term) -> _Part:
+def _part(release: Session, model: NoiseModel, rows: Evaluated, term: Term) -> Part:
     """Follow a term to first order."""
     region = rows.region
-    nothing = np.zeros(len(region.group))
-    none = np.zeros(region.n_groups)
     if isinstance(term, float | int):
-        return _Part(value=none + float(term), own=nothing, total=none)
+        value = np.full(region.n_groups, float(term))
+        return Part(value=value, own=np.zeros(len(region.group)))
     if isinstance(term, Rounded):
         return _part(release, model, rows, term.term)
     if isinstance(term, Aggregate):
-        return _linear(release, model, rows, term)
+        return _part_alone(release, model, rows, term)
     left, right = _part(release, model, rows, term.left), _part(release, model, rows, term.right)
-    joined = _joined(region, term, left, right)
+    bases = [part for part in (left, right) if part.base is not None]
+    if len(bases) == 2 and not (
+        np.array_equal(bases[0].base, bases[1].base)  # type: ignore[arg-type]
+        and np.array_equal(bases[0].total_of, bases[1].total_of)  # type: ignore[arg-type]
+    ):
+        raise Unknown("totals of two kinds in one figure are not followed")
+    both = joined(region, term.operator, left, right)
     if term.operator != "/" or right.base is not None:
-        return joined  # a window's total is large
-    return replace(
-        joined, stretch=joined.stretch * stretched(_sd(model, region, right), right.value, Z)
-    )
+        return both  # a window's total is large
+    return replace(both, stretch=both.stretch * stretched(right.sd(model, region), right.value, Z))
 
 
-def _linear(release: Session, model: NoiseModel, rows: Evaluated, term: Aggregate) -> _Part:
-    """A count, sum or mean, or the total of one over a window."""
+def _part_alone(release: Session, model: NoiseModel, rows: Evaluated, term: Aggregate) -> Part:
+    """A count, sum or mean, or the total of one over a window; NaN where no released bucket says anything of it."""
     if term.kind not in ("count", "sum", "avg"):
         raise Unknown("arithmetic over quantiles is not followed")
     numbers = rows.of(term.of) if term.of is not None else np.ones(len(rows.region.group))
     of_ones = term.kind == "sum" and _is_of_ones(numbers[rows.region.group >= 0])
     region = _filtered(model, rows, term, of_ones=of_ones)
-    inside = region.group >= 0
     if term.kind == "count" or of_ones:
-        part = _counted(release, model, region)
+        numbers, part = np.ones(len(numbers)), counted_part(release, model, region)
     else:
-        inside &= np.isfinite(numbers)
-        part = _valued(release, model, region, np.where(inside, numbers, np.nan), term.kind)
+        part = valued_part(release, model, region, numbers, is_mean=term.kind == "avg")
+        known = counts(release, model, region).known
+        part = replace(part, value=np.where(known, part.value, np.nan))
     if term.within is None:
         return part
-    total_of = _totals(rows, term)
-    totals = sum_by(total_of, np.nan_to_num(part.value), region.n_groups)
-    return _Part(
-        value=totals[total_of],
-        own=np.zeros(len(inside)),
-        total=np.ones(region.n_groups),
-        base=np.where(inside, 1.0 if term.kind == "count" or of_ones else numbers, 0.0),
-        total_of=total_of,
-    )
-
-
-def _counted(release: Session, model: NoiseModel, region: Region) -> _Part:
-    """Rows of each group; where no released bucket says anything they may be anywhere in the count's own interval."""
-    estimates = counts(release, model, region)
-    inside = region.group >= 0
-    says = inside & estimates.known[np.maximum(region.group, 0)]
-    return _Part(
-        value=estimates.value,
-        own=says.astype(np.float64),
-        total=np.zeros(region.n_groups),
-        more=np.where(estimates.known, 0.0, estimates.high - estimates.value),
-        less=np.where(estimates.known, 0.0, estimates.value - estimates.low),
-        extra=edge_variance(model, region, np.flatnonzero(says), np.ones(int(says.sum()))),
-    )
-
-
-def _valued(
-    release: Session, model: NoiseModel, region: Region, numbers: FloatArray, kind: str
-) -> _Part:
-    """The sum or mean of numbers over each group; NaN where no released bucket says anything, as for one by itself."""
-    row = np.flatnonzero(np.isfinite(numbers))
-    group, n = region.group[row], model.table.n[row].astype(np.float64)
-    given = region.n_groups, group, row
-    rows_in = sum_by(group, n, region.n_groups)
-    value = sum_by(group, n * numbers[row], region.n_groups)
-    n_all = model.table.n.astype(np.float64)
-    more, less = beyond(region.n_groups, region.group, numbers, n_all, model.beyond)
-    weight, stretch = numbers[row], np.ones(region.n_groups)
-    if kind == "avg":
-        safe = np.maximum(rows_in, 1.0)
-        value, more, less = value / safe, more / safe, less / safe
-        weight = (weight - value[group]) / safe[group]
-        stretch = stretched(model.sd(*given, np.ones(len(row))), safe, Z)
-    extra = edge_variance(model, region, row, weight)
-    if model.tree is not None:
-        extra = extra + sparse_variance(model.table, *given, weight)
-    own = np.zeros(len(numbers))
-    own[row] = weight
-    says = counts(release, model, region).known & (rows_in > 0)
-    return _Part(
-        value=np.where(says, value, np.nan),
-        own=own,
-        total=np.zeros(region.n_groups),
-        more=more,
-        less=less,
-        extra=extra,
-        stretch=stretch,
-    )
+    base = np.where((region.group >= 0) & np.isfinite(numbers), numbers, 0.0)
+    return total_part(rows.region, part, _totals(rows, term), base)
 
 
 def _totals(rows: Evaluated, term: Aggregate) -> Int64Array:
@@ -280,57 +195,4 @@ def _totals(rows: Evaluated, term: Aggregate) -> Int64Array:
     return np.array(
         [numbers.setdefault(tuple(key[i] for i in places), len(numbers)) for key in rows.keys],
         dtype=np.int64,
-    )
-
-
-def _joined(region: Region, term: Arithmetic, left: _Part, right: _Part) -> _Part:
-    """Two parts joined by + - * /, with the product and quotient rules."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if term.operator == "+":
-            value, by_left, by_right = (
-                left.value + right.value,
-                1.0 + 0 * left.value,
-                1.0 + 0 * left.value,
-            )
-        elif term.operator == "-":
-            value, by_left, by_right = (
-                left.value - right.value,
-                1.0 + 0 * left.value,
-                -1.0 + 0 * left.value,
-            )
-        elif term.operator == "*":
-            value, by_left, by_right = left.value * right.value, right.value, left.value
-        else:
-            value = left.value / right.value
-            by_left, by_right = 1 / right.value, -value / right.value
-    by_left, by_right = (np.nan_to_num(by, posinf=0.0, neginf=0.0) for by in (by_left, by_right))
-    bases = [part for part in (left, right) if part.base is not None]
-    if len(bases) == 2 and not (
-        np.array_equal(bases[0].base, bases[1].base)  # type: ignore[arg-type]
-        and np.array_equal(bases[0].total_of, bases[1].total_of)  # type: ignore[arg-type]
-    ):
-        raise Unknown("totals of two kinds in one figure are not followed")
-    at = np.maximum(region.group, 0)
-    ends = [(by * part.more, by * part.less) for by, part in ((by_left, left), (by_right, right))]
-    return _Part(
-        more=sum(np.maximum(more, -less) for more, less in ends),
-        less=sum(np.maximum(less, -more) for more, less in ends),
-        extra=by_left**2 * left.extra + by_right**2 * right.extra,
-        stretch=np.maximum(left.stretch, right.stretch),
-        value=value,
-        own=left.own * by_left[at] + right.own * by_right[at],
-        total=left.total * by_left + right.total * by_right,
-        base=bases[0].base if bases else None,
-        total_of=bases[0].total_of if bases else None,
-    )
-
-
-def _sd(model: NoiseModel, region: Region, part: _Part) -> FloatArray:
-    """Standard deviation of the error of a part."""
-    row = np.flatnonzero(region.group >= 0)
-    group = region.group[row]
-    if part.base is None or part.total_of is None:
-        return model.sd(region.n_groups, group, row, part.own[row])
-    return sd_with_total(
-        model, region, part.total_of, own=part.own, total=part.total, base=part.base
     )
