@@ -251,13 +251,13 @@ def _list_values(
 ) -> None:
     """Make `list_<short>(id, value)`: the distinct values, numbered from 0; ascending for data columns."""
     sql_type, name = source.types[column.name], quoted(column.name)
-    value = value_sql(column, sql_type, cell_sql(column, sql_type))
     order = "ORDER BY value" if short.startswith("c") else ""
     fetch(
         con,
         f"CREATE TABLE list_{short} AS SELECT row_number() OVER ({order}) - 1 AS id, value "
         # Cells first, which cost least to compare: what each stands for is asked once.
-        f"FROM (SELECT DISTINCT {value} AS value FROM (SELECT DISTINCT {name} FROM source)) "
+        f"FROM (SELECT DISTINCT {value_sql(column, sql_type, 'cell')} AS value "
+        f"FROM (SELECT {cell_sql(column, sql_type)} AS cell FROM (SELECT DISTINCT {name} FROM source))) "
         "WHERE value IS NOT NULL",
         source.place,
     )
@@ -325,15 +325,17 @@ def _store(con: duckdb.DuckDBPyConnection, select: str, nullable: set[str], plac
 
 def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str], first: str) -> str:
     """The SELECT that gives the codes of some columns, behind a column `first` of the source as it is."""
-    inner, outer, joins = [first] * bool(first), ["r"] * bool(first), ""
+    # Cells by short names: what is made of one names it a dozen times, and planning that costs more than small sources.
+    cells, inner = ([first], [first.split()[-1]]) if first else ([], [])
+    outer, joins = ["r"] * bool(first), ""
     for short, column in chosen.items():
-        sql_type = source.types[column.name]
-        cell = cell_sql(column, sql_type)
+        sql_type, cell = source.types[column.name], f"{short}_cell"
+        cells.append(f"{cell_sql(column, sql_type)} AS {cell}")
         if short.startswith("e") and short not in lists:
             inner.append(f"{value_sql(column, sql_type, cell)} AS {short}")
             outer.append(short)
             continue
-        inner.append(f"({cell}) IS NULL AS {short}_null")
+        inner.append(f"{cell} IS NULL AS {short}_null")
         if short not in lists:
             inner.append(f"{code_sql(column, sql_type, cell)} AS {short}_code")
             code = f"{short}_code"
@@ -344,7 +346,8 @@ def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str],
         if short.startswith("c"):
             code = f"CASE WHEN {short}_null THEN {_NULL} ELSE {code} END"
         outer.append(f"CAST({code} AS BIGINT) AS {short}")
-    return f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} FROM source){joins}"
+    rows = f"SELECT {', '.join(inner)} FROM (SELECT {', '.join(cells)} FROM source)"
+    return f"SELECT {', '.join(outer)} FROM ({rows}){joins}"
 
 
 def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
