@@ -39,6 +39,12 @@ def text_of_tree(con: duckdb.DuckDBPyConnection, tree: Any) -> str:
     return str(con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()[0][0])
 
 
+def text_of_select(con: duckdb.DuckDBPyConnection, node: Node) -> str:
+    """The text of one SELECT or UNION."""
+    text = text_of_tree(con, {"error": False, "statements": [{"node": node}]})
+    return text.rstrip().rstrip(";")
+
+
 def dicts_in(tree: Any) -> Iterator[Node]:
     """All nodes of a parse, expressions or not."""
     if isinstance(tree, dict):

@@ -21,7 +21,7 @@ from queries.intervals.buckets import TableBuckets
 from queries.intervals.extrapolation import End, as_text, ends_of
 from queries.intervals.model import NoiseModel
 from queries.intervals.regions import Reach, Region, region_within
-from queries.intervals.statement.nodes import Node, bare, columns_in
+from queries.intervals.statement.nodes import Node, bare, columns_in, text_of_select
 from queries.intervals.statement.tree import (
     Aggregate,
     Arithmetic,
@@ -169,9 +169,6 @@ def _asked(
     listed += [(f"w{i}", node) for i, node in enumerate(question.where)]
     listed += [(f"x{i}", node) for i, node in enumerate(wanted.values())]
     listed.append((row, {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [row]}))
-    (text,) = con.execute(
-        "SELECT json_deserialize_sql(?)", [select_of(question, listed)]
-    ).fetchall()[0]
     rank = f"dense_rank() OVER (ORDER BY {', '.join(keys)})" if keys and not is_plain else "1"
     truths = [f"coalesce(CAST(w{i} AS BOOLEAN), false) AS w{i}" for i in range(len(question.where))]
     numbers = [_number(f"x{i}", node) for i, node in enumerate(wanted.values())]
@@ -179,7 +176,7 @@ def _asked(
     expressions = {text_of(node): f"w{i}" for i, node in enumerate(question.where)}
     return _Asked(
         named=quoted(release.logical_name),
-        text=text.rstrip().rstrip(";"),
+        text=text_of_select(con, select_of(question, listed)),
         order=f"SELECT {selected} FROM q ORDER BY {quoted(row)}",
         keys=", ".join(keys),
         rank=rank,

@@ -190,7 +190,7 @@ def parse_statement(
         It is not a SELECT of aggregates over groups of the logical table.
     """
     node = parsed_select(con, text)
-    node = inlined(node, columns, _aggregates_in(con, [node]))
+    node = inlined(node, columns, aggregates_in(con, [node]))
     if node.get("type") != "SELECT_NODE" or (node.get("cte_map") or {}).get("map"):
         raise NotAlone(f"it has a WITH, a UNION or the like; {_INSIDE}")
     source = node.get("from_table", {})
@@ -205,7 +205,7 @@ def parse_statement(
         raise Unknown("it selects *, COLUMNS(...) or UNNEST: more columns or rows than it names")
     hiding = {name.casefold() for name in columns}
     items, named = followed(node["select_list"], hiding)
-    aggregates = _aggregates_in(con, items)
+    aggregates = aggregates_in(con, items)
     groups = _groups(node, items, aggregates, hiding)
     bare_groups = [bare(group) for group in groups]
     at = {json.dumps(bare(item), sort_keys=True): i for i, item in enumerate(items)}
@@ -307,7 +307,7 @@ def _sets(node: Node, n_groups: int) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(tuple(one) for one in given or [range(n_groups)]))
 
 
-def _aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Collection[str]:
+def aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Collection[str]:
     """Names of the aggregates among the functions of expressions: ours, others that DuckDB has, and macros of these."""
     names = {n.get("function_name", "").lower() for item in items for n in nodes_in(item)}
     if names <= {"", *AGGREGATES, *_OPERATORS}:
@@ -456,17 +456,13 @@ def _window(node: Node, groups: Sequence[Node]) -> Aggregate:
     return Aggregate(kind=term.kind, of=term.of, keep=term.keep, within=within)
 
 
-def select_of(statement: ParsedStatement, expressions: Sequence[tuple[str, Node]]) -> str:
-    """Return, as JSON, the statement that evaluates named expressions on every row of the same FROM."""
-    listed = [{**node, "alias": name} for name, node in expressions]
-    node = {
+def select_of(statement: ParsedStatement, expressions: Sequence[tuple[str, Node]]) -> Node:
+    """Return the SELECT that evaluates named expressions on every row of the same FROM."""
+    return {
         "type": "SELECT_NODE",
         "modifiers": [],
         "cte_map": {"map": []},
-        "select_list": listed,
+        "select_list": [{**node, "alias": name} for name, node in expressions],
         "from_table": statement.source,
-        "group_expressions": [],
-        "group_sets": [],
         "aggregate_handling": "STANDARD_HANDLING",
     }
-    return json.dumps({"error": False, "statements": [{"node": node}]})
