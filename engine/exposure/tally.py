@@ -21,6 +21,8 @@ from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurem
 
 WIDEST_GROUP = 2
 """Groups are singled out by buckets of so many columns at most."""
+DENSE = 16
+"""Combinations are counted in place where at most so many are possible for each bucket."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -287,8 +289,7 @@ def alike(tree: Measurement, ranges: Sequence[Int64Array]) -> Int64Array:
     out = np.zeros((tree.n_nodes, k), dtype=np.int64)
     for j in range(k):
         others = [place for place in range(k + 1) if place != j + 1]  # of the same depth, too
-        keys, _ = cell_keys([codes[i] for i in others], [sizes[i] for i in others])
-        _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        which, counts = _numbered([codes[i] for i in others], [sizes[i] for i in others])
         stopped = np.bincount(which, weights=is_finest, minlength=len(counts)).astype(np.int64)
         # Finest ones of lesser depth that reach there.
         larger = stopped[which]
@@ -299,6 +300,18 @@ def alike(tree: Measurement, ranges: Sequence[Int64Array]) -> Int64Array:
             larger[start:stop] += above
         out[:, j] += counts[which]
     return out[is_finest]
+
+
+def _numbered(codes: list[Int64Array], sizes: list[int]) -> tuple[Int64Array, Int64Array]:
+    """A number of each combination, equal for equal ones, and by number how many there are.
+
+    Where few more combinations are possible than there are buckets, their keys are numbers enough: nothing is sorted.
+    """
+    keys, n_keys = cell_keys(codes, sizes)
+    if n_keys <= DENSE * len(keys):
+        return keys, np.bincount(keys, minlength=1)
+    _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return which, counts
 
 
 def _news(tree: Measurement, is_finest: BoolArray, counts: Int64Array) -> float:

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from engine.fit.borders import Marks, Universes, marks_of, with_rows_outside
 from engine.fit.coarse import Coarse, coarse_of
-from engine.fit.compiled.loops import WITH_PARENT, are_compiled, can_compile, load_compiled
+from engine.fit.compiled.loops import (
+    WITH_PARENT,
+    are_compiled,
+    can_compile,
+    load_compiled,
+    load_tokens,
+)
 from engine.fit.costs import Cost, cost_of, table_seconds
 from engine.fit.derived import copied, derived_table, in_line, steps_of, told_codes
 from engine.fit.fine.pairs import is_fine
@@ -40,6 +46,7 @@ __all__ = [
     "is_fine",
     "is_leaf",
     "load_compiled",
+    "load_tokens",
     "lock_table",
     "marks_of",
     "one_way_table",

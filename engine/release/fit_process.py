@@ -27,6 +27,7 @@ from engine.progress import Progress
 from engine.release.pipes import (
     Finish,
     Place,
+    Settle,
     end_interpreter,
     leave_quietly,
     pipe_of,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from engine.store import ReleaseRecord, Staging
 
 _MODULE = "engine.release.fit_process"
+HELD, HELD_LIGHT = 2, 6
+"""Tables of each worker that the fit process may hold back: of any size, and of few buckets."""
 
 
 @contextlib.contextmanager
@@ -107,8 +110,8 @@ class FitProcess:
         Parameters
         ----------
         ahead : int
-            How many measurements may be under way at once, at least twice the workers, which hold back as many
-            answers; 0 waits for the answer.
+            How many measurements may be under way at once, at least `HELD_LIGHT` for each worker, since
+            so many answers may be held back; 0 waits for the answer.
 
         Returns
         -------
@@ -122,6 +125,10 @@ class FitProcess:
             answers.append(self._get())
             self._waiting -= 1
         return answers
+
+    def settle(self) -> None:
+        """Say that everything was measured: it fits and writes what is left, while exposure is reckoned here."""
+        self._put(Settle())
 
     def finish(
         self, exposure: dict[str, Any] | None = None, note: Callable[[str], None] | None = None
@@ -184,11 +191,16 @@ def _fitter_for(
 def _work(
     fitter: Any,
     order: FitOrder | JointOrder,
+    staging: Staging,
     workers: FitWorkers,
     source: BinaryIO,
     answer: Callable[..., None],
 ) -> None:
     """Fit what comes, then write the release; put it in place at once, or when told."""
+
+    def settle(workers: int) -> None:
+        for fitted in fitter.settle(HELD * workers, HELD_LIGHT * workers):
+            answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
 
     def placed_when_told(record: ReleaseRecord) -> None:
         answer(whole=record.sha256)
@@ -197,13 +209,16 @@ def _work(
 
     while isinstance(message := read_message(source), Measurement | Margin):
         fitter.begin(message)
-        for fitted in fitter.settle(2 * order.workers):
-            answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
+        settle(order.workers)
     if message is None:
         raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
-    for fitted in fitter.settle(0):
-        answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
+    settle(0)
     workers.dismiss()  # they end while the file is closed
+    if isinstance(message, Settle):
+        staging.write()
+        message = read_message(source)
+    if not isinstance(message, Finish):
+        raise BrokenPipeError  # the parent is gone before it had reckoned exposure
     made = fitter.finish(
         lambda *stage: answer(progress=stage),
         message,
@@ -251,7 +266,7 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
             ) as staging:
                 answer(finished=sorted(staging.finished()))
                 workers.allow(order.workers)
-                _work(make_fitter(staging, workers), order, workers, source, answer)
+                _work(make_fitter(staging, workers), order, staging, workers, source, answer)
     except TablepackError as error:
         failed(type(error).__name__, str(error))
     except MemoryError:

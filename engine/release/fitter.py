@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from engine.fit.wide import WideFit
 
 Placing = Callable[[ReleaseRecord], None]
+FEW_BUCKETS = 1 << 20
+"""Tables under way are light where they have no more buckets together."""
 CONVERGED = 0.01
 """Largest share of rows that margins are off by in a raking called converged."""
 
@@ -164,12 +166,21 @@ class Fitter:
             return
         self._under_way.append((measurement, self._lock(measurement, self._noisy_total)))
 
-    def settle(self, most: int) -> list[FitAnswer]:
-        """Store finished tables in the order in which they came, until at most so many are under way."""
-        while self._under_way and (len(self._under_way) > most or self._is_done()):
+    def settle(self, most: int, light: int = 0) -> list[FitAnswer]:
+        """Store finished tables in the order in which they came, until at most so many are under way.
+
+        Up to `light` may be where they have few buckets together: a slow one then keeps nobody waiting.
+        """
+        while self._under_way and (self._are_more_than(most, light) or self._is_done()):
             self._store_first()
         settled, self._settled = self._settled, []
         return settled
+
+    def _are_more_than(self, most: int, light: int) -> bool:
+        """Whether more are under way than may be."""
+        n = len(self._under_way)
+        buckets = sum(measurement.n_nodes for measurement, _ in self._under_way)
+        return n > (max(light, most) if buckets <= FEW_BUCKETS else most)
 
     def finish(
         self, progress: Progress, last: Finish, placing: Placing | None = None

@@ -100,7 +100,7 @@ class JointFitter:
             self._margins.append(margin)
         self._taken.append(FitAnswer(columns=margin.columns, cells=int(margin.n.size)))
 
-    def settle(self, _most: int = 0) -> list[FitAnswer]:
+    def settle(self, _most: int = 0, _light: int = 0) -> list[FitAnswer]:
         """What was taken since; nothing is under way before `finish`."""
         taken = list(self._taken)
         self._taken.clear()

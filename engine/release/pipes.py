@@ -28,8 +28,13 @@ PASSED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "NPY_DISABLE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Settle:
+    """To the fit process: everything was measured; what is under way can be written before `Finish` comes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Finish:
-    """To the fit process: everything was measured.
+    """To the fit process: everything was measured, and this is what it gives away.
 
     Attributes
     ----------

@@ -7,18 +7,20 @@ of its own, measurements only.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.exposure import Remembered, Tally, bytes_of, grouped, packed
-from engine.fit import FitOrder, found_limits, is_leaf
+from engine.fit import FitOrder, found_limits, is_leaf, load_tokens
+from engine.keys import use_loop
 from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, TimeLeft, silent, work_of_build
 from engine.release.exposing import charged
-from engine.release.fit_process import FitProcess, fit_interpreter
+from engine.release.fit_process import HELD_LIGHT, FitProcess, fit_interpreter
 from engine.release.header import bounds_notes, counted_of, header_of, inputs_of
 from engine.release.relating import Columns, check_added, measure_columns
 from engine.schema import ColumnSet, Measurement
@@ -46,12 +48,13 @@ from engine.store import (
 )
 from engine.version import ENGINE_VERSION
 
-AHEAD = 12
+AHEAD = 24
 """Measurements that may be under way between the two processes."""
 MANY = 150
 """So many tables are worth workers for certain, which then begin while the source is read."""
-SOME = 60
-"""So many are worth a single one, which then brings in the compiled loops while the source is read."""
+SOME, LONG = 60, 300_000
+"""So many are worth a single one, which then brings in the compiled loops while the source is read; all of them where
+so many rows take long to read."""
 
 
 def build(
@@ -129,10 +132,8 @@ def make(
     report = clock.report
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
-    ahead = 0 if earlier is not None else _workers_ahead(len(spec.tables), jobs)
-    if spec.source.engine == "duckdb" and (about := rows_about(spec)):
-        # Of Spark nothing is known of what a step costs, nor of rows whose number is not known.
-        clock.expect(_work(spec, about, {}, spec.tables))
+    about = _prepared(spec, clock, jobs)
+    ahead = 0 if earlier is not None else _workers_ahead(len(spec.tables), about, jobs)
     with (
         fit_interpreter(out, workers=ahead) as child,
         open_rows(spec, frame, report, release=out) as opened,
@@ -155,7 +156,7 @@ def make(
             unfinished = columns.relations.left(spec.tables, fit.finished)
             done = 0
             # At least what the fit process may hold back, or both would wait for each other.
-            under_way = 0 if jobs < 2 else max(AHEAD, 2 * jobs + 2)
+            under_way = 0 if jobs < 2 else max(AHEAD, HELD_LIGHT * jobs + 2)
             sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
             if opened.ingested.spark is None:
                 clock.expect(_work(spec, opened.ingested.n_rows, sizes, unfinished))
@@ -164,6 +165,7 @@ def make(
             for sent, measurement in enumerate(counting.measured(unfinished)):
                 done += len(fit.send(measurement, ahead=under_way))
                 report("tables", done, len(unfinished) + len(columns.columns) + 1, begun=sent + 1)
+            fit.settle()
             exposure = charged(
                 spec, opened, columns, counting.tally, is_new=is_new, whole=counting.whole
             )
@@ -177,9 +179,22 @@ def make(
     return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
 
 
-def _workers_ahead(n_tables: int, jobs: int) -> int:
+def _prepared(spec: ReleaseSpec, clock: TimeLeft, jobs: int) -> float:
+    """Tell the clock what the steps will cost; about how many rows there are, 0 where nothing is known.
+
+    Where they are many, what makes tokens fast is brought in while they are read; nobody waits for it.
+    """
+    about = rows_about(spec)
+    if spec.source.engine == "duckdb" and about:  # of Spark nothing is known of what a step costs
+        clock.expect(_work(spec, about, {}, spec.tables))
+        if jobs > 1 and about >= LONG:
+            threading.Thread(target=lambda: use_loop(load_tokens())).start()
+    return about
+
+
+def _workers_ahead(n_tables: int, n_rows: float, jobs: int) -> int:
     """Workers that are started while the source is read."""
-    if jobs > 1 and n_tables >= MANY:
+    if jobs > 1 and (n_tables >= MANY or (n_tables >= SOME and n_rows >= LONG)):
         return jobs
     return int(jobs > 1 and n_tables >= SOME and (os.cpu_count() or 1) > 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
@@ -13,11 +14,14 @@ import pytest
 from fixtures.compiled import both, unload
 from fixtures.fit import contradictory, moving_of, noisy
 from fixtures.fitting import PAIR
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
-from engine import sticky_prf
+from engine import keys, sticky_prf
 from engine.fit.compiled import loops
 from engine.fit.whole import walks
 from engine.fit.whole.steps import steps_of
+from engine.keys import entity_tokens
 from engine.release import fit_workers
 from engine.release.fit_workers import FitWorkers
 from engine.sticky_prf import siphash
@@ -91,6 +95,54 @@ def test_the_same_hashes(ready, n, n_words):
     assert both(lambda: siphash(bytes(range(16)), strided).tolist())[1] == plain
 
 
+ENDS = np.iinfo(np.int64)
+IDS = st.one_of(
+    st.integers(ENDS.min, ENDS.max), st.text(max_size=300), st.binary(max_size=300), st.booleans()
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ids=st.lists(IDS, max_size=9), name=st.text(max_size=160), key=st.binary(max_size=64))
+@example(ids=[], name="id", key=b"")
+@example(ids=["x" * n for n in (*range(100, 121), 230, 248)], name="id", key=b"k")
+@example(ids=[1], name="n" * 119, key=b"k" * 64)
+@example(ids=[1, "a"], name="n" * 120, key=b"k")
+def test_the_same_tokens(ready, ids, name, key):
+    """Also of messages that end where a block of 128 bytes does, and of names that no loop takes."""
+    plain, compiled = both(lambda: entity_tokens(key, ids, entity_column=name).tolist())
+    assert plain == compiled
+
+
+@pytest.mark.parametrize("n", [0, 1, 700])
+def test_the_same_tokens_of_numbers_in_an_array(ready, n):
+    edges = [0, -1, 9, 10, -10, ENDS.min, ENDS.max, 10**18, 10**18 - 1, -(10**18)]
+    ids = np.array(edges + np.random.default_rng(n).integers(ENDS.min, ENDS.max, n).tolist())
+    plain, compiled = both(lambda: entity_tokens(b"k", ids, entity_column="id").tolist())
+    assert plain == compiled
+    backwards = both(lambda: entity_tokens(b"k", ids[::-1], entity_column="id").tolist())[1]
+    assert backwards == plain[::-1]
+
+
+def test_tokens_are_made_by_the_loop(ready, monkeypatch):
+    """Else the tests above would compare hashlib with itself; a process of the fit does without it."""
+    unload()
+    assert loops.load_compiled()
+    assert loops.compiled(loops.TOKENS) is None
+    module, called = loops.load_tokens(), []
+    keys.use_loop(module)
+    try:
+        for name in ("numbers", "digests"):
+            real = getattr(module, name)
+            monkeypatch.setattr(
+                module, name, lambda *v, real=real, name=name: (called.append(name), real(*v))
+            )
+        entity_tokens(b"k", np.array([5]), entity_column="id")
+        entity_tokens(b"k", ["5"], entity_column="id")
+    finally:
+        unload()
+    assert called == ["numbers", "digests", "digests"]
+
+
 def test_every_loop_is_called(ready, monkeypatch):
     """Else the tests above would compare numpy with itself."""
     assert loops.load_compiled()
@@ -124,7 +176,8 @@ def test_nothing_is_loaded_before_all_is_compiled(monkeypatch, tmp_path):
     unload()
     assert not loops.are_compiled()
     assert not loops.load_compiled()
-    assert not any(map(loops.compiled, loops.MODULES))
+    assert loops.load_tokens() is None
+    assert not any(map(loops.compiled, (*loops.MODULES, loops.TOKENS)))
     assert not sticky_prf._LOOPS
 
 
@@ -136,6 +189,8 @@ def test_what_cannot_be_brought_in_is_left(ready, monkeypatch):
 
     monkeypatch.setattr(loops.importlib, "import_module", broken)
     assert not loops.load_compiled()
+    assert loops.load_tokens() is None
+    assert gc.isenabled()
     assert not any(map(loops.compiled, loops.MODULES))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from fixtures.fitting import (
     needs_proc,
     order_of,
     proc,
+    wait_until,
 )
 from fixtures.pipeline import ROOT
 
@@ -112,6 +114,26 @@ def test_a_build_through_the_process_makes_the_release(tmp_path):
         "content_hash": verify_release(path).content_hash,
     }
     assert path.exists()
+
+
+def test_what_is_left_is_written_before_the_last_message_comes(tmp_path):
+    """So the file has all tables while exposure is reckoned; and a parent that goes then leaves no release."""
+    path = tmp_path / "r.duckdb"
+    order = order_of([("A",), ("A", "B")], path)
+    with FitProcess(order) as fit:
+        for columns in ((), ("A",), ("B",), ("A", "B")):
+            fit.send(total_measured(50) if not columns else TREES[columns], ahead=9)
+        fit.settle()
+        wait_until(lambda: select.select([fit._child.stdout], [], [], 0)[0])
+        for _ in range(4):
+            fit._get()
+        time.sleep(0.5)  # it writes
+    assert not path.exists()
+    with FitProcess(order) as fit:
+        assert fit.finished == {("A",), ("A", "B")}
+        fit.settle()
+        *_, last = fit.finish()
+    assert last["content_hash"] == verify_release(path).content_hash
 
 
 def test_errors_of_the_child_are_raised_in_the_parent(tmp_path):

@@ -33,6 +33,7 @@ from engine import errors
 from engine.api.reading import read
 from engine.errors import InternalError, StoreError, TablepackError
 from engine.fit import lock_table
+from engine.progress import TimeLeft, silent
 from engine.release import FitProcess, build, fit_process, fit_workers, pipes, sticky
 from engine.release.fit_workers import FitWorkers
 from engine.schema import SyntheticTable
@@ -333,22 +334,38 @@ def test_a_build_sends_more_ahead_than_the_fit_holds_back(
     monkeypatch.setattr("engine.release.sticky.AHEAD", 3)
     build(read(small_census), tmp_path / "r.duckdb", jobs=jobs)
     assert len(set(sent)) == 1
-    assert sent[0] == 0 if jobs == 1 else sent[0] > 2 * jobs
+    assert sent[0] == 0 if jobs == 1 else sent[0] > fit_process.HELD_LIGHT * jobs
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_the_fit_holds_back_two_tables_a_worker(workers, planted, tmp_path):
+def test_the_fit_holds_back_so_many_tables_a_worker(workers, planted, tmp_path):
     """So many answers may be missing, and no more: the parent that asks for the others gets them."""
     with fitting(tmp_path, workers=workers) as fit:
         for pair in PAIRS:
-            fit.send(TREES[pair], ahead=2 * workers)
+            fit.send(TREES[pair], ahead=fit_process.HELD_LIGHT * workers)
         *answers, last = fit.finish()
     assert last == {
         "release": str(tmp_path / "r.duckdb"),
         "sha256": file_hash(tmp_path / "r.duckdb"),
         "content_hash": verify_release(tmp_path / "r.duckdb").content_hash,
     }
-    assert len(answers) <= 2 * workers
+    assert len(answers) <= fit_process.HELD_LIGHT * workers
+
+
+def test_of_many_rows_the_loops_of_tokens_are_brought_in_while_they_are_read(
+    small_census, monkeypatch
+):
+    spec, brought = read(small_census), []
+    monkeypatch.setattr(sticky, "load_tokens", lambda: "loops")
+    monkeypatch.setattr(sticky, "use_loop", brought.append)
+    about = sticky._prepared(spec, TimeLeft(silent), 2)
+    assert 0 < about < sticky.LONG
+    assert brought == []
+    monkeypatch.setattr(sticky, "LONG", about)
+    sticky._prepared(spec, TimeLeft(silent), 1)
+    assert brought == []
+    sticky._prepared(spec, TimeLeft(silent), 2)
+    wait_until(lambda: brought == ["loops"])
 
 
 # The wall.

@@ -16,6 +16,7 @@ from fixtures.fitting import (
 from engine.errors import InternalError, StoreError
 from engine.fit import lock_table
 from engine.relations import NO_RELATIONS
+from engine.release import fitter as fitting
 from engine.release.fitter import FitAnswer, Fitter
 from engine.schema import CodedUniverse, Universe
 
@@ -238,6 +239,19 @@ def test_tables_are_stored_in_the_order_in_which_they_came():
     workers.done(0)
     assert [f.columns for f in fitter.settle(3)] == pairs
     assert list(shelf.tables) == pairs
+
+
+def test_more_may_be_under_way_where_they_have_few_buckets(monkeypatch):
+    pairs = [("A", "B"), ("A", "C"), ("C", "D")]
+    monkeypatch.setattr(fitting, "FEW_BUCKETS", sum(TREES[pair].n_nodes for pair in pairs))
+    fitter, _, workers = under_way(pairs, pairs)
+    assert fitter.settle(1, 3) == []
+    monkeypatch.setattr(fitting, "FEW_BUCKETS", sum(TREES[pair].n_nodes for pair in pairs) - 1)
+    for place in range(3):
+        workers.done(place)
+    fitter._is_done = lambda: False  # nothing goes but what must
+    assert [f.columns for f in fitter.settle(1, 3)] == pairs[:1]  # the other two have fewer
+    assert [f.columns for f in fitter.settle(1, 2)] == []
 
 
 def test_settling_waits_for_no_more_than_it_must():

@@ -108,8 +108,9 @@ def test_where_processes_cannot_be_copied_only_many_tables_have_workers_ahead(mo
 
 def test_some_tables_have_one_worker_ahead_many_have_all(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    found = [sticky._workers_ahead(n, 4) for n in (sticky.SOME - 1, sticky.SOME, sticky.MANY)]
-    assert found == [0, 1, 4]
-    assert sticky._workers_ahead(sticky.MANY, 1) == 0
+    numbers = (sticky.SOME - 1, sticky.SOME, sticky.MANY)
+    assert [sticky._workers_ahead(n, 1_000, 4) for n in numbers] == [0, 1, 4]
+    assert [sticky._workers_ahead(n, sticky.LONG, 4) for n in numbers] == [0, 4, 4]
+    assert sticky._workers_ahead(sticky.MANY, sticky.LONG, 1) == 0
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    assert sticky._workers_ahead(sticky.SOME, 2) == 0
+    assert sticky._workers_ahead(sticky.SOME, 1_000, 2) == 0

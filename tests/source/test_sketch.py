@@ -10,7 +10,7 @@ from fixtures.measure import KEY, key_number
 from engine.schema import Column, SourceSpec
 from engine.source import open_source, scratch_directory
 from engine.source.charges import Sketch
-from engine.source.entities.sketch import SIZE, sketch_of
+from engine.source.entities.sketch import SIZE, _smallest, sketch_of
 from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
 
@@ -67,6 +67,13 @@ def test_rows_without_a_name_are_known_by_what_is_in_them():
     changed = frame.assign(age=frame.age + 1)
     other = sketched(changed, entities=(), identity=("age", "job"))
     assert one.shared_with(other) < 0.1
+
+
+@pytest.mark.parametrize("n", [0, 1, SIZE, 4 * SIZE, 4 * SIZE + 1, 9_000])
+@pytest.mark.parametrize("values", [3, SIZE + 5, 1 << 60])
+def test_the_smallest_are_those_of_a_sort(n, values):
+    hashes = np.random.default_rng(n).integers(0, values, n, dtype=np.uint64)
+    assert _smallest(hashes).tolist() == sorted({*hashes.tolist()})[:SIZE]
 
 
 def test_few_people_are_all_in_the_sketch():

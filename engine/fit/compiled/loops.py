@@ -8,6 +8,7 @@ and keeps the code beside Python's own (`__pycache__`), in a folder named by all
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import importlib
 import os
@@ -26,11 +27,13 @@ RAKING, SUMS, SINGLE, PAIRS, SETTLING, EXCHANGES, PLACING, DEALING, HASHING = MO
         "hashing",
     )
 )
+TOKENS = "engine.fit.compiled.tokens"
+"""What the process left of the wall brings in, with `HASHING`; no other does."""
 WITH_PARENT = "--with-parent"
 """Tells `python -m engine.fit.compiled` to end once its input closes, which happens however its parent ends."""
 READY = "ready"
 """A file of this name says that all loops are compiled."""
-_UNUSED = ("cffi", "scipy")
+_UNUSED = ("cffi", "scipy", "yaml")
 """numba imports them for what no loop of ours does, a third of the time that it takes to bring in the loops."""
 _HOME = Path(__file__).resolve().parent
 _DECIDING = ("llvmlite", "numba", "numpy")
@@ -57,14 +60,24 @@ def load_compiled() -> bool:
 
     What cannot be brought in is left: numpy gives the same.
     """
-    if all(compiled(module) for module in MODULES):
+    return _loaded(MODULES)
+
+
+def load_tokens() -> ModuleType | None:
+    """Bring in what makes tokens and hashes, as `load_compiled`; return what `engine.keys.use_loop` takes."""
+    return compiled(TOKENS) if _loaded((HASHING, TOKENS)) else None
+
+
+def _loaded(modules: tuple[str, ...]) -> bool:
+    """Bring in some of the loops if they are ready; return whether they are in use."""
+    if all(compiled(module) for module in modules):
         return True
     if not are_compiled():
         return False
     try:
-        _bring_in()
+        _bring_in(modules)
     except Exception:  # noqa: BLE001  # machine code of others, on any machine: its twin is at hand
-        for module in MODULES:
+        for module in modules:
             sys.modules.pop(module, None)
         use_loop(None)
         return False
@@ -81,7 +94,7 @@ def folder() -> Path | None:
     digest = hashlib.blake2b(
         repr((versions, sys.version, os.uname().machine)).encode(), digest_size=8
     )
-    for module in MODULES:
+    for module in (*MODULES, TOKENS):
         digest.update(_source(module).read_bytes())
     return _HOME / "__pycache__" / f"compiled-{digest.hexdigest()}"
 
@@ -92,32 +105,39 @@ def compile_all() -> None:
     if kept is None:
         return
     kept.mkdir(parents=True, exist_ok=True)
-    _bring_in()
+    _bring_in((*MODULES, TOKENS))
     (kept / READY).touch()
     for other in kept.parent.glob("compiled-*"):
         if other != kept:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _bring_in() -> None:
-    """Import the loops, which loads their machine code or compiles it."""
+def _bring_in(modules: tuple[str, ...]) -> None:
+    """Import loops, which loads their machine code or compiles it."""
     hidden = [name for name in _UNUSED if name not in sys.modules and _is_own_process()]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: as if it were not installed
+    is_collecting = gc.isenabled()
+    gc.disable()  # nothing of what is brought in goes again, and looking through it takes a tenth of the time
     try:
         config = importlib.import_module("numba").config
         config.CACHE_DIR = str(folder())
-        for module in MODULES:
+        for module in modules:
             importlib.import_module(module)
         use_loop(sys.modules[HASHING])
     finally:
         for name in hidden:
             del sys.modules[name]
+        if is_collecting:
+            gc.enable()
 
 
 def _is_own_process() -> bool:
-    """Whether Python was started for a module of ours: what others do in theirs may need all of numba."""
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return main is not None and main.name.startswith("engine.")
+    """Whether Python was started for a module or the command of ours: what others do may need all of numba."""
+    main = sys.modules.get("__main__")
+    started = getattr(main, "__spec__", None)
+    if started is None:  # a command that pip has installed
+        return Path(getattr(main, "__file__", None) or "").name == "tablepack"
+    return bool(started.name.startswith("engine."))
 
 
 def _source(module: str) -> Path:

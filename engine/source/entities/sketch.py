@@ -41,8 +41,17 @@ def sketch_of(ingested: Ingested, key: MasterKey, identity: tuple[str, ...]) -> 
     for hashes in parts:
         if len(smallest) == SIZE:
             hashes = hashes[hashes < smallest[-1]]  # few: numbers of all others need no sorting
-        smallest = np.unique(np.concatenate([smallest, hashes]))[:SIZE]
+        smallest = _smallest(np.concatenate([smallest, hashes]))
     return Sketch(of=tuple(of), named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
+
+
+def _smallest(hashes: UInt64Array) -> UInt64Array:
+    """The smallest different ones, ascending; of many, only some are sorted."""
+    if len(hashes) > 4 * SIZE:
+        found = np.unique(np.partition(hashes, 4 * SIZE)[: 4 * SIZE])
+        if len(found) >= SIZE:
+            return found[:SIZE]
+    return np.unique(hashes)[:SIZE]
 
 
 def _in_spark(
