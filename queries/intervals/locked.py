@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
-from queries.intervals.buckets import sum_by
+from queries.intervals.buckets import TableBuckets, sum_by
 from queries.intervals.model import NoiseModel, noise_model
 from queries.intervals.regions import Region, region_of, region_within
 from queries.intervals.sums import BLIND, Z
@@ -76,10 +76,9 @@ def edge_variance(
     square = np.zeros(len(mask))
     square[table.rows[row, 0]] = weight**2
     first, last = table.first[:, 0], np.maximum(table.last[:, 0] + 1, table.first[:, 0])
-    upto = np.concatenate([[0], np.cumsum(mask)])
     added = np.concatenate([[0.0], np.cumsum(square * mask)])
-    n_inside = upto[last] - upto[first]
-    is_cut = (n_inside > 0) & (n_inside < last - first) & ~table.measured
+    n_inside, n_codes = _codes_inside(table, 0, mask)
+    is_cut = (n_inside > 0) & (n_inside < n_codes) & ~table.measured
     mean = (added[last] - added[first])[is_cut] / n_inside[is_cut]
     return alone + EDGE * float(mean.sum())
 
@@ -113,17 +112,21 @@ def _cuts_groups(model: NoiseModel, region: Region) -> BoolArray:
     table = model.table
     cuts = region.is_free and bool((table.first < table.last).any())
     for j, mask in enumerate(region.allowed):
-        first, last = table.first[:, j], table.last[:, j]
-        upto = np.concatenate([[0], np.cumsum(mask)])
-        n_inside = upto[np.maximum(last + 1, first)] - upto[first]
-        is_range = first < last
-        cuts |= bool(
-            (is_range & ((j in region.by) | ((n_inside > 0) & (n_inside <= last - first)))).any()
-        )
+        n_inside, n_codes = _codes_inside(table, j, mask)
+        is_cut = (j in region.by) | ((n_inside > 0) & (n_inside < n_codes))
+        cuts |= bool(((n_codes > 1) & is_cut).any())
     inside = region.group >= 0
     blind = np.zeros(region.n_groups, dtype=bool)
     blind[region.group[inside & ~table.row_measured]] = cuts
     return blind
+
+
+def _codes_inside(table: TableBuckets, j: int, mask: BoolArray) -> tuple[Int64Array, Int64Array]:
+    """How many codes of column j in each box are within limits, and how many there are."""
+    upto = np.concatenate([[0], np.cumsum(mask)])
+    first = table.first[:, j]
+    end = np.maximum(table.last[:, j] + 1, first)
+    return upto[end] - upto[first], end - first
 
 
 def knows(model: NoiseModel, region: Region) -> BoolArray:
@@ -136,12 +139,8 @@ def knows(model: NoiseModel, region: Region) -> BoolArray:
     known[region.group[inside & table.row_measured]] = True
     whole = np.ones(len(table.size), dtype=bool)
     for j, mask in enumerate(region.allowed):
-        first, last = table.first[:, j], table.last[:, j]
-        if j in region.by:
-            whole &= (first == last) & mask[np.minimum(first, len(mask) - 1)]
-        else:
-            upto = np.concatenate([[0], np.cumsum(mask)])
-            whole &= upto[last + 1] - upto[first] == last + 1 - first
+        n_inside, n_codes = _codes_inside(table, j, mask)
+        whole &= (n_inside == n_codes) & ((n_codes == 1) | (j not in region.by))
     whole &= (table.first < table.last).any(axis=1) & (not region.is_free)
     rows = inside & ~table.row_measured
     bucket = model.tree.row_bucket[np.flatnonzero(rows)]

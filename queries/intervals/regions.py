@@ -58,6 +58,14 @@ class Region:
         grid = np.meshgrid(*self.choices, indexing="ij")
         return np.column_stack([axis.ravel() for axis in grid]).astype(np.int64)
 
+    def keys(self, table: TableBuckets) -> tuple[tuple[Any, ...], ...]:
+        """The released values of each group."""
+        values = [
+            [table.released[j].values[i] for i in places]
+            for j, places in zip(self.by, self.places().T.tolist(), strict=True)
+        ]
+        return tuple(zip(*values, strict=True)) if values else ((),)
+
     def is_whole(self, j: int) -> bool:
         """Whether column j is neither grouped by nor limited."""
         return j not in self.by and bool(self.allowed[j].all())

@@ -274,12 +274,6 @@ def _tabulation(
     ruled: BoolArray,
 ) -> Tabulation:
     """Put figures, statuses and words together."""
-    places = region.places()
-    values = [
-        [model.table.released[j].values[i] for i in places[:, at].tolist()]
-        for at, j in enumerate(region.by)
-    ]
-    keys = tuple(zip(*values, strict=True)) if values else ((),)
     status = statuses(estimates, ruled)
     is_zero = ruled & (measure in ("count", "share", "sum", "ratio"))
     known = np.array([s not in ("not released", "structural zero") for s in status], dtype=bool)
@@ -289,7 +283,7 @@ def _tabulation(
     held = holds(value, low, high)  # no interval is shown beside its figure
     return Tabulation(
         columns=tuple(columns),
-        keys=keys,
+        keys=region.keys(model.table),
         measure=measure,
         of=of,
         value=value,

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from engine.schema import FloatArray
 from queries.intervals.estimates import Estimates
 from queries.intervals.statement.tree import (
     Aggregate,
@@ -145,36 +144,20 @@ def strays(
     """
     same = _SAME_FLOAT if type_ == "FLOAT" else _SAME
     places = np.asarray(group, dtype=np.intp)
-    numbers, by = _read_as_numbers(shown, term, is_strict=is_strict)
-    is_looked_at = estimates.known[places] & np.array([v is not None for v in shown], dtype=bool)
-    slack = np.maximum(by, same * np.maximum(np.abs(numbers), 1.0))
+    there = np.array([v is not None for v in shown], dtype=bool)
+    if set(map(type, shown)) <= _COUNTED:  # as nearly always
+        numbers = np.array([math.nan if v is None else v for v in shown], dtype=np.float64)
+    else:
+        numbers = np.array([_number(v, term) for v in shown], dtype=np.float64)
+    one = next((v for v in shown if v is not None), None)  # all are of one type
+    slack = np.maximum(
+        _slack(one, term, is_strict=is_strict), same * np.maximum(np.abs(numbers), 1.0)
+    )
+    if isinstance(term, Aggregate) and term.kind == "quantile_disc":
+        slack[:] = math.inf  # a neighbour's value; that it lies in its interval is looked at
     with np.errstate(invalid="ignore"):  # endless ones, which are no figures
         is_near = np.abs(numbers - estimates.value[places]) <= slack
-    return bool((is_looked_at & ~is_near).any())
-
-
-def _read_as_numbers(
-    shown: Sequence[Any], term: Term | str, *, is_strict: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return a column's figures as numbers, and how far each may be from what was reckoned."""
-    kinds = set(map(type, shown))
-    if kinds <= _COUNTED:  # as nearly always: what they may be off hangs on the type alone
-        by_kind: dict[type, float] = {
-            kind: _allowed(kind(), term, is_strict=is_strict) for kind in (int, float)
-        }
-        by_kind[type(None)] = 0.0
-        numbers = [math.nan if value is None else value for value in shown]
-        by = [by_kind[type(value)] for value in shown]
-    else:
-        numbers = [_number(value, term) for value in shown]
-        by = [_allowed(value, term, is_strict=is_strict) for value in shown]
-    return np.array(numbers, dtype=np.float64), np.array(by, dtype=np.float64)
-
-
-def _allowed(value: Any, term: Term | str, *, is_strict: bool) -> float:
-    """How far a figure may be from what was reckoned for its group."""
-    slack = _slack(value, term)
-    return slack if is_strict else max(slack, _rounded_by(value, term))
+    return bool((estimates.known[places] & there & ~is_near).any())
 
 
 def _number(value: Any, term: Term | str) -> float:
@@ -189,17 +172,6 @@ def _number(value: Any, term: Term | str) -> float:
         return math.nan
 
 
-def _slack(value: Any, term: Term | str) -> float:
-    """How far a figure may be from what was reckoned: by rounding that is followed, or its type."""
-    if isinstance(term, Aggregate) and term.kind == "quantile_disc":
-        return (
-            math.inf
-        )  # a neighbour's value; that it lies in its interval is looked at, as of all figures
-    if isinstance(term, Rounded):
-        return _HALF * 10.0**-term.digits
-    return _by_type(value)
-
-
 def _fits(
     row: tuple[Any, ...],
     group: int,
@@ -211,25 +183,28 @@ def _fits(
         value = row[at]
         if value is None:
             continue
-        slack = max(_rounded_by(value, terms.get(at, "")), _SAME * max(abs(float(value)), 1))
+        slack = _slack(value, terms.get(at, ""), is_strict=False)
+        slack = max(slack, _SAME * max(abs(float(value)), 1))
         if abs(float(value) - one.value[group]) > slack:
             return False
     return True
 
 
-def _rounded_by(value: Any, term: Term | str) -> float:
-    """How far a figure may be from what was rounded to it: by its term, or by a type without more decimals."""
+def _slack(value: Any, term: Term | str, *, is_strict: bool) -> float:
+    """How far a figure may be from what was reckoned, by rounding that is followed or half of its type's last place."""
     if isinstance(term, Rounded):
         return _HALF * 10.0**-term.digits
-    if isinstance(term, Arithmetic):
-        inner = (_rounded_by(0.0, part) for part in (term.left, term.right))
-        return math.inf if any(inner) else _by_type(value)
-    return _by_type(value)
-
-
-def _by_type(value: Any) -> float:
-    """Half of the last place that a type has; floats have none."""
+    if not is_strict and _computes_with_rounded(term):
+        return math.inf
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         return _HALF * 10.0**exponent if isinstance(exponent, int) else 0.0
     return _HALF if isinstance(value, int) else 0.0
+
+
+def _computes_with_rounded(term: Term | str) -> bool:
+    """Whether arithmetic is over something rounded."""
+    if not isinstance(term, Arithmetic):
+        return False
+    parts = (term.left, term.right)
+    return any(isinstance(part, Rounded) or _computes_with_rounded(part) for part in parts)

@@ -6,7 +6,6 @@ raises `Unknown` where that is the whole statement. README.md in the folder abov
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from engine.schema import ColumnSet
 from queries.intervals.copies.spread import MEASURED, measured_share
 from queries.intervals.model import noise_model
 from queries.intervals.statement.nodes import (
+    Node,
     columns_in,
     dicts_in,
     followed,
@@ -23,7 +23,7 @@ from queries.intervals.statement.nodes import (
     number_of,
     parts,
 )
-from queries.intervals.statement.tree import AGGREGATES, Unknown
+from queries.intervals.statement.tree import AGGREGATES, Unknown, parsed_select
 from queries.sql import Result, Session
 
 _CHANCE = re.compile(
@@ -54,6 +54,7 @@ _NUMBERING = frozenset("row_number rank dense_rank".split())
 """Windows that number rows."""
 _OF_ROWS = ("POSITIONAL_REFERENCE", "STAR")
 """Classes of expressions that stand for columns without their names."""
+_SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE")
 _ROWS_MADE = frozenset("range generate_series unnest".split())
 """Functions in a FROM that read no table; `query('...')` may read any, and hides what it asks."""
 STEPPED = frozenset("median quantile quantile_cont quantile_disc approx_quantile mode mad".split())
@@ -85,18 +86,13 @@ def refused(
     if _CHANCE.search(text):
         raise Unknown("it draws at random, or samples rows")
     with release.cursor() as con:
-        (parsed,) = con.execute(
-            "SELECT json_serialize_sql(?, skip_null := true, skip_empty := true)", [text]
-        ).fetchall()[0]
-    tree = json.loads(parsed)
-    if not tree.get("statements"):
-        raise Unknown("it is not understood")
+        tree = parsed_select(con, text)
     _refuse_other_tables(tree, {release.logical_name, *own})
     columns = {name.casefold() for name in release.columns}
     figures, others = _named(tree, columns)
     _refuse_groups_as_units(release, tree, plain.table or (), others)
     _refuse_outermost_rows(tree)
-    items, _ = followed(tree["statements"][0]["node"].get("select_list", []), columns)
+    items, _ = followed(tree.get("select_list", []), columns)
     is_listed = len(items) == len(plain.columns)
     counted = {at for at, item in enumerate(items) if is_listed and _is_count(item)}
     if wanted is not None and is_listed:
@@ -279,29 +275,14 @@ def _counts_groups(node: Mapping[str, Any], others: Collection[str]) -> bool:
     return named <= {*others} or bool(kinds & {"COMPARISON", "CONJUNCTION", "BETWEEN", "CASE"})
 
 
-def _selects(tree: Any) -> Iterator[Mapping[str, Any]]:
+def _selects(tree: Any) -> Iterator[Node]:
     """Every SELECT, UNION, EXCEPT and INTERSECT of a statement, the outermost first."""
-    if isinstance(tree, dict):
-        if tree.get("type") in ("SELECT_NODE", "SET_OPERATION_NODE"):
-            yield tree
-        for value in tree.values():
-            yield from _selects(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _selects(value)
+    return (node for node in dicts_in(tree) if node.get("type") in _SELECTS)
 
 
-def _own(tree: Any, *, is_top: bool = True) -> Iterator[Mapping[str, Any]]:
+def _own(tree: Any) -> Iterator[Node]:
     """All that is written in a SELECT itself, not in another one inside."""
-    if isinstance(tree, dict):
-        if not is_top and tree.get("type") in ("SELECT_NODE", "SET_OPERATION_NODE"):
-            return
-        yield tree
-        for value in tree.values():
-            yield from _own(value, is_top=False)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _own(value, is_top=False)
+    return dicts_in(tree, without=_SELECTS)
 
 
 def _names(nodes: Iterable[Mapping[str, Any]]) -> set[str]:

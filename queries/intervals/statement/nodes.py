@@ -45,19 +45,19 @@ def text_of_select(con: duckdb.DuckDBPyConnection, node: Node) -> str:
     return text.rstrip().rstrip(";")
 
 
-def dicts_in(tree: Any) -> Iterator[Node]:
-    """All nodes of a parse, expressions or not."""
+def dicts_in(tree: Any, without: Collection[str] = ()) -> Iterator[Node]:
+    """All nodes of a parse, expressions or not; not those that are, or are in, an inner one of some types."""
     if isinstance(tree, dict):
         yield tree
-        for value in tree.values():
-            yield from dicts_in(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from dicts_in(value)
+    for value in (
+        tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    ):
+        if not (isinstance(value, dict) and value.get("type") in without):
+            yield from dicts_in(value, without)
 
 
 def parts(node: Node) -> list[Node]:
-    """Arguments of a function, in either spelling of DuckDB's parse."""
+    """Arguments of a function, or what an operator joins."""
     if "arguments" in node:
         return [a["expression"] for a in node["arguments"]]
     children: list[Node] = node.get("children", [])
@@ -133,20 +133,13 @@ def replaced(node: Any, named: Mapping[str, Node]) -> Any:
 
 
 def number_of(node: Node) -> float | None:
-    """The value of a numeric constant, in either spelling of DuckDB's parse."""
+    """The value of a numeric constant."""
     sign = 1.0
     if node.get("function_name") == "-" and len(parts(node)) == 1:
         node, sign = parts(node)[0], -1.0
-    if node.get("class") != "CONSTANT":
-        return None
     literal = node.get("literal") or {}
-    if literal.get("kind") in ("INTEGER", "NUMERIC", "FLOAT", "DECIMAL"):
-        return sign * float(literal["text"])
-    value = node.get("value") or {}
-    if isinstance(value.get("value"), int | float) and not isinstance(value["value"], bool):
-        scale = (value.get("type", {}).get("type_info") or {}).get("scale", 0)
-        return float(sign * value["value"] / 10**scale)
-    return None
+    is_number = literal.get("kind") in ("INTEGER", "NUMERIC", "FLOAT", "DECIMAL")
+    return sign * float(literal["text"]) if is_number else None
 
 
 def names_call(text: str, name: str) -> bool:

@@ -87,8 +87,8 @@ class _Asked:
         The SELECT of them over what `named` names: keys k0, k1 ..., conditions w0 ..., others x0 ...
     order : str
         What reads them as arrays, in the order of the rows.
-    keys, rank : str
-        The keys, and the number of a row's group.
+    groups : str
+        What lists the keys of groups, in the order of their numbers.
     expressions : dict of str to str
         Columns of conditions and others, by `text_of` form.
     """
@@ -96,8 +96,7 @@ class _Asked:
     named: str
     text: str
     order: str
-    keys: str
-    rank: str
+    groups: str
     expressions: dict[str, str]
 
     def over(self, rows: str) -> str:
@@ -125,7 +124,7 @@ def evaluated(
     keys = tuple(node for _, node in question.keys)
     if is_plain and not wanted and not question.where:  # nothing that its buckets do not tell
         region = _plain_region(table, question, [])
-        return Evaluated(region=region, keys=_keys_of(table, region), key_nodes=keys, values={})
+        return Evaluated(region=region, keys=region.keys(table), key_nodes=keys, values={})
     row = unused_name("row_number", release.columns)
     asked = _asked(con, release, question, wanted, row, is_plain=is_plain)
     columns = ", ".join(quoted(c) for c in table.columns)
@@ -140,14 +139,9 @@ def evaluated(
     values = {key: np.asarray(arrays[f"x{i}"], dtype=np.float64) for i, key in enumerate(wanted)}
     if is_plain:
         region = _plain_region(table, question, holds)
-        found = Evaluated(
-            region=region, keys=_keys_of(table, region), key_nodes=keys, values=values
-        )
+        found = Evaluated(region=region, keys=region.keys(table), key_nodes=keys, values=values)
         return _with_ends(con, found, asked, question, table, ends_of(release, model), row)
-    named = "SELECT 1"
-    if keys:
-        named = f"{rows} SELECT DISTINCT {asked.keys}, {asked.rank} AS g FROM q ORDER BY g"
-    listed = tuple(tuple(r[:-1]) for r in con.execute(named).fetchall())
+    listed = tuple(tuple(r[:-1]) for r in con.execute(rows + asked.groups).fetchall())
     group = np.asarray(arrays["g"], dtype=np.int64) - 1
     inside = np.logical_and.reduce(holds) if holds else np.ones(len(group), dtype=bool)
     region = free_region(table, np.where(inside, group, -1), len(listed))
@@ -178,8 +172,9 @@ def _asked(
         named=quoted(release.logical_name),
         text=text_of_select(con, select_of(question, listed)),
         order=f"SELECT {selected} FROM q ORDER BY {quoted(row)}",
-        keys=", ".join(keys),
-        rank=rank,
+        groups=f"SELECT DISTINCT {', '.join(keys)}, {rank} AS g FROM q ORDER BY g"
+        if keys
+        else "SELECT 1",
         expressions=expressions | {key: f"x{i}" for i, key in enumerate(wanted)},
     )
 
@@ -219,16 +214,6 @@ def _rows_beyond(table: TableBuckets, ends: Sequence[End], row: str) -> str:
         named = (f"{value} AS {quoted(name)}" for value, name in zip(given, names, strict=True))
         lists.append(f"SELECT {', '.join(named)}")
     return " UNION ALL ".join(lists)
-
-
-def _keys_of(table: TableBuckets, region: Region) -> tuple[tuple[Any, ...], ...]:
-    """Keys of groups of released values."""
-    places = region.places()
-    lists = [
-        [table.released[j].values[i] for i in places[:, at].tolist()]
-        for at, j in enumerate(region.by)
-    ]
-    return tuple(zip(*lists, strict=True)) if lists else ((),)
 
 
 def free_region(table: TableBuckets, group: Int64Array, n_groups: int) -> Region:

@@ -44,12 +44,7 @@ def estimate_of(release: Session, model: NoiseModel, rows: Evaluated, term: Term
         Arithmetic that is not followed: quantiles inside it, or totals of two kinds.
     """
     if isinstance(term, Rounded):
-        estimates = estimate_of(release, model, rows, term.term)
-        return replace(
-            estimates,
-            low=_rounded(estimates.low, term.digits, np.floor),
-            high=_rounded(estimates.high, term.digits, np.ceil),
-        )
+        return _outward(estimate_of(release, model, rows, term.term), term.digits)
     single = linear(term)
     if single is not None:
         return _scaled(_alone(release, model, rows, single.term), single.factor, single.constant)
@@ -57,26 +52,18 @@ def estimate_of(release: Session, model: NoiseModel, rows: Evaluated, term: Term
     return _part(release, model, rows, term).estimates(model, rows.region, known)
 
 
-def _rounded(ends: FloatArray, digits: int, which: np.ufunc) -> FloatArray:
-    """Ends of intervals rounded outward."""
+def _outward(estimates: Estimates, digits: int) -> Estimates:
+    """The same with ends rounded outward."""
     unit = 10.0**digits
-    out: FloatArray = which(np.round(ends * unit, 6)) / unit
-    return out
+    low, high = (np.round(ends * unit, 6) for ends in (estimates.low, estimates.high))
+    return replace(estimates, low=np.floor(low) / unit, high=np.ceil(high) / unit)
 
 
 def typed(estimates: Estimates, sql_type: str) -> Estimates:
     """Estimates of a figure that was cast to a type: ends rounded outward to what the type holds."""
-    digits = 0 if "INT" in sql_type else None
-    if sql_type.startswith("DECIMAL("):
-        digits = int(sql_type.rstrip(")").split(",")[1])
-    if digits is None or estimates.is_count:
-        return estimates
-    low, high = estimates.low, estimates.high
-    return replace(
-        estimates,
-        low=_rounded(low, digits, np.floor),
-        high=_rounded(high, digits, np.ceil),
-    )
+    if sql_type.startswith("DECIMAL(") and not estimates.is_count:
+        return _outward(estimates, int(sql_type.rstrip(")").split(",")[1]))
+    return _outward(estimates, 0) if "INT" in sql_type and not estimates.is_count else estimates
 
 
 def _scaled(estimates: Estimates, factor: float, constant: float) -> Estimates:
