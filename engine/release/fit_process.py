@@ -131,7 +131,10 @@ class FitProcess:
         self._put(Settle())
 
     def finish(
-        self, exposure: dict[str, Any] | None = None, note: Callable[[str], None] | None = None
+        self,
+        exposure: dict[str, Any] | None = None,
+        note: Callable[[str], None] | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[dict[str, Any]]:
         """Wait for the rest, write the release; the last answer is about the finished file.
 
@@ -142,8 +145,11 @@ class FitProcess:
         note : callable, optional
             Called with the SHA-256 of the finished file before that is put in place: so no release is there that was
             not noted, whenever the two processes are killed.
+        meanwhile : callable
+            Called while the other process writes.
         """
         self._put(Finish(exposure=exposure, is_awaited=note is not None))
+        meanwhile()
         answers = [self._get() for _ in range(self._waiting)]
         self._waiting = 0
         if note is not None:

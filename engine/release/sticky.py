@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +170,11 @@ def make(
             exposure = charged(
                 spec, opened, columns, counting.tally, is_new=is_new, whole=counting.whole
             )
-            counting.keep()
             told = exposure.as_dict()
             *_, last = fit.finish(
                 told | {"sentences": exposure.sentences()},
-                lambda sha256: note_release(spec.key_path, spec.vintage, sha256, opened.recipe),
+                partial(note_release, spec.key_path, spec.vintage, recipe=opened.recipe),
+                counting.keep,
             )
     report("done", 1, 1)
     return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
