@@ -18,6 +18,7 @@ import pandas as pd
 
 from engine.errors import SpecError
 from engine.evaluation.data import (
+    Released,
     Subject,
     data_of,
     is_release,
@@ -27,7 +28,7 @@ from engine.evaluation.data import (
     read_release,
     read_subject,
 )
-from engine.evaluation.report import check_target, write_report
+from engine.evaluation.report import check_target, load_packages, write_report
 from engine.evaluation.result import Evaluation
 from engine.evaluation.runner import Settings, attack_subjects, evaluate_all, names_of
 from engine.evaluation.study import (
@@ -117,7 +118,8 @@ def evaluate(
         raise SpecError(f"combining: wants partial or full, not {combining!r}")
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
-    with Workers(_jobs(jobs, [*synthetic, data])) as workers:
+    ahead = None if out is None else load_packages
+    with Workers(_jobs(jobs, [*synthetic, data]), ahead) as workers:
         given = _given(synthetic, data, spec, control, table, tell)
         study, chosen = given.study()
         labels, value_labels = given.labels(study)
@@ -229,7 +231,7 @@ class _Given:
         Of the data, for people.
     folders : list of Path
         Where files that a study names are looked for.
-    release : Path or None
+    release : Released or None
         The first release.
     """
 
@@ -240,7 +242,7 @@ class _Given:
     control: pd.DataFrame | None
     name: str
     folders: list[Path]
-    release: Path | None
+    release: Released | None
 
     def study(self) -> tuple[Study, tuple[str, ...]]:
         """The study, chosen by rule where none was declared, and what a reader must know of the choice."""
@@ -250,7 +252,12 @@ class _Given:
 
     def labels(self, study: Study) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
         """What columns and values are called."""
-        return labels_of(study, self.folders, release=self.release)
+        if self.release is None:
+            return labels_of(study, self.folders)
+        carried = self.release
+        return labels_of(
+            study, self.folders, labels=carried.labels, value_labels=carried.value_labels
+        )
 
 
 def _jobs(jobs: int | None, sources: Sequence[Source]) -> int:
@@ -296,7 +303,7 @@ def _given(
         control=None if control is None else read_like(control, original, reading, name="control"),
         name=names_of([data])[0] if isinstance(data, str | Path) else "the data",
         folders=folders,
-        release=releases[0] if releases else None,
+        release=first,
     )
 
 

@@ -149,10 +149,13 @@ class Workers:
     ----------
     jobs : int
         Processes, this one with them; no more are started than there are jobs to do.
+    meanwhile : callable, optional
+        Called once from here when the others have got to work, so that what comes later finds it done.
     """
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, meanwhile: Callable[[], None] | None = None) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
+        self._meanwhile = meanwhile
         self._count = min(jobs, len(EVERY)) - 1
 
     def __enter__(self) -> Workers:
@@ -202,6 +205,9 @@ class Workers:
                     threads.submit(self._ask_all, child, packed, jobs, waiting, found)
                     for child in self._children
                 ]
+                if self._meanwhile is not None:
+                    self._meanwhile()
+                    self._meanwhile = None
                 with unchecked(), one_thread():  # scikit-learn is loaded while others work
                     while (i := _next(waiting)) is not None and not _failed(asked):
                         found[i] = self._told(compared, jobs[i], len(found), len(jobs), tell)

@@ -31,7 +31,6 @@ from engine.evaluation.study.files import (
     BLANK_LABEL,
     labels_of,
     read_baselines,
-    released_labels,
     with_files,
 )
 from engine.evaluation.study.model import Study, read_study
@@ -265,10 +264,14 @@ def test_labels_of_dictionary_study_and_release(tmp_path, release):
     assert labels == {"AGE": "Age", "SEX": "Own"}
     assert values == {"AGE": {BLANK_LABEL: "none", "7": "seven"}}
     assert labels_of(BARE, []) == ({}, {})
-    assert released_labels(release) == (
-        {"AGE": "Age in years"}, {"SEX": {"f": "Women", "m": "Men"}},
-    )  # fmt: skip
-    labels, values = labels_of(study, [tmp_path], release=release)
+    found = read_release(release)
+    carried = {"labels": found.labels, "value_labels": found.value_labels}
+    assert carried == {
+        "labels": {"AGE": "Age in years"},
+        "value_labels": {"SEX": {"f": "Women", "m": "Men"}},
+    }
+    assert labels_of(BARE, [], **carried) == ({"AGE": "Age in years"}, carried["value_labels"])
+    labels, values = labels_of(study, [tmp_path], **carried)
     assert labels["AGE"] == "Age"
     assert values["SEX"]["f"] == "Women"
 

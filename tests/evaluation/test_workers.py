@@ -279,6 +279,17 @@ def test_as_many_as_memory_has_room_for(monkeypatch, tmp_path):
     assert default_jobs(10**9) == 4
 
 
+def test_what_comes_later_is_loaded_once_and_only_beside_others():
+    called = []
+    with Workers(2, lambda: called.append("here")) as some:
+        for _ in range(2):
+            some.run(compared(), [RULES], nothing)
+    assert called == ["here"]
+    with Workers(1, lambda: called.append("alone")) as one:
+        one.run(compared(), [RULES], nothing)
+    assert called == ["here"]
+
+
 def test_no_more_are_started_than_there_is_to_do(monkeypatch):
     started = []
 

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from engine.cli.app import app
 from engine.errors import DamagedRelease, StoreError
 from engine.evaluation.data.reading import read_release, released_types
-from engine.evaluation.study.files import released_labels
 from queries.release import open_release
 
 pytestmark = pytest.mark.hostile
@@ -57,12 +56,11 @@ OPENINGS = {
     "doctor": command("doctor", "{path}"),
     "read": lambda path, folder: read_release(path),
     "types": lambda path, folder: released_types(path),
-    "labels": lambda path, folder: released_labels(path),
     "serve": serve,
 }
 
 
-ALL = [name for name in OPENINGS if name not in ("show --json", "types", "labels")]
+ALL = [name for name in OPENINGS if name not in ("show --json", "types")]
 """What every forgery is tried with; the others open in the same way, and are tried with the good one."""
 
 

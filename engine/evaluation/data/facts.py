@@ -93,6 +93,20 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
         ) from None
 
 
+def labels_in(
+    con: duckdb.DuckDBPyConnection,
+) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Return the labels of columns, and of their values as text, that an open release carries."""
+    named = con.execute("SELECT name, label FROM catalog.columns WHERE label <> ''").fetchall()
+    listed = con.execute(
+        "SELECT column_name, coalesce(value, ''), label FROM catalog.codes WHERE label <> ''"
+    ).fetchall()
+    values: dict[str, dict[str, str]] = {}
+    for name, value, label in listed:
+        values.setdefault(name, {})[value] = label
+    return dict(named), values
+
+
 def _counted(told: Mapping[str, Any] | None) -> tuple[str, ...]:
     """The columns of whose values each counts once."""
     if told is None:

@@ -20,7 +20,7 @@ import pandas as pd
 import engine.store.manifest
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, StoreError
-from engine.evaluation.data.facts import Facts, facts_of
+from engine.evaluation.data.facts import Facts, facts_of, labels_in
 from engine.evaluation.data.fingerprints import hash_of_file, hash_of_frame
 from engine.evaluation.data.kinds import (
     Kind,
@@ -80,6 +80,8 @@ class Released:
     ----------
     types : dict of str to str
         SQL type of every column.
+    labels, value_labels : dict
+        What columns, and their values as text, are called.
     """
 
     tables: dict[ColumnSet, Distinct]
@@ -87,6 +89,8 @@ class Released:
     types: dict[str, str]
     content_hash: str
     facts: Facts
+    labels: dict[str, str]
+    value_labels: dict[str, dict[str, str]]
 
 
 def is_release(what: Any) -> bool:
@@ -109,6 +113,7 @@ def read_release(path: Path) -> Released:
             "SELECT columns, physical, card FROM catalog.tables ORDER BY width, name"
         ).fetchall()
         types, facts = _types(con), facts_of(con)
+        labels, value_labels = labels_in(con)
         texts = _text_types(con, types, {physical: names for names, physical, _ in listed})
         for names, physical, card in listed:
             columns = column_set(names)
@@ -126,6 +131,8 @@ def read_release(path: Path) -> Released:
         types=types,
         content_hash=record.content_hash,
         facts=facts,
+        labels=labels,
+        value_labels=value_labels,
     )
 
 

@@ -10,6 +10,7 @@ from engine.evaluation.report.files import (
     as_json,
     check_target,
     is_confidential,
+    load_packages,
     refuse_confidential,
     write_report,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "contest_table",
     "is_confidential",
     "lines",
+    "load_packages",
     "map_json",
     "map_table",
     "reasons",

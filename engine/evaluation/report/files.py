@@ -6,10 +6,12 @@ replaces a wider one; a file is there whole or not at all; a marker in it says w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 
 from engine.errors import PrivacyError, StoreError
@@ -45,6 +47,14 @@ def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = 
         check_output(file, force=force, inputs=read)
     if not os.access(path.parent, os.W_OK):
         raise StoreError(f"{path}: its folder cannot be written to")
+
+
+def load_packages() -> None:
+    """Load what a report needs, which takes a moment; what is missing is said when one is written."""
+    with contextlib.suppress(ImportError):
+        import_module("engine.evaluation.report.page")
+        for name in ("jinja2", "matplotlib.figure", "matplotlib.backends.backend_svg"):
+            import_module(name)
 
 
 def write_report(

@@ -1,4 +1,4 @@
-"""Files that a study names beside its own: a schema, a dictionary, baselines; and the labels that a release carries.
+"""Files that a study names beside its own: a schema, a dictionary, baselines.
 
 Gives the study with what the schema adds, labels for people, and baselines for attacks. What the study itself says
 goes first. All are public: none is made from the data.
@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import engine.store.opening
 from engine.errors import SpecError
 from engine.evaluation.study.model import Study, find_file
 from engine.texts import parsed_json
@@ -52,7 +51,11 @@ def with_files(study: Study, folders: Sequence[Path]) -> Study:
 
 
 def labels_of(
-    study: Study, folders: Sequence[Path], *, release: Path | None = None
+    study: Study,
+    folders: Sequence[Path],
+    *,
+    labels: Mapping[str, str] | None = None,
+    value_labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Return what columns, and their values as text, are called.
 
@@ -60,8 +63,8 @@ def labels_of(
     ----------
     study : Study
         Its `dictionary` has the form of NIST's data_dictionary.json: column -> description, values.
-    release : Path, optional
-        A release; its labels count where neither the study nor its dictionary says any.
+    labels, value_labels : dict, optional
+        Those that a release carries count where neither the study nor its dictionary says any.
 
     Returns
     -------
@@ -73,13 +76,14 @@ def labels_of(
     SpecError
         The dictionary is absent, or not of this form.
     """
-    labels, values = ({}, {}) if release is None else released_labels(release)
+    named = dict(labels or {})
+    values = {name: dict(of_values) for name, of_values in (value_labels or {}).items()}
     if study.dictionary is not None:
         path = find_file(study.dictionary, folders)
         blanks = {"", *with_files(study, folders).nulls}
         for name, entry in _columns(path).items():
             if entry.get("description"):
-                labels[name] = str(entry["description"])
+                named[name] = str(entry["description"])
             listed = entry.get("values", {})
             if not isinstance(listed, dict):
                 raise SpecError(f"dictionary {path}: {name}.values is not an object")
@@ -91,27 +95,7 @@ def labels_of(
             }
             if texts:
                 values[name] = texts
-    return {**labels, **study.labels}, values
-
-
-def released_labels(release: Path) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return the labels of columns and values that a release carries.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        As `engine.store.opening.open_release`.
-    """
-    con, _ = engine.store.opening.open_release(release)
-    with con:
-        named = con.execute("SELECT name, label FROM catalog.columns WHERE label <> ''").fetchall()
-        listed = con.execute(
-            "SELECT column_name, coalesce(value, ''), label FROM catalog.codes WHERE label <> ''"
-        ).fetchall()
-    values: dict[str, dict[str, str]] = {}
-    for name, value, label in listed:
-        values.setdefault(name, {})[value] = label
-    return dict(named), values
+    return {**named, **study.labels}, values
 
 
 def read_baselines(study: Study, folders: Sequence[Path]) -> dict[str, float] | None:

@@ -147,7 +147,8 @@ def _stacked(paired: Paired, table: Coded, section: Propensity) -> _Stacked | No
     if not all(n.sum() for _, n in sides):
         return None
     return _Stacked(
-        ranks=np.concatenate([ranks for ranks, _ in sides]),
+        # Column by column, as trees read it.
+        ranks=np.asfortranarray(np.concatenate([ranks for ranks, _ in sides])),
         is_synthetic=np.repeat(np.array([0, 1], np.int8), [len(n) for _, n in sides]),
         n=np.concatenate([n for _, n in sides]),
     )
