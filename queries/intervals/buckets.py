@@ -124,8 +124,6 @@ class TableBuckets:
         Codes in the box, less 1.
     size : ndarray of int64, shape (n_buckets,)
         Fitted rows.
-    noise_sd : ndarray of float64, shape (n_buckets,)
-        As `catalog.cells` states it.
     measured : ndarray of bool, shape (n_buckets,)
         A released bucket of single values; else the filled remainder of a box.
     depth : ndarray of int64, shape (n_buckets,)
@@ -149,7 +147,6 @@ class TableBuckets:
     last: Int64Array
     span: Int64Array
     size: Int64Array
-    noise_sd: FloatArray
     measured: BoolArray
     depth: Int64Array
     tops: tuple[int, ...]
@@ -218,7 +215,7 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
             for j in range(1, len(columns) + 1)
         )
         boxes = con.execute(
-            f"SELECT {ends}, n, noise_sd, measured, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
+            f"SELECT {ends}, n, measured, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
             f"WHERE table_id = {int(table_id)}"
         ).fetchnumpy()
     first, last, span = _boxes(boxes, released)
@@ -232,7 +229,6 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
         last=last,
         span=span,
         size=np.asarray(boxes["n"], dtype=np.int64),
-        noise_sd=np.asarray(boxes["noise_sd"], dtype=np.float64),
         measured=np.asarray(boxes["measured"], dtype=bool),
         depth=np.asarray(boxes["depth"], dtype=np.int64),
         tops=tuple(tops),

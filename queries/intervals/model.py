@@ -6,7 +6,7 @@ What a sum has in common with a narrower table is locked to it: the noise is tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
 from queries.intervals.filling import LEANS, lean_of_rows, may_lean, suppression_bound
 from queries.intervals.regions import region_within
-from queries.intervals.sums import covered_variance, sd_of_sums, sparse_variance, sums_of
+from queries.intervals.sums import covered_variance, sd_of_sums, sums_of
 from queries.intervals.tree import ROUNDING, NoiseTree, noise_tree
 from queries.intervals.universes import ruled_out
 from queries.sql import Session
@@ -50,12 +50,12 @@ class NoiseModel:
 
     table: TableBuckets
     tree: NoiseTree | None
-    suppressed: int
-    suppression_bound: int
-    beyond: int
-    lean: FloatArray
-    of_margins: FloatArray
     words: str
+    suppressed: int = 0
+    suppression_bound: int = 0
+    beyond: int = 0
+    lean: FloatArray = field(default_factory=lambda: np.zeros(0))
+    of_margins: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def sd(
         self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
@@ -80,15 +80,6 @@ class NoiseModel:
         variance = covered_variance(self.table, self.of_margins, n_sums, of_sum, row, weight)
         sd = np.sqrt(variance + ROUNDING * sum_by(of_sum, weight**2, n_sums))
         return np.where(is_unknown, np.nan, sd)
-
-    def sd_of_values(
-        self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
-    ) -> FloatArray:
-        """Return the same where rows weigh by values of theirs, which a table of small counts places less surely."""
-        sd = self.sd(n_sums, of_sum, row, weight)
-        if self.tree is None:
-            return sd
-        return np.sqrt(sd**2 + sparse_variance(self.table, n_sums, of_sum, row, weight))
 
 
 def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
@@ -130,10 +121,6 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
         return NoiseModel(
             table=table,
             tree=None,
-            suppressed=0,
-            suppression_bound=0,
-            beyond=0,
-            lean=np.zeros(len(table.n)),
             of_margins=_of_margins(release, table),
             words=f"From table {named}; {noise}.",
         )
@@ -161,7 +148,6 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
         suppression_bound=bound,
         beyond=int(card["threshold_mean"]) * scale,
         lean=lean_of_rows(table, tree.row_bucket, _possible(release, table)),
-        of_margins=np.zeros(0),
         words=(
             f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
             f"too few {entity.many}, or none: it is not told which (95 of 100 such cells hold at most "

@@ -7,6 +7,7 @@ import intervals_measures as measures
 import numpy as np
 import pytest
 
+from queries.intervals import estimates
 from queries.intervals import model as noise_model
 from queries.intervals.extrapolation import beyond, stretched
 
@@ -67,7 +68,7 @@ def test_intervals_of_measures_hold_over_two_keys(few):
 def test_half_the_noise_is_noticed(few, monkeypatch):
     whole = noise_model.sd_of_sums
     monkeypatch.setattr(noise_model, "sd_of_sums", lambda *given: whole(*given) / 2)
-    monkeypatch.setattr(noise_model, "sparse_variance", lambda *given: 0.0)
+    monkeypatch.setattr(estimates, "sparse_variance", lambda *given: 0.0)
     failed = measures.failures(enough(strata(few), 60), slack=0.06)
     said = " ".join(failed)
     assert "('share', 2)" in said
