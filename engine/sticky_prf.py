@@ -97,7 +97,7 @@ def use_loop(module: ModuleType | None) -> None:
 
 
 def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
-    """SipHash-2-4 of many messages at once, compiled where a process of the fit has brought that in.
+    """SipHash-2-4 of many messages at once, compiled where that was brought in.
 
     Parameters
     ----------

@@ -168,15 +168,15 @@ def _close_others(*kept: int) -> None:
 
 
 def end_interpreter(child: subprocess.Popen[bytes] | Forked) -> None:
-    """Close its input and wait for it to end."""
+    """Close its pipes and wait for it to end."""
     if child.stdin is not None and not child.stdin.closed:
         try:
             child.stdin.close()
         except BrokenPipeError:
             pass
-    child.wait()
     if child.stdout is not None:
-        child.stdout.close()
+        child.stdout.close()  # first: nobody reads any more, and it must not wait for that
+    child.wait()
 
 
 def leave_quietly() -> NoReturn:

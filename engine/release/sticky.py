@@ -185,8 +185,9 @@ def _prepared(spec: ReleaseSpec, clock: TimeLeft, jobs: int) -> float:
 
     Where they are many, what makes tokens fast is brought in while they are read; nobody waits for it.
     """
-    about = rows_about(spec)
-    if spec.source.engine == "duckdb" and about:  # of Spark nothing is known of what a step costs
+    # Of Spark nothing is known of what a step costs.
+    about = rows_about(spec) if spec.source.engine == "duckdb" else 0.0
+    if about:
         clock.expect(_work(spec, about, {}, spec.tables))
         if jobs > 1 and about >= LONG:
             threading.Thread(target=lambda: use_loop(load_tokens())).start()

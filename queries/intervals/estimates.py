@@ -77,16 +77,19 @@ def estimates_of(
         The column holds no numbers.
     """
     counted = counts(release, model, region)
-    if measure == "count" or not region.n_groups:
-        return counted
     if of is None:
+        if measure == "count" or not region.n_groups:
+            return counted
         return _shares(release, model, region, counted, over, is_ratio=measure == "ratio")
-    column = model.table.released[model.table.columns.index(of)]
-    if not column.is_number:
+    place = model.table.columns.index(of)
+    column = model.table.released[place]
+    if measure != "count" and not column.is_number:
         raise QueryRefused(
             f"{measure} of {of}: it holds {column.sql_type}, and only numbers can be added up"
         )
-    numbers = column.numbers()[model.table.rows[:, model.table.columns.index(of)]]
+    if measure == "count" or not region.n_groups:
+        return counted
+    numbers = column.numbers()[model.table.rows[:, place]]
     if measure in ("sum", "mean"):
         return sums(release, model, region, counted, numbers, is_mean=measure == "mean")
     return quantiles(release, model, region, counted, numbers, quantile)
@@ -375,8 +378,10 @@ def quantiles(
     value = _at(numbers[row], upto, place)
     weight = np.where(numbers[row] <= value[group], 1.0 - quantile, -quantile)
     sd = model.sd(region.n_groups, group, row, weight)
-    # Rows less at the upper end move the rank down, at the lower end up.
-    is_upper = numbers[row] > (np.nanmin(numbers) + np.nanmax(numbers)) / 2 if len(row) else row > 0
+    # Rows less above the quantile move the rank down, below it up; of those at it the nearer end of the column counts.
+    middle = (np.nanmin(numbers) + np.nanmax(numbers)) / 2 if len(row) else 0.0
+    at = value[group]
+    is_upper = np.where(numbers[row] == at, at > middle, numbers[row] > at)
     moved = np.where(is_upper, -quantile, 1.0 - quantile)
     up, down = absorbed(release, model, region, row, moved)
     reach = Z * sd + 0.5

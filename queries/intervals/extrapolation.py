@@ -201,8 +201,8 @@ def _value_at(column: ReleasedValues, code: int) -> Any:
         return first + whole * (steps / span)
     try:
         return first + whole * steps / span
-    except OverflowError:  # a date beyond the last one that there is
-        return column.values[high]
+    except OverflowError:  # a date before the first or beyond the last one that there is
+        return column.values[high if steps > 0 else low]
 
 
 def beyond(

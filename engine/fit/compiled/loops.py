@@ -14,6 +14,7 @@ import importlib
 import os
 import shutil
 import sys
+import threading
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,7 @@ READY = "ready"
 """A file of this name says that all loops are compiled."""
 _UNUSED = ("cffi", "scipy", "yaml")
 """numba imports them for what no loop of ours does, a third of the time that it takes to bring in the loops."""
+_LOADING = threading.Lock()
 _HOME = Path(__file__).resolve().parent
 _DECIDING = ("llvmlite", "numba", "numpy")
 
@@ -70,18 +72,19 @@ def load_tokens() -> ModuleType | None:
 
 def _loaded(modules: tuple[str, ...]) -> bool:
     """Bring in some of the loops if they are ready; return whether they are in use."""
-    if all(compiled(module) for module in modules):
+    with _LOADING:  # what another thread is importing is there by name before it is whole
+        if all(compiled(module) for module in modules):
+            return True
+        try:
+            if not are_compiled():
+                return False
+            _bring_in(modules)
+        except Exception:  # noqa: BLE001  # machine code of others, on any machine: its twin is at hand
+            for module in modules:
+                sys.modules.pop(module, None)
+            use_loop(None)
+            return False
         return True
-    if not are_compiled():
-        return False
-    try:
-        _bring_in(modules)
-    except Exception:  # noqa: BLE001  # machine code of others, on any machine: its twin is at hand
-        for module in modules:
-            sys.modules.pop(module, None)
-        use_loop(None)
-        return False
-    return True
 
 
 @functools.cache
@@ -132,7 +135,12 @@ def _bring_in(modules: tuple[str, ...]) -> None:
 
 
 def _is_own_process() -> bool:
-    """Whether Python was started for a module or the command of ours: what others do may need all of numba."""
+    """Whether Python was started for a module or the command of ours: what others do may need all of numba.
+
+    And whether nobody else imports meanwhile, who would find missing what is hidden.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
     main = sys.modules.get("__main__")
     started = getattr(main, "__spec__", None)
     if started is None:  # a command that pip has installed

@@ -189,11 +189,13 @@ def _with_ends(
     row: str,
 ) -> Evaluated:
     """The same with what the expressions are beyond the ends of columns, and which of these WHERE leaves open."""
-    if not ends:
-        return found
-    try:
-        arrays = con.execute(asked.over(_rows_beyond(table, ends, row)) + asked.order).fetchnumpy()
-    except duckdb.Error:  # what can be computed from every value of the table may fail beyond
+    arrays = _asked_beyond(con, asked, table, ends, row) if ends else None
+    if (
+        arrays is None
+    ):  # what can be computed from every value of the table may fail beyond some end
+        ends = tuple(end for end in ends if _asked_beyond(con, asked, table, (end,), row))
+        arrays = _asked_beyond(con, asked, table, ends, row) if ends else None
+    if arrays is None:
         return found
     beyond = {key: np.nan_to_num(arrays[name]) for key, name in asked.expressions.items()}
     found = replace(found, ends=ends, beyond=beyond)
@@ -201,6 +203,20 @@ def _with_ends(
     for node in question.where:
         reach = found.narrowed(reach, _only_column(node, table), [node])
     return replace(found, region=replace(found.region, reach=reach))
+
+
+def _asked_beyond(
+    con: duckdb.DuckDBPyConnection,
+    asked: _Asked,
+    table: TableBuckets,
+    ends: Sequence[End],
+    row: str,
+) -> dict[str, Any] | None:
+    """What a statement's expressions are beyond ends; None: they cannot be computed there."""
+    try:
+        return con.execute(asked.over(_rows_beyond(table, ends, row)) + asked.order).fetchnumpy()
+    except duckdb.Error:
+        return None
 
 
 def _rows_beyond(table: TableBuckets, ends: Sequence[End], row: str) -> str:
