@@ -132,8 +132,18 @@ class FitHere:
         self._fitter.begin(measurement)
         return self._fitter.settle(0)
 
-    def finish(self, exposure: dict[str, Any], note: Callable[[str], None]) -> list[dict[str, Any]]:
+    def settle(self) -> None:
+        """Write what is left."""
+        self._staging.write()
+
+    def finish(
+        self,
+        exposure: dict[str, Any],
+        note: Callable[[str], None],
+        meanwhile: Callable[[], None],
+    ) -> list[dict[str, Any]]:
         """Write the release."""
+        meanwhile()
         made = self._fitter.finish(
             silent, Finish(exposure=exposure), lambda record: note(record.sha256)
         )

@@ -323,7 +323,10 @@ def recorded_fit(spec, path, monkeypatch):
             self.sent.append(measurement)
             return []
 
-        def finish(self, _exposure, _note=None):
+        def settle(self):
+            return None
+
+        def finish(self, *_):
             raise KeyboardInterrupt
 
     seen: list[Recorder] = []
