@@ -204,8 +204,8 @@ def _work(
 ) -> None:
     """Fit what comes, then write the release; put it in place at once, or when told."""
 
-    def settle(workers: int) -> None:
-        for fitted in fitter.settle(HELD * workers, HELD_LIGHT * workers):
+    def settle(n_workers: int) -> None:
+        for fitted in fitter.settle(HELD * n_workers, HELD_LIGHT * n_workers):
             answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
 
     def placed_when_told(record: ReleaseRecord) -> None:

@@ -24,11 +24,8 @@ OUTERMOST, SHARE = 100, 0.02
 """Rows that tell how thinly values are spread at an end: so many, or this share of a smaller table's."""
 REACH = 4.0
 """How far beyond ranges are looked for that may be hidden, in mean excesses of the outermost rows (e^-4 is 2 %)."""
-
-
-LAST = 20
+FEWER = 20
 """Rows at each end that tell how far values still reach; where all are the same value, the scale ends there."""
-
 FURTHER, NEXT = 10.0, 1.5
 """How far beyond the outermost value: at most so much as that one lies beyond the mean of the outermost rows, and not
 beyond the middle of the next range, which starts at the next power of two (ranges are snapped to these); nor across 0.
@@ -241,9 +238,9 @@ def _beyond_the_top(
 ) -> FloatArray:
     """What one row above the largest of values, which are in order, adds to each group by its chance of it."""
     from_top = np.cumsum(n[::-1])[::-1]
-    if not len(n) or from_top[0] < 2 * LAST:
+    if not len(n) or from_top[0] < 2 * FEWER:
         return np.zeros(n_groups)
-    first = int(np.flatnonzero(from_top >= LAST)[-1])
+    first = int(np.flatnonzero(from_top >= FEWER)[-1])
     top, outer = numbers[-1], slice(first, None)
     if numbers[first] == top:
         return np.zeros(n_groups)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -254,6 +255,28 @@ def test_our_own_processes_leave_out_what_no_loop_uses_and_can_import_it_later(r
     )
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert {*done.stdout.split()} - {"cffi"} == found
+
+
+def test_a_thread_hides_nothing_from_others(ready):
+    words = (
+        "import sys, threading; from importlib.machinery import ModuleSpec; import __main__; "
+        "__main__.__spec__ = ModuleSpec('engine.release.fit_process', None); "
+        "from engine.fit import load_tokens; thread = threading.Thread(target=load_tokens); thread.start(); "
+        "thread.join(); print('engine.fit.compiled.tokens' in sys.modules, 'scipy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
+
+
+def test_several_threads_get_whole_loops(ready):
+    """None of them is given a module that another one is still importing."""
+    unload()
+    with ThreadPoolExecutor(6) as threads:
+        found = [threads.submit(loops.load_tokens) for _ in range(6)]
+    try:
+        assert all(hasattr(one.result(), "digests") for one in found)
+    finally:
+        unload()
 
 
 def test_the_compiler_ends_with_its_parent():

@@ -135,17 +135,14 @@ def _bring_in(modules: tuple[str, ...]) -> None:
 
 
 def _is_own_process() -> bool:
-    """Whether Python was started for a module or the command of ours: what others do may need all of numba.
+    """Whether Python was started for a module of ours: what others do in theirs may need all of numba.
 
     And whether nobody else imports meanwhile, who would find missing what is hidden.
     """
     if threading.current_thread() is not threading.main_thread():
         return False
-    main = sys.modules.get("__main__")
-    started = getattr(main, "__spec__", None)
-    if started is None:  # a command that pip has installed
-        return Path(getattr(main, "__file__", None) or "").name == "tablepack"
-    return bool(started.name.startswith("engine."))
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return main is not None and main.name.startswith("engine.")
 
 
 def _source(module: str) -> Path:

@@ -189,12 +189,10 @@ def _with_ends(
     row: str,
 ) -> Evaluated:
     """The same with what the expressions are beyond the ends of columns, and which of these WHERE leaves open."""
-    arrays = _asked_beyond(con, asked, table, ends, row) if ends else None
-    if (
-        arrays is None
-    ):  # what can be computed from every value of the table may fail beyond some end
+    arrays = _asked_beyond(con, asked, table, ends, row)
+    if arrays is None:  # what every value of the table allows may fail beyond some end
         ends = tuple(end for end in ends if _asked_beyond(con, asked, table, (end,), row))
-        arrays = _asked_beyond(con, asked, table, ends, row) if ends else None
+        arrays = _asked_beyond(con, asked, table, ends, row)
     if arrays is None:
         return found
     beyond = {key: np.nan_to_num(arrays[name]) for key, name in asked.expressions.items()}
@@ -212,7 +210,9 @@ def _asked_beyond(
     ends: Sequence[End],
     row: str,
 ) -> dict[str, Any] | None:
-    """What a statement's expressions are beyond ends; None: they cannot be computed there."""
+    """What a statement's expressions are beyond ends; None: there is no end, or they cannot be computed there."""
+    if not ends:
+        return None
     try:
         return con.execute(asked.over(_rows_beyond(table, ends, row)) + asked.order).fetchnumpy()
     except duckdb.Error:
