@@ -7,6 +7,7 @@ connection of its own. Columns that a plan cannot foresee (a PIVOT looks up its 
 from __future__ import annotations
 
 import copy
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, Self
 
 import duckdb
 
+from engine.errors import TimedOut
 from engine.schema import MAX_WIDTH, ColumnSet, Int64Array
 from engine.store import GeneratorCard, swap_of_table, table_name
 from queries.sql.advice import Advice
@@ -139,11 +141,14 @@ class Answering:
     ) -> list[list[tuple[Any, ...]]]:
         """Run one statement on each of some copies of a table's counts; see `Session.on_copies`."""
         budget = Budget(min(seconds, self._timeout_s()), self._is_stopped)
+        until = time.monotonic() + budget.left
         answers = []
         with self._connect() as con, watched(con, budget, self._memory_mb):
             self._views.put_copies(con, table, counts, beyond)
             put(con, self._own(tables))
             for at in range(counts.shape[1]):
+                if time.monotonic() >= until:  # copies so quick that no look at them falls on one
+                    raise TimedOut(f"Copies of a statement took more than {budget.seconds:g} seconds")
                 self._views.use_copy(con, at)
                 try:
                     answers.append(con.execute(text).fetchall())
