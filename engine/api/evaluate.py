@@ -17,6 +17,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from engine.errors import SpecError
+from engine.evaluation.collector import uncollected
 from engine.evaluation.data import (
     Released,
     Subject,
@@ -28,7 +29,13 @@ from engine.evaluation.data import (
     read_release,
     read_subject,
 )
-from engine.evaluation.report import check_target, load_packages, write_report
+from engine.evaluation.report import (
+    Names,
+    check_target,
+    load_packages,
+    pictures_ahead,
+    write_report,
+)
 from engine.evaluation.result import Evaluation
 from engine.evaluation.runner import Settings, attack_subjects, evaluate_all, names_of
 from engine.evaluation.study import (
@@ -120,9 +127,13 @@ def evaluate(
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
     ahead = None if out is None else load_packages
     with Workers(_jobs(jobs, [*synthetic, data]), ahead) as workers:
-        given = _given(synthetic, data, spec, control, table, tell)
+        with uncollected():
+            given = _given(synthetic, data, spec, control, table, tell)
         study, chosen = given.study()
         labels, value_labels = given.labels(study)
+        drawn: dict[Any, Any] = {}
+        names = Names(labels={**study.labels, **labels}, value_labels=value_labels)
+        is_shown = out is not None and not publishable and not together and len(synthetic) == 1
         evaluation = evaluate_all(
             given.subjects,
             given.original,
@@ -141,11 +152,12 @@ def evaluate(
             value_labels=value_labels,
             notes=(*notes_of(given.original), *chosen),
             workers=workers,
+            aside=(lambda one: drawn.update(pictures_ahead(one, names))) if is_shown else None,
             progress=tell,
         )
     if out is not None:
         tell("writing the report", 0, 0)
-        write_report(evaluation, Path(out), publishable=publishable, force=force)
+        write_report(evaluation, Path(out), publishable=publishable, force=force, drawn=drawn)
     return evaluation
 
 

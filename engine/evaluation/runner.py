@@ -8,7 +8,7 @@ Invariant: the order of subjects, and which others there are, changes no figure 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,12 @@ from engine.evaluation.result import Evaluation, Result
 from engine.evaluation.score import Risk, Score
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility.estimates import Rule, combined_estimates
-from engine.evaluation.workers import Compared, Job, Workers
+from engine.evaluation.workers import Compared, Found, Job, Workers
 from engine.progress import Progress
 from engine.version import ENGINE_VERSION
+
+COUNTS = Job(stage="measuring", name="univariate")
+"""What is found first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +68,7 @@ def evaluate_all(
     value_labels: Mapping[str, Mapping[str, str]] | None = None,
     notes: tuple[str, ...] = (),
     workers: Workers | None = None,
+    aside: Callable[[Result], None] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate subjects against one original.
@@ -85,6 +89,8 @@ def evaluate_all(
         What a reader must know: how the study was chosen, what of the original was left out.
     workers : Workers, optional
         That work beside this process.
+    aside : callable, optional
+        Called for each subject while others measure, with the counts of single columns as its only score.
 
     Raises
     ------
@@ -97,7 +103,7 @@ def evaluate_all(
     if not 0 < settings.share < 1:
         raise SpecError("the sampled share lies between 0 and 100 percent, both excluded")
     results = [
-        _result(subject, original, control, study, settings, workers or Workers(1), progress)
+        _result(subject, original, control, study, settings, workers or Workers(1), aside, progress)
         for subject in subjects
     ]
     if together:
@@ -124,6 +130,7 @@ def _result(
     study: Study,
     settings: Settings,
     workers: Workers,
+    aside: Callable[[Result], None] | None,
     progress: Progress | None,
 ) -> Result:
     """Evaluate one subject."""
@@ -136,7 +143,7 @@ def _result(
         seed=settings.seed,
         baselines=settings.baselines,
     )
-    scores, scale, risks = _found(compared, workers, subject, progress)
+    scores, scale, risks = _found(compared, workers, subject, aside, progress)
     if settings.attacks:
         target = held([subject], original, study, control=control)
         stage = _stage(progress, subject, "attacking strongly")
@@ -152,7 +159,11 @@ def _result(
 
 
 def _found(
-    compared: Compared, workers: Workers, subject: Subject, progress: Progress | None
+    compared: Compared,
+    workers: Workers,
+    subject: Subject,
+    aside: Callable[[Result], None] | None,
+    progress: Progress | None,
 ) -> tuple[dict[str, Score], dict[str, Score], dict[str, Risk]]:
     """Scores, the scale and risks, by name; what the study does not declare is left out."""
 
@@ -160,10 +171,27 @@ def _found(
         if progress is not None:
             progress(f"{subject.name}: {job.stage} {job.name}", done, n)
 
+    def between(found: Mapping[Job, Found]) -> bool:
+        score = found.get(COUNTS)
+        if aside is None or not isinstance(score, Score):
+            return aside is None
+        scores = {COUNTS.name: score}
+        aside(
+            Result(
+                subject=subject,
+                comparison=compared.paired,
+                scores=scores,
+                scale={},
+                risks={},
+                seconds=0.0,
+            )
+        )
+        return True
+
     jobs = compared.jobs()
     scores: dict[str, dict[str, Score]] = {"measuring": {}, "sampling": {}}
     risks: dict[str, Risk] = {}
-    for job, found in zip(jobs, workers.run(compared, jobs, tell), strict=True):
+    for job, found in zip(jobs, workers.run(compared, jobs, tell, between), strict=True):
         if isinstance(found, Risk):
             risks[job.name] = found
         elif found is not None:

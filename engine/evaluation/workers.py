@@ -23,8 +23,10 @@ from typing import Any, BinaryIO, Literal
 
 from engine import errors
 from engine.errors import InternalError, StoreError, TablepackError, place_of
+from engine.evaluation.collector import uncollected
 from engine.evaluation.data.paired import Paired
 from engine.evaluation.data.sampling import generator, sampled
+from engine.evaluation.memory import free_memory
 from engine.evaluation.risk.suite import ATTACKS, attack_one
 from engine.evaluation.score import Risk, Score, optional
 from engine.evaluation.study.model import Study
@@ -46,9 +48,17 @@ MOST = 4
 """Processes, where nobody says how many: no evaluation has more than a few jobs that take long."""
 _ALONE, _TIMES = 300_000_000, 10
 """Bytes of a process that compares nothing, and times the size of the files that it takes to compare them."""
-_MEMORY = Path("/proc/meminfo")
-WEIGHTS = {"learning": 4, "inference": 3, "propensity": 2, "attribution": 1, "linkage": 1}
-"""Jobs that take long, which are begun first."""
+IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
+"""Threads of OpenBLAS that have nothing to add up sleep at once: they would take processors from other workers."""
+WEIGHTS = {
+    "univariate": 5,
+    "learning": 4,
+    "inference": 3,
+    "propensity": 2,
+    "attribution": 1,
+    "linkage": 1,
+}
+"""Jobs that are begun first: one that pictures wait for, then those that take long."""
 Stage = Literal["measuring", "sampling", "attacking"]
 Found = Score | Risk | None
 
@@ -128,18 +138,9 @@ def default_jobs(size: int) -> int:
     processors = os.cpu_count() or 1
     with contextlib.suppress(AttributeError):  # not everywhere
         processors = len(os.sched_getaffinity(0))
-    free = _free_memory()
+    free = free_memory()
     most = MOST if free is None else free // (_ALONE + _TIMES * size)
     return max(min(processors, MOST, most), 1)
-
-
-def _free_memory() -> int | None:
-    """Bytes that the system could give to processes; None where it does not say so, as others than Linux."""
-    with contextlib.suppress(OSError):
-        for line in _MEMORY.read_text("ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    return None
 
 
 class Workers:
@@ -162,7 +163,7 @@ class Workers:
         try:
             for _ in range(self._count):
                 child = start_interpreter(
-                    "engine.evaluation.workers", Path.cwd(), environment=dict(os.environ)
+                    "engine.evaluation.workers", Path.cwd(), environment={**IDLE, **os.environ}
                 )
                 self._children.append(child)
         except BaseException:
@@ -179,7 +180,11 @@ class Workers:
         return [child.pid for child in self._children]
 
     def run(
-        self, compared: Compared, jobs: Sequence[Job], tell: Callable[[Job, int, int], None]
+        self,
+        compared: Compared,
+        jobs: Sequence[Job],
+        tell: Callable[[Job, int, int], None],
+        aside: Callable[[Mapping[Job, Found]], bool] | None = None,
     ) -> list[Found]:
         """Do all jobs, here and in the workers; after an error none is begun, and it is raised.
 
@@ -187,6 +192,9 @@ class Workers:
         ----------
         tell : callable
             Called from here with a job that begins here, how many are done, and how many there are.
+        aside : callable, optional
+            Called from here between jobs with what is found, until it says that it has done its own; not where there
+            is no other worker.
         """
         if not self._children:
             with unchecked():
@@ -209,7 +217,12 @@ class Workers:
                     self._meanwhile()
                     self._meanwhile = None
                 with unchecked(), one_thread():  # scikit-learn is loaded while others work
+                    is_open = aside is not None
                     while (i := _next(waiting)) is not None and not _failed(asked):
+                        if is_open and aside is not None:
+                            is_open = not aside(
+                                {jobs[place]: one for place, one in [*found.items()]}
+                            )
                         found[i] = self._told(compared, jobs[i], len(found), len(jobs), tell)
                 _raised(asked)
             except BaseException:
@@ -322,7 +335,7 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
     """A worker's side: what is compared, then jobs; an answer each, until the pipe closes, which ends it at once."""
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(source, messages), daemon=True).start()
-    with contextlib.suppress(StoreError):  # who needs it says so
+    with uncollected(), contextlib.suppress(StoreError):  # who needs it says so
         optional("sklearn.ensemble", "learners")  # while the source is read
         optional("sklearn.linear_model", "learners")
     compared: Compared | None = None

@@ -72,6 +72,50 @@ def test_reports_are_the_same_whoever_measures(world, tmp_path, chosen):
     assert texts[0] == texts[1] == texts[2]
 
 
+@pytest.mark.parametrize("chosen", ["declared", "by what columns look like"])
+def test_pictures_drawn_meanwhile_are_those_of_the_report(world, tmp_path, monkeypatch, chosen):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    from engine.api import evaluate as api
+
+    spec, real, ahead, texts = (
+        world.study if chosen == "declared" else None,
+        api.pictures_ahead,
+        [],
+        [],
+    )
+    monkeypatch.setattr(
+        api, "pictures_ahead", lambda *given: ahead.append(real(*given)) or ahead[-1]
+    )
+    for jobs in (1, 2):
+        out = tmp_path / f"{jobs}.html"
+        engine.evaluate(world.release, data=world.data, spec=spec, out=out, jobs=jobs)
+        texts.append([out.read_bytes(), out.with_suffix(".json").read_bytes()])
+        assert len(ahead) == jobs - 1
+    assert texts[0] == texts[1]
+    assert all(picture.svg.encode() in texts[0][0] for one in ahead[0].values() for picture in one)
+    engine.evaluate(
+        world.release, data=world.data, spec=spec, out=out, jobs=2, publishable=True, force=True
+    )
+    assert len(ahead) == 1
+
+
+def test_what_is_done_aside_is_told_what_is_found_until_it_is_done():
+    told = []
+
+    def aside(found):
+        told.append({**found})
+        return len(told) == 3
+
+    with Workers(2) as some:
+        some.run(compared(), [RULES] * 30, nothing, aside)
+    assert len(told) == 3
+    assert {job for one in told for job in one} == {RULES}
+    with Workers(1) as alone:
+        alone.run(compared(), [RULES], nothing, aside)
+    assert len(told) == 3
+
+
 def test_findings_come_in_the_order_of_the_jobs_and_from_both_sides():
     told = []
     wanted = compared().do(RULES)
@@ -246,7 +290,7 @@ def test_threads_are_few_where_other_processes_work():
 def test_as_many_as_processors_and_not_too_many(monkeypatch, tmp_path):
     from engine.api import evaluate as api
 
-    monkeypatch.setattr(workers, "_free_memory", lambda: None)
+    monkeypatch.setattr(workers, "free_memory", lambda: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     assert default_jobs(10**12) == workers.MOST
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
@@ -265,17 +309,13 @@ def test_as_many_as_processors_and_not_too_many(monkeypatch, tmp_path):
         api._jobs(0, [])
 
 
-def test_as_many_as_memory_has_room_for(monkeypatch, tmp_path):
+def test_as_many_as_memory_has_room_for(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
-    told = tmp_path / "meminfo"
-    told.write_text("MemTotal: 9000000 kB\nMemAvailable:    2000000 kB\nSwapFree: 0 kB\n")
-    monkeypatch.setattr(workers, "_MEMORY", told)
+    monkeypatch.setattr(workers, "free_memory", lambda: 2_000_000 << 10)
     assert default_jobs(10_000_000) == 4  # 5 would fit
     assert default_jobs(50_000_000) == 2
     assert default_jobs(10**9) == 1  # that one is tried in any case
-    told.write_text("MemTotal: 9000000 kB\n")
-    assert default_jobs(10**9) == 4
-    monkeypatch.setattr(workers, "_MEMORY", tmp_path / "none")
+    monkeypatch.setattr(workers, "free_memory", lambda: None)
     assert default_jobs(10**9) == 4
 
 

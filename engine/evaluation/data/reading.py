@@ -118,9 +118,11 @@ def read_release(path: Path) -> Released:
         for names, physical, card in listed:
             columns = column_set(names)
             frame = con.execute(_rows(columns, physical, texts)).df()
-            count, measured = (frame.pop(name) for name in count_names(columns))
+            count, measured = (frame[name] for name in count_names(columns))
             tables[columns] = Distinct(
-                frame=frame, n=count.to_numpy(np.int64), measured=measured.to_numpy(np.bool_)
+                frame=frame[list(columns)],
+                n=count.to_numpy(np.int64),
+                measured=measured.to_numpy(np.bool_),
             )
             if GeneratorCard.from_json(card).columns != columns:  # refuses what is no card, too
                 raise DamagedRelease(f"{path}: a card is that of another table")

@@ -13,12 +13,18 @@ import re
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.errors import PrivacyError, StoreError
+from engine.evaluation.collector import uncollected
 from engine.evaluation.report.document import document
+from engine.evaluation.report.naming import Names
 from engine.evaluation.report.verdicts import Catalogue
-from engine.evaluation.result import Evaluation
+from engine.evaluation.result import Evaluation, Result
 from engine.outputs import check_output, write_output
+
+if TYPE_CHECKING:
+    from engine.evaluation.report.pictures.all import Drawn
 
 ENDINGS = (".html", ".htm")
 _HEAD = 1 << 20
@@ -51,10 +57,20 @@ def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = 
 
 def load_packages() -> None:
     """Load what a report needs, which takes a moment; what is missing is said when one is written."""
-    with contextlib.suppress(ImportError):
+    with uncollected(), contextlib.suppress(ImportError):
         import_module("engine.evaluation.report.page")
         for name in ("jinja2", "matplotlib.figure", "matplotlib.backends.backend_svg"):
             import_module(name)
+
+
+def pictures_ahead(result: Result, names: Names) -> Drawn:
+    """Draw what needs no more than the counts of single columns; nothing where a package is missing."""
+    from engine.evaluation.report.pictures.all import draw_early
+    from engine.evaluation.report.pictures.drawing import drawn_alike
+
+    with uncollected(), contextlib.suppress(StoreError), drawn_alike():
+        return draw_early(result, names)
+    return {}
 
 
 def write_report(
@@ -64,6 +80,7 @@ def write_report(
     publishable: bool = False,
     force: bool = False,
     catalogue: Catalogue | None = None,
+    drawn: Drawn | None = None,
 ) -> tuple[Path, Path]:
     """Write the report, and JSON beside it.
 
@@ -77,6 +94,8 @@ def write_report(
         Files there may be replaced.
     catalogue : dict of str to Figure, optional
         As for `engine.evaluation.report.verdicts.lines`.
+    drawn : dict, optional
+        What `pictures_ahead` gave of the only subject.
 
     Returns
     -------
@@ -94,10 +113,11 @@ def write_report(
 
     check_target(path, force=force)
     beside = path.with_suffix(".json")
-    texts = {
-        path: page(evaluation, publishable=publishable, catalogue=catalogue),
-        beside: as_json(evaluation, publishable=publishable, catalogue=catalogue),
-    }
+    with uncollected():
+        texts = {
+            path: page(evaluation, publishable=publishable, catalogue=catalogue, drawn=drawn),
+            beside: as_json(evaluation, publishable=publishable, catalogue=catalogue),
+        }
     for file, text in texts.items():
         write_output(file, text, force=force, private=not publishable)
     return path, beside

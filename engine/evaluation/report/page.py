@@ -22,7 +22,7 @@ from engine.evaluation.report.front import Front, front_of
 from engine.evaluation.report.grids import Grid, cell, every_table, grid, shown, worst_first
 from engine.evaluation.report.improvement import improvements
 from engine.evaluation.report.naming import Names
-from engine.evaluation.report.pictures.all import groups_of
+from engine.evaluation.report.pictures.all import Drawn, groups_of
 from engine.evaluation.report.pictures.drawing import drawn_alike
 from engine.evaluation.report.pictures.picture import Group, Picture
 from engine.evaluation.report.pictures.risk import PARTS
@@ -102,7 +102,11 @@ class Part:
 
 
 def page(
-    evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
+    evaluation: Evaluation,
+    *,
+    publishable: bool = False,
+    catalogue: Catalogue | None = None,
+    drawn: Drawn | None = None,
 ) -> str:
     """Return the report.
 
@@ -112,6 +116,8 @@ def page(
         A short one of rounded scores, without anything of the original.
     catalogue : dict of str to Figure, optional
         As for `engine.evaluation.report.verdicts.lines`.
+    drawn : dict, optional
+        Pictures of the only subject that are there already.
 
     Raises
     ------
@@ -131,7 +137,7 @@ def page(
     with drawn_alike():
         versus = improvement_picture(gains) if len(evaluation.results) > 1 else None
         parts = [
-            _part(i, result, by_subject[result.subject.name], evaluation)
+            _part(i, result, by_subject[result.subject.name], evaluation, drawn)
             for i, result in enumerate(evaluation.results)
         ]
     side_by_side = _side_by_side(by_subject) if len(parts) > 1 else []
@@ -149,7 +155,13 @@ def _side_by_side(by_subject: Mapping[str, Sequence[Line]]) -> list[tuple[Line, 
     return [row for row in rows if any(line.value is not None for line in row)]
 
 
-def _part(number: int, result: Result, own_lines: Sequence[Line], evaluation: Evaluation) -> Part:
+def _part(
+    number: int,
+    result: Result,
+    own_lines: Sequence[Line],
+    evaluation: Evaluation,
+    drawn: Drawn | None,
+) -> Part:
     """One subject."""
     headlines = [line for line in own_lines if line.figure.is_headline]
     most = MOST_OF_A_KIND if len(evaluation.results) > 1 else None
@@ -170,7 +182,7 @@ def _part(number: int, result: Result, own_lines: Sequence[Line], evaluation: Ev
         ),
         attacks=tuple(_with_headlines(one) for one in measures if one.is_risk),
         tally=tuple((v, tally[v]) for v in VERDICTS if tally[v]),
-        groups=tuple(groups_of(result, names, most=most)),
+        groups=tuple(groups_of(result, names, most=most, drawn=drawn)),
         tables=grid(every_table(result), most=MOST_LISTED),
         measures=tuple(measures),
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from engine.errors import InternalError
 from engine.evaluation.data.paired import Codes, Numbers
 from engine.evaluation.score import optional
-from engine.evaluation.threads import n_threads
+from engine.evaluation.utility.forests import Features, grow
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Mapping[str, Codes]], Floats]
@@ -127,25 +126,16 @@ def train(
     features = [_feature(name, values[name], sample) for name in sample.codes]
     shares = np.bincount(sample.classes, sample.n, minlength=n_classes) / sample.n.sum()
     table = _matrix(features, sample.codes)
-    model = _model(learner, trees, seed)
     if np.count_nonzero(shares) < 2 or not table.shape[1]:
         return lambda codes: np.tile(shares, (len(next(iter(codes.values()))), 1))
-    if learner == "forest":  # its bootstrap draws rows, so each is there as often as it counts
-        # Column by column, as trees read it.
-        rows = np.asfortranarray(np.repeat(table, sample.n, axis=0))
-        model.fit(rows, np.repeat(sample.classes, sample.n))
-        model.set_params(n_jobs=1)  # shares are added up in the order of the trees
-    else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a fit that is not quite finished predicts as well
-            model.fit(table, sample.classes, sample_weight=sample.n)
+    known, shares_of = _fitted(learner, table, sample, trees, seed)
 
     def predict(codes: Mapping[str, Codes]) -> Floats:
         table = _matrix(features, codes)
         probabilities = np.zeros((len(table), n_classes))
         # OpenBLAS may flag a product of finite numbers as invalid (numpy's issue 24067).
         with np.errstate(invalid="ignore"):
-            probabilities[:, model.classes_] = model.predict_proba(table)
+            probabilities[:, known] = shares_of(table)
         if not np.isfinite(probabilities).all():
             raise InternalError(f"a {learner} gave a share that is no number")
         return probabilities
@@ -153,14 +143,18 @@ def train(
     return predict
 
 
-def _model(learner: str, trees: int, seed: int) -> Any:
-    """A model that is not fitted yet."""
-    if learner == "logistic":
-        return optional("sklearn.linear_model", "learners").LogisticRegression(
-            max_iter=300, tol=1e-3
-        )
-    forest = optional("sklearn.ensemble", "learners").RandomForestClassifier
-    return forest(n_estimators=trees, min_samples_leaf=LEAF, random_state=seed, n_jobs=n_threads())
+def _fitted(
+    learner: str, table: Features, sample: Sample, trees: int, seed: int
+) -> tuple[Numbers, Callable[[Features], Floats]]:
+    """The classes that a model knows, and what tells their shares for rows."""
+    if learner == "forest":
+        forest = grow(table, sample.classes, sample.n, trees=trees, leaf=LEAF, seed=seed)
+        return forest.classes, forest.shares
+    model = optional("sklearn.linear_model", "learners").LogisticRegression(max_iter=300, tol=1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fit that is not quite finished predicts as well
+        model.fit(table, sample.classes, sample_weight=sample.n)
+    return model.classes_, lambda rows: np.asarray(model.predict_proba(rows), np.float64)
 
 
 def _feature(name: str, values: NDArray[np.generic], sample: Sample) -> _Feature:

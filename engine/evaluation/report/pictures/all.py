@@ -5,7 +5,8 @@ Takes a `Result`; gives `Group`s. Invariant: a picture that cannot be drawn says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from engine.evaluation.report.naming import Names
@@ -26,6 +27,7 @@ from engine.evaluation.result import Result
 from engine.evaluation.score import WHOLE
 
 Draw = Callable[[Result, Names], Iterable[Picture]]
+Drawn = Mapping[Draw, Sequence[Picture]]
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, Draw], ...]], ...] = (
     (
         "Single columns",
@@ -59,11 +61,28 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, Draw], ...]], ...] = (
 )
 
 
-def groups_of(result: Result, names: Names, *, most: int | None = None) -> list[Group]:
+EARLY: tuple[Draw, ...] = (univariate_bars, noise_against_count)
+"""Of the counts of single columns and the tables alone: they can be drawn while all else is measured."""
+
+
+def draw_early(result: Result, names: Names) -> Drawn:
+    """Draw what needs no more than the counts of single columns; the context `drawn_alike` must be open."""
+    drawn = {}
+    for draw in EARLY:
+        with contextlib.suppress(NothingToDraw):
+            drawn[draw] = tuple(draw(result, names))
+    return drawn
+
+
+def groups_of(
+    result: Result, names: Names, *, most: int | None = None, drawn: Drawn | None = None
+) -> list[Group]:
     """Return the pictures of a subject; the context `drawn_alike` must be open.
 
     Parameters
     ----------
+    drawn : dict, optional
+        What was drawn before, as by `draw_early`.
     most : int, optional
         Of a kind, the worst; None: as many as there are.
     """
@@ -74,7 +93,11 @@ def groups_of(result: Result, names: Names, *, most: int | None = None) -> list[
             pictures=tuple(
                 picture
                 for one, measure, draw in drawers
-                for picture in _or_why(one, measure, draw, result, names, most)
+                for picture in (
+                    drawn[draw][:most]
+                    if drawn and draw in drawn
+                    else _or_why(one, measure, draw, result, names, most)
+                )
             ),
         )
         for title, words, drawers in GROUPS
