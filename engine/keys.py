@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
@@ -45,7 +45,7 @@ Purpose = Literal[
 _COMMON_LENGTH = 64
 _TOKEN, _PERSON = 16, b"tablepack"
 _LONGEST_HEAD, _MOST_DIGITS = 128, 21
-_LOOPS: list[ModuleType] = []
+_LOOPS: list[SimpleNamespace] = []
 """The same in machine code, where there is any: see `use_loop`."""
 EntityId = int | str | float | bool | bytes | datetime.date
 
@@ -249,13 +249,13 @@ def entity_tokens(
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
 
 
-def use_loop(module: ModuleType | None) -> None:
+def use_loop(module: SimpleNamespace | None) -> None:
     """From now on make tokens by a compiled loop, which gives the same bits; None: by hashlib, one at a time."""
     _LOOPS[:] = [] if module is None else [module]
 
 
 def _compiled_tokens(
-    loop: ModuleType, key: bytes, head: bytes, ids: Iterable[EntityId] | Int64Array
+    loop: SimpleNamespace, key: bytes, head: bytes, ids: Iterable[EntityId] | Int64Array
 ) -> UInt64Array:
     """As `entity_tokens`, by a compiled loop."""
     if isinstance(ids, np.ndarray):

@@ -17,6 +17,7 @@ from engine.schema import (
     KIND_OTHER,
     NULL_CODE,
     OTHER_CODE,
+    BoolArray,
     Int64Array,
     UInt8Array,
     UInt64Array,
@@ -86,3 +87,8 @@ def bit_length(x: UInt64Array) -> Int64Array:
     upper = high > 0
     half = np.where(upper, high, x & np.uint64(0xFFFFFFFF))
     return np.frexp(half.astype(np.float64))[1].astype(np.int64) + np.where(upper, 32, 0)
+
+
+def chosen_places(where: BoolArray | Int64Array) -> Int64Array:
+    """Places of what is chosen by marks or by places: arrays are taken by places sooner than by marks."""
+    return np.flatnonzero(where) if where.dtype == np.bool_ else where.astype(np.int64, copy=False)

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from functools import cache
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ CHUNK = 16_384
 MAX_TABLE_LOG2_SD = 10
 """Largest sd with a table of its own; larger ones add uniform low bits to it."""
 _TWO_64 = 1 << 64
-_LOOPS: list[ModuleType] = []
+_LOOPS: list[SimpleNamespace] = []
 """The same loop in machine code, where there is one: see `use_loop`."""
 _SHIFTS = {bits: (np.uint64(bits), np.uint64(64 - bits)) for bits in (13, 16, 17, 21, 32)}
 
@@ -91,7 +91,7 @@ def _absorb(
     return v
 
 
-def use_loop(module: ModuleType | None) -> None:
+def use_loop(module: SimpleNamespace | None) -> None:
     """From now on hash by a compiled loop, which gives the same bits; None: in numpy."""
     _LOOPS[:] = [] if module is None else [module]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.params import BOUNDS, PROFILES
 from engine.release import build
+from engine.release.pipes import leave_quietly
 from engine.schema import SourceSpec, column_set
 from engine.spec import ReleaseSpec, read_spec
 
@@ -96,3 +97,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    leave_quietly()  # as the command does

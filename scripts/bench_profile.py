@@ -162,7 +162,7 @@ def profiled(job: dict[str, Any]) -> dict[str, float]:
             owner = getattr(owner, holder) if holder else owner
             setattr(owner, name, clock.timed(step, getattr(owner, name)))
     sticky.FitProcess = FitHere  # type: ignore[assignment, misc]
-    sticky.build(spec, Path(job["out"]), jobs=1)
+    sticky.make(spec, Path(job["out"]), jobs=1)
     return clock.stop()
 
 

@@ -10,6 +10,7 @@ imports anything that takes time, so that a command ends cleanly at any moment: 
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -25,6 +26,8 @@ STOPPED = "stopped; run the same command again (a build goes on where it was)"
 PATIENCE = 2.0
 """Seconds in which a second signal does not disturb what the first one ended."""
 _AGAIN = 0.02
+_IDLE = ("OPENBLAS_THREAD_TIMEOUT", "4")
+"""Threads of OpenBLAS that have nothing to add up sleep at once, instead of keeping a processor busy for a while."""
 
 
 class Ending:
@@ -43,6 +46,7 @@ class Ending:
         self._since = 0.0
         self._is_over = False
         self._is_loading = False
+        self._last: int | None = None
 
     @property
     def code(self) -> int:
@@ -89,6 +93,19 @@ class Ending:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
 
+    def leave_with(self, code: int) -> NoReturn:
+        """End with this exit code."""
+        self._last = code
+        sys.exit(code)
+
+    def leave(self) -> None:
+        """End at once, after all else that is done as Python ends: to take apart what it holds takes half a second."""
+        if self._last is not None:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(self._last)
+
     def ignored(self, what: Any) -> None:
         """Hook for exceptions that Python cannot raise where they happen: ours is raised a moment later."""
         if self.received and issubclass(what.exc_type, KeyboardInterrupt | SystemExit):
@@ -119,6 +136,7 @@ def main() -> NoReturn:
 
     def application() -> None:
         _check_words(sys.argv)
+        os.environ.setdefault(*_IDLE)  # it is read as numpy is loaded
         with loading():
             from engine.cli.app import app
         app()
@@ -147,6 +165,8 @@ def run_and_exit(application: Callable[[], object]) -> NoReturn:
     """
     handler = Ending()
     code = 0
+    if _is_program():
+        atexit.register(handler.leave)  # what is registered first is done last
     try:
         signal.signal(signal.SIGINT, handler)
         signal.signal(signal.SIGTERM, handler)
@@ -164,7 +184,12 @@ def run_and_exit(application: Callable[[], object]) -> NoReturn:
         code = handler.code
         _say(STOPPED)
         _silence()
-    sys.exit(code)
+    handler.leave_with(code)
+
+
+def _is_program() -> bool:
+    """Whether this process is the command, and not one that calls it."""
+    return getattr(sys.modules.get("__main__"), "main", None) is main
 
 
 def _silence() -> None:

@@ -18,7 +18,7 @@ import typer
 from engine.cli.console import AsJson, ReleasePath, notes, out, print_json
 from engine.errors import SpecError, TablepackError
 from engine.schema import UInt64Array
-from engine.source import scratch_directory
+from engine.source import left_rows, scratch_directory
 from engine.sticky_prf import siphash
 from engine.store import (
     check_release,
@@ -129,6 +129,7 @@ def examine(release: Path | None) -> list[Finding]:
     findings = [_versions(), _draws(), _scratch()]
     if release is not None:
         findings.append(_release(release))
+        findings += _left(release)
     return findings
 
 
@@ -164,6 +165,15 @@ def _scratch() -> Finding:
             return Finding(check="scratch", ok=True, detail=f"{place.parent} is ours alone")
     except TablepackError as error:
         return Finding(check="scratch", ok=False, detail=str(error), exit_code=error.exit_code)
+
+
+def _left(release: Path) -> list[Finding]:
+    """Say what a build that was stopped left beside its release; nothing where there is nothing."""
+    try:
+        told = left_rows(release)
+    except TablepackError as error:
+        return [Finding(check="rows", ok=False, detail=str(error), exit_code=error.exit_code)]
+    return [] if told is None else [Finding(check="rows", ok=True, detail=told)]
 
 
 def _left_out(columns: tuple[str, ...]) -> str:

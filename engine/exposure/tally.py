@@ -100,6 +100,7 @@ class Tally:
         self._boxes: dict[ColumnSet, _Boxes] = {}
         self.splits: dict[ColumnSet, list[Split]] = {}
         self.tables: list[Counted] = []
+        self._forgotten: frozenset[ColumnSet] = frozenset()
 
     def add(self, measurement: Measurement) -> None:
         """Count what a further table splits.
@@ -141,6 +142,8 @@ class Tally:
             self.splits[narrower].append(
                 _split(columns, node[inside], tuple(columns[j] for j in others), is_news)
             )
+        if columns in self._forgotten:
+            self._let_go(len(self.tables) - 1)
 
     def recall(self, counted: Counted, tree: Measurement | None, splits: Sequence[Split]) -> None:
         """Take over what an earlier tally counted of a table of two and more columns.
@@ -159,11 +162,21 @@ class Tally:
             self.splits[tuple(counted.columns[j] for j in at)].append(split)
 
     def forget(self, tables: Collection[ColumnSet]) -> None:
-        """Keep of some tables, which no further one splits, no more than what was counted, to save memory."""
+        """Keep of some tables, which no further one splits, no more than what was counted, to save memory.
+
+        Those of them that come later are let go as they were counted: once is enough.
+        """
+        new = frozenset(tables) - self._forgotten
+        self._forgotten |= new
         for place, table in enumerate(self.tables):
-            if table.columns in tables and table.tree is not None:
-                self.tables[place] = replace(table, tree=None)
-                self.groups.pop(table.columns, None)
+            if table.columns in new and table.tree is not None:
+                self._let_go(place)
+
+    def _let_go(self, place: int) -> None:
+        """Hold no bucket of a table any more."""
+        table = self.tables[place]
+        self.tables[place] = replace(table, tree=None)
+        self.groups.pop(table.columns, None)
 
     def _begin_group(self, tree: Measurement) -> None:
         self.groups[tree.columns] = tree

@@ -8,7 +8,7 @@ measurements and published tables only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -102,7 +102,7 @@ class _Path:
         """Depths of the tree, released or not."""
         return len(self._tree.scale)
 
-    def deepest(self, tops: Int64Array, codes: Codes, kernels: ModuleType) -> Int64Array:
+    def deepest(self, tops: Int64Array, codes: Codes, kernels: SimpleNamespace) -> Int64Array:
         """Go down from the top nodes, one candidate after the other, compiled: `Placement.node`."""
         tree = self._tree
         sizes = [len(magnitude) for magnitude in self.magnitudes]

@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.keys import MasterKey
 from engine.params import PrivacyParams
+from engine.ranges import chosen_places
 from engine.schema import BoolArray, ColumnSet, Int64Array, UInt8Array, UInt64Array
 from engine.sticky_prf import integer_gaussian, passes_threshold, siphash
 
@@ -36,9 +37,7 @@ class EntitySets:
 
     def take(self, where: BoolArray | Int64Array) -> EntitySets:
         """The chosen sets."""
-        at = (
-            np.flatnonzero(where) if where.dtype == np.bool_ else where.astype(np.int64, copy=False)
-        )
+        at = chosen_places(where)
         return EntitySets(size=self.size.take(at), lanes=self.lanes.take(at, axis=0))
 
     @property

@@ -1,10 +1,10 @@
 """The wall as a process boundary: fit, sample and store run in a fresh interpreter that never sees the data.
 
-The parent (measure) sends pickled messages down a pipe: an order, which says how to fit, then what was measured:
-`Measurement`s for a `FitOrder`, `Margin`s for a `JointOrder`. The child answers each with a line of JSON: what was
-fitted, or the error it met; in between it may report progress. The child inherits no file but the pipe, no
-environment but what Python needs, and starts in the folder of the release; so do the workers that it has lock
-tables. They die with their parent: the pipe closes.
+The parent (measure) sends pickled messages down a pipe: perhaps how many workers to start; an order, which says how
+to fit; then what was measured: `Measurement`s for a `FitOrder`, `Margin`s for a `JointOrder`. The child answers each
+with a line of JSON: what was fitted, or the error it met; in between it may report progress. The child inherits no file
+but the pipe, no environment but what Python needs, and starts in the folder of the release; so do the workers that it
+has lock tables. They die with their parent: the pipe closes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from engine import errors
@@ -25,6 +24,7 @@ from engine.fit import FitOrder
 from engine.levels import Margin
 from engine.progress import Progress
 from engine.release.pipes import (
+    Ahead,
     Finish,
     Place,
     Settle,
@@ -48,23 +48,6 @@ HELD, HELD_LIGHT = 2, 6
 """Tables of each worker that the fit process may hold back: of any size, and of few buckets."""
 
 
-@contextlib.contextmanager
-def fit_interpreter(release_path: Path, workers: int = 0) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a child ahead of its order, and so many workers of its own with it: they load while the source is read.
-
-    A single one is started where that costs next to nothing: `FitWorkers.start`.
-    """
-    child = start_interpreter(
-        _MODULE, release_path.resolve().parent, *([str(workers)] if workers else [])
-    )
-    try:
-        yield child
-    finally:
-        if child.poll() is None:
-            child.kill()  # it was given no order, or has had time to end
-        end_interpreter(child)
-
-
 class FitProcess:
     """The parent's side. Use as a context manager; leaving it without `finish` abandons the build.
 
@@ -73,7 +56,7 @@ class FitProcess:
     progress : callable, optional
         Called with the stage, and how much of how much is done, as the child reports it.
     child : Popen, optional
-        From `fit_interpreter`, where one was started ahead.
+        From `interpreter_ahead`, where one was started ahead.
     """
 
     def __init__(
@@ -179,6 +162,12 @@ class FitProcess:
                 self._progress(*answer["progress"])
 
 
+def start_workers(child: subprocess.Popen[bytes], workers: int) -> None:
+    """Have a child without an order start so many workers of its own, and get ready for one."""
+    with contextlib.suppress(BrokenPipeError):  # whoever gives it an order will be told
+        write_message(pipe_of(child.stdin), Ahead(workers=workers))
+
+
 def _fitter_for(
     order: object,
 ) -> Callable[[Staging, FitWorkers], Fitter | JointFitter] | None:
@@ -234,14 +223,8 @@ def _work(
     answer(release=path, sha256=sha256, content_hash=made.content_hash)
 
 
-def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
-    """Run the child's side: one answer for each message, until the pipe closes or an error ends it.
-
-    Parameters
-    ----------
-    started : int
-        Workers that are started ahead of the order.
-    """
+def serve(source: BinaryIO, answers: BinaryIO) -> None:
+    """Run the child's side: one answer for each message but `Ahead`, until the pipe closes or an error ends it."""
     from engine.release.fit_workers import OUT_OF_MEMORY, FitWorkers  # the parent needs none of it
 
     def answer(**what: object) -> None:
@@ -253,14 +236,16 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
             answer(error=kind, message=message)
 
     try:
-        with FitWorkers(started) as workers:
+        order = read_message(source)
+        with FitWorkers(order.workers if isinstance(order, Ahead) else 0) as workers:
             workers.start()  # copies of this process, which has not imported DuckDB yet
             from engine.store import Staging
 
             import_module(
                 "engine.release.fitter"
             )  # while the source is read, before an order comes
-            order = read_message(source)
+            if isinstance(order, Ahead):
+                order = read_message(source)
             if (make_fitter := _fitter_for(order)) is None:
                 return
             with Staging.open(
@@ -284,5 +269,5 @@ def serve(source: BinaryIO, answers: BinaryIO, started: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.stdin.buffer, sys.stdout.buffer, int(sys.argv[1]) if sys.argv[1:] else 0)
+    serve(sys.stdin.buffer, sys.stdout.buffer)
     leave_quietly()

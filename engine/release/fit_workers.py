@@ -11,8 +11,8 @@ import queue
 import signal
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +23,7 @@ from engine.fit import WITH_PARENT, are_compiled, can_compile, load_compiled, lo
 from engine.release.pipes import (
     Forked,
     Locked,
+    Serving,
     can_fork,
     end_interpreter,
     fork,
@@ -38,9 +39,7 @@ OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
 
 HERE_FIRST, WORTH = 0.5, 4
 """Seconds of processor of locking before workers may start, and what is compiled is brought in. They do where what is
-left would take so many times as long: a worker needs most of a second to begin."""
-READY = "ready"
-"""What a worker says first that was started ahead."""
+left would take so many times as long: a worker that is started so late needs some tenths of a second to begin."""
 
 Child = subprocess.Popen[bytes] | Forked
 
@@ -58,9 +57,7 @@ class FitWorkers:
         self._count = count
         self._spent, self._done = 0.0, 0
         self._children: list[Child] = []
-        self._waited_for: list[Child] = []
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
-        self._is_ready = threading.Event()
         self._threads: ThreadPoolExecutor | None = None
         self._compiling: subprocess.Popen[bytes] | None = None
 
@@ -68,9 +65,9 @@ class FitWorkers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        ended = self._children if kind is not None else self._waited_for
-        for child in (*ended,):
-            child.kill()  # nobody waits for what it is at
+        if kind is not None:
+            for child in self._children:
+                child.kill()  # nobody waits for what it is at
         self.dismiss()
         for child in self._children:
             end_interpreter(child)
@@ -84,23 +81,15 @@ class FitWorkers:
         return [child.pid for child in self._children]
 
     def start(self) -> None:
-        """Start the workers ahead of any table; until one is ready tables are locked here.
+        """Bring in the compiled loops, and start the workers ahead of any table.
 
-        They are copies of this process where that can be, so call it before anything is read. Several share the
-        compiled loops, which are brought in here first; a single one brings them in while this process goes on.
+        They are copies of this process where that can be, with its loops; so call it before anything is read.
         """
-        is_copied = can_fork()
-        if self._count > 1:
-            load_compiled()
-            if not is_copied:
-                self._start_interpreters()
-        if is_copied:
-            self._children = [fork(_serve_ahead) for _ in range(self._count)]
-            self._waited_for = [*self._children]
-            for child in self._children:  # threads come after the last copy was made
-                threading.Thread(target=self._await, args=(child,), daemon=True).start()
-        if self._count > 1:
-            self._compile()
+        load_compiled()
+        if not self._count:
+            return
+        self._start(fork if can_fork() else None)
+        self._compile()
 
     def allow(self, count: int) -> None:
         """Let so many workers be started once there is enough to do; those that were started ahead stay."""
@@ -121,9 +110,9 @@ class FitWorkers:
         """
         is_worth = self._is_worth(left)
         if is_worth and len(self._children) < self._count:
-            self._start_interpreters()
+            self._start()
             self._compile()
-        if self._is_ready.is_set():
+        if self._children:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(max_workers=self._count)
             return self._threads.submit(self._ask, job)
@@ -146,26 +135,20 @@ class FitWorkers:
         self._spent += seconds
         self._done += 1
 
-    def _start_interpreters(self) -> None:
+    def _start(self, copied: Callable[[Serving], Child] | None = None) -> None:
         """Start the workers that are allowed and not there yet; what is to be locked may wait for them."""
         for _ in range(self._count - len(self._children)):
-            child = start_interpreter("engine.release.fit_workers", Path.cwd())
+            if copied is not None:
+                child = copied(serve)
+            else:
+                child = start_interpreter("engine.release.fit_workers", Path.cwd())
             self._children.append(child)
             self._idle.put(child)
-        self._is_ready.set()
 
     def _compile(self) -> None:
         """Have the loops compiled, unless they are."""
         if self._compiling is None and can_compile() and not are_compiled():
             self._compiling = start_interpreter("engine.fit.compiled", Path.cwd(), WITH_PARENT)
-
-    def _await(self, child: Child) -> None:
-        """Wait until a worker that was started ahead is ready, or has ended, which whoever asks it will find."""
-        with contextlib.suppress(OSError, ValueError):
-            read_message(pipe_of(child.stdout))
-        self._waited_for.remove(child)
-        self._idle.put(child)
-        self._is_ready.set()
 
     def _ask(self, job: dict[str, Any]) -> SyntheticTable:
         """Have an idle worker lock a table; raise the error it met."""
@@ -186,13 +169,6 @@ class FitWorkers:
             raise InternalError("a worker of the fit ended without an answer")
         name, message = answer
         raise getattr(errors, name, InternalError)(message)
-
-
-def _serve_ahead(source: BinaryIO, answers: BinaryIO) -> None:
-    """The side of a worker that is started ahead: it says so once it is ready."""
-    load_compiled()
-    write_message(answers, READY)
-    serve(source, answers)
 
 
 def serve(source: BinaryIO, answers: BinaryIO) -> None:

@@ -36,6 +36,7 @@ from engine.store import (
     ReleaseRecord,
     Staging,
     detected_of,
+    set_note,
     set_path,
     swap_of_table,
     words_of,
@@ -210,9 +211,7 @@ class Fitter:
         for number in range(2, max(order.sets.values(), default=1) + 1):
             wanted = [one for one in self._wide if order.sets.get(one, 1) >= number]
             tables = tuple(sorted(wanted, key=_by_width))
-            note = (
-                f"Set {number}: another synthesis of the wide tables of {order.release_path.name}."
-            )
+            note = set_note(order.release_path, number)
             header = replace(order.header, tables=tables, notes=(*order.header.notes, note))
             path = set_path(order.release_path, number)
             # Whether what is there may be replaced was asked before anything was measured.

@@ -12,7 +12,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 Serving = Callable[[BinaryIO, BinaryIO], None]
 
 PASSED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "NPY_DISABLE_CPU_FEATURES")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ahead:
+    """To the fit process, before its order: so many workers are to be started, while the source is read."""
+
+    workers: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +100,26 @@ def start_interpreter(
         )
     except OSError as error:
         raise StoreError(f"a further process cannot be started ({error.strerror})") from None
+
+
+@contextlib.contextmanager
+def interpreter_ahead(module: str, release_path: Path) -> Iterator[subprocess.Popen[bytes] | None]:
+    """Run a module of ours in the folder of a release, ahead of its order; None where the folder is not there."""
+    try:
+        folder = release_path.resolve().parent
+        is_there = folder.is_dir()
+    except OSError:
+        is_there = False
+    if not is_there:
+        yield None
+        return
+    child = start_interpreter(module, folder)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()  # it was given no order, or has had time to end
+        end_interpreter(child)
 
 
 class Forked:

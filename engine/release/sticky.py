@@ -1,15 +1,15 @@
 """The main path: spec -> measure -> fit -> sample -> store; in mode dp `engine.release.dp` is the path.
 
-`build` reads as the method. Left of `FitProcess` are the rows, the key and true counts; right of it, in a process
+`make` reads as the method. Left of `FitProcess` are the rows, the key and true counts; right of it, in a process
 of its own, measurements only.
 """
 
 from __future__ import annotations
 
 import os
-import threading
+import subprocess
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from engine.keys import use_loop
 from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, TimeLeft, silent, work_of_build
+from engine.release import Made
 from engine.release.exposing import charged
-from engine.release.fit_process import HELD_LIGHT, FitProcess, fit_interpreter
+from engine.release.fit_process import HELD_LIGHT, FitProcess, start_workers
 from engine.release.header import bounds_notes, counted_of, header_of, inputs_of
 from engine.release.relating import Columns, check_added, measure_columns
 from engine.schema import ColumnSet, Measurement
@@ -43,6 +44,7 @@ from engine.store import (
     EarlierRelease,
     check_shared,
     check_target,
+    remove_sets,
     removed_if_refused,
     set_path,
     writing,
@@ -51,95 +53,39 @@ from engine.version import ENGINE_VERSION
 
 AHEAD = 24
 """Measurements that may be under way between the two processes."""
-MANY = 150
+SOME = 30
 """So many tables are worth workers for certain, which then begin while the source is read."""
-SOME, LONG = 60, 300_000
-"""So many are worth a single one, which then brings in the compiled loops while the source is read; all of them where
-so many rows take long to read."""
-
-
-def build(
-    spec: ReleaseSpec,
-    out: Path,
-    *,
-    frame: Any = None,
-    jobs: int = 2,
-    force: bool = False,
-    earlier: EarlierRelease | None = None,
-    progress: Progress | None = None,
-) -> Path:
-    """Build a release.
-
-    Parameters
-    ----------
-    out : Path
-        The release file to be made; an older release there serves until the new one is whole.
-    frame : object, optional
-        The pandas or Arrow table where the spec's source is a frame.
-    jobs : int
-        1: measure and fit take turns. 2 and more: they work at the same time, and so many tables are fitted at once.
-    force : bool
-        Replace a release that is there.
-    earlier : EarlierRelease, optional
-        Mode sticky: a release of the same data, key and spec but for its tables. Those that both have are taken from
-        there; the result is what a build of all would be.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, BudgetError, StoreError
-    """
-    out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
-    if spec.mode == "dp":
-        from engine.release.dp import build_joint  # what it takes is slow to import
-
-        return build_joint(spec, out, frame=frame, force=force, progress=progress)
-    return make(
-        spec, out, frame=frame, jobs=jobs, force=force, earlier=earlier, progress=progress
-    ).path
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Made:
-    """What was built, beside what the spec says of it.
-
-    Attributes
-    ----------
-    path : Path
-        The release.
-    key_id, content_hash : str
-        As the release has them.
-    exposure : dict
-        What it says that it gives away: `Exposure.as_dict`.
-    """
-
-    path: Path
-    key_id: str
-    content_hash: str
-    exposure: dict[str, Any]
+MANY, LONG = 150, 300_000
+"""So many tables, or rows, are worth compiled loops for hashes and tokens left of the wall."""
 
 
 def make(
     spec: ReleaseSpec,
     out: Path,
+    child: subprocess.Popen[bytes] | None = None,
     *,
     frame: Any = None,
     jobs: int = 2,
     force: bool = False,
     earlier: EarlierRelease | None = None,
-    progress: Progress | None = None,
+    report: Progress | None = None,
 ) -> Made:
-    """Build a release in mode sticky; parameters and errors as `build`, but that `out` is an absolute path."""
-    clock = TimeLeft(progress or silent)
+    """Build a release: see `engine.release.build`; `out` is an absolute path, `report` its progress.
+
+    Parameters
+    ----------
+    child : Popen, optional
+        A fit process that was started ahead: `interpreter_ahead`.
+    """
+    clock, is_replaced = TimeLeft(report or silent), out.exists()
     report = clock.report
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
-    about = _prepared(spec, clock, jobs)
-    ahead = 0 if earlier is not None else _workers_ahead(len(spec.tables), about, jobs)
-    with (
-        fit_interpreter(out, workers=ahead) as child,
-        open_rows(spec, frame, report, release=out) as opened,
-    ):
-        # Before anything is staged: too few entities end the build here.
+    _prepared(spec, clock)
+    if child is not None:
+        start_workers(child, 0 if earlier else _workers_ahead(len(spec.tables), jobs))
+    with open_rows(spec, frame, report, release=out) as opened:
+        # Before: too few entities end the build here.
         _check_earlier(spec, opened, earlier)
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
@@ -176,29 +122,25 @@ def make(
                 partial(note_release, spec.key_path, spec.vintage, recipe=opened.recipe),
                 counting.keep,
             )
+    if is_replaced:
+        remove_sets(out, max(spec.sets.values(), default=1))
     report("done", 1, 1)
     return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
 
 
-def _prepared(spec: ReleaseSpec, clock: TimeLeft, jobs: int) -> float:
-    """Tell the clock what the steps will cost; about how many rows there are, 0 where nothing is known.
-
-    Where they are many, what makes tokens fast is brought in while they are read; nobody waits for it.
-    """
+def _prepared(spec: ReleaseSpec, clock: TimeLeft) -> None:
+    """Tell the clock what the steps will cost, where anything is known; bring in loops where there is much to hash."""
     # Of Spark nothing is known of what a step costs.
     about = rows_about(spec) if spec.source.engine == "duckdb" else 0.0
     if about:
         clock.expect(_work(spec, about, {}, spec.tables))
-        if jobs > 1 and about >= LONG:
-            threading.Thread(target=lambda: use_loop(load_tokens())).start()
-    return about
+    if about >= LONG or len(spec.tables) >= MANY:
+        use_loop(load_tokens())
 
 
-def _workers_ahead(n_tables: int, n_rows: float, jobs: int) -> int:
+def _workers_ahead(n_tables: int, jobs: int) -> int:
     """Workers that are started while the source is read."""
-    if jobs > 1 and (n_tables >= MANY or (n_tables >= SOME and n_rows >= LONG)):
-        return jobs
-    return int(jobs > 1 and n_tables >= SOME and (os.cpu_count() or 1) > 1)
+    return jobs if jobs > 1 and n_tables >= SOME and (os.cpu_count() or 1) > 1 else 0
 
 
 def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | None) -> None:
@@ -312,8 +254,8 @@ class _Counting:
     def _count(self, tree: Measurement) -> None:
         """Count what a table tells; of a tally too large to be kept no bucket is held that nobody asks for again."""
         self.tally.add(tree)
-        self._bytes += bytes_of(tree)
-        if self._bytes > MOST_OF_TALLY:
+        before, self._bytes = self._bytes, self._bytes + bytes_of(tree)
+        if before <= MOST_OF_TALLY < self._bytes:  # once: later ones are let go as they come
             self.tally.forget(self._unsplit)
 
     def whole(self) -> Tally:

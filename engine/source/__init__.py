@@ -46,6 +46,7 @@ from engine.source.journal import (
     pinned_vintages,
     unpin_vintage,
 )
+from engine.source.kept import left_rows
 from engine.source.opening import Opened, open_rows, rows_about
 from engine.source.relation import check_names, csv_rows, fetch
 from engine.source.scratch import (
@@ -83,6 +84,7 @@ __all__ = [
     "is_spark_frame",
     "keep_tally",
     "kept_tally",
+    "left_rows",
     "locked",
     "memory_connection",
     "note_charges",

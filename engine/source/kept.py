@@ -76,6 +76,33 @@ def kept_folder(release: Path) -> Path:
     return release.parent.resolve() / f"{release.name}{ENDING}"
 
 
+def left_rows(release: Path) -> str | None:
+    """Return what lies in the folder beside a release, in words; None where there is none.
+
+    Raises
+    ------
+    StoreError
+        Others than us could open it, or it cannot be looked at.
+    """
+    folder = kept_folder(release)
+    try:
+        info = folder.lstat()
+        _check_ours(folder, info)
+        size = sum(entry.lstat().st_size for entry in folder.iterdir())
+        with (folder / _LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return f"{folder}: holds no lock, so no build left it" if folder.exists() else None
+    except BlockingIOError:
+        return f"{folder}: a build is at work"
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be looked at ({error.strerror})") from None
+    return (
+        f"{folder}: {size / 1e6:,.1f} MB of a build that was stopped, confidential and encrypted; the next build of "
+        "this release goes on from there, and removes it"
+    )
+
+
 @contextlib.contextmanager
 def kept_rows(
     release: Path, spec: ReleaseSpec, key: MasterKey, pinned: tuple[object, ...]
@@ -160,11 +187,10 @@ def _locked(folder: Path) -> int | None:
             is_made = True
         try:
             info = folder.lstat()
-            if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
-                if is_made:  # as on a share without owners and modes
-                    folder.rmdir()
-                    return None
-                raise StoreError(f"{folder}: is not a folder that you alone can open; remove it")
+            if is_made and not _is_ours(info):  # as on a share without owners and modes
+                folder.rmdir()
+                return None
+            _check_ours(folder, info)
             lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
             continue  # a build that ended just now took the folder away
@@ -178,6 +204,16 @@ def _locked(folder: Path) -> int | None:
             os.close(lock)
             return None
         os.close(lock)
+
+
+def _is_ours(info: os.stat_result) -> bool:
+    """Whether this is a folder that we alone can open."""
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077
+
+
+def _check_ours(folder: Path, info: os.stat_result) -> None:
+    if not _is_ours(info):
+        raise StoreError(f"{folder}: is not a folder that you alone can open; remove it")
 
 
 def _decides(spec: ReleaseSpec, pinned: tuple[object, ...]) -> bytes:

@@ -36,7 +36,14 @@ from engine.store.signature import (
     signature_path,
 )
 from engine.store.staging import Staging
-from engine.store.target import check_target, removed_if_refused, set_path, writing
+from engine.store.target import (
+    check_target,
+    remove_sets,
+    removed_if_refused,
+    set_note,
+    set_path,
+    writing,
+)
 
 __all__ = [
     "ATTACHED",
@@ -63,8 +70,10 @@ __all__ = [
     "physical_name",
     "promises",
     "read_signature",
+    "remove_sets",
     "removed_if_refused",
     "said_of",
+    "set_note",
     "set_path",
     "sign_release",
     "signature_path",

@@ -1,7 +1,8 @@
 """Where a release is put: its staging folder, the lock on it, and what may stand in the way.
 
 Takes the path of a release; refuses to replace anything that is not one, and to build where another build is at
-work. The staging folder is ours alone (mode 0700) and is only ever emptied if it bears our lock file.
+work. The staging folder is ours alone (mode 0700) and is only ever emptied if it bears our lock file. Sets of an
+earlier build go only where they say of themselves that they are such.
 """
 
 from __future__ import annotations
@@ -12,16 +13,25 @@ import fcntl
 import itertools
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
 
-from engine.errors import DamagedRelease, InternalError, PrivacyError, StoreError
+from engine.errors import (
+    DamagedRelease,
+    InternalError,
+    PrivacyError,
+    StoreError,
+    TablepackError,
+)
 from engine.outputs import RELEASE, check_output, kind_of
 from engine.schema import ReleaseHeader
 from engine.store.manifest import ReleaseRecord, file_hash, manifest_path, read_manifest
+from engine.store.opening import open_release
+from engine.store.signature import signature_path
 
 DATABASE = "staging.duckdb"
 """The staging database inside the staging folder."""
@@ -53,6 +63,11 @@ def set_path(release: Path, number: int) -> Path:
     return (
         release if number == 1 else release.with_name(f"{release.stem}.set{number}{release.suffix}")
     )
+
+
+def set_note(release: Path, number: int) -> str:
+    """Return what a set's notes say of it."""
+    return f"Set {number}: another synthesis of the wide tables of {release.name}."
 
 
 def check_target(
@@ -225,3 +240,41 @@ def writing(path: Path) -> Iterator[None]:
 
 def _reason(error: OSError) -> str:
     return error.strerror or type(error).__name__
+
+
+def remove_sets(release: Path, last: int) -> list[Path]:
+    """Remove the sets of a release beyond some number, which an earlier build left, with all that lies beside them.
+
+    Parameters
+    ----------
+    last : int
+        Of the sets that the release has.
+
+    Returns
+    -------
+    list of Path
+        What was removed.
+    """
+    named = re.compile(rf"{re.escape(release.stem)}\.set([1-9]\d*){re.escape(release.suffix)}")
+    removed: list[Path] = []
+    with contextlib.suppress(OSError):  # the release is there: what stays beside it does no harm
+        for path in sorted(release.parent.iterdir()):
+            found = named.fullmatch(path.name)
+            if found is None or path.is_symlink() or int(found[1]) <= last:
+                continue
+            if _says(path, set_note(release, int(found[1]))):
+                for file in (path, signature_path(path), manifest_path(path)):
+                    file.unlink(missing_ok=True)
+                removed.append(path)
+    return removed
+
+
+def _says(path: Path, note: str) -> bool:
+    """Whether a whole release says this of itself."""
+    with contextlib.suppress(TablepackError, duckdb.Error, OSError):
+        con, _ = open_release(path)
+        with con:
+            asked = "SELECT count(*) FROM catalog.notes WHERE topic = 'release' AND note = ?"
+            rows = con.execute(asked, [note]).fetchall()
+            return bool(rows[0][0])
+    return False

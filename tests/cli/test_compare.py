@@ -33,7 +33,7 @@ def run(*words: object):
     app = typer.Typer()
     app.command()(compare_command)
     builder = Builder()
-    with mock.patch("engine.release.sticky.build", lambda spec, path, **_: builder(spec, path)):
+    with mock.patch("engine.release.build", lambda spec, path, **_: builder(spec, path)):
         return CliRunner().invoke(app, [str(w) for w in words]), builder
 
 

@@ -204,6 +204,22 @@ def application():
     {body}
 run_and_exit(application)
 """
+AT_ONCE = """
+import atexit, os, sys, threading, time
+from engine.cli import main, run_and_exit
+if {is_called}:
+    del main
+class Held:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart\\n")
+def application():
+    sys.held = Held()
+    atexit.register(print, "registered")
+    threading.Thread(target=lambda: time.sleep(0.3) or print("thread")).start()
+    print("output")
+    raise SystemExit(4)
+run_and_exit(application)
+"""
 KILL = "os.kill(os.getpid(), 2); time.sleep(5)"
 BODIES = {
     "where nothing can be raised": "one = Last(); del one; time.sleep(20)",
@@ -224,6 +240,18 @@ BODIES = {
     threading.Thread(target=lambda: time.sleep(.2) or 1 / 0).start()
     {KILL}""",
 }
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_a_command_ends_at_once_when_all_is_done(is_called, tmp_path):
+    """Only where it is the program: who calls the command line from Python may have something to end, too."""
+    code = AT_ONCE.replace("{is_called}", str(is_called))
+    done = subprocess.run(
+        [COMMAND[0], "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (4, "")
+    last = ["taken apart"] if is_called else []
+    assert done.stdout.split("\n")[:-1] == ["output", "thread", "registered", *last]
 
 
 @pytest.mark.parametrize("body", BODIES)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from engine import keys, sticky_prf
-from engine.fit.compiled import loops
+from engine.errors import InternalError
+from engine.fit.compiled import linking, loops
 from engine.fit.whole import walks
 from engine.fit.whole.steps import steps_of
 from engine.keys import entity_tokens
@@ -60,7 +61,8 @@ def test_the_same_moves_in_fibres_of_many_cells(ready, size, monkeypatch):
     """Few and many cells of a fibre are sorted in two ways; equal lots, so that ties are left to the order of cells."""
     rng = np.random.default_rng(size)
     table = rng.integers(0, 4, (4, 3, size)) + 1
-    start, x = rng.permuted(table, axis=2), rng.uniform(0, 5, table.size)
+    starts = [rng.permuted(table, axis=2) for _ in range(4)]
+    x = rng.uniform(0, 5, table.size)
     real, ranked = walks._in_fibres, []
 
     def told(moving, cells, *more):
@@ -69,19 +71,21 @@ def test_the_same_moves_in_fibres_of_many_cells(ready, size, monkeypatch):
 
     monkeypatch.setattr(walks, "_in_fibres", told)
 
-    def rounds() -> list[tuple[bytes, bytes]]:
-        moving = replace(moving_of(table, start, 2, x), lot=np.arange(table.size) % 3)
-        steps, found = steps_of(moving), []
-        judged = [(margin, 1 + i) for i, margin in enumerate(moving.asked)]
-        for number in range(12):
-            moves = steps.single(moving.asked[number % 2], judged, number % 3, number)
-            steps.move(*moves)
-            found.append((moves[0].tobytes(), moves[1].tobytes()))
+    def rounds() -> list[tuple[object, bytes]]:
+        found = []
+        for most, start in enumerate(starts):
+            moving = replace(moving_of(table, start, 2, x), lot=np.arange(table.size) % 3)
+            steps = steps_of(moving)
+            judged = [(margin, 1 + i) for i, margin in enumerate(moving.asked)]
+            found.append((steps.go_on(judged, most, most), moving.n.tobytes()))
+            steps.until_idle(moving.boxes, [*judged, (moving.boxes, 1)], 9)
+            found.append((steps.penalty(), moving.n.tobytes()))
         return found
 
     plain, compiled = both(rounds)
     assert plain == compiled
-    assert sum(len(source) > 0 for source, _ in plain) > 1
+    assert len({n for _, n in plain}) >= 6
+    assert all(number > most for most, ((number, _), _) in enumerate(plain[::2]))
     assert 1 < max(ranked) <= size
     assert (max(ranked) > 24) == (size > 24)
 
@@ -125,10 +129,8 @@ def test_the_same_tokens_of_numbers_in_an_array(ready, n):
 
 
 def test_tokens_are_made_by_the_loop(ready, monkeypatch):
-    """Else the tests above would compare hashlib with itself; a process of the fit does without it."""
+    """Else the tests above would compare hashlib with itself."""
     unload()
-    assert loops.load_compiled()
-    assert loops.compiled(loops.TOKENS) is None
     module, called = loops.load_tokens(), []
     keys.use_loop(module)
     try:
@@ -150,21 +152,20 @@ def test_every_loop_is_called(ready, monkeypatch):
     called = set()
     names = {
         loops.RAKING: ["rake_by_variance"],
-        loops.SUMS: ["by_part", "move", "penalty"],
-        loops.SINGLE: ["single_moves"],
-        loops.PAIRS: ["exchanges"],
+        loops.SUMS: ["by_part"],
+        loops.WALKING: ["go_on", "until_idle"],
         loops.SETTLING: ["exchange"],
         loops.HASHING: ["siphash"],
     }
     for module, called_for in names.items():
         for name in called_for:
-            real = getattr(sys.modules[module], name)
+            real = getattr(loops.compiled(module), name)
 
             def told(*values, real=real, name=name):
                 called.add(name)
                 return real(*values)
 
-            monkeypatch.setattr(sys.modules[module], name, told)
+            monkeypatch.setattr(loops.compiled(module), name, told)
     try:
         fitted(lambda: contradictory(2, 300))
     finally:
@@ -178,21 +179,56 @@ def test_nothing_is_loaded_before_all_is_compiled(monkeypatch, tmp_path):
     assert not loops.are_compiled()
     assert not loops.load_compiled()
     assert loops.load_tokens() is None
-    assert not any(map(loops.compiled, (*loops.MODULES, loops.TOKENS)))
+    assert not any(map(loops.compiled, loops.MODULES))
     assert not sticky_prf._LOOPS
 
 
-def test_what_cannot_be_brought_in_is_left(ready, monkeypatch):
+@pytest.mark.parametrize("content", [None, b"", b"{}", "half"])
+def test_what_is_not_whole_is_left_and_compiled_again(ready, monkeypatch, tmp_path, content):
+    """A torn object would end the process; numpy gives the same."""
+    kept = loops.folder()
+    damaged = shutil.copytree(kept, tmp_path / "compiled-damaged")
+    name = "walking.loops"
+    whole = (damaged / name).read_bytes()
+    (damaged / name).unlink()
+    if content is not None:
+        (damaged / name).write_bytes(whole[: len(whole) // 2] if content == "half" else content)
+    monkeypatch.setattr(loops, "folder", lambda: damaged)
+    # As the compiler would make it again, in seconds.
+    again = loops._read(kept, "walking")
+    monkeypatch.setattr(linking, "compiled_source", lambda _: again)
     unload()
-
-    def broken(name):
-        raise OSError
-
-    monkeypatch.setattr(loops.importlib, "import_module", broken)
+    assert loops.are_compiled()
     assert not loops.load_compiled()
+    assert not loops.are_compiled()  # so that the next build compiles it
     assert loops.load_tokens() is None
-    assert gc.isenabled()
     assert not any(map(loops.compiled, loops.MODULES))
+    assert not sticky_prf._LOOPS
+    loops.compile_all()
+    assert (damaged / name).read_bytes() == whole
+    assert loops.load_compiled()
+
+
+def test_machine_code_that_gives_other_bits_is_not_used(ready, monkeypatch, tmp_path):
+    """Found where it is compiled: then no build looks for it."""
+    kept = loops.folder()
+    other = shutil.copytree(kept, tmp_path / "compiled-other")
+    (other / loops.READY).unlink()
+    monkeypatch.setattr(loops, "folder", lambda: other)
+    real = loops._brought_in
+
+    def wrong(folder):
+        found = real(folder)
+        found[loops.HASHING] = SimpleNamespace(siphash=lambda start, words, out: out.fill(1))
+        return found
+
+    monkeypatch.setattr(loops, "_brought_in", wrong)
+    with pytest.raises(InternalError, match="other hashes than numpy"):
+        loops.compile_all()
+    assert not loops.are_compiled()
+    monkeypatch.setattr(loops, "_brought_in", real)
+    loops.compile_all()
+    assert loops.are_compiled()
 
 
 def test_without_numba_there_is_no_folder(monkeypatch):
@@ -207,19 +243,39 @@ def test_without_numba_there_is_no_folder(monkeypatch):
         loops.folder.cache_clear()
 
 
-def test_other_sources_have_another_folder(monkeypatch, tmp_path):
-    pytest.importorskip("numba", reason="the extra `fast` is not installed")
-    one = loops.folder()
-    changed = tmp_path / "changed.py"
-    changed.write_text("# other loops")
-    monkeypatch.setattr(loops, "_source", lambda module: changed)
+def test_llvmlite_that_cannot_be_loaded_is_as_if_it_were_not_there(monkeypatch):
+    """Its library is loaded at the first call, not when it is imported."""
+    llvm = pytest.importorskip("llvmlite.binding", reason="the extra `fast` is not installed")
+
+    def broken():
+        raise OSError("could not find the library")
+
+    monkeypatch.setattr(llvm, "get_host_cpu_name", broken)
     loops.folder.cache_clear()
+    unload()
     try:
-        other = loops.folder()
+        assert loops.folder() is None
+        assert not loops.load_compiled()
     finally:
         loops.folder.cache_clear()
-    assert one != other
-    assert one.parent == other.parent
+
+
+def test_other_sources_have_another_folder(monkeypatch, tmp_path):
+    pytest.importorskip("numba", reason="the extra `fast` is not installed")
+    monkeypatch.setattr(loops, "_HOME", tmp_path)
+    (tmp_path / "sources").mkdir()
+    found = []
+    try:
+        for name in ("calls.py", "linking.py", "sources/sums.py", "sources/another.py"):
+            (tmp_path / "calls.py").touch()
+            (tmp_path / "linking.py").touch()
+            (tmp_path / name).write_text("# other loops")
+            loops.folder.cache_clear()
+            found.append(loops.folder())
+    finally:
+        loops.folder.cache_clear()
+    assert len(set(found)) == 4
+    assert {one.parent for one in found} == {tmp_path / "__pycache__"}
 
 
 def test_a_build_starts_to_compile_and_ends_it(monkeypatch):
@@ -243,29 +299,14 @@ def test_a_build_starts_to_compile_and_ends_it(monkeypatch):
     assert all(child.poll() is not None for _, child in started)
 
 
-@pytest.mark.parametrize(
-    ("own", "found"), [("engine.release.fit_process", set()), (None, {"scipy"})]
-)
-def test_our_own_processes_leave_out_what_no_loop_uses_and_can_import_it_later(ready, own, found):
+def test_loading_takes_no_numba(ready):
+    """Which takes ten times as long to bring in as all loops."""
     words = (
-        "import sys; from importlib.machinery import ModuleSpec; import __main__; "
-        f"__main__.__spec__ = {own!r} and ModuleSpec({own!r}, None); "
-        "from engine.fit import load_compiled; assert load_compiled(); "
-        "print(*sorted({'cffi', 'scipy'} & sys.modules.keys())); import scipy.linalg"
+        "import sys; from engine.fit import load_compiled; assert load_compiled(); "
+        "print(*sorted({'numba', 'scipy', 'llvmlite'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
-    assert {*done.stdout.split()} - {"cffi"} == found
-
-
-def test_a_thread_hides_nothing_from_others(ready):
-    words = (
-        "import sys, threading; from importlib.machinery import ModuleSpec; import __main__; "
-        "__main__.__spec__ = ModuleSpec('engine.release.fit_process', None); "
-        "from engine.fit import load_tokens; thread = threading.Thread(target=load_tokens); thread.start(); "
-        "thread.join(); print('engine.fit.compiled.tokens' in sys.modules, 'scipy' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "True"]
+    assert done.stdout.split() == ["llvmlite"]
 
 
 def test_several_threads_get_whole_loops(ready):
@@ -290,10 +331,14 @@ def test_the_compiler_ends_with_its_parent():
 
 def test_older_machine_code_goes(ready):
     kept = loops.folder()
-    old = kept.with_name("compiled-0000")
-    old.mkdir(exist_ok=True)
+    own, _, sources = kept.name.rpartition("-")
+    old = [kept.with_name(name) for name in (f"{own}-0000", "compiled-0000")]
+    other = kept.with_name(f"compiled-0000-{sources}")  # of another machine that shares the folder
+    for one in (*old, other):
+        one.mkdir(exist_ok=True)
     loops.compile_all()
     unload()
     assert kept.exists()
-    assert not old.exists()
-    shutil.rmtree(old, ignore_errors=True)
+    assert not any(one.exists() for one in old)
+    assert other.exists()
+    shutil.rmtree(other)

@@ -439,3 +439,12 @@ def test_cost_of_no_copies_is_no_copy(release, monkeypatch):
         "SELECT sex, count(*) AS n, avg(age) AS m FROM data GROUP BY sex", intervals=True
     )
     assert "m_low" in got.columns
+
+
+def test_rows_that_no_copy_has_are_given_as_the_reason(release):
+    """Joined by two figures that are never the same, a table has no rows, in no copy either."""
+    groups = "(SELECT sex, {f} AS f FROM data GROUP BY sex)"
+    one, other = groups.format(f="count(*)"), groups.format(f="avg(age)")
+    got = release.sql(f"SELECT f FROM {one} a JOIN {other} b USING (f)", intervals=True)
+    (warning,) = (text for text in got.warnings if "interval" in text)
+    assert "stand in no copy of the table, as those that a figure" in warning

@@ -37,6 +37,7 @@ from engine.progress import TimeLeft, silent
 from engine.release import FitProcess, build, fit_process, fit_workers, pipes, sticky
 from engine.release.fit_workers import FitWorkers
 from engine.schema import SyntheticTable
+from engine.source import rows_about
 from engine.store.manifest import file_hash, verify_release
 
 
@@ -282,7 +283,8 @@ def test_workers_of_a_killed_fit_process_end_and_its_parent_is_told(planted, tmp
 
 @needs_proc
 def test_workers_ahead_of_the_order_end_without_one(planted, tmp_path):
-    with fit_process.fit_interpreter(tmp_path / "r.duckdb", workers=2) as child:
+    with pipes.interpreter_ahead(fit_process._MODULE, tmp_path / "r.duckdb") as child:
+        fit_process.start_workers(child, 2)
         wait_until(lambda: len(list(planted.glob("*.worker"))) == 2)
         workers = children_of(child.pid)
         assert len(workers) == 2
@@ -352,20 +354,18 @@ def test_the_fit_holds_back_so_many_tables_a_worker(workers, planted, tmp_path):
     assert len(answers) <= fit_process.HELD_LIGHT * workers
 
 
-def test_of_many_rows_the_loops_of_tokens_are_brought_in_while_they_are_read(
-    small_census, monkeypatch
-):
+@pytest.mark.parametrize("name", ["LONG", "MANY"])
+def test_where_there_is_much_to_hash_loops_are_brought_in(name, small_census, monkeypatch):
     spec, brought = read(small_census), []
     monkeypatch.setattr(sticky, "load_tokens", lambda: "loops")
     monkeypatch.setattr(sticky, "use_loop", brought.append)
-    about = sticky._prepared(spec, TimeLeft(silent), 2)
-    assert 0 < about < sticky.LONG
+    sticky._prepared(spec, TimeLeft(silent))
     assert brought == []
-    monkeypatch.setattr(sticky, "LONG", about)
-    sticky._prepared(spec, TimeLeft(silent), 1)
-    assert brought == []
-    sticky._prepared(spec, TimeLeft(silent), 2)
-    wait_until(lambda: brought == ["loops"])
+    limit = {"LONG": rows_about(spec), "MANY": len(spec.tables)}[name]
+    assert 0 < limit < getattr(sticky, name)
+    monkeypatch.setattr(sticky, name, limit)
+    sticky._prepared(spec, TimeLeft(silent))
+    assert brought == ["loops"]
 
 
 # The wall.
@@ -434,17 +434,17 @@ def test_jobs_change_nothing(small_census, planted, tmp_path):
 def test_many_tables_have_their_workers_at_once(small_census, planted, tmp_path, monkeypatch):
     """Though so few that none would start later; not where work takes turns."""
     started = []
-    real = sticky.fit_interpreter
+    real = sticky.start_workers
 
-    def noted(out, workers=0):
+    def noted(child, workers):
         started.append(workers)
-        return real(out, workers)
+        return real(child, workers)
 
-    monkeypatch.setattr(sticky, "fit_interpreter", noted)
+    monkeypatch.setattr(sticky, "start_workers", noted)
     few = build(read(small_census), tmp_path / "few.duckdb", jobs=2)
     for note in planted.iterdir():
         note.unlink()
-    monkeypatch.setattr(sticky, "MANY", 5)
+    monkeypatch.setattr(sticky, "SOME", 5)
     many = build(read(small_census), tmp_path / "many.duckdb", jobs=2)
     assert len(list(planted.glob("*.worker"))) == 2
     build(read(small_census), tmp_path / "turns.duckdb", jobs=1)

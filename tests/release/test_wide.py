@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from itertools import combinations
 
@@ -262,6 +263,24 @@ def test_sets_are_independent_and_each_a_release(built, tmp_path):
         build(spec, path, jobs=1)
     build(spec, path, jobs=1, force=True)
     assert [table_hashes(one) for one in (path, *others)] == before
+    for name in (
+        "r.set9.duckdb",
+        "r.set01.duckdb",
+        "s.set3.duckdb",
+    ):  # of another release, or nobody's
+        for ending in ("", ".manifest.json"):
+            shutil.copy(f"{others[1]}{ending}", tmp_path / f"{name}{ending}")
+    (tmp_path / "r.set4.duckdb").write_text("my notes")
+    fewer = wishing(spec_in(tmp_path, TABLES, "fewer.toml"), "sets = 2")
+    stays = {*tmp_path.iterdir()} - {others[1], tmp_path / "r.set3.duckdb.manifest.json"}
+    build(fewer, path, jobs=1, force=True)
+    assert {*tmp_path.iterdir()} == stays
+    assert [table_hashes(one) for one in (path, others[0])] == before[:2]
+    # A release that replaces none takes nobody's sets away.
+    path.unlink()
+    (tmp_path / "r.duckdb.manifest.json").unlink()
+    build(wishing(spec_in(tmp_path, TABLES, "one.toml"), "sets = 1"), path, jobs=1)
+    assert others[0].exists()
 
 
 def test_what_is_measured_has_no_sets(tmp_path):
@@ -333,7 +352,7 @@ def recorded_fit(spec, path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(sticky, "FitProcess", Recorder)
         with pytest.raises(KeyboardInterrupt):
-            sticky.build(spec, path, jobs=1)
+            sticky.make(spec, path, jobs=1)
     return seen[0].order, seen[0].sent
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 
 import pytest
 from fixtures.fit import total_measured
@@ -23,8 +22,9 @@ from fixtures.fitting import (
 from fixtures.pipeline import left_of_the_wall, table_hashes
 
 from engine.fit import lock_table
-from engine.release import FitProcess, fit_process, fit_workers, sticky
+from engine.release import FitProcess, fit_process, fit_workers, pipes, sticky
 from engine.release.fit_workers import FitWorkers
+from engine.release.pipes import interpreter_ahead
 
 
 def test_a_worker_that_was_copied_gives_the_same_tables_and_inherits_nothing(planted, tmp_path):
@@ -33,10 +33,10 @@ def test_a_worker_that_was_copied_gives_the_same_tables_and_inherits_nothing(pla
     found = []
     for started in (0, 1, 3):
         out = tmp_path / f"{started}.duckdb"
-        with fit_process.fit_interpreter(out, workers=started) as child:
+        with interpreter_ahead(fit_process._MODULE, out) as child:
+            fit_process.start_workers(child, started)
             if started:
                 wait_until(lambda: [*planted.glob("*.worker")])
-                time.sleep(1.0)  # it brings in its loops
             order = order_of(PAIRS, out, workers=started)
             with FitProcess(order, child=child) as fit:
                 for measurement in (total_measured(50), *(TREES[name,] for name in NAMES)):
@@ -60,22 +60,6 @@ def test_a_worker_that_was_copied_gives_the_same_tables_and_inherits_nothing(pla
     assert found[0] == found[1] == found[2]
 
 
-@needs_proc
-def test_a_worker_that_is_not_ready_is_not_waited_for(monkeypatch):
-    """Tables are locked here meanwhile, and leaving ends it."""
-    monkeypatch.setattr(fit_workers, "can_fork", lambda: True)
-    monkeypatch.setattr(fit_workers, "load_compiled", lambda: time.sleep(60))
-    began = time.monotonic()
-    with FitWorkers(1) as pool:
-        pool.start()
-        assert pool.lock(left=1, **PAIR).done()
-        own = pool.pids
-        assert len(own) == 1
-        assert is_alive(own[0])
-    assert not is_alive(own[0])
-    assert time.monotonic() - began < 30
-
-
 @pytest.mark.parametrize(
     ("what", "words"),
     [
@@ -93,24 +77,39 @@ def test_a_copied_worker_that_ends_is_told(what, words, monkeypatch):
     monkeypatch.setattr(fit_workers, "lock_table", end)
     with FitWorkers(1) as pool:
         pool.start()
-        assert pool._is_ready.wait(60)
         assert str(pool.lock(**PAIR).exception(timeout=60)) == words
 
 
-def test_where_processes_cannot_be_copied_only_many_tables_have_workers_ahead(monkeypatch):
-    monkeypatch.setattr(fit_workers, "can_fork", lambda: False)
-    for count, started in ((1, 0), (2, 2)):
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_workers_ahead_lock_whether_processes_can_be_copied_or_not(is_copied, monkeypatch):
+    monkeypatch.setattr(fit_workers, "can_fork", lambda: is_copied)
+    for count in (0, 1, 2):
         with FitWorkers(count) as pool:
             pool.start()
-            assert len(pool.pids) == started
+            assert len(pool.pids) == count
             assert as_bytes(pool.lock(**PAIR).result(timeout=60)) == as_bytes(lock_table(**PAIR))
 
 
-def test_some_tables_have_one_worker_ahead_many_have_all(monkeypatch):
+@needs_proc
+def test_workers_end_with_what_failed():
+    pool = FitWorkers(2)
+    pool.start()
+    own = pool.pids
+    assert all(map(is_alive, own))
+    with pytest.raises(ZeroDivisionError), pool:
+        raise ZeroDivisionError
+    assert not any(map(is_alive, own))
+
+
+def test_some_tables_have_workers_ahead(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    numbers = (sticky.SOME - 1, sticky.SOME, sticky.MANY)
-    assert [sticky._workers_ahead(n, 1_000, 4) for n in numbers] == [0, 1, 4]
-    assert [sticky._workers_ahead(n, sticky.LONG, 4) for n in numbers] == [0, 4, 4]
-    assert sticky._workers_ahead(sticky.MANY, sticky.LONG, 1) == 0
+    assert [sticky._workers_ahead(n, 4) for n in (sticky.SOME - 1, sticky.SOME)] == [0, 4]
+    assert sticky._workers_ahead(sticky.SOME, 1) == 0
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    assert sticky._workers_ahead(sticky.SOME, 1_000, 2) == 0
+    assert sticky._workers_ahead(sticky.SOME, 2) == 0
+
+
+def test_where_the_folder_is_not_there_nothing_is_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(pipes, "start_interpreter", None)
+    with interpreter_ahead(fit_process._MODULE, tmp_path / "none" / "r.duckdb") as child:
+        assert child is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from fixtures.pipeline import (
 
 import engine
 from engine.api.reading import read
+from engine.cli.doctor import examine
 from engine.errors import StoreError
 from engine.keys import MasterKey
 from engine.source import kept
@@ -238,3 +240,28 @@ def test_an_error_leaves_nothing_and_an_interrupt_leaves_it(tmp_path, census):
     (tmp_path / "r.duckdb.rows").write_text("")
     with pytest.raises(StoreError), kept.kept_rows(tmp_path / "r.duckdb", spec, key, ()):
         pass
+
+
+def test_doctor_says_what_a_build_that_was_stopped_left(stage):
+    def told() -> dict[str, tuple[bool, str]]:
+        return {f.check: (f.ok, f.detail) for f in examine(stage.out)}
+
+    spec = stage.spec()
+    assert "rows" not in told()
+    assert stage.run(spec, "tables")[0] == -signal.SIGKILL
+    ok, words = told()["rows"]
+    assert ok
+    assert re.search(r"r\.duckdb\.rows: [\d.]+ MB of a build that was stopped", words)
+    lock = kept._locked(stage.rows)
+    assert told()["rows"] == (True, f"{stage.rows}: a build is at work")
+    os.close(lock)
+    (stage.rows / "lock").unlink()
+    assert told()["rows"] == (True, f"{stage.rows}: holds no lock, so no build left it")
+    stage.rows.chmod(0o755)
+    assert told()["rows"] == (
+        False,
+        f"{stage.rows}: is not a folder that you alone can open; remove it",
+    )
+    stage.rows.chmod(0o700)
+    assert stage.run(spec)[0] == 0
+    assert "rows" not in told()

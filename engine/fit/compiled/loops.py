@@ -1,49 +1,61 @@
-"""Compiled loops: numba's machine code of the fit's innermost steps, used once it is at hand (extra `fast`).
+"""Compiled loops: machine code of the fit's innermost steps, used once it is at hand (extra `fast`).
 
 Each loop has a twin in numpy that gives the same bits; so it may be there or not, or come in the middle of a build, and
 a release stays the same. Compiling takes seconds: `python -m engine.fit.compiled` does it, once an installation,
-and keeps the code beside Python's own (`__pycache__`), in a folder named by all that decides it.
+and keeps the code beside Python's own (`__pycache__`), in a folder named by all that decides it. Bringing it in takes
+a few hundredths of a second.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import gc
 import hashlib
-import importlib
+import json
 import os
 import shutil
-import sys
 import threading
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
+from typing import Any
 
-from engine.sticky_prf import use_loop
+import numpy as np
 
-RAKING, SUMS, SINGLE, PAIRS, SETTLING, EXCHANGES, PLACING, DEALING, HASHING = MODULES = tuple(
-    f"engine.fit.compiled.{name}"
-    for name in (
-        *("raking", "sums", "single", "pairs", "settling", "exchanges", "placing", "dealing"),
+from engine.errors import InternalError
+from engine.sticky_prf import siphash, use_loop
+
+RAKING, SUMS, WALKING, SETTLING, EXCHANGES, PLACING, DEALING, HASHING, TOKENS = MODULES = (
+    *(
+        "raking",
+        "sums",
+        "walking",
+        "settling",
+        "exchanges",
+        "placing",
+        "dealing",
         "hashing",
-    )
+        "tokens",
+    ),
 )
-TOKENS = "engine.fit.compiled.tokens"
-"""What the process left of the wall brings in, with `HASHING`; no other does."""
+"""Files of `engine.fit.compiled.sources`. `TOKENS` is for the process left of the wall."""
 WITH_PARENT = "--with-parent"
 """Tells `python -m engine.fit.compiled` to end once its input closes, which happens however its parent ends."""
 READY = "ready"
 """A file of this name says that all loops are compiled."""
-_UNUSED = ("cffi", "scipy", "yaml")
-"""numba imports them for what no loop of ours does, a third of the time that it takes to bring in the loops."""
-_LOADING = threading.Lock()
+_SOURCES = "engine.fit.compiled.sources"
 _HOME = Path(__file__).resolve().parent
 _DECIDING = ("llvmlite", "numba", "numpy")
+_LOADING = threading.Lock()
+_LOADED: dict[str, SimpleNamespace] = {}
+_KEEPS: list[Any] = []
+"""What holds the machine code in memory."""
 
 
-def compiled(module: str) -> ModuleType | None:
-    """Return a module of compiled loops, None unless `load_compiled` has brought it in."""
-    return sys.modules.get(module)
+def compiled(module: str) -> SimpleNamespace | None:
+    """Return the compiled loops of a module by their names, None unless `load_compiled` has brought them in."""
+    return _LOADED.get(module)
 
 
 def can_compile() -> bool:
@@ -62,29 +74,26 @@ def load_compiled() -> bool:
 
     What cannot be brought in is left: numpy gives the same.
     """
-    return _loaded(MODULES)
-
-
-def load_tokens() -> ModuleType | None:
-    """Bring in what makes tokens and hashes, as `load_compiled`; return what `engine.keys.use_loop` takes."""
-    return compiled(TOKENS) if _loaded((HASHING, TOKENS)) else None
-
-
-def _loaded(modules: tuple[str, ...]) -> bool:
-    """Bring in some of the loops if they are ready; return whether they are in use."""
-    with _LOADING:  # what another thread is importing is there by name before it is whole
-        if all(compiled(module) for module in modules):
+    with _LOADING:
+        if _LOADED:
             return True
-        try:
-            if not are_compiled():
-                return False
-            _bring_in(modules)
-        except Exception:  # noqa: BLE001  # machine code of others, on any machine: its twin is at hand
-            for module in modules:
-                sys.modules.pop(module, None)
-            use_loop(None)
+        kept = folder()
+        if kept is None or not (kept / READY).exists():
             return False
+        try:
+            found = _brought_in(kept)
+        except Exception:  # noqa: BLE001  # machine code of others, on any machine: its twin is at hand
+            with contextlib.suppress(OSError):
+                (kept / READY).unlink()  # so that the next build compiles what is not whole
+            return False
+        _LOADED.update(found)
+        use_loop(found[HASHING])
         return True
+
+
+def load_tokens() -> SimpleNamespace | None:
+    """Bring in the compiled loops; return what makes tokens, for `engine.keys.use_loop`."""
+    return compiled(TOKENS) if load_compiled() else None
 
 
 @functools.cache
@@ -92,14 +101,18 @@ def folder() -> Path | None:
     """Where the machine code is kept, by sources, versions and kind of machine; None without numba."""
     try:
         versions = [version(name) for name in _DECIDING]
-    except PackageNotFoundError:
+        import llvmlite.binding as llvm  # slow to import, and nobody else needs it
+
+        processor = llvm.get_default_triple(), llvm.get_host_cpu_name()
+        features = llvm.get_host_cpu_features().flatten()
+    except Exception:  # noqa: BLE001  # not there, or not whole: numpy does without
         return None
-    digest = hashlib.blake2b(
-        repr((versions, sys.version, os.uname().machine)).encode(), digest_size=8
-    )
-    for module in (*MODULES, TOKENS):
-        digest.update(_source(module).read_bytes())
-    return _HOME / "__pycache__" / f"compiled-{digest.hexdigest()}"
+    where = hashlib.blake2b(repr((versions, processor, features)).encode(), digest_size=4)
+    sources = hashlib.blake2b(digest_size=8)
+    own = (_HOME / "calls.py", _HOME / "linking.py")
+    for path in (*own, *sorted((_HOME / "sources").glob("*.py"))):
+        sources.update(path.read_bytes())
+    return _HOME / "__pycache__" / f"compiled-{where.hexdigest()}-{sources.hexdigest()}"
 
 
 def compile_all() -> None:
@@ -107,44 +120,106 @@ def compile_all() -> None:
     kept = folder()
     if kept is None:
         return
+    from engine.fit.compiled.linking import compiled_source
+
     kept.mkdir(parents=True, exist_ok=True)
-    _bring_in((*MODULES, TOKENS))
+    for module in MODULES:
+        if _read(kept, module) is None:
+            code, told = compiled_source(f"{_SOURCES}.{module}")
+            head = json.dumps({"digest": _digest(code), "loops": told}).encode()
+            _put(_file(kept, module), head + b"\n" + code)
+    _check(_brought_in(kept))
     (kept / READY).touch()
+    same = kept.name.rpartition("-")[0]
     for other in kept.parent.glob("compiled-*"):
-        if other != kept:
+        # What other versions and processors have made is theirs.
+        if other != kept and other.name.rpartition("-")[0] in (same, "compiled"):
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _bring_in(modules: tuple[str, ...]) -> None:
-    """Import loops, which loads their machine code or compiles it."""
-    hidden = [name for name in _UNUSED if name not in sys.modules and _is_own_process()]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: as if it were not installed
-    is_collecting = gc.isenabled()
-    gc.disable()  # nothing of what is brought in goes again, and looking through it takes a tenth of the time
-    try:
-        config = importlib.import_module("numba").config
-        config.CACHE_DIR = str(folder())
-        for module in modules:
-            importlib.import_module(module)
-        use_loop(sys.modules[HASHING])
-    finally:
-        for name in hidden:
-            del sys.modules[name]
-        if is_collecting:
-            gc.enable()
+def _file(kept: Path, module: str) -> Path:
+    """The file of a module: a line that says what its loops take and give, then its machine code."""
+    return kept / f"{module}.loops"
 
 
-def _is_own_process() -> bool:
-    """Whether Python was started for a module of ours: what others do in theirs may need all of numba.
+def _check(found: dict[str, SimpleNamespace]) -> None:
+    """Whether the machine code runs on this machine; where it ends this process, builds do without.
 
-    And whether nobody else imports meanwhile, who would find missing what is hidden.
+    Raises
+    ------
+    InternalError
+        If it gives other hashes than numpy.
     """
-    if threading.current_thread() is not threading.main_thread():
-        return False
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return main is not None and main.name.startswith("engine.")
+    words, hashes = [np.arange(300, dtype=np.uint64)], []
+    for loop in (None, found[HASHING]):
+        use_loop(loop)
+        hashes.append(siphash(bytes(16), words).tobytes())
+    use_loop(compiled(HASHING))
+    if hashes[0] != hashes[1]:
+        raise InternalError("compiled loops give other hashes than numpy")
 
 
-def _source(module: str) -> Path:
-    """The file of a module of ours, which need not be imported."""
-    return _HOME.parents[2] / Path(*module.split(".")).with_suffix(".py")
+def _read(kept: Path, module: str) -> tuple[bytes, dict[str, Any]] | None:
+    """The machine code of a module, and what is said of its loops; None where it is missing, or not whole."""
+    try:
+        head, _, code = _file(kept, module).read_bytes().partition(b"\n")
+        told = json.loads(head)
+    except (OSError, ValueError):
+        return None
+    # A torn object would end the process.
+    return (code, told["loops"]) if told.get("digest") == _digest(code) else None
+
+
+def _digest(code: bytes) -> str:
+    """Tells whether machine code is whole."""
+    return hashlib.blake2b(code, digest_size=16).hexdigest()
+
+
+def _brought_in(kept: Path) -> dict[str, SimpleNamespace]:
+    """The loops of all modules, out of their objects.
+
+    Raises
+    ------
+    InternalError
+        If an object is not whole.
+    """
+    import llvmlite.binding as llvm
+
+    from engine.fit.compiled.linking import machine
+
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
+    told = {}
+    for module in MODULES:
+        if (found := _read(kept, module)) is None:
+            raise InternalError(f"the machine code of {module} is not whole")
+        code, told[module] = found
+        engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _KEEPS.append(engine)
+    return {m: _loops_of(m, loops, engine.get_function_address) for m, loops in told.items()}
+
+
+def _loops_of(module: str, told: dict[str, Any], address: Callable[[str], int]) -> SimpleNamespace:
+    """The loops of a module, by what is said of them."""
+    from engine.fit.compiled.calls import Kind, Loop
+    from engine.fit.compiled.linking import release_of
+
+    release = address(release_of(module))
+    loops = {}
+    for name, one in told.items():
+        loops[name] = Loop(
+            name=f"{module}.{name}",
+            address=address(one["symbol"]),
+            release=release,
+            takes=[Kind(**kind) for kind in one["takes"]],
+            gives=[Kind(**kind) for kind in one["gives"]],
+            is_tuple=one["is_tuple"],
+        )
+    return SimpleNamespace(**loops)
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write a file that is whole once it has its name."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_bytes(content)
+    part.replace(path)

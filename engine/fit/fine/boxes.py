@@ -20,7 +20,7 @@ from engine.fit.support import is_leaf
 from engine.fit.tree import FittedTree, fit_tree
 from engine.fit.whole.rounding import by_running_sums
 from engine.params import NOISE_LAYERS
-from engine.ranges import ROOT_LEVEL, code_bounds
+from engine.ranges import ROOT_LEVEL, chosen_places, code_bounds
 from engine.schema import (
     KIND_NEGATIVE,
     KIND_NONNEGATIVE,
@@ -56,9 +56,7 @@ class Ranges:
 
     def take(self, where: Int64Array | BoolArray) -> Ranges:
         """Some of the boxes."""
-        at = (
-            np.flatnonzero(where) if where.dtype == np.bool_ else where.astype(np.int64, copy=False)
-        )
+        at = chosen_places(where)
         return Ranges(
             kind=self.kind.take(at, axis=0),
             level=self.level.take(at, axis=0),

@@ -16,8 +16,7 @@ import numpy as np
 
 from engine.fit.candidates import MarginBounds
 from engine.fit.whole.steps import Steps, steps_of
-from engine.fit.whole.sums import FILLED, LOOSE, FittedSums, Moving, Sums, asked_for
-from engine.fit.whole.walks import Judged, Moves
+from engine.fit.whole.sums import FILLED, LOOSE, FittedSums, Moving, asked_for
 from engine.schema import FloatArray, Int64Array
 from engine.sticky_prf import siphash
 
@@ -27,12 +26,6 @@ CAREFUL, BOLD, ANY = -12, (36, 52), 1 << 10
 """Most that a move may cost: where it is to gain enough, where it may cost boxes, and where it is made at any cost."""
 BOLD_CELLS = 30_000
 """Larger tables have so many filled cells that hardly one of them comes out whole: not worth the time."""
-ROUNDS, LAST_ROUNDS, EXCHANGES_FROM = 400, 8, 12
-"""Most rounds; most rounds for columns and boxes at the end; the first round that may exchange."""
-PROGRESS = 85
-"""Rounds have helped once the penalty is at most so many hundredths of what it was."""
-PATIENCE, LEAST_PATIENCE, WORK = 10, 6, 1 << 18
-"""Rounds that may go by without: in small tables, in large ones, and in between so many as look at WORK cells."""
 _FIXED = 20  # bits behind the point
 
 
@@ -130,12 +123,12 @@ def _move_units(moving: Moving) -> None:
         if len(moving.n) <= BOLD_CELLS:
             walk.be_bold()
     else:
-        _until_idle(steps, moving.boxes, walk.judged, -1)
+        steps.until_idle(moving.boxes, walk.judged, -1)
         walk.go_on(0)
     # What repair would do blindly; then boxes, where that costs nobody else.
-    _until_idle(steps, moving.one_way, [(margin, 1) for margin in moving.narrower], ANY)
+    steps.until_idle(moving.one_way, [(margin, 1) for margin in moving.narrower], ANY)
     stiff = [(margin, STIFF) for margin in (*moving.narrower, moving.one_way)]
-    _until_idle(steps, moving.boxes, [*stiff, (moving.boxes, BOX)], -1)
+    steps.until_idle(moving.boxes, [*stiff, (moving.boxes, BOX)], -1)
 
 
 class _Walk:
@@ -148,70 +141,24 @@ class _Walk:
     """
 
     def __init__(self, steps: Steps) -> None:
-        moving = steps.moving
-        self._steps, self._moving, self._asked = steps, moving, moving.asked
-        self.judged = [*((margin, NARROWER) for margin in self._asked), (moving.boxes, BOX)]
+        self._steps, self._moving = steps, steps.moving
+        self.judged = [*((m, NARROWER) for m in steps.asked), (steps.moving.boxes, BOX)]
         self._number = 0
-        self._made: list[Moves] = []
 
     def go_on(self, most: int) -> int:
         """Make moves that cost no more than that, as long as it helps; return the least penalty, where it ends."""
-        mark = least = self._penalty()
-        best, idle = len(self._made), 0
-        patience = min(max(WORK // len(self._moving.n), LEAST_PATIENCE), PATIENCE)
-        for _ in range(ROUNDS):
-            if not least or idle > patience:
-                break
-            moves = self._round(most)
-            self._steps.move(*moves)
-            self._made.append(moves)
-            penalty = self._penalty()
-            if penalty < least:
-                least, best = penalty, len(self._made)
-            idle += 1
-            if 100 * penalty < PROGRESS * mark:
-                mark, idle = penalty, 0
-        self._take_back(best)
+        self._number, least = self._steps.go_on(self.judged, most, self._number)
         return least
 
     def be_bold(self) -> None:
         """Ask for filled counts too, at more cost to boxes; all or nothing."""
-        careful = len(self._made)
+        careful = self._moving.state()
         self._ask_for_filled(FILLED)
         if all(self.go_on(most) for most in BOLD):
-            self._take_back(careful)
+            self._moving.restore(careful)
             self._ask_for_filled(LOOSE)
 
     def _ask_for_filled(self, kind: int) -> None:
         """From now on ask for filled counts, or let them be off by one."""
         for margin in self._moving.narrower:
             margin.ask_for_filled(kind)
-
-    def _take_back(self, kept: int) -> None:
-        """Undo all rounds but so many."""
-        while len(self._made) > kept:
-            source, target = self._made.pop()
-            self._steps.move(target, source)
-
-    def _round(self, most: int) -> Moves:
-        """Moves for one margin after the other: single ones, and every second time exchanges."""
-        asked, number = self._asked, self._number
-        self._number += 1
-        turn, at = divmod(number, len(asked))
-        if len(asked) == 1 or number < EXCHANGES_FROM or turn % 2 == 0:
-            return self._steps.single(asked[at], self.judged, most, number)
-        kept = asked[(at + 1 + turn // 2 % (len(asked) - 1)) % len(asked)]
-        return self._steps.paired(asked[at], kept, self.judged, most, number)
-
-    def _penalty(self) -> int:
-        """What the margins that are asked for cost."""
-        return self._steps.penalty(self._asked)
-
-
-def _until_idle(steps: Steps, asked: Sums, judged: Judged, most: int) -> None:
-    """Single moves for one margin until a round finds none."""
-    for number in range(LAST_ROUNDS):
-        source, target = steps.single(asked, judged, most, number)
-        if not len(source):
-            return
-        steps.move(source, target)

@@ -13,14 +13,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 
 from engine.cell_keys import KEY_LIMIT, comparable_keys
 from engine.fit.candidates import Candidates, Codes, Narrower, position_in
 from engine.fit.coarse import Coarse
-from engine.fit.compiled.loops import SETTLING, compiled
+from engine.fit.compiled.loops import SETTLING, SUMS, compiled
 from engine.fit.whole.sums import FILLED, MEASURED, REACH, STEPS, Sums, shared
 from engine.fit.whole.walks import unshared
 from engine.schema import Int64Array
@@ -106,8 +106,10 @@ def settle(
     if math.prod(sizes) > KEY_LIMIT or not len(n):
         return codes, n
     cells = _all_cells(codes, n, candidates, (*without, *coarse), sizes)
-    kernels = compiled(SETTLING)
-    exchange = _compiled_exchange(cells, kernels) if kernels else partial(_exchange, cells)
+    loops, sums = compiled(SETTLING), compiled(SUMS)
+    exchange = (
+        _compiled_exchange(cells, loops, sums) if loops and sums else partial(_exchange, cells)
+    )
     turns = [(m, j) for m in range(len(cells.sums)) for j in range(len(sizes)) if m != j]
     idle = 0
     for number in range(ROUNDS):
@@ -178,20 +180,22 @@ def _farthest(sums: Sums) -> Int64Array:
     return far[np.argsort(-np.abs(sums.off[far]), kind="stable")][:AT_ONCE]
 
 
-def _compiled_exchange(cells: _Cells, kernels: ModuleType) -> Callable[..., int]:
+def _compiled_exchange(
+    cells: _Cells, loops: SimpleNamespace, sums: SimpleNamespace
+) -> Callable[..., int]:
     """`_exchange` on the arrays of these cells, compiled."""
     of, codes = np.stack([one.of for one in cells.sums]), np.ascontiguousarray(cells.codes.T)
     base = np.cumsum([0, *(len(one) for one in cells.sums)])
     off, kind = shared(cells.sums)
-    order, first = kernels.by_part(of, base)
+    order, first = sums.by_part(of, base)
     held = [
-        kernels.by_part(codes[j : j + 1], np.array([0, len(one)]))
+        sums.by_part(codes[j : j + 1], np.array([0, len(one)]))
         for j, one in enumerate(cells.columns)
     ]
 
     def exchange(margin: int, column: int, far: Int64Array, bits: Int64Array) -> int:
         by, starts = held[column]
-        found = kernels.exchange(
+        found = loops.exchange(
             margin, column, far, bits, TRIES, _BITS, cells.key, cells.n, of, base, order, first,
             codes[column], by[0], starts, off, kind, STEPS, REACH,
         )  # fmt: skip

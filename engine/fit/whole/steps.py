@@ -1,21 +1,30 @@
-"""Steps of a walk: moves found and booked, in numpy or compiled, the same bit for bit.
+"""Rounds of moves, in numpy or compiled, the same bit for bit.
 
-Takes the cells whose units move; gives rounds of moves to `engine.fit.whole.rounding`. Compiled, the sums of all
-margins lie in one array behind another, which the margins then share.
+Takes the cells whose units move, and what moves are judged by; moves them. Compiled, the sums of all margins lie in
+one array behind another, which the margins then share.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
-from engine.fit.compiled.loops import PAIRS, SINGLE, SUMS, compiled
+from engine.fit.compiled.loops import SUMS, WALKING, compiled
 from engine.fit.whole import sums as told
 from engine.fit.whole import walks
 from engine.fit.whole.sums import Moving, Sums
 from engine.fit.whole.walks import CellIndex, Judged, Moves
 from engine.schema import Int64Array
+
+ROUNDS, LAST_ROUNDS, EXCHANGES_FROM = 400, 8, 12
+"""Most rounds; most rounds for columns and boxes at the end; the first round that may exchange."""
+PROGRESS = 85
+"""Rounds have helped once the penalty is at most so many hundredths of what it was."""
+PATIENCE, LEAST_PATIENCE, WORK = 10, 6, 1 << 18
+"""Rounds that may go by without: in small tables, in large ones, and in between so many as look at WORK cells."""
 
 
 class Steps:
@@ -25,11 +34,17 @@ class Steps:
     ----------
     moving : Moving
         Changed in place.
+
+    Attributes
+    ----------
+    asked : tuple of Sums
+        The margins that moves are to meet.
     """
 
     def __init__(self, moving: Moving) -> None:
-        self.moving = moving
+        self.moving, self.asked = moving, moving.asked
         self._index: CellIndex | None = None
+        self._patience = min(max(WORK // len(moving.n), LEAST_PATIENCE), PATIENCE)
 
     @property
     def index(self) -> CellIndex:
@@ -37,21 +52,61 @@ class Steps:
         self._index = self._index or CellIndex(self.moving)
         return self._index
 
-    def single(self, asked: Sums, judged: Judged, most: int, number: int) -> Moves:
-        """See `walks.single_moves`."""
-        return walks.single_moves(self.moving, asked, judged, most, number)
+    def go_on(self, judged: Judged, most: int, number: int) -> tuple[int, int]:
+        """Make rounds for one margin after the other, as long as it helps; what came after the best one is undone.
 
-    def paired(self, asked: Sums, kept: Sums, judged: Judged, most: int, number: int) -> Moves:
-        """See `walks.exchanges`."""
-        return walks.exchanges(self.moving, asked, kept, judged, self.index, most, number)
+        Parameters
+        ----------
+        judged, most
+            As `walks.single_moves`.
+        number : int
+            Of the first round.
 
-    def move(self, source: Int64Array, target: Int64Array) -> None:
-        """Book one unit a move."""
-        self.moving.move(source, target)
+        Returns
+        -------
+        number, least : int
+            Of the next round; the penalty of the margins that are asked for, where it ends.
+        """
+        mark = least = self.penalty()
+        made: list[Moves] = []
+        idle = 0
+        for _ in range(ROUNDS):
+            if not least or idle > self._patience:
+                break
+            moves = self._round(judged, most, number)
+            number += 1
+            self.moving.move(*moves)
+            made.append(moves)
+            penalty = self.penalty()
+            if penalty < least:
+                least, made = penalty, []
+            idle += 1
+            if 100 * penalty < PROGRESS * mark:
+                mark, idle = penalty, 0
+        for source, target in made:
+            self.moving.move(target, source)
+        return number, least
 
-    def penalty(self, margins: tuple[Sums, ...]) -> int:
-        """What the margins cost together."""
-        return sum(margin.penalty() for margin in margins)
+    def until_idle(self, asked: Sums, judged: Judged, most: int) -> None:
+        """Single moves for one margin until a round finds none."""
+        for number in range(LAST_ROUNDS):
+            source, target = walks.single_moves(self.moving, asked, judged, most, number)
+            if not len(source):
+                return
+            self.moving.move(source, target)
+
+    def penalty(self) -> int:
+        """What the margins that are asked for cost together."""
+        return sum(margin.penalty() for margin in self.asked)
+
+    def _round(self, judged: Judged, most: int, number: int) -> Moves:
+        """Moves for one margin: single ones, and every second time exchanges."""
+        asked = self.asked
+        turn, at = divmod(number, len(asked))
+        if len(asked) == 1 or number < EXCHANGES_FROM or turn % 2 == 0:
+            return walks.single_moves(self.moving, asked[at], judged, most, number)
+        kept = asked[(at + 1 + turn // 2 % (len(asked) - 1)) % len(asked)]
+        return walks.exchanges(self.moving, asked[at], kept, judged, self.index, most, number)
 
 
 class CompiledSteps(Steps):
@@ -59,73 +114,66 @@ class CompiledSteps(Steps):
 
     Parameters
     ----------
-    sums, single, pairs : module
+    sums, walking : SimpleNamespace
         Of `engine.fit.compiled`.
     """
 
-    def __init__(
-        self, moving: Moving, sums: ModuleType, single: ModuleType, pairs: ModuleType
-    ) -> None:
+    def __init__(self, moving: Moving, sums: SimpleNamespace, walking: SimpleNamespace) -> None:
         super().__init__(moving)
-        margins = (*moving.narrower, moving.one_way, moving.boxes)
-        self._sums, self._single, self._pairs = sums, single, pairs
+        margins = moving.margins
+        self._walking = walking
         self._number = {id(margin): i for i, margin in enumerate(margins)}
-        self._of = np.stack([margin.of for margin in margins])
-        self._base = np.cumsum([0, *(len(margin) for margin in margins)])
-        self._off, self._kind = told.shared(margins)
-        self._fitted = np.zeros_like(self._off)
-        self._fitted[self._base[-2] :] = moving.boxes.fitted
-        self._order, self._first = sums.by_part(self._of, self._base)
+        of = np.stack([margin.of for margin in margins])
+        base = np.cumsum([0, *(len(margin) for margin in margins)])
+        off, kind = told.shared(margins)
+        fitted = np.zeros_like(off)
+        fitted[base[-2] :] = moving.boxes.fitted
+        self._sums = of, base, *sums.by_part(of, base), off, kind, fitted, told.STEPS, _LIMITS
 
-    def single(self, asked: Sums, judged: Judged, most: int, number: int) -> Moves:
-        """See `walks.single_moves`."""
-        one, moving = self._number[id(asked)], self.moving
-        found: Moves = self._single.single_moves(
-            one, *self._judged(judged), most, number, moving.n, moving.x, moving.fibre, moving.lot,
-            self._of, self._base, self._order, self._first, self._off, self._kind, self._fitted, told.STEPS, _LIMITS,
+    def go_on(self, judged: Judged, most: int, number: int) -> tuple[int, int]:
+        """See `Steps.go_on`."""
+        if not self.penalty():
+            return number, 0
+        none = np.empty(0, dtype=np.int64)
+        index: tuple[Any, ...] = none, none, 0
+        if len(self.asked) > 1:  # else nothing is exchanged
+            index = self.index.key, self.index.order, self.index.width
+        moving = self.moving
+        number, least = self._walking.go_on(
+            self._numbers(self.asked), *self._judged(judged), most, number, self._patience, moving.n, moving.x,
+            moving.fibre, moving.heads, moving.lot, moving.one_way.of, *index, *self._sums,
         )  # fmt: skip
-        return found
+        return number, least
 
-    def paired(self, asked: Sums, kept: Sums, judged: Judged, most: int, number: int) -> Moves:
-        """See `walks.exchanges`."""
-        both, moving, index = (self._number[id(m)] for m in (asked, kept)), self.moving, self.index
-        found: Moves = self._pairs.exchanges(
-            *both, *self._judged(judged), most, number, moving.n, moving.fibre, moving.heads, moving.lot,
-            moving.one_way.of, self._of, self._base, self._order, self._first, self._off, self._kind, self._fitted,
-            index.key, index.order, index.width, told.STEPS, _LIMITS,
+    def until_idle(self, asked: Sums, judged: Judged, most: int) -> None:
+        """See `Steps.until_idle`."""
+        moving = self.moving
+        self._walking.until_idle(
+            self._number[id(asked)], *self._judged(judged), most, moving.n, moving.x, moving.fibre, moving.lot,
+            *self._sums,
         )  # fmt: skip
-        return found
-
-    def move(self, source: Int64Array, target: Int64Array) -> None:
-        """Book one unit a move."""
-        self._sums.move(source, target, self.moving.n, self._of, self._base, self._off)
-
-    def penalty(self, margins: tuple[Sums, ...]) -> int:
-        """What the margins cost together."""
-        numbers = np.array([self._number[id(margin)] for margin in margins])
-        beyond = told.BEYOND
-        return int(
-            self._sums.penalty(
-                numbers, self._base, self._off, self._kind, told.STEPS, _LIMITS, beyond
-            )
-        )
 
     def _judged(self, judged: Judged) -> tuple[Int64Array, Int64Array]:
         """Numbers of the margins that judge, and their weights."""
-        numbers = [self._number[id(margin)] for margin, _ in judged]
-        return np.array(numbers, dtype=np.int64), np.array([w for _, w in judged], dtype=np.int64)
+        return self._numbers([margin for margin, _ in judged]), np.array(
+            [weight for _, weight in judged], dtype=np.int64
+        )
+
+    def _numbers(self, margins: Sequence[Sums]) -> Int64Array:
+        """The places of margins behind one another."""
+        return np.array([self._number[id(margin)] for margin in margins], dtype=np.int64)
 
 
 _LIMITS = np.array([
     walks.MOST, walks.NEAR, told.SLOTS, walks.MIDDLE, told.REACH, told.ODD, told.PARTS_OF_UNIT, told.MOST_COST,
-    told.LOOSE,
+    told.LOOSE, told.BEYOND, ROUNDS, EXCHANGES_FROM, PROGRESS, LAST_ROUNDS,
 ])  # fmt: skip
 """Constants in the order in which the compiled loops count them."""
 
 
 def steps_of(moving: Moving) -> Steps:
     """Return compiled steps where they are at hand, those of numpy otherwise."""
-    sums, single, pairs = (compiled(module) for module in (SUMS, SINGLE, PAIRS))
-    if sums is None or single is None or pairs is None:
+    sums, walking = (compiled(module) for module in (SUMS, WALKING))
+    if sums is None or walking is None:
         return Steps(moving)
-    return CompiledSteps(moving, sums, single, pairs)
+    return CompiledSteps(moving, sums, walking)

@@ -236,6 +236,11 @@ class Moving:
         implied = any(_tells(margin.of, self.one_way.of) for margin in self.narrower)
         return self.narrower if implied else (*self.narrower, self.one_way)
 
+    @property
+    def margins(self) -> tuple[Sums, ...]:
+        """All margins whose sums follow the units."""
+        return (*self.narrower, self.one_way, self.boxes)
+
     def lots(self, cells: Int64Array, number: int) -> Int64Array:
         """16 bits for each cell, others in every round."""
         bits: Int64Array = (self.lot[cells] * (2 * number + 1) * ODD) & 0xFFFF
@@ -245,8 +250,18 @@ class Moving:
         """Book one unit a move."""
         np.subtract.at(self.n, source, 1)
         np.add.at(self.n, target, 1)
-        for margin in (*self.narrower, self.one_way, self.boxes):
+        for margin in self.margins:
             margin.move(source, target)
+
+    def state(self) -> list[Int64Array]:
+        """Where all units are, to come back to: `restore`."""
+        return [self.n.copy(), *(margin._off.copy() for margin in self.margins)]
+
+    def restore(self, state: list[Int64Array]) -> None:
+        """Put all units back where they were."""
+        self.n[:] = state[0]
+        for margin, off in zip(self.margins, state[1:], strict=True):
+            margin._off[:] = off
 
 
 def shared(margins: Sequence[Sums]) -> tuple[Int64Array, Int64Array]:

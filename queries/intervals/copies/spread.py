@@ -66,7 +66,10 @@ def unfit(values: FloatArray) -> str | None:
     is_same = (off <= _SAME * np.maximum(np.abs(shown), 1.0)) | (again == shown)
     if not (is_same | (np.isnan(shown) & np.isnan(again))).all():
         return "reckoned once more from the released rows it is another figure"
-    moved = np.isfinite(copies) & (copies != shown[:, None])
+    there = np.isfinite(copies)
+    if not there.any():
+        return "its rows stand in no copy of the table, as those that a figure chooses or joins"
+    moved = there & (copies != shown[:, None])
     return None if moved.any() else "it is the same in every copy of the table"
 
 

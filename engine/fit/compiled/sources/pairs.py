@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, njit, types
+from numba import njit
 
-from engine.fit.compiled.sums import FAR, affordable, change_of, faulty, lot_of
-
-_INTS, _INTS_2D = int64[::1], int64[:, ::1]
-_BOTH = types.UniTuple(_INTS, 2)
+from engine.fit.compiled.sources.sums import FAR, affordable, faulty, lot_of, where
 
 
-@njit(cache=True)
+@njit
 def _across(asked, kept, number, n, lot, of, base, order, first, values, kind, fitted, limits):
     """A unit of each sum that is too large, and where it is wanted: in another fibre, in the same sum of `kept`."""
     source, target = faulty(asked, number, n, of, base, order, first, values, kind, fitted, limits)
@@ -43,7 +40,7 @@ def _across(asked, kept, number, n, lot, of, base, order, first, values, kind, f
     return found, wanted
 
 
-@njit(cache=True)
+@njit
 def _find(keys, places, wanted):
     """Where a sorted key is, -1 where it is not."""
     at = np.searchsorted(keys, wanted)
@@ -52,7 +49,7 @@ def _find(keys, places, wanted):
     return np.int64(-1)
 
 
-@njit(cache=True)
+@njit
 def _unshared(one, other, size):
     """Which pairs share none of their parts with one of a larger number: `walks.unshared`."""
     taken = np.full(size, -1)
@@ -62,10 +59,10 @@ def _unshared(one, other, size):
     keep = np.empty(len(one), dtype=np.bool_)
     for i in range(len(one)):
         keep[i] = taken[one[i]] == i and taken[other[i]] == i
-    return np.flatnonzero(keep)
+    return where(keep)
 
 
-@njit(cache=True)
+@njit
 def _apart(chosen, given, wanted, pair, back, place, kept, judged, of, base, kind):
     """Of the exchanges that share a sum of a margin those of the largest number; their four cells."""
     for margin in judged:
@@ -91,36 +88,28 @@ def _apart(chosen, given, wanted, pair, back, place, kept, judged, of, base, kin
     return np.concatenate((one, back[chosen])), np.concatenate((place[chosen], other))
 
 
-@njit(cache=True)
-def _cost_of_two(one, other, kept, of, base, values, kind, fitted, judged, weights, steps, limits):
+@njit
+def _cost_of_two(one, other, kept, of, base, prices, judged, weights):
     """What a unit from one cell to another adds to the penalties, but for the margin that stays as it is."""
     cost = np.int64(0)
     for j in range(len(judged)):
         if judged[j] != kept:
             margin = judged[j]
-            at = base[margin] + of[margin, one]
-            cost += change_of(values, kind, fitted, at, -1, steps, limits) * weights[j]
-            at = base[margin] + of[margin, other]
-            cost += change_of(values, kind, fitted, at, 1, steps, limits) * weights[j]
+            cost += prices[0, base[margin] + of[margin, one]] * weights[j]
+            cost += prices[1, base[margin] + of[margin, other]] * weights[j]
     return cost
 
 
-_PAIRED = _BOTH(
-    *(int64, int64, _INTS, _INTS, int64, int64, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS_2D, _INTS),
-    *(_INTS_2D, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, int64, _INTS_2D, _INTS),
-)
-
-
-@njit(_PAIRED, cache=True)
+@njit
 def exchanges(
     asked, kept, judged, weights, most, number, n, fibre, heads, lot, code, of, base, order, first, values, kind,
-    fitted, index_key, index_order, index_width, steps, limits,
+    fitted, prices, index_key, index_order, index_width, limits,
 ):  # fmt: skip
     """`walks.exchanges`."""
     given, wanted = _across(
         asked, kept, number, n, lot, of, base, order, first, values, kind, fitted, limits
     )
-    full = np.flatnonzero(n)
+    full = where(n)
     pair = np.empty(len(given) * limits[1], dtype=np.int64)
     back, place, cost = np.empty_like(pair), np.empty_like(pair), np.empty_like(pair)
     best = np.full(len(given), FAR)
@@ -128,28 +117,13 @@ def exchanges(
     for i in range(len(given)):
         begin = np.searchsorted(full, heads[fibre[wanted[i]]])
         size = np.searchsorted(full, heads[fibre[wanted[i]] + 1]) - begin
-        own = _cost_of_two(
-            given[i],
-            wanted[i],
-            kept,
-            of,
-            base,
-            values,
-            kind,
-            fitted,
-            judged,
-            weights,
-            steps,
-            limits,
-        )
+        own = _cost_of_two(given[i], wanted[i], kept, of, base, prices, judged, weights)
         for step in range(min(size, limits[1])):
             cell = full[begin + (step + lot_of(lot, given[i], number, limits)) % size]
             goes = _find(index_key, index_order, fibre[given[i]] * index_width + code[cell])
             if goes < 0 or code[cell] == code[given[i]]:
                 continue
-            total = own + _cost_of_two(
-                cell, goes, kept, of, base, values, kind, fitted, judged, weights, steps, limits
-            )
+            total = own + _cost_of_two(cell, goes, kept, of, base, prices, judged, weights)
             pair[found], back[found], place[found], cost[found] = i, cell, goes, total
             rank = (total << 48) | (lot_of(lot, cell, number, limits) << 32) | found
             best[i] = min(best[i], rank)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import njit
 
-from engine.fit.compiled.sums import FAR, affordable, cost_of, faulty, lot_of
+from engine.fit.compiled.sources.sums import FAR, affordable, cost_of, faulty, lot_of
 
-_INTS, _INTS_2D = int64[::1], int64[:, ::1]
-_BOTH = types.UniTuple(_INTS, 2)
 _FEW = 24  # cells of a fibre that are sorted one by one
 
 
-@njit(cache=True)
+@njit
 def _in_common(source, target, fibre):
     """Cells in fibres that have both a source and a target; in place."""
     has = np.zeros(fibre[-1] + 1, dtype=np.uint8)
@@ -32,7 +30,7 @@ def _in_common(source, target, fibre):
     return source[:n_source], target[:n_target]
 
 
-@njit(cache=True)
+@njit
 def _by_fibre(cells, fibre):
     """Cells by fibre, in each as they came, and where each fibre begins."""
     first = np.zeros(fibre[-1] + 2, dtype=np.int64)
@@ -47,7 +45,7 @@ def _by_fibre(cells, fibre):
     return grouped, first
 
 
-@njit(cache=True)
+@njit
 def _sort_few(rank, cells, cost, begin, end):
     """Sort a few neighbours by rank, in place; equal ones stay as they are."""
     for i in range(begin + 1, end):
@@ -58,7 +56,7 @@ def _sort_few(rank, cells, cost, begin, end):
         rank[at], cells[at], cost[at] = one, cell, price
 
 
-@njit(cache=True)
+@njit
 def _ranked(
     cells,
     sign,
@@ -69,36 +67,34 @@ def _ranked(
     lot,
     of,
     base,
-    values,
-    kind,
-    fitted,
+    prices,
     judged,
     weights,
-    steps,
     limits,
 ):
     """Cells and their costs by fibre, the cheapest first; among equals those back towards the fit, then by lot."""
     cells, first = _by_fibre(cells, fibre)
+    row = 1 if sign > 0 else 0
     cost = np.empty(len(cells), dtype=np.int64)
     rank = np.empty(len(cells), dtype=np.int64)
     for i in range(len(cells)):
         cell = cells[i]
-        cost[i] = cost_of(
-            cell, sign, of, base, values, kind, fitted, judged, weights, steps, limits
-        )
+        cost[i] = cost_of(cell, row, of, base, prices, judged, weights)
         late = n[cell] > x[cell] if sign > 0 else n[cell] <= x[cell]
         rank[i] = ((cost[i] * 2 + late + limits[3]) << 16) | lot_of(lot, cell, number, limits)
     for one in range(len(first) - 1):
         begin, end = first[one], first[one + 1]
         if end - begin > _FEW:
-            by = begin + np.argsort(rank[begin:end], kind="mergesort")
-            cells[begin:end], cost[begin:end] = cells[by], cost[by]
+            by = np.argsort(rank[begin:end], kind="mergesort")
+            held, price = cells[begin:end].copy(), cost[begin:end].copy()
+            for i in range(len(by)):
+                cells[begin + i], cost[begin + i] = held[by[i]], price[by[i]]
         elif end - begin > 1:
             _sort_few(rank, cells, cost, begin, end)
     return cells, cost
 
 
-@njit(cache=True)
+@njit
 def _kept_apart(source, target, asked, judged, number, lot, of, base, values, kind, limits):
     """Which of the moves that want the same slot of a margin stay: the last of each."""
     kept = np.arange(len(source))
@@ -125,7 +121,7 @@ def _kept_apart(source, target, asked, judged, number, lot, of, base, values, ki
     return kept
 
 
-@njit(cache=True)
+@njit
 def _pairs(source, target, loss, gain, asked, number, fibre, lot, of, size, most, limits):
     """In every fibre the best source with the best target, and so on; of these the best for each sum."""
     best = np.full(size, FAR)
@@ -146,27 +142,19 @@ def _pairs(source, target, loss, gain, asked, number, fibre, lot, of, size, most
     return giver[places], taker[places]
 
 
-_SINGLE = _BOTH(
-    *(int64, _INTS, _INTS, int64, int64, _INTS, float64[::1], _INTS, _INTS, _INTS_2D, _INTS),
-    *(_INTS_2D, _INTS, _INTS, _INTS, _INTS, _INTS_2D, _INTS),
-)
-
-
-@njit(_SINGLE, cache=True)
+@njit
 def single_moves(
-    asked, judged, weights, most, number, n, x, fibre, lot, of, base, order, first, values, kind, fitted, steps, limits
+    asked, judged, weights, most, number, n, x, fibre, lot, of, base, order, first, values, kind, fitted, prices,
+    limits,
 ):  # fmt: skip
     """`walks.single_moves`."""
     source, target = faulty(asked, number, n, of, base, order, first, values, kind, fitted, limits)
     if not len(source) or not len(target):
         return source[:0].copy(), target[:0].copy()
     source, target = _in_common(source, target, fibre)
-    target, gain = _ranked(
-        target, 1, number, n, x, fibre, lot, of, base, values, kind, fitted, judged, weights, steps, limits
-    )  # fmt: skip
-    source, loss = _ranked(
-        source, -1, number, n, x, fibre, lot, of, base, values, kind, fitted, judged, weights, steps, limits
-    )  # fmt: skip
+    judging = of, base, prices, judged, weights, limits
+    target, gain = _ranked(target, 1, number, n, x, fibre, lot, *judging)
+    source, loss = _ranked(source, -1, number, n, x, fibre, lot, *judging)
     size = base[asked + 1] - base[asked]
     source, target = _pairs(
         source, target, loss, gain, asked, number, fibre, lot, of, size, most, limits

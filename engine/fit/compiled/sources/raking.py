@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numba import float64, int64, njit, types
 
+__all__ = ["rake_by_variance"]
+
 _INTS, _FLOATS, _INTS_2D = int64[::1], float64[::1], int64[:, ::1]
 _RAKED = types.Tuple((int64, float64))
 
 
-@njit(cache=True)
+@njit
 def _compared(x, of, have, target, low, high):
     """Fill in what each sum has and should have; how far they are apart, what is wanted, the worst share."""
     have[:] = 0.0
@@ -28,7 +30,7 @@ def _compared(x, of, have, target, low, high):
     return apart, whole, worst
 
 
-@njit(cache=True)
+@njit
 def _share(x, variance, of, have, target):
     """Add to the cells of each sum what it falls short of; no cell loses more than 3/4 at once."""
     sums = np.zeros_like(have)
@@ -43,9 +45,7 @@ def _share(x, variance, of, have, target):
         x[cell] = max(x[cell] + min(x[cell], variance[cell]) * have[part], least)
 
 
-@njit(
-    _RAKED(_FLOATS, _FLOATS, _INTS_2D, _INTS, _FLOATS, _FLOATS, int64, int64, float64), cache=True
-)
+@njit(_RAKED(_FLOATS, _FLOATS, _INTS_2D, _INTS, _FLOATS, _FLOATS, int64, int64, float64))
 def rake_by_variance(x, variance, of, base, low, high, max_cycles, patience, tolerance):
     """Rake `x` in place; return the cycles run and the error of the last."""
     error, cycles, mark = 0.0, 0, np.inf

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import int32, int64, njit, uint64, void
 
+__all__ = ["deal", "ranks", "taken"]
+
 _INTS = int64[::1]
 _ROUNDS, _ROUNDS_OF_FEW, _FEW = 8, 24, 32
 _TIMES = np.uint64(_ROUNDS_OF_FEW)
@@ -16,7 +18,7 @@ _GOLDEN, _FIRST, _SECOND = (
 _HALF, _SHIFT, _NEXT = np.uint64(32), np.uint64(30), np.uint64(27)
 
 
-@njit(cache=True)
+@njit
 def _drawn(of, turn, below, seed):
     """A number below another, by the bits of a hash."""
     bits = ((np.uint64(of) * _TIMES + np.uint64(turn)) * _GOLDEN) ^ seed
@@ -25,7 +27,7 @@ def _drawn(of, turn, below, seed):
     return np.int64(((bits >> _HALF) * np.uint64(below)) >> _HALF)
 
 
-@njit(cache=True)
+@njit
 def _shuffled(number, size, high, low, seed):
     """Rank of a number among as many as there are."""
     rounds = _ROUNDS_OF_FEW if size < _FEW else _ROUNDS
@@ -42,7 +44,7 @@ def _shuffled(number, size, high, low, seed):
             return number
 
 
-@njit(cache=True)
+@njit
 def _place_of(unit, head, end, running):
     """The first place of a group up to which there are more units."""
     while head < end:
@@ -56,7 +58,6 @@ def _place_of(unit, head, end, running):
 
 @njit(
     void(*(4 * [_INTS]), uint64[::1], *(6 * [_INTS]), int32[::1], int32[::1]),
-    cache=True,
 )
 def deal(row, n, of, number, seed, size, begin, head, end, high, running, value, out):
     """Give each row the value of a unit of its group, by lot.
@@ -75,7 +76,7 @@ def deal(row, n, of, number, seed, size, begin, head, end, high, running, value,
             out[row[r] + offset] = value[at]
 
 
-@njit(_INTS(_INTS, _INTS, _INTS, uint64[::1]), cache=True)
+@njit(_INTS(_INTS, _INTS, _INTS, uint64[::1]))
 def ranks(number, size, high, seed):
     """Rank of each number among as many as there are; `high` is a side of each rectangle."""
     out = np.empty(len(number), dtype=np.int64)
@@ -85,7 +86,7 @@ def ranks(number, size, high, seed):
     return out
 
 
-@njit(_INTS(*(4 * [_INTS]), uint64[::1]), cache=True)
+@njit(_INTS(*(4 * [_INTS]), uint64[::1]))
 def taken(units, head, end, wanted, seed):
     """Units that each group takes of its places, all as in the twin."""
     out = np.empty(len(units), dtype=np.int64)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, njit
 
-from engine.fit.compiled.sums import by_part, move
+from engine.fit.compiled.sources.sums import move, where
 
-__all__ = ["by_part", "exchange"]
+__all__ = ["exchange"]
+
 _INTS, _INTS_2D = int64[::1], int64[:, ::1]
 _SHORT = np.int64(1 << 40)
 
 
-@njit(cache=True)
+@njit
 def _rows_by(of, units, size):
     """Cells that hold rows by their part, and where each part begins."""
     first = np.zeros(size + 1, dtype=np.int64)
@@ -27,7 +28,7 @@ def _rows_by(of, units, size):
     return held, first
 
 
-@njit(cache=True)
+@njit
 def _drawn(rows, part, bits):
     """One of the cells of a part by random bits, -1 if it has none."""
     held, first = rows
@@ -35,7 +36,7 @@ def _drawn(rows, part, bits):
     return held[first[part] + bits % count] if count > 0 else np.int64(-1)
 
 
-@njit(cache=True)
+@njit
 def _first_row(margin, column, wanted, is_over, bits, width, own, others, of, base, order, first):
     """A row that leaves a sum that is too large, or comes to one that is too small; its cell, and where it goes."""
     mask = (1 << width) - 1
@@ -51,7 +52,7 @@ def _first_row(margin, column, wanted, is_over, bits, width, own, others, of, ba
     return _drawn(others, of[column, comes], high), comes
 
 
-@njit(cache=True)
+@njit
 def _any_cell(margin, part, bits, base, order, first):
     """A cell of a part by random bits, be it empty or not; -1 if it has none."""
     at = base[margin] + margin + part
@@ -59,7 +60,7 @@ def _any_cell(margin, part, bits, base, order, first):
     return order[margin, first[at] + bits % count] if count > 0 else np.int64(-1)
 
 
-@njit(cache=True)
+@njit
 def _second_row(one, to_one, bits, key, n, along, by, starts, alike):
     """A row that gives the code which the first one takes and takes its; its cell, and where it goes."""
     shift = key[to_one] - key[one]
@@ -77,14 +78,14 @@ def _second_row(one, to_one, bits, key, n, along, by, starts, alike):
     return other, to_other
 
 
-@njit(cache=True)
+@njit
 def _find(key, wanted):
     """A cell by its key, -1 if there is none."""
     at = np.searchsorted(key, wanted)
     return at if at < len(key) and key[at] == wanted else np.int64(-1)
 
 
-@njit(cache=True)
+@njit
 def _cost(one, other, to_one, to_other, of, base, values, kind, steps, reach):
     """What an exchange adds to the penalties of all sums."""
     cost = np.int64(0)
@@ -100,7 +101,7 @@ def _cost(one, other, to_one, to_other, of, base, values, kind, steps, reach):
     return cost
 
 
-@njit(cache=True)
+@njit
 def _kept_apart(four, number, n_cells, of, base):
     """Exchanges that share no cell that gives, and no sum, with one of a larger number."""
     kept = np.arange(len(number))
@@ -144,13 +145,13 @@ _EXCHANGED = int64(
 )
 
 
-@njit(_EXCHANGED, cache=True)
+@njit(_EXCHANGED)
 def exchange(
     margin, column, far, bits, tries, width, key, n, of, base, order, first, along, by, starts, values, kind,
     steps, reach,
 ):  # fmt: skip
     """`settling._exchange`: `along` is the code of the column, `by` and `starts` are its cells by code."""
-    units = np.flatnonzero(n)
+    units = where(n)
     own = _rows_by(of[margin], units, base[margin + 1] - base[margin])
     others = _rows_by(of[column], units, base[column + 1] - base[column])
     alike = _rows_by(along, units, len(starts) - 1)

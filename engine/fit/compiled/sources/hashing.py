@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64, void
 
+__all__ = ["siphash"]
+
 _WORDS = uint64[::1]
 _BLOCK = 256  # messages whose state lies in the nearest cache
 
 
-@njit(cache=True)
+@njit
 def _rounds(count, v0, v1, v2, v3):
     """SipRounds of the states of a block, in place."""
     for i in range(len(v0)):
@@ -32,7 +34,7 @@ def _rounds(count, v0, v1, v2, v3):
         v0[i], v1[i], v2[i], v3[i] = a, b, c, d
 
 
-@njit(void(_WORDS, uint64[:, ::1], _WORDS), cache=True)
+@njit(void(_WORDS, uint64[:, ::1], _WORDS))
 def siphash(start, words, out):
     """64 bits of each message.
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, njit, uint8, uint64, void
 
+__all__ = ["digests", "numbers"]
+
 _IV = np.array(
     [
         *(0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1),
@@ -25,7 +27,7 @@ _BLOCK = 128
 _U64, _U8 = uint64[::1], uint8[::1]
 
 
-@njit(cache=True)
+@njit
 def _mix(a, b, c, d, x, y):
     """The function G of the paper."""
     a = a + b + x
@@ -43,7 +45,7 @@ def _mix(a, b, c, d, x, y):
     return a, b, c, d
 
 
-@njit(cache=True)
+@njit
 def _compress(h, m, count, is_last):
     """Take one block into the state, in place; so many bytes came up to its end."""
     v0, v1, v2, v3, v4, v5, v6, v7 = h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]
@@ -71,7 +73,7 @@ def _compress(h, m, count, is_last):
     h[7] ^= v7 ^ v15
 
 
-@njit(void(int64[::1], _U8, int64[::1]), cache=True, nogil=True)
+@njit(void(int64[::1], _U8, int64[::1]))
 def numbers(ids, texts, ends):
     """Spell whole numbers as `engine.keys.typed_id` does: the letter i, perhaps a minus, decimal digits.
 
@@ -105,7 +107,7 @@ def numbers(ids, texts, ends):
         ends[i] = at
 
 
-@njit(void(_U64, _U8, _U8, _U8, int64[::1], uint64[:, ::1]), cache=True, nogil=True)
+@njit(void(_U64, _U8, _U8, _U8, int64[::1], uint64[:, ::1]))
 def digests(parameters, key, head, texts, ends, out):
     """The first two words of the digest of each message: the head, the length of a text in 8 bytes, the text.
 
@@ -124,14 +126,16 @@ def digests(parameters, key, head, texts, ends, out):
     block = np.zeros(_BLOCK, dtype=np.uint8)
     words = block.view(np.uint64)
     start, h = _IV ^ parameters, np.empty(8, dtype=np.uint64)
-    block[: len(key)] = key
+    for j in range(len(key)):
+        block[j] = key[j]
     _compress(start, words, _BLOCK, False)
     begin = 0
     for i in range(len(ends)):
         size = ends[i] - begin
         h[:] = start
         block[:] = 0
-        block[: len(head)] = head
+        for j in range(len(head)):
+            block[j] = head[j]
         at, count = len(head), _BLOCK
         for j in range(8 + size):
             if at == _BLOCK:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, int64, njit
 
+__all__ = ["exchange", "exchange_gains"]
+
 _INTS, _INTS_2D = int64[::1], int64[:, ::1]
 _NEVER = np.int64(1 << 60)
 
 
-@njit(cache=True)
+@njit
 def _gains(x, column, low, high, copies, cost, twice):
     """`Board.gains` for the levels of a batch; copy by copy, so that what is looked up lies together."""
     first, second, stride, step, start = copies
@@ -43,7 +45,7 @@ def _gains(x, column, low, high, copies, cost, twice):
     return gains
 
 
-@njit(cache=True)
+@njit
 def _best_partners(gains, level, half, is_taken, least, which):
     """By what a row has and what it would get: the partner that gains most, the first of several."""
     least[:] = _NEVER
@@ -56,7 +58,7 @@ def _best_partners(gains, level, half, is_taken, least, which):
                     which[j, own] = k
 
 
-@njit(cache=True)
+@njit
 def _matched(gains, level, half, turns):
     """`search.matched`: pairs of places in the batch; a row's best partner is found by levels, not one by one."""
     size = gains.shape[1]
@@ -97,7 +99,7 @@ def _matched(gains, level, half, turns):
     return ones[:found], others[:found]
 
 
-@njit(cache=True)
+@njit
 def _book(rows, row, column, level, own, copies, cost, twice):
     """`Board.change_level` for one row."""
     first, second, stride, step, start = copies
@@ -124,7 +126,7 @@ _EXCHANGED = int64(
 )
 
 
-@njit(_EXCHANGED, cache=True)
+@njit(_EXCHANGED)
 def exchange(
     batch, column, low, high, turns, rows, cost, twice, first, second, stride, step, start, own, touched_first,
     touched_second, touched_stride, touched_step, touched_start,
@@ -149,7 +151,6 @@ def exchange(
 
 @njit(
     _INTS(_INTS, _INTS, boolean[::1], _INTS_2D, _INTS, _INTS, *([_INTS] * 6)),
-    cache=True,
 )
 def exchange_gains(one, other, block, rows, cost, twice, own, first, second, stride, step, start):
     """`Board.exchange_gains`, with copies of the tables that the block crosses."""

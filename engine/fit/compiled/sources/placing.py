@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import int32, int64, njit, uint8
 
+__all__ = ["deepest"]
+
 _INTS, _INTS_2D, _CODES = int64[::1], int64[:, ::1], int32[:, :]
 
 
-@njit(cache=True)
+@njit
 def _children(parent, index, is_valued, begin, tops):
     """The child of each node by the half of every column that it takes, -1 where none was released."""
     n_columns = index.shape[1]
@@ -23,7 +25,7 @@ def _children(parent, index, is_valued, begin, tops):
     return child
 
 
-@njit(_INTS(_INTS, _INTS, _INTS_2D, uint8[:, ::1], _INTS, _INTS, _CODES, _INTS, _INTS), cache=True)
+@njit(_INTS(_INTS, _INTS, _INTS_2D, uint8[:, ::1], _INTS, _INTS, _CODES, _INTS, _INTS))
 def deepest(top, parent, index, is_valued, begin, tops, codes, magnitudes, first):
     """Deepest released node that holds each candidate, from the top node that does; plus 1, 0 where none does.
 

@@ -8,13 +8,27 @@ holds them equal. Whole numbers only.
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, njit, types, void
+from numba import int64, njit, types
+
+__all__ = ["by_part"]
 
 _INTS, _INTS_2D = int64[::1], int64[:, ::1]
 FAR = np.int64(1 << 62)
 
 
-@njit(cache=True)
+@njit
+def where(values):
+    """Places of what is not 0: `np.flatnonzero`, which numba can do by functions of its own only."""
+    places = np.empty(len(values), dtype=np.int64)
+    size = 0
+    for i in range(len(values)):
+        if values[i]:
+            places[size] = i
+            size += 1
+    return places[:size].copy()
+
+
+@njit
 def affordable(best, cost, most):
     """Of the best of each group those that cost no more than `most`: their places, which are the low bits of a rank."""
     places = np.empty(len(best), dtype=np.int64)
@@ -26,7 +40,7 @@ def affordable(best, cost, most):
     return places[:size]
 
 
-@njit(cache=True)
+@njit
 def off_of(values, kind, fitted, at, limits):
     """Units that a sum is too large: `Sums.off`, and that of `FittedSums` where `kind` is below 0."""
     off = values[at]
@@ -39,7 +53,7 @@ def off_of(values, kind, fitted, at, limits):
     return off
 
 
-@njit(cache=True)
+@njit
 def change_of(values, kind, fitted, at, sign, steps, limits):
     """What a unit more (sign 1) or less (-1) adds to the penalty of a sum."""
     off = values[at]
@@ -52,24 +66,31 @@ def change_of(values, kind, fitted, at, sign, steps, limits):
     return steps[0 if sign < 0 else 1, near + row]
 
 
-@njit(cache=True)
-def cost_of(cell, sign, of, base, values, kind, fitted, judged, weights, steps, limits):
-    """What a unit more or less in a cell adds to the penalties of all margins that judge."""
+@njit
+def set_prices(prices, begin, end, values, kind, fitted, steps, limits):
+    """What a unit less (row 0) and one more (row 1) adds to the penalty of some sums, in place."""
+    for at in range(begin, end):
+        prices[0, at] = change_of(values, kind, fitted, at, -1, steps, limits)
+        prices[1, at] = change_of(values, kind, fitted, at, 1, steps, limits)
+
+
+@njit
+def cost_of(cell, row, of, base, prices, judged, weights):
+    """What a unit less or more in a cell adds to the penalties of all margins that judge."""
     cost = np.int64(0)
     for j in range(len(judged)):
         margin = judged[j]
-        at = base[margin] + of[margin, cell]
-        cost += change_of(values, kind, fitted, at, sign, steps, limits) * weights[j]
+        cost += prices[row, base[margin] + of[margin, cell]] * weights[j]
     return cost
 
 
-@njit(cache=True)
+@njit
 def lot_of(lot, cell, number, limits):
     """16 bits of a cell, others in every round."""
     return (lot[cell] * (2 * number + 1) * limits[5]) & 0xFFFF
 
 
-@njit(cache=True)
+@njit
 def cells_of(parts, margin, of, base, order, first, kind):
     """All cells of some parts: part by part, or in their own order for boxes."""
     n_cells = of.shape[1]
@@ -99,7 +120,7 @@ def cells_of(parts, margin, of, base, order, first, kind):
     return cells
 
 
-@njit(cache=True)
+@njit
 def faulty(asked, number, n, of, base, order, first, values, kind, fitted, limits):
     """Cells with units in sums that are too large, and cells of sums that are too small."""
     size = base[asked + 1] - base[asked]
@@ -124,7 +145,7 @@ def faulty(asked, number, n, of, base, order, first, values, kind, fitted, limit
     return source[:kept], cells_of(wanted, asked, of, base, order, first, kind)
 
 
-@njit(void(_INTS, _INTS, _INTS, _INTS_2D, _INTS, _INTS), cache=True)
+@njit
 def move(source, target, n, of, base, values):
     """`Moving.move`."""
     for i in range(len(source)):
@@ -136,19 +157,31 @@ def move(source, target, n, of, base, values):
             values[base[margin] + of[margin, other]] += 1
 
 
-@njit(int64(_INTS, _INTS, _INTS, _INTS, _INTS_2D, _INTS, int64), cache=True)
-def penalty(margins, base, values, kind, steps, limits, beyond):
+@njit
+def move_priced(source, target, n, of, base, values, kind, fitted, prices, steps, limits):
+    """`Moving.move`, and what the sums that change cost from then on."""
+    for sign, cells in ((-1, source), (1, target)):
+        for cell in cells:
+            n[cell] += sign
+            for margin in range(of.shape[0]):
+                at = base[margin] + of[margin, cell]
+                values[at] += sign
+                set_prices(prices, at, at + 1, values, kind, fitted, steps, limits)
+
+
+@njit
+def penalty(margins, base, values, kind, steps, limits):
     """The sum of `Sums.penalty` over margins."""
     reach, total = limits[4], np.int64(0)
     for margin in margins:
         for at in range(base[margin], base[margin + 1]):
             near = min(max(values[at], -reach), reach)
             total += steps[2, near + kind[at] * (2 * reach + 3) + reach + 1]
-            total += abs(values[at] - near) * beyond
+            total += abs(values[at] - near) * limits[9]
     return total
 
 
-@njit(types.Tuple((_INTS_2D, _INTS))(_INTS_2D, _INTS), cache=True)
+@njit(types.Tuple((_INTS_2D, _INTS))(_INTS_2D, _INTS))
 def by_part(of, base):
     """Cells of each margin by their part, and where each part begins: `Sums.cells_of` reads them."""
     n_margins, n_cells = of.shape
