@@ -148,7 +148,9 @@ class Answering:
             put(con, self._own(tables))
             for at in range(counts.shape[1]):
                 if time.monotonic() >= until:  # copies so quick that no look at them falls on one
-                    raise TimedOut(f"Copies of a statement took more than {budget.seconds:g} seconds")
+                    raise TimedOut(
+                        f"Copies of a statement took more than {budget.seconds:g} seconds"
+                    )
                 self._views.use_copy(con, at)
                 try:
                     answers.append(con.execute(text).fetchall())
