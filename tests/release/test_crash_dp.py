@@ -51,7 +51,9 @@ def start(folder: Path) -> subprocess.Popen:
 
 def whole_build(folder: Path, out: str) -> float:
     began = time.monotonic()
-    done = tablepack("build", "release.toml", "-o", out, cwd=folder, tmp=folder / "scratch")
+    # A build that was to be killed may have come to its end; staging is gone on with all the same.
+    words = ("build", "release.toml", "-o", out, "--force")
+    done = tablepack(*words, cwd=folder, tmp=folder / "scratch")
     assert done.returncode == 0, done.stderr
     return time.monotonic() - began
 
