@@ -4,7 +4,7 @@
 source row, that older DuckDB versions open, and in which nothing is ever dropped. Tables that come in quick
 succession go in by one transaction, with their ledger rows, so a build killed at any instant resumes with all but
 those of its last moment; then checkpoint, fsync, manifest, rename. The old release is served until the new one is in
-its place (`engine.store.manifest`).
+its place (`engine.store.manifest`). A thread writes, so that whoever fits the tables goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -110,6 +111,9 @@ class Staging:
         self._lists: dict[str, bytes] = {}
         self._done: set[ColumnSet] = set()
         self._waiting: dict[ColumnSet, Entry] = {}
+        self._under_way: dict[ColumnSet, Entry] = {}
+        self._writer = ThreadPoolExecutor(max_workers=1)
+        self._writing: Future[None] | None = None
         self._written = time.monotonic()
         self._con: duckdb.DuckDBPyConnection | None = None
 
@@ -208,7 +212,8 @@ class Staging:
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        """The open connection."""
+        """The open connection, once the thread that writes has done with it."""
+        self._settle()
         if self._con is None:
             raise InternalError("the staging store is closed")
         return self._con
@@ -218,7 +223,14 @@ class Staging:
         return self._connection.execute(sql).fetchall()
 
     def finished(self) -> frozenset[ColumnSet]:
-        """Return the tables that are safely stored."""
+        """Return the tables that are safely stored, those that are being written among them once they are.
+
+        Raises
+        ------
+        StoreError
+            Those cannot be written.
+        """
+        self._settle()
         return frozenset(self._done)
 
     def _take_stored(self) -> None:
@@ -245,15 +257,15 @@ class Staging:
         name = support.column.name
         if name not in self._positions:
             raise InternalError(f"column {name!r} is not in the header of the release")
-        con = self._connection
-        if self._supports.get(name) is support:
+        if self._con is not None and self._supports.get(name) is support:
             return
+        con = self._connection
         check_support(support)
         carried, digest = carrier(support), support_hash(support)
         stored = dict(self._execute("SELECT name, content_hash FROM catalog.columns"))
         if name not in stored:
             place = self._positions[name]
-            with writing(self.path), self._transaction():
+            with writing(self.path), _transaction(con):
                 insert_support(con, support, carried, position=place, content_hash=digest)
         elif stored[name] != digest:
             raise InternalError(f"column {name!r} was stored with other released values")
@@ -263,6 +275,8 @@ class Staging:
 
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
         """Store one table with its card; tables that come within `BATCH_S` of each other are written together.
+
+        They are written while others are fitted, so an error may be of such as came before.
 
         Raises
         ------
@@ -278,7 +292,7 @@ class Staging:
         missing = [c for c in columns if c not in self._supports]
         if missing:
             raise InternalError(f"table {columns}: no support of {missing} was stored")
-        if columns in self._done or columns in self._waiting:
+        if any(columns in some for some in (self._done, self._waiting, self._under_way)):
             raise InternalError(f"table {columns} is stored already")
         self._waiting[columns] = Entry(
             table=table,
@@ -287,8 +301,9 @@ class Staging:
             content_hash=content_hash(table, self._supports, lists=self._lists),
         )
         n_cells = sum(len(entry.table.n) for entry in self._waiting.values())
-        if n_cells > BATCH_CELLS or time.monotonic() - self._written >= BATCH_S:
-            self.write()
+        is_idle = self._writing is None or self._writing.done()
+        if n_cells > BATCH_CELLS or (is_idle and time.monotonic() - self._written >= BATCH_S):
+            self._hand_over()
 
     def write(self) -> None:
         """Write the tables that wait, in one transaction: all of them or none.
@@ -296,32 +311,35 @@ class Staging:
         Raises
         ------
         StoreError
-            They cannot be written: what was stored before stays, and these wait no more.
+            They, or those before them, cannot be written: what was stored before stays, and these wait no more.
         """
+        self._hand_over()
+        self._settle()
+
+    def _hand_over(self) -> None:
+        """Have the thread write the tables that wait, once it has done with those before them."""
+        con = self._connection
         entries, self._waiting = self._waiting, {}
         if entries:
-            with writing(self.path), self._transaction() as con:
-                insert_tables(con, list(entries.values()), self._carriers)
-                insert_views(con, self._header, {c: e.table_id for c, e in entries.items()})
-            self._done.update(entries)
+            self._under_way = entries
+            self._writing = self._writer.submit(self._write_all, con, entries)
         self._written = time.monotonic()
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Run a block in one transaction: all of it or nothing."""
-        con = self._connection
-        con.execute("BEGIN")
-        try:
-            yield con
-            con.execute("COMMIT")
-        except BaseException:
-            self._rollback()
-            raise
+    def _write_all(
+        self, con: duckdb.DuckDBPyConnection, entries: Mapping[ColumnSet, Entry]
+    ) -> None:
+        """Write tables in one transaction, with a connection that nobody else uses meanwhile."""
+        with writing(self.path), _transaction(con):
+            insert_tables(con, list(entries.values()), self._carriers)
+            insert_views(con, self._header, {c: e.table_id for c, e in entries.items()})
 
-    def _rollback(self) -> None:
-        """Leave a failed transaction; DuckDB may have left it already."""
-        with contextlib.suppress(duckdb.Error):
-            self._connection.execute("ROLLBACK")
+    def _settle(self) -> None:
+        """Wait for the tables that are being written; raise what went wrong with them."""
+        written, self._writing = self._writing, None
+        entries, self._under_way = self._under_way, {}
+        if written is not None:
+            written.result()
+            self._done.update(entries)
 
     def finish(
         self,
@@ -429,7 +447,10 @@ class Staging:
         """Leave the build: finished tables stay in staging for a resume, and those that waited where they can."""
         if self._con is not None:
             with contextlib.suppress(TablepackError):
+                self._settle()
+            with contextlib.suppress(TablepackError):
                 self.write()
+        self._writer.shutdown()
         self._disconnect()
         if self._lock >= 0:
             os.close(self._lock)
@@ -445,3 +466,16 @@ class Staging:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def _transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Run a block in one transaction: all of it or nothing."""
+    con.execute("BEGIN")
+    try:
+        yield
+        con.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):  # DuckDB may have left it already
+            con.execute("ROLLBACK")
+        raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -215,13 +216,15 @@ def test_tables_that_come_quickly_are_written_together(begun, clock, monkeypatch
         put(staging, TABLES[0])
     clock.now += 0.25
     put(staging, TABLES[2])
-    assert batches == [3]
     assert staging.finished() == frozenset(TABLES[:3])
+    assert batches == [3]
     clock.now += 10.0
     put(staging, TABLES[3])  # slow ones do not wait
+    assert staging.finished() == frozenset(TABLES[:4])
     assert batches == [3, 1]
     monkeypatch.setattr(engine.store.staging, "BATCH_CELLS", 1)
     put(staging, TABLES[4])  # nor large ones
+    assert staging.finished() == frozenset(TABLES[:5])
     assert batches == [3, 1, 1]
     monkeypatch.undo()
     put(staging, *TABLES[5:])
@@ -235,6 +238,7 @@ def test_a_batch_is_written_whole_or_not_at_all(begun, clock, monkeypatch):
     staging, batches = begun
     clock.now += 1.0
     put(staging, TABLES[0])
+    assert staging.finished() == {TABLES[0]}
     real = engine.store.staging.insert_tables
 
     def insert(con, entries, carriers):
@@ -244,14 +248,78 @@ def test_a_batch_is_written_whole_or_not_at_all(begun, clock, monkeypatch):
     monkeypatch.setattr(engine.store.staging, "insert_tables", insert)
     put(staging, TABLES[1])
     clock.now += 1.0
+    put(staging, TABLES[2])
     with pytest.raises(InternalError, match="staging failed"):
-        put(staging, TABLES[2])
+        staging.finished()
     assert staging.finished() == {TABLES[0]}
     monkeypatch.setattr(engine.store.staging, "insert_tables", real)
     put(staging, *TABLES[1:])
     staging.finish()
     assert batches[:2] == [1, 2]
     assert sum(batches[2:]) == len(TABLES) - 1
+
+
+@pytest.fixture
+def slow(begun, clock, monkeypatch):
+    """A build whose next batch is not written until an event is set."""
+    staging, _ = begun
+    let = threading.Event()
+    real = engine.store.staging.insert_tables
+
+    def insert(con, entries, carriers):
+        assert let.wait(60)
+        real(con, entries, carriers)
+
+    monkeypatch.setattr(engine.store.staging, "insert_tables", insert)
+    clock.now += 1.0
+    yield staging, let
+    let.set()
+
+
+def test_tables_come_while_others_are_written(slow, begun, clock):
+    (staging, let), (_, batches) = slow, begun
+    put(staging, TABLES[0])  # handed over
+    clock.now += 1.0
+    put(staging, TABLES[1])  # waits, since the thread is at work
+    staging.put_support(SUPPORTS["AGE"])  # known: nothing to be written
+    for columns in TABLES[:2]:
+        with pytest.raises(InternalError, match="stored already"):
+            put(staging, columns)
+    assert batches == []
+    let.set()
+    assert staging.finished() == {TABLES[0]}
+    put(staging, TABLES[2])
+    assert staging.finished() == frozenset(TABLES[:3])
+    assert batches == [1, 2]
+
+
+def test_a_build_that_is_left_while_tables_are_written_keeps_them(slow, clock):
+    staging, let = slow
+    put(staging, *TABLES[:2])
+    threading.Timer(0.05, let.set).start()
+    staging.close()
+    with Staging.open(staging.path, HEADER, build_id="build 1") as again:
+        assert again.finished() == frozenset(TABLES[:2])
+
+
+def test_an_error_of_tables_before_does_not_lose_those_that_wait(begun, clock, monkeypatch):
+    staging, _ = begun
+    real, is_at_it = engine.store.staging.insert_tables, threading.Event()
+
+    def fail(con, entries, carriers):
+        is_at_it.set()
+        con.execute("SELECT error('stop')")
+
+    monkeypatch.setattr(engine.store.staging, "insert_tables", fail)
+    clock.now += 1.0
+    put(staging, TABLES[0])
+    assert is_at_it.wait(60)
+    monkeypatch.setattr(engine.store.staging, "insert_tables", real)
+    clock.now = 0.0
+    put(staging, TABLES[1])
+    staging.close()
+    with Staging.open(staging.path, HEADER, build_id="build 1") as again:
+        assert again.finished() == {TABLES[1]}
 
 
 def test_whoever_leaves_a_build_keeps_what_waits(tmp_path, clock):
@@ -275,6 +343,7 @@ def test_a_kill_loses_the_last_batch_and_no_more(tmp_path, clock):
             put(staging, TABLES[0])
             clock.now += 1.0
             put(staging, *TABLES[1:4])
+            staging.finished()
         finally:
             os._exit(0)  # as SIGKILL: nothing is closed
     assert os.waitpid(child, 0)[1] == 0

@@ -257,8 +257,9 @@ def test_no_trace_of_what_was_not_put_or_was_rolled_back(tmp_path, monkeypatch):
         real = engine.store.staging.insert_tables
         monkeypatch.setattr(engine.store.staging, "insert_tables", insert)
         monkeypatch.setattr(engine.store.staging, "BATCH_S", 0.0)
+        staging.put_table(table, bad)
         with pytest.raises(InternalError, match="staging failed") as failed:
-            staging.put_table(table, bad)
+            staging.write()
         assert canary not in str(failed.value)
         monkeypatch.undo()
         assert staging.finished() == frozenset()
