@@ -44,8 +44,11 @@ if TYPE_CHECKING:
     from engine.store import ReleaseRecord, Staging
 
 _MODULE = "engine.release.fit_process"
-HELD, HELD_LIGHT = 2, 6
+HELD, HELD_LIGHT = 2, 16
 """Tables of each worker that the fit process may hold back: of any size, and of few buckets."""
+GIVE_WAY_S = 0.0002
+"""After so long a thread gives way to others. Python's own 5 ms are several times what a small table takes, and the
+thread that has a worker's answer would wait for them before it asks for the next."""
 
 
 class FitProcess:
@@ -269,5 +272,6 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
+    sys.setswitchinterval(GIVE_WAY_S)
     serve(sys.stdin.buffer, sys.stdout.buffer)
     leave_quietly()

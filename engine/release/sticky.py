@@ -51,11 +51,11 @@ from engine.store import (
 )
 from engine.version import ENGINE_VERSION
 
-AHEAD = 24
+AHEAD = 48
 """Measurements that may be under way between the two processes."""
 SOME = 30
 """So many tables are worth workers for certain, which then begin while the source is read."""
-MANY, LONG = 150, 300_000
+MANY, LONG = 100, 300_000
 """So many tables, or rows, are worth compiled loops for hashes and tokens left of the wall."""
 
 
