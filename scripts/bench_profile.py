@@ -54,7 +54,8 @@ STEPS = {
     ),
     "closing the file": ("engine.store:Staging.finish",),
 }
-"""Functions of each step, where they are called. Compiled loops are loaded, where there are such, once it is worth it;
+"""Functions of each step, where they are called; the last tables that are written when the file is closed count as
+written. Compiled loops are loaded, where there are such, once it is worth it;
 in a build each process does so."""
 
 

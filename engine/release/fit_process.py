@@ -47,8 +47,8 @@ _MODULE = "engine.release.fit_process"
 HELD, HELD_LIGHT = 2, 16
 """Tables of each worker that the fit process may hold back: of any size, and of few buckets."""
 GIVE_WAY_S = 0.0002
-"""After so long a thread gives way to others. Python's own 5 ms are several times what a small table takes, and the
-thread that has a worker's answer would wait for them before it asks for the next."""
+"""Seconds after which a running thread gives way to others. Python's own 5 ms are several times what a small table
+takes: the thread that has a worker's answer would wait that long before it asks for the next."""
 
 
 class FitProcess:

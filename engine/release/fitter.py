@@ -228,6 +228,7 @@ class Fitter:
         from engine.fit.wide import wide_table
 
         load_compiled()
+        staging.finished()  # a disk that the table before has filled is told of before minutes of fitting
         fitted, n_sets = self._columns(), self._order.sets.get(columns, 1)
         table, fit = wide_table(
             columns,

@@ -14,14 +14,14 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import duckdb
 
-from engine.errors import InternalError, TablepackError
+from engine.errors import InternalError
 from engine.schema import ColumnSet, ReleaseHeader, Support, SyntheticTable, literal
 from engine.store.card import GeneratorCard
 from engine.store.catalogue import (
@@ -69,8 +69,8 @@ STORAGE = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"
 _WAL_LIMIT = "256MB"
 """What the log keeps, and memory with it, before DuckDB checkpoints by itself."""
 BATCH_S, BATCH_CELLS = 0.25, 200_000
-"""Tables wait for each other so long, and up to so many cells: a transaction costs several times what a small table in
-it does (of 449 of NIST's, 5.9 ms of processor time each with one for each, 2.2 in batches)."""
+"""Tables wait for each other so long, or while others are written, and up to so many cells: a transaction costs several
+times what a small table in it does (of 449 of NIST's, 5.9 ms of processor time each by themselves, 2.2 in batches)."""
 _MEMORY = "400MB"
 """What DuckDB keeps of the file in memory: without a limit all of it, up to most of the machine's."""
 _SHORT_LIST = 256
@@ -111,7 +111,7 @@ class Staging:
         self._lists: dict[str, bytes] = {}
         self._done: set[ColumnSet] = set()
         self._waiting: dict[ColumnSet, Entry] = {}
-        self._under_way: dict[ColumnSet, Entry] = {}
+        self._under_way: frozenset[ColumnSet] = frozenset()
         self._writer = ThreadPoolExecutor(max_workers=1)
         self._writing: Future[None] | None = None
         self._written = time.monotonic()
@@ -223,7 +223,7 @@ class Staging:
         return self._connection.execute(sql).fetchall()
 
     def finished(self) -> frozenset[ColumnSet]:
-        """Return the tables that are safely stored, those that are being written among them once they are.
+        """Return the tables that are safely stored; waits for those that are being written.
 
         Raises
         ------
@@ -258,6 +258,8 @@ class Staging:
         if name not in self._positions:
             raise InternalError(f"column {name!r} is not in the header of the release")
         if self._con is not None and self._supports.get(name) is support:
+            if self._is_idle:
+                self._settle()  # tells what went wrong before the next table is fitted
             return
         con = self._connection
         check_support(support)
@@ -276,7 +278,7 @@ class Staging:
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
         """Store one table with its card; tables that come within `BATCH_S` of each other are written together.
 
-        They are written while others are fitted, so an error may be of such as came before.
+        They are written while others are fitted, so the error may be that of an earlier table; this one is kept then.
 
         Raises
         ------
@@ -301,9 +303,14 @@ class Staging:
             content_hash=content_hash(table, self._supports, lists=self._lists),
         )
         n_cells = sum(len(entry.table.n) for entry in self._waiting.values())
-        is_idle = self._writing is None or self._writing.done()
-        if n_cells > BATCH_CELLS or (is_idle and time.monotonic() - self._written >= BATCH_S):
+        is_due = self._is_idle and time.monotonic() - self._written >= BATCH_S
+        if is_due or n_cells > BATCH_CELLS:
             self._hand_over()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether the thread that writes has nothing to do."""
+        return self._writing is None or self._writing.done()
 
     def write(self) -> None:
         """Write the tables that wait, in one transaction: all of them or none.
@@ -311,7 +318,8 @@ class Staging:
         Raises
         ------
         StoreError
-            They, or those before them, cannot be written: what was stored before stays, and these wait no more.
+            They cannot be written: what was stored before stays, and these wait no more. Or those before them cannot:
+            then these wait still.
         """
         self._hand_over()
         self._settle()
@@ -321,7 +329,7 @@ class Staging:
         con = self._connection
         entries, self._waiting = self._waiting, {}
         if entries:
-            self._under_way = entries
+            self._under_way = frozenset(entries)  # not the tables: they go once they are written
             self._writing = self._writer.submit(self._write_all, con, entries)
         self._written = time.monotonic()
 
@@ -335,11 +343,13 @@ class Staging:
 
     def _settle(self) -> None:
         """Wait for the tables that are being written; raise what went wrong with them."""
+        if self._writing is None:
+            return
+        wait([self._writing])  # whoever is interrupted here finds it under way
         written, self._writing = self._writing, None
-        entries, self._under_way = self._under_way, {}
-        if written is not None:
-            written.result()
-            self._done.update(entries)
+        tables, self._under_way = self._under_way, frozenset()
+        written.result()
+        self._done.update(tables)
 
     def finish(
         self,
@@ -445,11 +455,10 @@ class Staging:
 
     def close(self) -> None:
         """Leave the build: finished tables stay in staging for a resume, and those that waited where they can."""
-        if self._con is not None:
-            with contextlib.suppress(TablepackError):
-                self._settle()
-            with contextlib.suppress(TablepackError):
-                self.write()
+        for step in (self._settle, self.write) if self._con is not None else ():
+            # What came first is told, and what is held is let go.
+            with contextlib.suppress(Exception):
+                step()
         self._writer.shutdown()
         self._disconnect()
         if self._lock >= 0:

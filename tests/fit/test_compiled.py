@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 
 from engine import keys, sticky_prf
 from engine.errors import InternalError
+from engine.fit.candidates import MarginBounds
 from engine.fit.compiled import linking, loops
+from engine.fit.rake import rake
 from engine.fit.whole import walks
 from engine.fit.whole.steps import steps_of
 from engine.keys import entity_tokens
@@ -54,6 +56,34 @@ def test_the_same_bits_of_tables_that_contradict_each_other(ready, seed):
     plain, compiled = both(lambda: fitted(lambda: contradictory(seed, 150 + 90 * seed)))
     assert plain == compiled
     assert any(one[2][0] > 1 for one in plain)
+
+
+@pytest.mark.parametrize("cycles", [0, 1, 5, 30])
+@pytest.mark.parametrize("n_margins", [1, 2, 3])
+@pytest.mark.parametrize("n_cells", [0, 1, 70])
+def test_the_same_raking(ready, n_cells, n_margins, cycles):
+    """Of one margin and of several, some met from the start, empty sums, zeros, filled cells, and no cells."""
+
+    def raked() -> list[tuple[object, ...]]:
+        rng, found = np.random.default_rng(n_cells + 100 * n_margins), []
+        for _ in range(20):
+            x = rng.uniform(0, 9, n_cells) * (rng.random(n_cells) < 0.8)
+            variance = np.where(rng.random(n_cells) < 0.5, rng.uniform(0, 5, n_cells), np.inf)
+            margins = []
+            for j in range(n_margins):
+                of = rng.integers(0, 4 + j, n_cells)
+                have = np.bincount(of, weights=x, minlength=5 + j)
+                low = (have * rng.choice([0.5, 1.0, 1.5])).astype(np.int64)
+                high = low + rng.integers(0, 3, len(low)) + (100 if rng.random() < 0.3 else 0)
+                margins.append(MarginBounds(of=of, low=low, high=high))
+            made = rake(x, margins, variance=variance, max_cycles=cycles, tolerance=0.001)
+            found.append((made.x.tobytes(), made.cycles, made.error))
+        return found
+
+    plain, compiled = both(raked)
+    assert plain == compiled
+    if n_cells == 70 and cycles == 30:
+        assert len({cycles for _, cycles, _ in plain}) > 1
 
 
 @pytest.mark.parametrize("size", [20, 60, 100, 140])

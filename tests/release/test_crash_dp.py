@@ -51,7 +51,7 @@ def start(folder: Path) -> subprocess.Popen:
 
 def whole_build(folder: Path, out: str) -> float:
     began = time.monotonic()
-    # A build that was to be killed may have come to its end; staging is gone on with all the same.
+    # The build may have ended before the kill: hence --force, which goes on from staging all the same.
     words = ("build", "release.toml", "-o", out, "--force")
     done = tablepack(*words, cwd=folder, tmp=folder / "scratch")
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+import duckdb
 import pytest
 from fixtures.release import (
     HEADER,
@@ -21,7 +22,7 @@ from fixtures.release import (
 )
 
 import engine.store.staging
-from engine.errors import InternalError
+from engine.errors import InternalError, StoreError
 from engine.store import Staging, verify_release
 from engine.store.manifest import read_manifest
 from engine.store.target import staging_folder
@@ -302,24 +303,74 @@ def test_a_build_that_is_left_while_tables_are_written_keeps_them(slow, clock):
         assert again.finished() == frozenset(TABLES[:2])
 
 
-def test_an_error_of_tables_before_does_not_lose_those_that_wait(begun, clock, monkeypatch):
+@pytest.fixture
+def failed(begun, clock, monkeypatch):
+    """Make a build fail to write its first table: gives its staging, and a function that takes what is to be raised."""
     staging, _ = begun
-    real, is_at_it = engine.store.staging.insert_tables, threading.Event()
+    real = engine.store.staging.insert_tables
 
-    def fail(con, entries, carriers):
-        is_at_it.set()
-        con.execute("SELECT error('stop')")
+    def fail(error):
+        is_at_it = threading.Event()
 
-    monkeypatch.setattr(engine.store.staging, "insert_tables", fail)
-    clock.now += 1.0
-    put(staging, TABLES[0])
-    assert is_at_it.wait(60)
-    monkeypatch.setattr(engine.store.staging, "insert_tables", real)
-    clock.now = 0.0
-    put(staging, TABLES[1])
-    staging.close()
+        def insert(con, entries, carriers):
+            is_at_it.set()
+            raise error("x")
+
+        monkeypatch.setattr(engine.store.staging, "insert_tables", insert)
+        clock.now += 1.0
+        put(staging, TABLES[0])
+        assert is_at_it.wait(60)
+        monkeypatch.setattr(engine.store.staging, "insert_tables", real)
+
+    return staging, fail
+
+
+@pytest.mark.parametrize("error", [duckdb.IOException, MemoryError, ValueError])
+def test_an_error_of_tables_before_does_not_lose_those_that_wait(error, failed, clock):
+    """Nor does it hide what ended the build, or keep anything open."""
+    staging, fail = failed
+
+    def end_early():
+        with staging:
+            fail(error)
+            clock.now = 0.0
+            put(staging, TABLES[1])
+            raise KeyError("the first error")
+
+    with pytest.raises(KeyError, match="the first error"):
+        end_early()
     with Staging.open(staging.path, HEADER, build_id="build 1") as again:
         assert again.finished() == {TABLES[1]}
+
+
+def test_whoever_writes_is_told_of_tables_before(failed, clock):
+    staging, fail = failed
+    fail(duckdb.IOException)
+    clock.now = 0.0
+    put(staging, TABLES[1])
+    with pytest.raises(StoreError, match="cannot be written"):
+        staging.write()
+    assert staging.finished() == frozenset()
+    with pytest.raises(InternalError, match="stored already"):
+        put(staging, TABLES[1])  # waits still
+    staging.write()
+    put(staging, TABLES[0])
+    staging.write()
+    assert staging.finished() == frozenset(TABLES[:2])
+
+
+def test_a_known_column_tells_of_tables_before(failed):
+    """So that no further table is fitted in vain."""
+    staging, fail = failed
+    fail(duckdb.IOException)
+
+    def put_until_told():
+        for _ in range(600):
+            staging.put_support(SUPPORTS["AGE"])
+            threading.Event().wait(0.1)
+
+    with pytest.raises(StoreError, match="cannot be written"):
+        put_until_told()
 
 
 def test_whoever_leaves_a_build_keeps_what_waits(tmp_path, clock):

@@ -55,12 +55,13 @@ def _share(x, variance, of, rate, least, after, have, weights):
 def rake_by_variance(x, variance, of, base, low, high, max_cycles, patience, tolerance):
     """Rake `x` in place; return the cycles run and the error of the last.
 
-    Each margin's sums are taken while the one before it is shared out: a look at all cells costs most.
+    Each margin's sums are taken while the one before it is shared out, unless that was met: a look at all cells costs
+    most.
     """
     error, cycles, mark = 0.0, 0, np.inf
     have, target = np.empty_like(low), np.empty_like(low)
     weights, rate, least = np.empty_like(low), np.empty_like(low), np.empty_like(low)
-    n_margins, summed = of.shape[0], -1
+    n_margins, summed = of.shape[0], -1  # the margin whose sums are those of x as it is
     while cycles < max_cycles:
         cycles += 1
         error, largest, together = 0.0, 0.0, 0.0
