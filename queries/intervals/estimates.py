@@ -210,7 +210,7 @@ def valued_part(
         weight = (weight - value[given[1]]) / safe[given[1]]
         stretch = stretched(model.sd(*given, np.ones(len(row))), rows, Z)
     extra = edge_variance(model, region, row, weight)
-    if model.tree is not None:
+    if model.tree is not None and not model.is_locked(region.n_groups):
         extra = extra + sparse_variance(model.table, *given, weight)
     own = np.zeros(len(numbers))
     own[row] = weight
