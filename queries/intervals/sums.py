@@ -177,12 +177,14 @@ def _rows_in(table: TableBuckets, narrow: TableBuckets) -> Int64Array:
 
 
 def unreleased(table: TableBuckets, columns: ColumnSet) -> TableBuckets:
-    """A narrower table that was measured and is not released, as far as this one tells: its cells of enough rows."""
+    """A narrower table that was measured and is not released, as far as this one tells: its cells.
+
+    Those of few rows were filled in, of a range that was measured: as cells they are bound to it, too.
+    """
     keep = [table.columns.index(name) for name in columns]
     rows, at = np.unique(table.rows[:, keep], axis=0, return_inverse=True)
     n = sum_by(at.reshape(-1), table.n.astype(np.float64), len(rows)).astype(np.int64)
     measured = n >= int(table.card["threshold_mean"]) * int(table.card.get("scale", 1))
-    cells = rows[measured]
     noisier = max(float(table.card["noise_sd"]) ** 2 / float(table.own_variance[-1]), 1.0)
     return replace(
         table,
@@ -191,12 +193,12 @@ def unreleased(table: TableBuckets, columns: ColumnSet) -> TableBuckets:
         rows=rows,
         n=n,
         row_measured=measured,
-        first=cells,
-        last=cells,
-        span=np.zeros_like(cells),
-        size=n[measured],
-        measured=np.ones(len(cells), dtype=bool),
-        depth=np.full(len(cells), len(table.own_variance) - 1),
+        first=rows,
+        last=rows,
+        span=np.zeros_like(rows),
+        size=n,
+        measured=np.ones(len(rows), dtype=bool),
+        depth=np.full(len(rows), len(table.own_variance) - 1),
         tops=tuple(table.tops[j] for j in keep),
         own_variance=table.own_variance * noisier,
         of_columns=table.of_columns[keep],
