@@ -15,7 +15,7 @@ import numpy as np
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import sum_by
-from queries.intervals.extrapolation import absorbed, beyond, stretched
+from queries.intervals.extrapolation import absorbed, beyond, lower_higher, stretched
 from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, is_single, knows
 from queries.intervals.model import NoiseModel
 from queries.intervals.regions import Region
@@ -103,13 +103,12 @@ def counts(release: Session, model: NoiseModel, region: Region) -> Estimates:
     if not is_single(region):  # many combinations: what the fill put there says something, too
         known |= value > model.suppressed
     row = np.flatnonzero(region.group >= 0)
-    less, _ = absorbed(release, model, region, row, np.ones(len(row)))
-    half = np.ceil(Z * sd - 0.5)
-    low = np.maximum(value - half - np.ceil(less), 0.0)
+    less, more = lower_higher(absorbed(release, model, region, row, np.ones(len(row))))
+    low = np.maximum(value - np.ceil(Z * sd + less - 0.5), 0.0)
     unreleased = np.maximum(
         high_of_unreleased(model, region, value), value
     )  # never below what the fill shows
-    high = np.where(known, value + half, unreleased)
+    high = np.where(known, value + np.ceil(Z * sd + more - 0.5), unreleased)
     low = np.where(known, low, 0.0)
     return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_count=True)
 
@@ -137,6 +136,8 @@ class Part:
         Which total each group belongs to.
     more, less : ndarray of float64, shape (n_groups,), or 0
         How much higher, and lower, it may be for what lies beyond the released values.
+    shift : ndarray of float64, shape (n_ranges, n_groups), or 0
+        How much higher it is at most for rows of hidden ranges that are counted inside, as `absorbed` gives it.
     extra : ndarray of float64, shape (n_groups,), or 0
         Variance that values add to that of the rows.
     stretch : ndarray of float64, shape (n_groups,), or 1
@@ -150,6 +151,7 @@ class Part:
     total_of: Int64Array | None = None
     more: FloatArray | float = 0.0
     less: FloatArray | float = 0.0
+    shift: FloatArray | float = 0.0
     extra: FloatArray | float = 0.0
     stretch: FloatArray | float = 1.0
 
@@ -168,7 +170,8 @@ class Part:
         sd = np.sqrt(self.sd(model, region) ** 2 + self.extra) * self.stretch
         known = known & np.isfinite(self.value)
         half = np.where(known, Z * sd, np.nan)
-        low, high = self.value - half - self.less, self.value + half + self.more
+        less, more = lower_higher(np.atleast_2d(self.shift))
+        low, high = self.value - half - self.less - less, self.value + half + self.more + more
         return Estimates(value=self.value, low=low, high=high, sd=sd, known=known)
 
 
@@ -178,12 +181,13 @@ def counted_part(release: Session, model: NoiseModel, region: Region) -> Part:
     inside = region.group >= 0
     says = inside & estimates.known[np.maximum(region.group, 0)]
     row = np.flatnonzero(says)
-    less, _ = absorbed(release, model, region, row, np.ones(len(row)))
+    is_known = estimates.known
     return Part(
         value=estimates.value,
         own=says.astype(np.float64),
-        more=np.where(estimates.known, 0.0, estimates.high - estimates.value),
-        less=np.where(estimates.known, less, estimates.value - estimates.low),
+        more=np.where(is_known, 0.0, estimates.high - estimates.value),
+        less=np.where(is_known, 0.0, estimates.value - estimates.low),
+        shift=absorbed(release, model, region, row, np.ones(len(row))) * is_known,
         extra=edge_variance(model, region, row, np.ones(len(row))),
     )
 
@@ -206,16 +210,16 @@ def valued_part(
         weight = (weight - value[given[1]]) / safe[given[1]]
         stretch = stretched(model.sd(*given, np.ones(len(row))), rows, Z)
     extra = edge_variance(model, region, row, weight)
-    if model.tree is not None:
+    if model.tree is not None and not model.is_locked(region.n_groups):
         extra = extra + sparse_variance(model.table, *given, weight)
     own = np.zeros(len(numbers))
     own[row] = weight
-    lower, higher = absorbed(release, model, region, row, weight)
     return Part(
         value=value,
         own=own,
-        more=more + higher,
-        less=less + lower,
+        more=more,
+        less=less,
+        shift=absorbed(release, model, region, row, weight),
         extra=extra,
         stretch=stretch,
     )
@@ -260,6 +264,7 @@ def joined(region: Region, operator: str, left: Part, right: Part) -> Part:
         total_of=of_total.total_of,
         more=sum(np.maximum(more, -less) for more, less in ends),
         less=sum(np.maximum(less, -more) for more, less in ends),
+        shift=by_left * left.shift + by_right * right.shift,
         extra=by_left**2 * left.extra + by_right**2 * right.extra,
         stretch=np.maximum(left.stretch, right.stretch),
     )
@@ -268,12 +273,19 @@ def joined(region: Region, operator: str, left: Part, right: Part) -> Part:
 def total_part(region: Region, part: Part, total_of: Int64Array, base: FloatArray) -> Part:
     """The total of a part over groups that share it, which changes with each row by `base`."""
     totals = sum_by(total_of, np.nan_to_num(part.value), region.n_groups)
+    shifts = np.array(
+        [
+            sum_by(total_of, shift, region.n_groups)
+            for shift in np.atleast_2d(part.shift) + np.zeros(region.n_groups)
+        ]
+    )
     return Part(
         value=totals[total_of],
         own=np.zeros(len(base)),
         total=np.ones(region.n_groups),
         base=base,
         total_of=total_of,
+        shift=shifts[:, total_of],
     )
 
 
@@ -383,7 +395,7 @@ def quantiles(
     at = value[group]
     is_upper = np.where(numbers[row] == at, at > middle, numbers[row] > at)
     moved = np.where(is_upper, -quantile, 1.0 - quantile)
-    up, down = absorbed(release, model, region, row, moved)
+    up, down = lower_higher(absorbed(release, model, region, row, moved))
     reach = Z * sd + 0.5
     last = start + np.maximum(rows - 1, 0)
     known = counted.known & (rows > 0)

@@ -46,8 +46,8 @@ class End:
         The outermost released code.
     width : int
         Codes of the range that stands at it: whoever is in it is there or further out.
-    hidden : int
-        Rows that ranges beyond may hold that are not released.
+    inside : ndarray of float64, shape (n_ranges, n_values)
+        Rows that each range beyond may hold and does not release, by the value at which the fit counts them.
     excess : float
         Mean excess of the outermost rows.
     outer : ndarray of bool, shape (n_values,)
@@ -60,10 +60,15 @@ class End:
     sign: int
     last: int
     width: int
-    hidden: int
+    inside: FloatArray
     excess: float
     outer: BoolArray
     far: Any
+
+    @property
+    def hidden(self) -> int:
+        """Rows that all ranges beyond may hold."""
+        return round(float(self.inside.sum()))
 
 
 def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
@@ -84,8 +89,10 @@ def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
 
 def absorbed(
     release: Session, model: NoiseModel, region: Region, row: Int64Array, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """By how much figures may be lower, and higher, as rows at the last value may stand beyond a group's limits.
+) -> FloatArray:
+    """How much higher figures are as rows of hidden ranges beyond the last value are counted further inside, at most.
+
+    Where limits hold beyond the end, too, a row there belongs to them as one at the last value does; else it does not.
 
     Parameters
     ----------
@@ -93,21 +100,42 @@ def absorbed(
         Distinct rows inside the groups.
     weight : ndarray of float64, shape (n_entries,)
         What each of its rows adds to its group's figure.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_ranges, n_groups)
+        By hidden range, each of which may hold all of this or nothing: what two parts of a figure share adds up.
     """
-    less, more = np.zeros((2, region.n_groups))
-    table = model.table
-    for end in () if region.is_free else ends_of(release, model):
-        if region.reach[end.column][end.sign > 0]:
-            continue
-        is_last = end.sign * table.released[end.column].grid == end.last
-        is_last &= table.released[end.column].valued
-        at_last = is_last[table.rows[:, end.column]]
-        share = min(1.0, end.hidden / max(float(table.n[at_last].sum()), 1.0))
-        here = at_last[row]
-        added = table.n[row[here]] * weight[here]
-        off = share * sum_by(region.group[row[here]], added, region.n_groups)
-        less, more = less + np.maximum(off, 0.0), more + np.maximum(-off, 0.0)
-    return less, more
+    ends = ends_of(release, model)
+    n_ranges = sum(len(end.inside) for end in ends)
+    if region.is_free or not n_ranges:
+        return np.zeros((max(n_ranges, 1), region.n_groups))
+    return np.concatenate([_of_end(model.table, end, region, row, weight) for end in ends])
+
+
+def _of_end(
+    table: TableBuckets, end: End, region: Region, row: Int64Array, weight: FloatArray
+) -> FloatArray:
+    """The same for the ranges of one end."""
+    j, out = end.column, np.zeros((len(end.inside), region.n_groups))
+    is_open = region.reach[j][end.sign > 0]
+    if is_open and region.allowed[j].all():
+        return out
+    column, code = table.released[j], table.rows[:, j]
+    of_code = sum_by(code, table.n.astype(np.float64), len(column.values))
+    group, at = region.group[row], code[row]
+    part = table.n[row] * weight / np.maximum(of_code, 1.0)[at]
+    is_last = column.valued & (end.sign * column.grid == end.last)
+    beyond_it = is_open * sum_by(group, part * is_last[at], region.n_groups)
+    room = np.minimum(1.0, of_code / np.maximum(end.inside.sum(axis=0), 1e-9))
+    for i, rows in enumerate(end.inside * room):
+        out[i] = sum_by(group, part * rows[at], region.n_groups) - rows.sum() * beyond_it
+    return out
+
+
+def lower_higher(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """By how much figures may be lower, and higher, for what `absorbed` gives."""
+    return np.maximum(shift, 0.0).sum(axis=0), np.maximum(-shift, 0.0).sum(axis=0)
 
 
 def _end(
@@ -135,7 +163,7 @@ def _end(
         return None
     width = _width(one.table, order[0]) if one.table.columns == of_one else 1
     reach = max(REACH * excess, column.step)
-    ranges = _hidden_ranges(sign * last, sign, width, reach)
+    levels = _hidden_ranges(sign * last, sign, width, reach)
     is_outer = np.zeros(len(column.values), dtype=bool)
     is_outer[outer] = True
     return End(
@@ -143,7 +171,10 @@ def _end(
         sign=sign,
         last=last,
         width=width,
-        hidden=ranges * one.beyond,
+        inside=one.beyond
+        * np.array([_shares(column, sign * last, level) for level in levels]).reshape(
+            -1, len(code)
+        ),
         excess=excess,
         outer=is_outer,
         far=_value_at(column, sign * (last + math.ceil(reach))),
@@ -156,19 +187,33 @@ def _width(table: TableBuckets, at: int) -> int:
     return int(table.span[inside, 0].min()) + 1 if len(inside) else 1
 
 
-def _hidden_ranges(last: int, sign: int, width: int, reach: float) -> int:
-    """Ranges beyond a code, not across 0, that may each hold as many rows as a threshold hides.
+def _hidden_ranges(last: int, sign: int, width: int, reach: float) -> list[int]:
+    """Levels of the ranges beyond a code, not across 0, that may each hold as many rows as a threshold hides.
 
     Ranges are those of powers of two (`engine.ranges`): where the released one is the inner half, the outer one is not
     released.
     """
-    found = 0
+    found = []
     for level in range(max(width.bit_length() - 1, 0), 62):
         place = last >> level
         beside = (place + 1) << level if sign > 0 else (place << level) - 1
         is_half = (place & 1 == 0) if sign > 0 else (place & 1 == 1)
-        found += is_half and abs(beside - last) <= reach
+        if is_half and abs(beside - last) <= reach:
+            found.append(level)
     return found
+
+
+def _shares(column: ReleasedValues, last: int, level: int) -> FloatArray:
+    """Share of a hidden range's rows that the fit counts at each value.
+
+    All go to its other half, which is released, and of each range in there the same number to both halves, if both are.
+    """
+    share = np.where(column.valued & (column.grid >> level == last >> level), 1.0, 0.0)
+    at = np.flatnonzero(share)
+    for finer in range(level):
+        half = column.grid[at] >> finer
+        share[at] /= 1 + np.isin(half ^ 1, half)
+    return share
 
 
 def value_of(column: ReleasedValues, code: int) -> str:

@@ -46,6 +46,8 @@ def count_sd(release: Session, model: NoiseModel, region: Region) -> FloatArray:
         sd = np.maximum(sd, float(table.card["noise_sd"]))
         return np.where(_cuts_groups(model, region), np.nan, sd)
     sd = np.sqrt(sd**2 + edge_variance(model, region, row, np.ones(len(row))))
+    if model.is_locked(region.n_groups):
+        return sd
     return np.fmin(sd, _from_outside(release, model, region))
 
 
@@ -73,6 +75,8 @@ def edge_variance(
         alone = ALONE * sum_by(region.group[row], is_alone * weight**2, region.n_groups)
     if region.by:
         return alone
+    if not is_single(region):
+        alone = alone + EDGE * _alone_at_cuts(table, mask, row, weight)
     square = np.zeros(len(mask))
     square[table.rows[row, 0]] = weight**2
     first, last = table.first[:, 0], np.maximum(table.last[:, 0] + 1, table.first[:, 0])
@@ -81,6 +85,19 @@ def edge_variance(
     is_cut = (n_inside > 0) & (n_inside < n_codes) & ~table.measured
     mean = (added[last] - added[first])[is_cut] / n_inside[is_cut]
     return alone + EDGE * float(mean.sum())
+
+
+def _alone_at_cuts(
+    table: TableBuckets, mask: BoolArray, row: Int64Array, weight: FloatArray
+) -> float:
+    """Sum of squared weights at limits beside a lone value: rare neighbours counted at it may be on either side."""
+    column, square, is_alone = table.released[0], np.zeros(len(mask)), np.zeros(len(mask))
+    square[table.rows[row, 0]] = weight**2
+    is_alone[table.rows[table.row_measured, 0]] = 1.0
+    is_alone *= column.alone
+    is_cut = (mask[1:] != mask[:-1]) & (column.kind[1:] == column.kind[:-1])
+    inside = np.where(mask[1:], square[1:], square[:-1])
+    return float((is_cut * inside * np.maximum(is_alone[1:], is_alone[:-1])).sum())
 
 
 def _from_outside(release: Session, model: NoiseModel, region: Region) -> FloatArray:

@@ -7,6 +7,7 @@ What a sum has in common with a narrower table is locked to it: the noise is tha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
@@ -15,7 +16,18 @@ from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
 from queries.intervals.filling import LEANS, lean_of_rows, may_lean, suppression_bound
 from queries.intervals.regions import region_within
-from queries.intervals.sums import covered_variance, sd_of_sums, sums_of
+from queries.intervals.sums import (
+    MOST,
+    Lock,
+    covered_variance,
+    locked_variance,
+    locks_of,
+    noisier_variance,
+    raked_variance,
+    sd_of_sums,
+    sums_of,
+    unreleased,
+)
 from queries.intervals.tree import ROUNDING, NoiseTree, noise_tree
 from queries.intervals.universes import ruled_out
 from queries.sql import Session
@@ -46,6 +58,8 @@ class NoiseModel:
         Rows by which filling makes each count too high, as far as the release tells.
     of_margins : ndarray of float64
         Mode dp: variance of the counts that the rows were brought to, as in `covered_variance`.
+    locks : tuple of Lock
+        Mode sticky: the table and all narrower ones.
     """
 
     table: TableBuckets
@@ -56,6 +70,7 @@ class NoiseModel:
     beyond: int = 0
     lean: FloatArray = field(default_factory=lambda: np.zeros(0))
     of_margins: FloatArray = field(default_factory=lambda: np.zeros(0))
+    locks: tuple[Lock, ...] = ()
 
     def sd(
         self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
@@ -69,9 +84,8 @@ class NoiseModel:
         weight : ndarray of float64, shape (n_entries,)
         """
         if self.tree is not None:
-            sums = sums_of(self.table, self.tree, n_sums, of_sum, row, weight)
             leans = sum_by(of_sum, weight * self.lean[row], n_sums)
-            return np.sqrt(sd_of_sums(self.tree, sums) ** 2 + LEANS * leans**2)
+            return np.sqrt(self._of_noise(n_sums, of_sum, row, weight) + LEANS * leans**2)
         if not self.table.card.get("dp", {}).get("covered"):
             return np.full(n_sums, np.nan)
         # What a row inside a group of values adds is known only where all of them count alike.
@@ -80,6 +94,23 @@ class NoiseModel:
         variance = covered_variance(self.table, self.of_margins, n_sums, of_sum, row, weight)
         sd = np.sqrt(variance + ROUNDING * sum_by(of_sum, weight**2, n_sums))
         return np.where(is_unknown, np.nan, sd)
+
+    def is_locked(self, n_sums: int) -> bool:
+        """Whether so many sums are reckoned with all margins at once."""
+        return len(self.locks) > 1 and n_sums * len(self.table.n) <= MOST
+
+    def _of_noise(
+        self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+    ) -> FloatArray:
+        """Variance by the tree, and by those of narrower tables."""
+        given = n_sums, of_sum, row, weight
+        if self.tree is not None and (not self.is_locked(n_sums) or len(row) <= n_sums):
+            sums = sums_of(self.table, self.tree, *given)
+            moved = raked_variance(self.table, *given) + noisier_variance(self.table, *given)
+            return sd_of_sums(self.tree, sums) ** 2 + moved
+        dense = np.zeros((n_sums, len(self.table.n)))
+        dense[of_sum, row] = weight
+        return locked_variance(self.locks, dense)
 
 
 def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
@@ -147,6 +178,7 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
         suppressed=suppressed,
         suppression_bound=bound,
         beyond=int(card["threshold_mean"]) * scale,
+        locks=_locks(release, table, tree),
         lean=lean_of_rows(table, tree.row_bucket, _possible(release, table)),
         words=(
             f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
@@ -155,6 +187,22 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
             f"{filled}{heavy}"
         ),
     )
+
+
+def _locks(release: Session, table: TableBuckets, tree: NoiseTree) -> tuple[Lock, ...]:
+    """The table and all narrower ones: as released, or as the table tells of them."""
+    known = {table.columns: (table, tree)}
+    for size in range(1, len(table.columns)):
+        for columns in combinations(table.columns, size):
+            if columns in release.tables:
+                model = noise_model(release, columns)
+                if model.tree is None:
+                    return ()
+                known[columns] = model.table, model.tree
+            else:
+                less = unreleased(table, columns)
+                known[columns] = less, noise_tree(less)
+    return locks_of(known)
 
 
 def _possible(release: Session, table: TableBuckets) -> BoolArray | None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from queries.intervals import estimates
-from queries.intervals import model as noise_model
 from queries.intervals.extrapolation import beyond, stretched
+from queries.intervals.model import NoiseModel
 
 TABLES = (("income",), ("age", "sex"), ("income", "region"), ("income", "sex"))
 
@@ -66,8 +66,8 @@ def test_intervals_of_measures_hold_over_two_keys(few):
 
 
 def test_half_the_noise_is_noticed(few, monkeypatch):
-    whole = noise_model.sd_of_sums
-    monkeypatch.setattr(noise_model, "sd_of_sums", lambda *given: whole(*given) / 2)
+    whole = NoiseModel._of_noise
+    monkeypatch.setattr(NoiseModel, "_of_noise", lambda *given: whole(*given) / 4)
     monkeypatch.setattr(estimates, "sparse_variance", lambda *given: 0.0)
     failed = measures.failures(enough(strata(few), 60), slack=0.06)
     said = " ".join(failed)
