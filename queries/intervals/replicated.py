@@ -21,6 +21,7 @@ from queries.intervals.model import noise_model
 from queries.intervals.statement.nodes import (
     Node,
     dicts_in,
+    name_of,
     names_call,
     parsed_tree,
     parts,
@@ -81,8 +82,7 @@ def with_replicates(
 
 
 def _is_call(node: Node) -> bool:
-    called = str(node.get("function", {}).get("function_name", "")).lower()
-    return node.get("type") == "TABLE_FUNCTION" and called == NAME
+    return node.get("type") == "TABLE_FUNCTION" and name_of(node.get("function", {})) == NAME
 
 
 def _table_of(release: Session, call: Node) -> ColumnSet:

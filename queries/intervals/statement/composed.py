@@ -17,7 +17,15 @@ import duckdb
 from engine.schema import ColumnSet, literal, quoted
 from engine.store import table_name
 from queries.intervals.statement.inlined import named_selects
-from queries.intervals.statement.nodes import Node, nodes_below, nodes_in, text_of_select
+from queries.intervals.statement.nodes import (
+    Node,
+    column_node,
+    left_out_by,
+    name_of,
+    nodes_below,
+    nodes_in,
+    text_of_select,
+)
 from queries.intervals.statement.reckoned import NOT_KNOWN, RELEASED, Rows, reckon
 from queries.intervals.statement.tree import (
     NoFigures,
@@ -35,10 +43,6 @@ _SIGN = "\u2063"
 """What the name of a column of statuses has more; people do not type it."""
 _LOST = "?"
 """Status of a figure that is not followed."""
-_STAR_KEYS = {
-    *("class", "type", "query_location", "query_location_length", "columns"),
-    *("relation_name", "exclude_list"),
-}
 _MANY = "it reckons from several figures of a subquery at once"
 
 
@@ -208,12 +212,12 @@ def _around(made: _Composing, node: Node, known: Known) -> Node:
 
 def _stars(item: Node, columns: Sequence[tuple[str, str]]) -> list[Node]:
     """The columns that a * stands for."""
-    if set(item) - _STAR_KEYS or item.get("columns"):
+    left_out = left_out_by(item)
+    if left_out is None:
         raise Unknown("it has * with changes, or COLUMNS(...)")
-    left_out = {str(name).casefold() for name in item.get("exclude_list", [])}
     wanted = item.get("relation_name", "").casefold()
     return [
-        {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [*filter(None, (of, name))]}
+        column_node(*filter(None, (of, name)))
         for of, name in columns
         if name.casefold() not in left_out and wanted in ("", of.casefold())
     ]
@@ -274,12 +278,12 @@ def _status(item: Node, aggregates: Collection[str]) -> str:
             parts[_beside(part)] = None
         elif part.get("class") == "WINDOW":
             named = dict.fromkeys(_named(part))
-            is_sum = part.get("function_name", "").lower() == "sum" and not part.get("orders")
+            is_sum = name_of(part) == "sum" and not part.get("orders")
             if not is_sum and named:
                 parts[f"if(concat({', '.join(named)}) = '', '', {literal(_LOST)})"] = None
             elif part.get("partitions"):  # a part may be one row, that of all hides none
                 parts |= named
-        elif part.get("function_name", "").lower() in aggregates:
+        elif name_of(part) in aggregates:
             raise NotAlone(_MANY)
         else:
             left += nodes_below(part)

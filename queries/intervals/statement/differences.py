@@ -21,7 +21,9 @@ from queries.intervals.statement.aggregates import (
 )
 from queries.intervals.statement.nodes import (
     Node,
+    columns_in,
     dicts_in,
+    name_of,
     names_call,
     parsed_tree,
     parts,
@@ -70,7 +72,7 @@ def differing(
             if not names_call(text, NAME):
                 return None
             raise QueryRefused(f"{NAME}(a, b) is a column of one plain SELECT: {why}") from None
-        if not any(_is_call(node) for node in dicts_in(tree)):
+        if not any(map(_is_call, dicts_in(tree))):
             return None
         places = _placed(tree)
         asked = text_of_tree(con, tree)
@@ -101,8 +103,8 @@ def differing(
     return beside(plain, more, tuple(warnings), shown=shown)
 
 
-def _is_call(node: Mapping[str, Any]) -> bool:
-    return str(node.get("function_name", "")).lower() == NAME and node.get("class") == "FUNCTION"
+def _is_call(node: Node) -> bool:
+    return name_of(node) == NAME and node.get("class") == "FUNCTION"
 
 
 def _placed(tree: Any) -> list[int]:
@@ -141,13 +143,9 @@ def _placed(tree: Any) -> list[int]:
         call["alias"] = call.get("alias") or NAME
         named.add(call["alias"].casefold())
         call.update(function_name="-", is_operator=True, qualified_name={"path": ["-"]})
-    others = [{k: v for k, v in select.items() if k != "select_list"}, *_without(items, places)]
-    used = {
-        str(node["column_names"][-1]).casefold()
-        for node in dicts_in(others)
-        if node.get("class") == "COLUMN_REF"
-    }
-    if used & named:
+    others = [{k: v for k, v in select.items() if k != "select_list"}]
+    others += [item for at, item in enumerate(items) if at not in places]
+    if named & {name.casefold() for name in columns_in(others)}:
         raise QueryRefused(
             f"{NAME}(a, b) is shown alone: nothing else can be computed or sorted by it"
         )
@@ -170,10 +168,6 @@ def _sorts_by(select: Node, places: Sequence[int]) -> bool:
             if by.get("class") == "STAR" or given in {str(at + 1) for at in places}:
                 return True
     return False
-
-
-def _without(items: Sequence[Node], places: Sequence[int]) -> list[Node]:
-    return [item for at, item in enumerate(items) if at not in places]
 
 
 def _as_answers(n_rows: int, ends: Ends | None) -> Ends:

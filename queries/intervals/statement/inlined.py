@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from queries.intervals.statement.nodes import Node, nodes_in, replaced
+from queries.intervals.statement.nodes import (
+    Node,
+    column_node,
+    columns_in,
+    left_out_by,
+    name_of,
+    nodes_in,
+    replaced,
+)
 
 _PLAIN_KEYS = {
     *("type", "cte_map", "select_list", "from_table", "where_clause", "aggregate_handling"),
@@ -107,34 +115,21 @@ def _meanings(
     meant: dict[str, Node] = {}
     for item in inner["select_list"]:
         if item.get("class") == "STAR":
-            if set(item) - {"class", "type", "query_location", "query_location_length", "columns",
-                            "exclude_list", "relation_name"} or item.get("columns"):  # fmt: skip
+            left_out = left_out_by(item)
+            if left_out is None:
                 return None
-            left_out = {str(name).casefold() for name in item.get("exclude_list", [])}
-            for name in columns:
-                if name not in left_out:
-                    meant.setdefault(name, _column(name))
+            meant = {name: column_node(name) for name in {*columns} - left_out} | meant
             continue
         for part in nodes_in(item):
             does_more = part.get("class") in ("WINDOW", "SUBQUERY", "STAR")
-            if does_more or part.get("function_name", "").lower() in aggregates:
+            if does_more or name_of(part) in aggregates:
                 return None
         if item.get("alias") or item.get("class") == "COLUMN_REF":
             name = item.get("alias") or item["column_names"][-1]
             meant.setdefault(name.casefold(), {k: v for k, v in item.items() if k != "alias"})
-    own = {name for name, node in meant.items() if node != _column(name)}
-    for node in meant.values():  # names of its own SELECT in one another are not followed
-        for part in nodes_in(node):
-            if part.get("class") == "COLUMN_REF":
-                name = part["column_names"][-1].casefold()
-                if name in own and name not in columns:
-                    return None
-    return meant
-
-
-def _column(name: str) -> Node:
-    """A column by its name."""
-    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [name]}
+    own = {name for name, node in meant.items() if node != column_node(name)} - {*columns}
+    named = {name.casefold() for name in columns_in([*meant.values()])}
+    return None if own & named else meant  # names of its own SELECT in one another are not followed
 
 
 def _called(item: Node, name: str) -> Node:

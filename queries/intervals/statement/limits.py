@@ -7,7 +7,7 @@ raises `Unknown` where that is the whole statement. README.md in the folder abov
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from engine.schema import ColumnSet
@@ -18,6 +18,7 @@ from queries.intervals.statement.nodes import (
     columns_in,
     dicts_in,
     followed,
+    name_of,
     nodes_below,
     nodes_in,
     number_of,
@@ -104,9 +105,9 @@ def refused(
     return {}, counted
 
 
-def _is_count(node: Mapping[str, Any]) -> bool:
+def _is_count(node: Node) -> bool:
     """Whether a figure counts rows, or adds up such counts: it is never less than nothing."""
-    name, given = str(node.get("function_name", "")).lower(), parts(dict(node))
+    name, given = name_of(node), parts(node)
     return name in _COUNTS or (name in _SUMS and len(given) == 1 and _is_count(given[0]))
 
 
@@ -114,7 +115,7 @@ def _why_not(tree: Any, figures: Collection[str]) -> str | None:
     """Why no copy can speak of what is reckoned in a part of a statement, or None."""
     names = set()
     for node in nodes_in(tree):
-        name = str(node.get("function_name", "")).lower()
+        name = name_of(node)
         if name in TAILS:
             return f"{name} hangs on values that are too rare to be released"
         if name in ENDS or _hangs_on_rows(node, name, figures) or _is_outermost(node, name):
@@ -124,33 +125,33 @@ def _why_not(tree: Any, figures: Collection[str]) -> str | None:
     return _MIXED if is_mixed else None
 
 
-def _is_outermost(node: Mapping[str, Any], name: str) -> bool:
+def _is_outermost(node: Node, name: str) -> bool:
     """Whether a quantile is taken near an end, or nobody knows where."""
     if "quantile" not in name:
         return False
-    given = parts(dict(node))
+    given = parts(node)
     at = [number_of(one) for one in given[1:] or given]  # alone before WITHIN GROUP (ORDER BY ...)
     return any(one is None or not OUTERMOST <= one <= 1 - OUTERMOST for one in at)
 
 
-def _hangs_on_rows(node: Mapping[str, Any], name: str, figures: Collection[str]) -> bool:
+def _hangs_on_rows(node: Node, name: str, figures: Collection[str]) -> bool:
     """Whether a function takes single rows, or different values, of anything but figures."""
     if name not in SINGLE and not node.get("distinct"):
         return False
     return any(
         any(inner["class"] in _OF_ROWS for inner in nodes_in(one))
         or any(column.casefold() not in figures for column in columns_in(one))
-        for one in parts(dict(node))
+        for one in parts(node)
         if not _is_figure(one)
     )
 
 
-def _is_figure(node: Mapping[str, Any]) -> bool:
+def _is_figure(node: Node) -> bool:
     """Whether an expression is reckoned from aggregates over rows alone, with no column beside these."""
-    is_any, left = False, [dict(node)]
+    is_any, left = False, [node]
     while left:
         part = left.pop()
-        name = str(part.get("function_name", "")).lower()
+        name = name_of(part)
         if name in AGGREGATES and not part.get("orders"):  # a running sum goes row by row
             is_any = True
         elif part["class"] in (*_OF_ROWS, "COLUMN_REF", "SUBQUERY"):
@@ -163,10 +164,11 @@ def _is_figure(node: Mapping[str, Any]) -> bool:
 def _named(tree: Any, columns: Collection[str]) -> tuple[set[str], set[str]]:
     """Names that stand for figures of groups wherever they are given, and those known to stand for something else."""
     given = [
-        (str(item["alias"]).casefold(), item)
+        (item["alias"].casefold(), item)
         for select in _selects(tree)
         for item in select.get("select_list", ())
-        if item.get("alias") and not _keeps_its_name(item)
+        if item.get("alias")
+        and item["alias"].casefold() != item.get("column_names", [""])[-1].casefold()
     ]
     figures: set[str] = set()
     while True:
@@ -177,13 +179,7 @@ def _named(tree: Any, columns: Collection[str]) -> tuple[set[str], set[str]]:
         figures = more
 
 
-def _keeps_its_name(item: Mapping[str, Any]) -> bool:
-    """Whether an expression is a column under its own name."""
-    names = item.get("column_names", ("",))
-    return bool(str(names[-1]).casefold() == str(item["alias"]).casefold())
-
-
-def _is_of_figures(node: Mapping[str, Any], figures: Collection[str]) -> bool:
+def _is_of_figures(node: Node, figures: Collection[str]) -> bool:
     """Whether an expression is reckoned from figures of groups alone."""
     named = {name.casefold() for name in columns_in(node)}
     return _is_figure(node) or (bool(named) and named <= {*figures})
@@ -196,7 +192,7 @@ def _refuse_other_tables(tree: Any, names: Collection[str]) -> None:
     known = {name.casefold() for name in (*names, *(one["key"] for one in named))}
     for node in every:
         if node.get("type") == "TABLE_FUNCTION":
-            name = str(node.get("function", {}).get("function_name", "")).lower()
+            name = name_of(node.get("function", {}))
             is_known = name in _ROWS_MADE
         elif node.get("type") == "BASE_TABLE":
             name = str(node.get("table_name", ""))
@@ -230,9 +226,9 @@ def _refuse_outermost_rows(tree: Any) -> None:
             raise Unknown(f"it chooses rows by their number in an order, and {_BEYOND}")
 
 
-def _numbers_rows(node: Mapping[str, Any]) -> bool:
+def _numbers_rows(node: Node) -> bool:
     """Whether an expression is a window that numbers rows."""
-    name = str(node.get("function_name", "")).lower()
+    name = name_of(node)
     return node.get("class") == "WINDOW" and name in _NUMBERING
 
 
@@ -246,7 +242,7 @@ def _refuse_groups_as_units(
     if any(map(_is_grouped, inner)):
         of_groups = [one for one in (top, *inner) if _reads_more(one, release.logical_name)]
         own = [node for one in of_groups for node in _own(one)]
-        if _names(own) & _PER_GROUP or any(_counts_groups(node, others) for node in own):
+        if {*map(name_of, own)} & _PER_GROUP or any(_counts_groups(node, others) for node in own):
             raise Unknown(
                 "it reckons from groups, and those that are too rare to be released are not known"
             )
@@ -258,18 +254,18 @@ def _refuse_groups_as_units(
         if node["class"] == "WINDOW"
     ]
     share = measured_share(noise_model(release, columns).table)
-    if _names(windows) & _PER_GROUP and share < MEASURED:
+    if {*map(name_of, windows)} & _PER_GROUP and share < MEASURED:
         raise Unknown(
             f"its windows take group by group, {1 - share:.0%} of whose rows were filled in, and other groups are not "
             "released"
         )
 
 
-def _counts_groups(node: Mapping[str, Any], others: Collection[str]) -> bool:
+def _counts_groups(node: Node, others: Collection[str]) -> bool:
     """Whether a sum adds the same for a group whatever it holds: a constant, a key of it, or a condition."""
-    if str(node.get("function_name", "")).lower() not in _SUMS:
+    if name_of(node) not in _SUMS:
         return False
-    given = parts(dict(node))
+    given = parts(node)
     kinds = {inner["class"] for one in given for inner in nodes_in(one)}
     named = {name.casefold() for one in given for name in columns_in(one)}
     return named <= {*others} or bool(kinds & {"COMPARISON", "CONJUNCTION", "BETWEEN", "CASE"})
@@ -285,12 +281,7 @@ def _own(tree: Any) -> Iterator[Node]:
     return dicts_in(tree, without=_SELECTS)
 
 
-def _names(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Names of functions."""
-    return {str(node.get("function_name", "")).lower() for node in nodes}
-
-
-def _reads_more(select: Mapping[str, Any], logical: str) -> bool:
+def _reads_more(select: Node, logical: str) -> bool:
     """Whether a SELECT reads another one, or anything but the logical table."""
     read = [node for node in _own(select.get("from_table", {})) if "type" in node]
     return any(
@@ -303,7 +294,7 @@ def _reads_more(select: Mapping[str, Any], logical: str) -> bool:
     )
 
 
-def _is_grouped(select: Mapping[str, Any]) -> bool:
+def _is_grouped(select: Node) -> bool:
     """Whether it gives groups, or different rows, instead of rows."""
     kinds = [one.get("type") for one in select.get("modifiers", ())]
     return (

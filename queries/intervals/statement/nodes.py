@@ -17,6 +17,10 @@ from engine.errors import QueryRefused
 Node = dict[str, Any]
 """A node of DuckDB's parse tree."""
 _PLACES = ("query_location", "query_location_length", "alias")
+_STAR_KEYS = {
+    *("class", "type", "query_location", "query_location_length", "columns"),
+    *("relation_name", "exclude_list"),
+}
 
 
 def parsed_tree(con: duckdb.DuckDBPyConnection, text: str) -> Any:
@@ -64,11 +68,26 @@ def parts(node: Node) -> list[Node]:
     return children
 
 
+def name_of(node: Node) -> str:
+    """Name of the function that an expression calls, in small letters; empty where it calls none."""
+    return str(node.get("function_name", "")).lower()
+
+
+def column_node(*names: str) -> Node:
+    """A column by its name, or by its table's and its own."""
+    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [*names]}
+
+
 def columns_in(node: Any) -> Iterator[str]:
     """Names of the columns that an expression names."""
-    for inner in nodes_in(node):
-        if inner.get("class") == "COLUMN_REF":
-            yield inner["column_names"][-1]
+    return (n["column_names"][-1] for n in nodes_in(node) if n["class"] == "COLUMN_REF")
+
+
+def left_out_by(star: Node) -> set[str] | None:
+    """Names of columns that a * leaves out, in small letters; None where it has changes, or is COLUMNS(...)."""
+    if set(star) - _STAR_KEYS or star.get("columns"):
+        return None
+    return {str(name).casefold() for name in star.get("exclude_list", [])}
 
 
 def nodes_in(node: Any) -> Iterator[Node]:
@@ -104,6 +123,11 @@ def bare(node: Any) -> Any:
             out.pop("qualified_name", None)
         return out
     return [bare(v) for v in node] if isinstance(node, list) else node
+
+
+def text_of(node: Any) -> str:
+    """One text for expressions that are the same."""
+    return json.dumps(bare(node), sort_keys=True)
 
 
 def followed(items: Sequence[Node], columns: Collection[str]) -> tuple[list[Node], dict[str, Node]]:

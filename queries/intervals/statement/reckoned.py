@@ -7,7 +7,7 @@ of columns that are not understood whether anything that they are reckoned from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -17,9 +17,8 @@ from engine.schema import BoolArray, ColumnSet
 from queries.intervals.estimates import Estimates, statuses
 from queries.intervals.model import NoiseModel, noise_model
 from queries.intervals.statement.groupings import groups_of, strays, together
-from queries.intervals.statement.linear import is_constant
 from queries.intervals.statement.rows import Evaluated, evaluated
-from queries.intervals.statement.terms import estimate_of, typed
+from queries.intervals.statement.terms import estimate_of, linear, typed
 from queries.intervals.statement.tree import ParsedStatement, Parts, Unknown, parse_statement
 from queries.intervals.universes import ruled_out
 from queries.sql import NOT_RELEASED, Marks, Session
@@ -48,28 +47,32 @@ class Reckoned:
 
     Attributes
     ----------
+    keys : list of tuple of tuple
+        Keys of the groups of each of the question's groupings.
     estimates : dict of int to Estimates
         By place of the column; each figure shown is the one that was reckoned.
     ruled : ndarray of bool, shape (n_groups,)
-    group : list of int
-        Group of each row of the answer.
     of_parts : dict of int to list of str
         Status of every group by what other columns are reckoned from.
     unread : dict of int to str
         Columns that are not understood, with the reason.
-    differs : frozenset of int
-        Columns among these whose figures are not those that were reckoned for them.
     reasons : list of str
         Others why there is no interval.
+    group : list of int
+        Group of each row of the answer that is shown.
+    differs : frozenset of int
+        Unread columns whose figures shown are not those that were reckoned for them.
     """
 
+    question: ParsedStatement
+    keys: list[Any]
     estimates: dict[int, Estimates]
     ruled: BoolArray
-    group: list[int]
     of_parts: dict[int, list[str]]
     unread: dict[int, str]
-    differs: frozenset[int]
     reasons: list[str]
+    group: list[int] = field(default_factory=list)
+    differs: frozenset[int] = frozenset()
 
     def marks(self) -> Marks:
         """Status of every row's figures."""
@@ -103,8 +106,9 @@ def _estimates(
     }
     estimates = {}
     for at, term in question.figures:
-        if isinstance(term, str) or is_constant(term):  # a text says why not
-            continue
+        single = None if isinstance(term, str) else linear(term)
+        if isinstance(term, str) or (single is not None and not single[0]):
+            continue  # a text says why not, and a constant is as it is
         try:
             of_each = [estimate_of(release, model, of_one, term) for of_one in rows]
         except Unknown as why:
@@ -114,23 +118,9 @@ def _estimates(
     return estimates, unread
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Known:
-    """What is reckoned of a statement, whichever rows of its answer are shown; fields as in `Reckoned`."""
-
-    question: ParsedStatement
-    groupings: tuple[ParsedStatement, ...]
-    keys: list[Any]
-    estimates: dict[int, Estimates]
-    unread: dict[int, str]
-    ruled: BoolArray
-    of_parts: dict[int, list[str]]
-    reasons: list[str]
-
-
-def _known(release: Session, text: str, names: Sequence[str], table: ColumnSet) -> _Known:
+def _known(release: Session, text: str, names: Sequence[str], table: ColumnSet) -> Reckoned:
     """Reckon a statement, or find it among the last ones; of strangers nothing is kept."""
-    kept: dict[Any, _Known] = (
+    kept: dict[Any, Reckoned] = (
         {} if release.is_overseen else release.models.setdefault(("statements",), {})
     )
     found = kept.pop((text, table), None)  # the one asked last is last
@@ -142,19 +132,17 @@ def _known(release: Session, text: str, names: Sequence[str], table: ColumnSet) 
     return found
 
 
-def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSet) -> _Known:
+def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSet) -> Reckoned:
     with release.cursor() as con:
         question = parse_statement(con, text, release.logical_name, tuple(release.columns))
         model = noise_model(release, table)
-        groupings = question.groupings()
         try:
-            rows = [evaluated(con, release, model, one) for one in groupings]
+            rows = [evaluated(con, release, model, one) for one in question.groupings()]
         except (
             duckdb.Error
         ):  # what one column is reckoned from must not cost the others their status
             question = replace(question, parts={})
-            groupings = question.groupings()
-            rows = [evaluated(con, release, model, one) for one in groupings]
+            rows = [evaluated(con, release, model, one) for one in question.groupings()]
     estimates, unread = _estimates(release, model, question, names, rows)
     more = []
     if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
@@ -171,9 +159,8 @@ def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSe
         at: _statuses_by_parts(release, model, rows, parts, ruled)
         for at, parts in question.parts.items()
     }
-    return _Known(
+    return Reckoned(
         question=question,
-        groupings=groupings,
         keys=[one.keys for one in rows],
         estimates=estimates,
         unread=unread,
@@ -212,9 +199,9 @@ def reckon(
         It is not understood.
     """
     known = _known(release, text, names, table)
-    question, groupings = known.question, known.groupings
+    question = known.question
     estimates, unread = dict(known.estimates), dict(known.unread)
-    group = groups_of(shown, question, groupings, known.keys, estimates)
+    group = groups_of(shown, question, question.groupings(), known.keys, estimates)
     terms, differs = dict(question.figures), set()
     for at in [*estimates]:
         if at in question.cast:
@@ -224,15 +211,8 @@ def reckon(
             del estimates[at]
             unread[at] = f"{names[at]}: {_OTHER}"
             differs.add(at)
-    return Reckoned(
-        estimates=estimates,
-        ruled=known.ruled,
-        group=group,
-        of_parts=known.of_parts,
-        unread=unread,
-        differs=frozenset(differs),
-        reasons=[*known.reasons],
-    )
+    told = replace(known, estimates=estimates, unread=unread)
+    return replace(told, group=group, differs=frozenset(differs))
 
 
 def _statuses_by_parts(

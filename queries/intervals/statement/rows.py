@@ -7,7 +7,6 @@ DuckDB evaluates them. Where keys are plain columns and every condition is about
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +20,13 @@ from queries.intervals.buckets import TableBuckets
 from queries.intervals.extrapolation import End, as_text, ends_of
 from queries.intervals.model import NoiseModel
 from queries.intervals.regions import Reach, Region, region_within
-from queries.intervals.statement.nodes import Node, bare, columns_in, text_of_select
+from queries.intervals.statement.nodes import (
+    Node,
+    column_node,
+    columns_in,
+    text_of,
+    text_of_select,
+)
 from queries.intervals.statement.tree import (
     Aggregate,
     Arithmetic,
@@ -70,11 +75,6 @@ class Evaluated:
     def of(self, node: Node) -> FloatArray:
         """Values of one expression."""
         return self.values[text_of(node)]
-
-
-def text_of(node: Node) -> str:
-    """One text for expressions that are the same."""
-    return json.dumps(bare(node), sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,7 +162,7 @@ def _asked(
     listed = [(name, node) for name, (_, node) in zip(keys, question.keys, strict=True)]
     listed += [(f"w{i}", node) for i, node in enumerate(question.where)]
     listed += [(f"x{i}", node) for i, node in enumerate(wanted.values())]
-    listed.append((row, {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [row]}))
+    listed.append((row, column_node(row)))
     rank = f"dense_rank() OVER (ORDER BY {', '.join(keys)})" if keys and not is_plain else "1"
     truths = [f"coalesce(CAST(w{i} AS BOOLEAN), false) AS w{i}" for i in range(len(question.where))]
     numbers = [_number(f"x{i}", node) for i, node in enumerate(wanted.values())]

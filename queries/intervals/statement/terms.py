@@ -1,9 +1,9 @@
 """Aggregates and arithmetic over them as figures with noise.
 
 Takes a term of a statement with its rows evaluated; gives `Estimates`. Counts, sums, means and quantiles by themselves
-are those of `queries.intervals.estimates`, and so is arithmetic that is one of them times and plus constants; other
-arithmetic is followed to first order: each part's rows weigh by how the whole changes with that part. A sum of ones
-and zeros is a count, however it is spelled.
+are those of `queries.intervals.estimates`, and so is arithmetic that is one of them times and plus constants, such as
+2 * count(*) - count(*) + 0; other arithmetic is followed to first order: each part's rows weigh by how the whole
+changes with that part. A sum of ones and zeros is a count, however it is spelled.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from queries.intervals.estimates import (
 from queries.intervals.extrapolation import stretched
 from queries.intervals.model import NoiseModel
 from queries.intervals.regions import Region, region_within
-from queries.intervals.statement.linear import linear
-from queries.intervals.statement.nodes import bare, columns_in
+from queries.intervals.statement.nodes import columns_in, text_of
 from queries.intervals.statement.rows import Evaluated, free_region
 from queries.intervals.statement.tree import Aggregate, Arithmetic, Rounded, Term, Unknown
 from queries.intervals.sums import Z
 from queries.sql import Session
+
+_Sum = tuple[dict[str, tuple[Aggregate, float]], float]
+"""Aggregates with their factors, and what is added to them."""
 
 
 def estimate_of(release: Session, model: NoiseModel, rows: Evaluated, term: Term) -> Estimates:
@@ -46,10 +48,49 @@ def estimate_of(release: Session, model: NoiseModel, rows: Evaluated, term: Term
     if isinstance(term, Rounded):
         return _outward(estimate_of(release, model, rows, term.term), term.digits)
     single = linear(term)
-    if single is not None:
-        return _scaled(_alone(release, model, rows, single.term), single.factor, single.constant)
+    if single is not None and len(single[0]) == 1:
+        ((of, factor),), constant = single
+        return _scaled(_alone(release, model, rows, of), factor, constant)
     known = counts(release, model, rows.region).known
     return _part(release, model, rows, term).estimates(model, rows.region, known)
+
+
+def linear(term: Term) -> tuple[list[tuple[Aggregate, float]], float] | None:
+    """Return the aggregates that a term adds up, each with its factor, and its constant; None where it does more."""
+    found = _sum(term)
+    return found and ([one for one in found[0].values() if one[1]], found[1])
+
+
+def _sum(term: Term) -> _Sum | None:
+    if isinstance(term, float | int):
+        return {}, float(term)
+    if isinstance(term, Aggregate):
+        key = text_of([term.kind, term.quantile, term.of, term.keep])
+        return None if term.within is not None else ({key: (term, 1.0)}, 0.0)
+    if not isinstance(term, Arithmetic):
+        return None
+    left, right = _sum(term.left), _sum(term.right)
+    if left is None or right is None:
+        return None
+    if term.operator in "+-":
+        return _joined(left, right, 1.0 if term.operator == "+" else -1.0)
+    if term.operator == "*" and not left[0]:
+        return _times(right, left[1])
+    if right[0] or (term.operator == "/" and not right[1]):
+        return None
+    return _times(left, right[1] if term.operator == "*" else 1.0 / right[1])
+
+
+def _joined(left: _Sum, right: _Sum, sign: float) -> _Sum:
+    """The sum of both, like terms together."""
+    out = dict(left[0])
+    for key, (of, factor) in right[0].items():
+        out[key] = of, out.get(key, (of, 0.0))[1] + sign * factor
+    return out, left[1] + sign * right[1]
+
+
+def _times(term: _Sum, factor: float) -> _Sum:
+    return {key: (of, factor * own) for key, (of, own) in term[0].items()}, factor * term[1]
 
 
 def _outward(estimates: Estimates, digits: int) -> Estimates:
@@ -176,8 +217,8 @@ def _part_alone(release: Session, model: NoiseModel, rows: Evaluated, term: Aggr
 
 def _totals(rows: Evaluated, term: Aggregate) -> Int64Array:
     """Which total of a window each group belongs to."""
-    wanted = [bare(node) for node in term.within or ()]
-    places = [i for i, node in enumerate(rows.key_nodes) if bare(node) in wanted]
+    wanted = [*map(text_of, term.within or ())]
+    places = [i for i, node in enumerate(rows.key_nodes) if text_of(node) in wanted]
     numbers: dict[tuple[object, ...], int] = {}
     return np.array(
         [numbers.setdefault(tuple(key[i] for i in places), len(numbers)) for key in rows.keys],

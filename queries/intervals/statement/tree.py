@@ -17,13 +17,14 @@ import duckdb
 from queries.intervals.statement.inlined import inlined
 from queries.intervals.statement.nodes import (
     Node,
-    bare,
     followed,
+    name_of,
     nodes_below,
     nodes_in,
     number_of,
     parts,
     replaced,
+    text_of,
 )
 
 AGGREGATES = (
@@ -207,13 +208,13 @@ def parse_statement(
     items, named = followed(node["select_list"], hiding)
     aggregates = aggregates_in(con, items)
     groups = _groups(node, items, aggregates, hiding)
-    bare_groups = [bare(group) for group in groups]
-    at = {json.dumps(bare(item), sort_keys=True): i for i, item in enumerate(items)}
-    places = [at.get(json.dumps(group, sort_keys=True), -1) for group in bare_groups]
+    of_groups = [text_of(group) for group in groups]
+    at = {text_of(item): i for i, item in enumerate(items)}
+    places = [at.get(group, -1) for group in of_groups]
     if -1 in places:
         raise Unknown("it groups by something that it does not select")
     rest = [i for i in range(len(items)) if i not in places]
-    figures = tuple((i, _figure(items[i], bare_groups)) for i in rest)
+    figures = tuple((i, _figure(items[i], of_groups)) for i in rest)
     reckoned = {
         i: _parts(items[i], aggregates) for i, term in figures if isinstance(term, str) and term
     }
@@ -264,7 +265,7 @@ def _parts(node: Node, aggregates: Collection[str]) -> Parts | None:
     left = [node]
     while left:
         part = left.pop()
-        name = part.get("function_name", "").lower()
+        name = name_of(part)
         if part.get("class") == "WINDOW" or (
             part.get("class") == "SUBQUERY" and not is_total(part)
         ):
@@ -276,7 +277,7 @@ def _parts(node: Node, aggregates: Collection[str]) -> Parts | None:
             continue
         given = parts(part)
         try:
-            of = _plain(given[0]) if given else None
+            of = _row_level(given[0]) if given else None
             counted.append(Aggregate(kind="count", of=of, keep=_filter_of(part)))
         except Unknown:
             return None
@@ -291,14 +292,14 @@ def is_total(node: Node) -> bool:
     return (
         inner.get("type") == "SELECT_NODE"
         and len(items) == 1
-        and items[0].get("function_name", "").lower() in ("count_star", "count", "sum")
+        and name_of(items[0]) in ("count_star", "count", "sum")
         and not any(k in inner for k in ("where_clause", "group_expressions", "having"))
     )
 
 
 def makes_more(node: Node) -> bool:
     """Whether an expression stands for several columns or rows: places in the text are not those in the answer."""
-    return node.get("class") == "STAR" or node.get("function_name", "").lower() in _MAKE_MORE
+    return node.get("class") == "STAR" or name_of(node) in _MAKE_MORE
 
 
 def _sets(node: Node, n_groups: int) -> tuple[tuple[int, ...], ...]:
@@ -309,7 +310,7 @@ def _sets(node: Node, n_groups: int) -> tuple[tuple[int, ...], ...]:
 
 def aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Collection[str]:
     """Names of the aggregates among the functions of expressions: ours, others that DuckDB has, and macros of these."""
-    names = {n.get("function_name", "").lower() for item in items for n in nodes_in(item)}
+    names = {name_of(n) for item in items for n in nodes_in(item)}
     if names <= {"", *AGGREGATES, *_OPERATORS}:
         return AGGREGATES
     listed = con.execute(
@@ -348,10 +349,7 @@ def _groups(
 
 def _has_aggregate(node: Node, aggregates: Collection[str]) -> bool:
     """Whether an aggregate or window is in an expression."""
-    return any(
-        n.get("class") == "WINDOW" or n.get("function_name", "").lower() in aggregates
-        for n in nodes_in(node)
-    )
+    return any(n.get("class") == "WINDOW" or name_of(n) in aggregates for n in nodes_in(node))
 
 
 def _conjuncts(node: Node) -> Iterator[Node]:
@@ -363,16 +361,17 @@ def _conjuncts(node: Node) -> Iterator[Node]:
         yield node
 
 
-def _row_level(node: Node) -> None:
-    """Refuse what one row cannot decide."""
+def _row_level(node: Node) -> Node:
+    """The same expression; what one row cannot decide is refused."""
     for inner in nodes_in(node):
         if inner.get("class") in ("SUBQUERY", "WINDOW"):
             raise Unknown("it has a subquery or window inside a condition or expression")
-        if inner.get("function_name", "").lower() in (*AGGREGATES, *_UNSTABLE):
+        if name_of(inner) in (*AGGREGATES, *_UNSTABLE):
             raise Unknown(f"it has {inner['function_name']}() inside a condition or expression")
+    return node
 
 
-def _figure(node: Node, groups: Sequence[Node]) -> Term | str:
+def _figure(node: Node, groups: Sequence[str]) -> Term | str:
     """What a column of the result means, or why that is not known; empty for a constant, which needs no interval."""
     is_constant = node.get("class") == "CONSTANT" or number_of(node) is not None
     if is_constant or node.get("type") == "GROUPING_FUNCTION":
@@ -383,11 +382,11 @@ def _figure(node: Node, groups: Sequence[Node]) -> Term | str:
         return str(why)
 
 
-def _term(node: Node, groups: Sequence[Node]) -> Term:
+def _term(node: Node, groups: Sequence[str]) -> Term:
     number = number_of(node)
     if number is not None:
         return number
-    name = node.get("function_name", "").lower()
+    name = name_of(node)
     inner = parts(node)
     if node.get("class") == "WINDOW":
         return _window(node, groups)
@@ -414,8 +413,8 @@ def _aggregate(node: Node, name: str, inner: list[Node]) -> Aggregate:
         if at is None or not 0 <= at <= 1:
             raise Unknown(f"{name} with one number from 0 to 1 is understood")
         kind = "quantile_disc" if name == "quantile_disc" else "median"
-        return Aggregate(kind=kind, of=_plain(inner[0]), keep=_filter_of(node), quantile=at)
-    of = _plain(inner[0]) if inner else None
+        return Aggregate(kind=kind, of=_row_level(inner[0]), keep=_filter_of(node), quantile=at)
+    of = _row_level(inner[0]) if inner else None
     if not inner and name not in ("count_star", "count"):
         raise Unknown(f"{name} of nothing is not understood")
     kind = {"count_star": "count", "mean": "avg", "count_if": "sum", "countif": "sum"}.get(
@@ -425,15 +424,10 @@ def _aggregate(node: Node, name: str, inner: list[Node]) -> Aggregate:
 
 
 def _filter_of(node: Node) -> Node | None:
-    return _plain(node["filter"]) if "filter" in node else None
+    return _row_level(node["filter"]) if "filter" in node else None
 
 
-def _plain(node: Node) -> Node:
-    _row_level(node)
-    return node
-
-
-def _window(node: Node, groups: Sequence[Node]) -> Aggregate:
+def _window(node: Node, groups: Sequence[str]) -> Aggregate:
     """The sum of an aggregate over all groups, or over those that share some keys."""
     inner = parts(node)
     is_plain = (
@@ -445,13 +439,13 @@ def _window(node: Node, groups: Sequence[Node]) -> Aggregate:
         )
         == _FRAME
     )
-    if node.get("function_name", "").lower() != "sum" or len(inner) != 1 or not is_plain:
+    if name_of(node) != "sum" or len(inner) != 1 or not is_plain:
         raise Unknown("of windows only sum(...) OVER (PARTITION BY keys) is understood")
     term = _term(inner[0], groups)
     within = tuple(node.get("partitions", []))
     if not isinstance(term, Aggregate) or term.kind not in ("count", "sum"):
         raise Unknown("only totals of counts and sums are understood")
-    if any(bare(part) not in list(groups) for part in within):
+    if any(text_of(part) not in groups for part in within):
         raise Unknown("its window is partitioned by something that it does not group by")
     return Aggregate(kind=term.kind, of=term.of, keep=term.keep, within=within)
 
