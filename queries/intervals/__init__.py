@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from queries.intervals.crosstable import EACH, TOTAL, CrossTable, Slice, adding_up
 from queries.intervals.estimates import Measure, Status, counts, statuses
-from queries.intervals.model import noise_model
+from queries.intervals.model import Groups, noise_model
 from queries.intervals.regions import Region
 from queries.intervals.replicated import has_replicates, with_replicates
 from queries.intervals.statement.aggregates import annotated, marks_of, with_statuses
@@ -21,6 +21,7 @@ __all__ = [
     "EACH",
     "TOTAL",
     "CrossTable",
+    "Groups",
     "Measure",
     "Region",
     "Slice",

@@ -17,10 +17,9 @@ from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import sum_by
 from queries.intervals.extrapolation import absorbed, beyond, lower_higher, stretched
 from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, is_single, knows
-from queries.intervals.model import NoiseModel
+from queries.intervals.model import Groups
 from queries.intervals.regions import Region
 from queries.intervals.sums import Z, sparse_variance
-from queries.sql import Session
 
 Status = Literal["reliable", "low", "unreliable", "not released", "structural zero"]
 """reliable: the noise is small against the figure. low: released, and rounds to nothing or next to it. unreliable: the
@@ -60,14 +59,7 @@ class Estimates:
 
 
 def estimates_of(
-    release: Session,
-    model: NoiseModel,
-    region: Region,
-    *,
-    measure: str,
-    of: str | None,
-    over: tuple[int, ...],
-    quantile: float,
+    groups: Groups, *, measure: str, of: str | None, over: tuple[int, ...], quantile: float
 ) -> Estimates:
     """Reckon one measure; parameters as in `queries.intervals.tabulation.tabulate`, `over` as places among the columns.
 
@@ -76,47 +68,35 @@ def estimates_of(
     QueryRefused
         The column holds no numbers.
     """
-    counted = counts(release, model, region)
-    if of is None:
-        if measure == "count" or not region.n_groups:
-            return counted
-        return _shares(release, model, region, counted, over, is_ratio=measure == "ratio")
-    place = model.table.columns.index(of)
-    column = model.table.released[place]
-    if measure != "count" and not column.is_number:
+    table = groups.model.table
+    place = None if of is None else table.columns.index(of)
+    if place is not None and not table.released[place].is_number:
         raise QueryRefused(
-            f"{measure} of {of}: it holds {column.sql_type}, and only numbers can be added up"
+            f"{measure} of {of}: it holds {table.released[place].sql_type}, and only numbers can be added up"
         )
-    if measure == "count" or not region.n_groups:
+    counted = counts(groups)
+    if measure == "count" or not groups.region.n_groups:
         return counted
-    numbers = column.numbers()[model.table.rows[:, place]]
+    if place is None:
+        return _shares(groups, counted.known, over, is_ratio=measure == "ratio")
+    numbers = table.released[place].numbers()[table.rows[:, place]]
     if measure in ("sum", "mean"):
-        return sums(release, model, region, counted, numbers, is_mean=measure == "mean")
-    return quantiles(release, model, region, counted, numbers, quantile)
+        return sums(groups, counted.known, numbers, is_mean=measure == "mean")
+    return quantiles(groups, counted.known, numbers, quantile)
 
 
-def counts(release: Session, model: NoiseModel, region: Region) -> Estimates:
+def counts(groups: Groups) -> Estimates:
     """Number of rows of each group, in whole numbers with whole ends."""
-    value = _added(region, model.table.n.astype(np.float64))
-    sd = count_sd(release, model, region)
-    known = knows(model, region)
+    model, region, row = groups.model, groups.region, groups.row
+    value = sum_by(region.group[row], model.table.n[row].astype(np.float64), region.n_groups)
+    sd, known = count_sd(groups), knows(groups)
     if not is_single(region):  # many combinations: what the fill put there says something, too
         known |= value > model.suppressed
-    row = np.flatnonzero(region.group >= 0)
-    less, more = lower_higher(absorbed(release, model, region, row, np.ones(len(row))))
-    low = np.maximum(value - np.ceil(Z * sd + less - 0.5), 0.0)
-    unreleased = np.maximum(
-        high_of_unreleased(model, region, value), value
-    )  # never below what the fill shows
+    less, more = lower_higher(absorbed(groups, row, np.ones(len(row))))
+    low = np.where(known, np.maximum(value - np.ceil(Z * sd + less - 0.5), 0.0), 0.0)
+    unreleased = np.maximum(high_of_unreleased(groups, value), value)  # never below the fill
     high = np.where(known, value + np.ceil(Z * sd + more - 0.5), unreleased)
-    low = np.where(known, low, 0.0)
     return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_count=True)
-
-
-def _added(region: Region, weight: FloatArray) -> FloatArray:
-    """Sum of a weight of rows over each group."""
-    inside = region.group >= 0
-    return sum_by(region.group[inside], weight[inside], region.n_groups).astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,19 +135,35 @@ class Part:
     extra: FloatArray | float = 0.0
     stretch: FloatArray | float = 1.0
 
-    def sd(self, model: NoiseModel, region: Region) -> FloatArray:
+    def sd(self, groups: Groups) -> FloatArray:
         """Standard deviation of its error, to first order."""
-        row = np.flatnonzero(region.group >= 0)
+        region, row, sd = groups.region, groups.row, groups.model.sd
         if self.base is None or self.total_of is None:
-            return model.sd(region.n_groups, region.group[row], row, self.own[row])
+            return groups.sd(row, self.own[row])
+        group = region.group[row]
+        in_total = self.total_of[group]
         total = np.broadcast_to(self.total, region.n_groups)
-        return _sd_with_total(
-            model, region, self.total_of, own=self.own, total=total, base=self.base
-        )
+        per_total = np.bincount(in_total, minlength=int(self.total_of.max(initial=0)) + 1)
+        size = per_total[self.total_of]
+        n_entries = int(size.sum())
+        is_long = n_entries > _FEW_ENTRIES and region.n_groups > _FEW_GROUPS
+        if n_entries > _MOST_ENTRIES or is_long:
+            # without what both have in common: a little too wide
+            whole = sd(len(per_total), in_total, row, self.base[row])[self.total_of]
+            apart: FloatArray = np.sqrt(groups.sd(row, self.own[row]) ** 2 + (total * whole) ** 2)
+            return apart
+        order = np.argsort(in_total, kind="stable")
+        start = np.concatenate([[0], np.cumsum(per_total)])[:-1]
+        of_sum = np.repeat(np.arange(region.n_groups), size)
+        step = np.arange(len(of_sum)) - np.repeat(np.cumsum(size) - size, size)
+        entry = order[start[self.total_of[of_sum]] + step]
+        own = (group[entry] == of_sum) * self.own[row[entry]]
+        weight = own + total[of_sum] * self.base[row[entry]]
+        return sd(region.n_groups, of_sum, row[entry], weight)
 
-    def estimates(self, model: NoiseModel, region: Region, known: BoolArray) -> Estimates:
+    def estimates(self, groups: Groups, known: BoolArray) -> Estimates:
         """Its interval, where it is known."""
-        sd = np.sqrt(self.sd(model, region) ** 2 + self.extra) * self.stretch
+        sd = np.sqrt(self.sd(groups) ** 2 + self.extra) * self.stretch
         known = known & np.isfinite(self.value)
         half = np.where(known, Z * sd, np.nan)
         less, more = lower_higher(np.atleast_2d(self.shift))
@@ -175,27 +171,25 @@ class Part:
         return Estimates(value=self.value, low=low, high=high, sd=sd, known=known)
 
 
-def counted_part(release: Session, model: NoiseModel, region: Region) -> Part:
+def counted_part(groups: Groups) -> Part:
     """Rows of each group; where no released bucket says anything they may be anywhere in the count's own interval."""
-    estimates = counts(release, model, region)
-    inside = region.group >= 0
-    says = inside & estimates.known[np.maximum(region.group, 0)]
-    row = np.flatnonzero(says)
+    estimates, group = counts(groups), groups.region.group
     is_known = estimates.known
+    says = (group >= 0) & is_known[np.maximum(group, 0)]
+    row = np.flatnonzero(says)
     return Part(
         value=estimates.value,
         own=says.astype(np.float64),
         more=np.where(is_known, 0.0, estimates.high - estimates.value),
         less=np.where(is_known, 0.0, estimates.value - estimates.low),
-        shift=absorbed(release, model, region, row, np.ones(len(row))) * is_known,
-        extra=edge_variance(model, region, row, np.ones(len(row))),
+        shift=absorbed(groups, row, np.ones(len(row))) * is_known,
+        extra=edge_variance(groups, row, np.ones(len(row))),
     )
 
 
-def valued_part(
-    release: Session, model: NoiseModel, region: Region, numbers: FloatArray, *, is_mean: bool
-) -> Part:
+def valued_part(groups: Groups, numbers: FloatArray, *, is_mean: bool) -> Part:
     """Sum or mean of numbers over each group; blanks do not count, and of nothing it is NaN, as in SQL."""
+    model, region = groups.model, groups.region
     row = np.flatnonzero((region.group >= 0) & np.isfinite(numbers))
     n = model.table.n.astype(np.float64)
     given = region.n_groups, region.group[row], row
@@ -208,36 +202,22 @@ def valued_part(
         safe = np.maximum(rows, 1.0)
         value, more, less = value / safe, more / safe, less / safe
         weight = (weight - value[given[1]]) / safe[given[1]]
-        stretch = stretched(model.sd(*given, np.ones(len(row))), rows, Z)
-    extra = edge_variance(model, region, row, weight)
+        stretch = stretched(groups.sd(row, np.ones(len(row))), rows)
+    extra = edge_variance(groups, row, weight)
     if model.tree is not None and not model.is_locked(region.n_groups):
         extra = extra + sparse_variance(model.table, *given, weight)
     own = np.zeros(len(numbers))
     own[row] = weight
+    shift = absorbed(groups, row, weight)
     return Part(
-        value=value,
-        own=own,
-        more=more,
-        less=less,
-        shift=absorbed(release, model, region, row, weight),
-        extra=extra,
-        stretch=stretch,
+        value=value, own=own, more=more, less=less, shift=shift, extra=extra, stretch=stretch
     )
 
 
-def sums(
-    release: Session,
-    model: NoiseModel,
-    region: Region,
-    counted: Estimates,
-    numbers: FloatArray,
-    *,
-    is_mean: bool,
-) -> Estimates:
-    """Sum or mean of a column over each group."""
-    part = valued_part(release, model, region, numbers, is_mean=is_mean)
-    found = part.estimates(model, region, counted.known)
-    return replace(found, is_amount=not is_mean)
+def sums(groups: Groups, known: BoolArray, numbers: FloatArray, *, is_mean: bool) -> Estimates:
+    """Sum or mean of a column over each group, where its rows are known."""
+    part = valued_part(groups, numbers, is_mean=is_mean)
+    return replace(part.estimates(groups, known), is_amount=not is_mean)
 
 
 def joined(region: Region, operator: str, left: Part, right: Part) -> Part:
@@ -290,127 +270,61 @@ def total_part(region: Region, part: Part, total_of: Int64Array, base: FloatArra
 
 
 def _shares(
-    release: Session,
-    model: NoiseModel,
-    region: Region,
-    counted: Estimates,
-    over: tuple[int, ...],
-    *,
-    is_ratio: bool,
+    groups: Groups, known: BoolArray, over: tuple[int, ...], *, is_ratio: bool
 ) -> Estimates:
     """Share of each group in its total, or its ratio to the rest of that total."""
-    part = counted_part(release, model, region)
+    region = groups.region
     inside = (region.group >= 0).astype(np.float64)
+    part = counted_part(groups)
     total = total_part(region, part, _totals(region, over), inside)
     # Of what is not released the part says how much it may be: it has an interval, too.
-    found = joined(region, "/", part, total).estimates(model, region, total.value > 0)
-    share, sd = found.value, found.sd
-    is_known = counted.known & found.known
+    found = joined(region, "/", part, total).estimates(groups, total.value > 0)
+    share, is_known = found.value, known & found.known
     low = np.where(is_known, np.clip(found.low, 0.0, 1.0), 0.0)
     high = np.clip(np.nan_to_num(found.high, nan=1.0), 0.0, 1.0)
     if not is_ratio:
-        return Estimates(value=share, low=low, high=high, sd=sd, known=is_known)
+        return replace(found, low=low, high=high, known=is_known)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Estimates(
-            value=share / (1 - share),
-            low=low / (1 - low),
-            high=high / (1 - high),
-            sd=sd / (1 - share) ** 2,
-            known=is_known & (share < 1),
-        )
+        value, low, high = (at / (1 - at) for at in (share, low, high))
+        sd = found.sd / (1 - share) ** 2
+    return Estimates(value=value, low=low, high=high, sd=sd, known=is_known & (share < 1))
 
 
 def _totals(region: Region, over: tuple[int, ...]) -> Int64Array:
     """Number of the total that each group belongs to."""
-    places = region.places()
     if not over:
         return np.zeros(region.n_groups, dtype=np.int64)
-    _, total_of = np.unique(places[:, list(over)], axis=0, return_inverse=True)
+    _, total_of = np.unique(region.places()[:, list(over)], axis=0, return_inverse=True)
     return total_of.reshape(-1).astype(np.int64)
 
 
-def _sd_with_total(
-    model: NoiseModel,
-    region: Region,
-    total_of: Int64Array,
-    *,
-    own: FloatArray,
-    total: FloatArray,
-    base: FloatArray,
-) -> FloatArray:
-    """Standard deviation of figures that change with rows of their own and with a total that others share.
-
-    Parameters
-    ----------
-    total_of : ndarray of int64, shape (n_groups,)
-        Which total each group belongs to.
-    own, base : ndarray of float64, shape (n_rows,)
-        Change of a row's own group, and of its total, with that row.
-    total : ndarray of float64, shape (n_groups,)
-        Change of each group's figure with its total.
-    """
-    row = np.flatnonzero(region.group >= 0)
-    group = region.group[row]
-    in_total = total_of[group]
-    per_total = np.bincount(in_total, minlength=int(total_of.max(initial=0)) + 1)
-    size = per_total[total_of]
-    n_entries = int(size.sum())
-    if n_entries > _MOST_ENTRIES or (
-        n_entries > _FEW_ENTRIES and region.n_groups > _FEW_GROUPS
-    ):  # without what both have in common: a little too wide
-        alone = model.sd(region.n_groups, group, row, own[row])
-        whole = model.sd(len(per_total), in_total, row, base[row])[total_of]
-        apart: FloatArray = np.sqrt(alone**2 + (total * whole) ** 2)
-        return apart
-    order = np.argsort(in_total, kind="stable")
-    start = np.concatenate([[0], np.cumsum(per_total)])[:-1]
-    of_sum = np.repeat(np.arange(region.n_groups), size)
-    step = np.arange(len(of_sum)) - np.repeat(np.cumsum(size) - size, size)
-    entry = order[start[total_of[of_sum]] + step]
-    weight = (group[entry] == of_sum) * own[row[entry]] + total[of_sum] * base[row[entry]]
-    return model.sd(region.n_groups, of_sum, row[entry], weight)
-
-
-def quantiles(
-    release: Session,
-    model: NoiseModel,
-    region: Region,
-    counted: Estimates,
-    numbers: FloatArray,
-    quantile: float,
-) -> Estimates:
+def quantiles(groups: Groups, known: BoolArray, numbers: FloatArray, quantile: float) -> Estimates:
     """A quantile of each group, between neighbours in proportion, as DuckDB's quantile_cont."""
+    region = groups.region
     inside = np.flatnonzero((region.group >= 0) & np.isfinite(numbers))
     row = inside[np.lexsort((numbers[inside], region.group[inside]))]
-    group, n = region.group[row], model.table.n[row].astype(np.float64)
+    group, n = region.group[row], groups.model.table.n[row].astype(np.float64)
     rows = sum_by(group, n, region.n_groups)
     start = np.concatenate([[0.0], np.cumsum(rows)])[:-1]
     upto = np.cumsum(n)
     place = start + (rows - 1) * quantile
     value = _at(numbers[row], upto, place)
     weight = np.where(numbers[row] <= value[group], 1.0 - quantile, -quantile)
-    sd = model.sd(region.n_groups, group, row, weight)
+    sd = groups.sd(row, weight)
     # Rows less above the quantile move the rank down, below it up; of those at it the nearer end of the column counts.
     middle = (np.nanmin(numbers) + np.nanmax(numbers)) / 2 if len(row) else 0.0
     at = value[group]
     is_upper = np.where(numbers[row] == at, at > middle, numbers[row] > at)
     moved = np.where(is_upper, -quantile, 1.0 - quantile)
-    up, down = lower_higher(absorbed(release, model, region, row, moved))
+    up, down = lower_higher(absorbed(groups, row, moved))
     reach = Z * sd + 0.5
     last = start + np.maximum(rows - 1, 0)
-    known = counted.known & (rows > 0)
+    known = known & (rows > 0)
     low = _end(numbers[row], upto, place, np.floor(place - reach - down), start, value)
     high = _end(numbers[row], upto, place, np.ceil(place + reach + up), last, value)
-    nothing = ~known | ~np.isfinite(sd)
-    low, high = np.where(nothing, np.nan, low), np.where(nothing, np.nan, high)
-    return Estimates(
-        value=np.where(rows > 0, value, np.nan),
-        low=low,
-        high=high,
-        sd=(high - low) / (2 * Z),
-        known=known,
-        is_amount=False,
-    )
+    low, high = (np.where(known & np.isfinite(sd), end, np.nan) for end in (low, high))
+    value, sd = np.where(rows > 0, value, np.nan), (high - low) / (2 * Z)
+    return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_amount=False)
 
 
 def _at(numbers: FloatArray, upto: FloatArray, place: FloatArray) -> FloatArray:

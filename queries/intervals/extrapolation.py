@@ -16,8 +16,9 @@ import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
-from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.model import Groups, NoiseModel, noise_model
 from queries.intervals.regions import Region
+from queries.intervals.sums import Z
 from queries.sql import Session
 
 OUTERMOST, SHARE = 100, 0.02
@@ -87,9 +88,7 @@ def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
     return ends
 
 
-def absorbed(
-    release: Session, model: NoiseModel, region: Region, row: Int64Array, weight: FloatArray
-) -> FloatArray:
+def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     """How much higher figures are as rows of hidden ranges beyond the last value are counted further inside, at most.
 
     Where limits hold beyond the end, too, a row there belongs to them as one at the last value does; else it does not.
@@ -106,11 +105,11 @@ def absorbed(
     ndarray of float64, shape (n_ranges, n_groups)
         By hidden range, each of which may hold all of this or nothing: what two parts of a figure share adds up.
     """
-    ends = ends_of(release, model)
+    ends, region = ends_of(groups.release, groups.model), groups.region
     n_ranges = sum(len(end.inside) for end in ends)
     if region.is_free or not n_ranges:
         return np.zeros((max(n_ranges, 1), region.n_groups))
-    return np.concatenate([_of_end(model.table, end, region, row, weight) for end in ends])
+    return np.concatenate([_of_end(groups.model.table, end, region, row, weight) for end in ends])
 
 
 def _of_end(
@@ -297,15 +296,13 @@ def _beyond_the_top(
     return added
 
 
-def stretched(sd: FloatArray, of: FloatArray, z: float) -> FloatArray:
+def stretched(sd: FloatArray, of: FloatArray) -> FloatArray:
     """Factor by which a quotient's interval is longer than to first order, as its divisor is noisy; NaN: no end to it.
 
     Parameters
     ----------
     sd, of : ndarray of float64
         Standard deviation and value of the divisor.
-    z : float
-        Standard deviations on each side.
     """
-    square = np.divide(z * sd, np.abs(of), out=np.full(len(of), np.inf), where=of != 0) ** 2
+    square = np.divide(Z * sd, np.abs(of), out=np.full(len(of), np.inf), where=of != 0) ** 2
     return np.where(square < 1, 1 / np.maximum(1 - square, 1e-9), np.nan)

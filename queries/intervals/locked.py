@@ -6,14 +6,15 @@ least of what this table and the narrower ones say: noise that they have in comm
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, sum_by
-from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.model import Groups, noise_model
 from queries.intervals.regions import Region, region_of, region_within
 from queries.intervals.sums import BLIND, Z
-from queries.sql import Session
 
 ALONE = 0.8
 """Variance of the count of a value that is alone in a range of values too rare to be released: some of their rows are
@@ -25,8 +26,9 @@ to all of the box's few rows lie on one side: 5 rows, or none, have a variance o
 `queries.intervals.sums`."""
 
 
-def count_sd(release: Session, model: NoiseModel, region: Region) -> FloatArray:
+def count_sd(groups: Groups) -> FloatArray:
     """Standard deviation of the error of each group's count."""
+    release, model, region, row = groups.release, groups.model, groups.region, groups.row
     table = model.table
     needed = tuple(name for j, name in enumerate(table.columns) if not region.is_whole(j))
     if not region.is_free and needed != table.columns and needed in release.tables:
@@ -39,21 +41,19 @@ def count_sd(release: Session, model: NoiseModel, region: Region) -> FloatArray:
             if name in needed
         }
         by = [table.columns[j] for j in region.by]
-        return count_sd(release, narrow, region_of(narrow.table, by, limits))
-    row = np.flatnonzero(region.group >= 0)
-    sd = model.sd(region.n_groups, region.group[row], row, np.ones(len(row)))
+        region = region_of(narrow.table, by, limits)
+        return count_sd(Groups(release=release, model=narrow, region=region))
+    sd = groups.sd(row, np.ones(len(row)))
     if model.tree is None:  # mode dp: a count that was 0 is noisy like all others
         sd = np.maximum(sd, float(table.card["noise_sd"]))
-        return np.where(_cuts_groups(model, region), np.nan, sd)
-    sd = np.sqrt(sd**2 + edge_variance(model, region, row, np.ones(len(row))))
+        return np.where(_cuts_groups(groups), np.nan, sd)
+    sd = np.sqrt(sd**2 + edge_variance(groups, row, np.ones(len(row))))
     if model.is_locked(region.n_groups):
         return sd
-    return np.fmin(sd, _from_outside(release, model, region))
+    return np.fmin(sd, _from_outside(groups))
 
 
-def edge_variance(
-    model: NoiseModel, region: Region, row: Int64Array, weight: FloatArray
-) -> FloatArray | float:
+def edge_variance(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray | float:
     """Variance that limits of a table of one column add which cut filled boxes, or tell a value from rare neighbours.
 
     Of wider tables their rows tell.
@@ -65,8 +65,8 @@ def edge_variance(
     weight : ndarray of float64, shape (n_entries,)
         What each adds to the figure: a box counts with the mean square of what is inside.
     """
-    table = model.table
-    if region.is_free or len(table.columns) > 1 or model.tree is None:
+    table, region = groups.model.table, groups.region
+    if region.is_free or len(table.columns) > 1 or groups.model.tree is None:
         return 0.0
     mask = region.allowed[0]
     alone = np.zeros(region.n_groups)
@@ -100,9 +100,9 @@ def _alone_at_cuts(
     return float((is_cut * inside * np.maximum(is_alone[1:], is_alone[:-1])).sum())
 
 
-def _from_outside(release: Session, model: NoiseModel, region: Region) -> FloatArray:
+def _from_outside(groups: Groups) -> FloatArray:
     """The same as a narrower table's count less what lies outside the limits of one column, where that is less."""
-    table = model.table
+    table, region = groups.model.table, groups.region
     best = np.full(region.n_groups, np.nan)
     for j, mask in enumerate(region.allowed):
         rest = tuple(name for name in table.columns if name != table.columns[j])
@@ -111,22 +111,23 @@ def _from_outside(release: Session, model: NoiseModel, region: Region) -> FloatA
             or j in region.by
             or mask.mean() <= 0.5
             or mask.all()
-            or rest not in release.tables
+            or rest not in groups.release.tables
         ):
             continue
         all_of_j = (*region.allowed[:j], np.ones(len(mask), dtype=bool), *region.allowed[j + 1 :])
         outside = (*region.allowed[:j], ~mask, *region.allowed[j + 1 :])
-        whole = count_sd(release, model, region_within(table, region.by, all_of_j, region.reach))
-        less = region_within(table, region.by, outside, region.reach)
-        row = np.flatnonzero(less.group >= 0)
-        cut = model.sd(less.n_groups, less.group[row], row, np.ones(len(row)))
-        best = np.fmin(best, np.sqrt(whole**2 + cut**2))
+        whole, less = (
+            replace(groups, region=region_within(table, region.by, allowed, region.reach))
+            for allowed in (all_of_j, outside)
+        )
+        cut = less.sd(less.row, np.ones(len(less.row)))
+        best = np.fmin(best, np.sqrt(count_sd(whole) ** 2 + cut**2))
     return best
 
 
-def _cuts_groups(model: NoiseModel, region: Region) -> BoolArray:
+def _cuts_groups(groups: Groups) -> BoolArray:
     """Mode dp: whether a group takes some values of a public group of values and leaves others."""
-    table = model.table
+    table, region = groups.model.table, groups.region
     cuts = region.is_free and bool((table.first < table.last).any())
     for j, mask in enumerate(region.allowed):
         n_inside, n_codes = _codes_inside(table, j, mask)
@@ -146,11 +147,11 @@ def _codes_inside(table: TableBuckets, j: int, mask: BoolArray) -> tuple[Int64Ar
     return upto[end] - upto[first], end - first
 
 
-def knows(model: NoiseModel, region: Region) -> BoolArray:
+def knows(groups: Groups) -> BoolArray:
     """Whether a released bucket lies in each group, so that its count says something."""
-    table = model.table
+    table, tree, region = groups.model.table, groups.model.tree, groups.region
     inside = region.group >= 0
-    if model.tree is None:
+    if tree is None:
         return np.ones(region.n_groups, dtype=bool)
     known = np.zeros(region.n_groups, dtype=bool)
     known[region.group[inside & table.row_measured]] = True
@@ -160,18 +161,19 @@ def knows(model: NoiseModel, region: Region) -> BoolArray:
         whole &= (n_inside == n_codes) & ((n_codes == 1) | (j not in region.by))
     whole &= (table.first < table.last).any(axis=1) & (not region.is_free)
     rows = inside & ~table.row_measured
-    bucket = model.tree.row_bucket[np.flatnonzero(rows)]
+    bucket = tree.row_bucket[np.flatnonzero(rows)]
     rows[rows] = (bucket >= 0) & whole[bucket]
     known[region.group[rows]] = True
     return known
 
 
-def high_of_unreleased(model: NoiseModel, region: Region, value: FloatArray) -> FloatArray:
+def high_of_unreleased(groups: Groups, value: FloatArray) -> FloatArray:
     """Upper end of the interval of groups that no released bucket lies in.
 
     Of single combinations: one bound for all of the table, or what suppression hides where the limits name none of
     the released values. Of several combinations: from the rows that the fill put there.
     """
+    model, region = groups.model, groups.region
     if any(not mask.any() for mask in region.allowed):
         return np.full(region.n_groups, float(model.suppressed))
     wide = value + 1.0

@@ -15,7 +15,7 @@ from engine.errors import DamagedRelease
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
 from queries.intervals.filling import LEANS, lean_of_rows, may_lean, suppression_bound
-from queries.intervals.regions import region_within
+from queries.intervals.regions import Region, region_within
 from queries.intervals.sums import (
     MOST,
     Lock,
@@ -111,6 +111,24 @@ class NoiseModel:
         dense = np.zeros((n_sums, len(self.table.n)))
         dense[of_sum, row] = weight
         return locked_variance(self.locks, dense)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groups:
+    """Groups of a released table's rows, with what is known of its noise."""
+
+    release: Session
+    model: NoiseModel
+    region: Region
+
+    @property
+    def row(self) -> Int64Array:
+        """The rows inside."""
+        return np.flatnonzero(self.region.group >= 0)
+
+    def sd(self, row: Int64Array, weight: FloatArray) -> FloatArray:
+        """Standard deviation of the error of each group's sum of rows of its own."""
+        return self.model.sd(self.region.n_groups, self.region.group[row], row, weight)
 
 
 def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:

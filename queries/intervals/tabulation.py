@@ -29,7 +29,7 @@ from queries.intervals.estimates import (
     statuses,
 )
 from queries.intervals.extrapolation import ends_of
-from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.model import Groups, NoiseModel, noise_model
 from queries.intervals.regions import Region, region_of
 from queries.intervals.statement.aggregates import annotated
 from queries.intervals.universes import ruled_out
@@ -219,9 +219,7 @@ def tabulate(
     far = {(end.column, end.sign > 0): end.far for end in ends_of(release, model)}
     region = region_of(model.table, columns, where, far)
     estimates = estimates_of(
-        release,
-        model,
-        region,
+        Groups(release=release, model=model, region=region),
         measure=measure,
         of=of,
         over=tuple(columns.index(name) for name in over),

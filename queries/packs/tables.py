@@ -22,6 +22,7 @@ from queries.intervals import (
     EACH,
     TOTAL,
     CrossTable,
+    Groups,
     Region,
     Slice,
     Tabulation,
@@ -259,7 +260,7 @@ def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
         n_groups=len(codes),
         released=codes,
     )
-    counted = counts(sources.release, model, region)
+    counted = counts(Groups(release=sources.release, model=model, region=region))
     figures = Tabulation(
         columns=columns,
         keys=((),) * len(codes),

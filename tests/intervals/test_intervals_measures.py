@@ -10,6 +10,7 @@ import pytest
 from queries.intervals import estimates
 from queries.intervals.extrapolation import beyond, stretched
 from queries.intervals.model import NoiseModel
+from queries.intervals.sums import Z
 
 TABLES = (("income",), ("age", "sex"), ("income", "region"), ("income", "sex"))
 
@@ -33,7 +34,7 @@ def test_nothing_is_beyond_few_rows_or_a_pile():
 
 def test_a_noisy_divisor_lengthens_and_one_near_nothing_has_no_end():
     sd, of = np.array([0.0, 1.0, 1.0]), np.array([10.0, 4.0, 1.0])
-    got = stretched(sd, of, 2.0)
+    got = stretched(sd * 2.0 / Z, of)
     assert got[:2] == pytest.approx([1.0, 4 / 3])
     assert np.isnan(got[2])
 

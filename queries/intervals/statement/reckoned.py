@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.schema import BoolArray, ColumnSet
 from queries.intervals.estimates import Estimates, statuses
-from queries.intervals.model import NoiseModel, noise_model
+from queries.intervals.model import noise_model
 from queries.intervals.statement.groupings import groups_of, strays, together
 from queries.intervals.statement.rows import Evaluated, evaluated
 from queries.intervals.statement.terms import estimate_of, linear, typed
@@ -92,11 +92,7 @@ class Reckoned:
 
 
 def _estimates(
-    release: Session,
-    model: NoiseModel,
-    question: ParsedStatement,
-    names: Sequence[str],
-    rows: Sequence[Evaluated],
+    question: ParsedStatement, names: Sequence[str], rows: Sequence[Evaluated]
 ) -> tuple[dict[int, Estimates], dict[int, str]]:
     """Of each figure, by its place: what is reckoned of it, or why nothing is."""
     unread = {
@@ -110,7 +106,7 @@ def _estimates(
         if isinstance(term, str) or (single is not None and not single[0]):
             continue  # a text says why not, and a constant is as it is
         try:
-            of_each = [estimate_of(release, model, of_one, term) for of_one in rows]
+            of_each = [estimate_of(of_one, term) for of_one in rows]
         except Unknown as why:
             unread[at] = f"{names[at]}: {why}."
             continue
@@ -143,22 +139,19 @@ def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSe
         ):  # what one column is reckoned from must not cost the others their status
             question = replace(question, parts={})
             rows = [evaluated(con, release, model, one) for one in question.groupings()]
-    estimates, unread = _estimates(release, model, question, names, rows)
+    estimates, unread = _estimates(question, names, rows)
     more = []
     if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
         more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)
     ruled = np.concatenate(
         [
-            np.zeros(one.region.n_groups, dtype=bool)
-            if one.region.is_free
-            else ruled_out(release, model.table, one.region)
+            np.zeros(one.groups.region.n_groups, dtype=bool)
+            if one.groups.region.is_free
+            else ruled_out(release, model.table, one.groups.region)
             for one in rows
         ]
     )
-    of_parts = {
-        at: _statuses_by_parts(release, model, rows, parts, ruled)
-        for at, parts in question.parts.items()
-    }
+    of_parts = {at: _statuses_by_parts(rows, parts, ruled) for at, parts in question.parts.items()}
     return Reckoned(
         question=question,
         keys=[one.keys for one in rows],
@@ -215,15 +208,10 @@ def reckon(
     return replace(told, group=group, differs=frozenset(differs))
 
 
-def _statuses_by_parts(
-    release: Session, model: NoiseModel, rows: Sequence[Evaluated], parts: Parts, ruled: BoolArray
-) -> list[str]:
+def _statuses_by_parts(rows: Sequence[Evaluated], parts: Parts, ruled: BoolArray) -> list[str]:
     """Status of a figure in every group, by the rows that it is reckoned from."""
     known = np.logical_and.reduce(
-        [
-            together([estimate_of(release, model, one, count) for one in rows]).known
-            for count in parts.counts
-        ]
+        [together([estimate_of(one, count) for one in rows]).known for count in parts.counts]
     )
     otherwise = RELEASED if parts.is_sure else NOT_KNOWN
     return [

@@ -18,7 +18,7 @@ from engine.schema import BoolArray, FloatArray, Int64Array, literal, quoted
 from engine.store import physical_name, table_name, unused_name
 from queries.intervals.buckets import TableBuckets
 from queries.intervals.extrapolation import End, as_text, ends_of
-from queries.intervals.model import NoiseModel
+from queries.intervals.model import Groups, NoiseModel
 from queries.intervals.regions import Reach, Region, region_within
 from queries.intervals.statement.nodes import (
     Node,
@@ -44,8 +44,6 @@ class Evaluated:
 
     Attributes
     ----------
-    region : Region
-        Its groups.
     keys : tuple of tuple
         Their keys, in the order of GROUP BY.
     values : dict of str to ndarray
@@ -54,7 +52,7 @@ class Evaluated:
         The same, and of conditions of WHERE, beyond each of `ends`: not 0 where they hold.
     """
 
-    region: Region
+    groups: Groups
     keys: tuple[tuple[Any, ...], ...]
     key_nodes: tuple[Node, ...]
     values: dict[str, FloatArray]
@@ -72,9 +70,11 @@ class Evaluated:
                 own[end.sign > 0] &= all(holds)
         return (*reach[:j], (own[0], own[1]), *reach[j + 1 :])
 
-    def of(self, node: Node) -> FloatArray:
-        """Values of one expression."""
-        return self.values[text_of(node)]
+    def of(self, node: Node | None) -> FloatArray:
+        """Values of one expression; None: 1 for every row."""
+        return (
+            np.ones(len(self.groups.region.group)) if node is None else self.values[text_of(node)]
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,8 +123,8 @@ def evaluated(
     is_plain = _is_plain(question, table)
     keys = tuple(node for _, node in question.keys)
     if is_plain and not wanted and not question.where:  # nothing that its buckets do not tell
-        region = _plain_region(table, question, [])
-        return Evaluated(region=region, keys=region.keys(table), key_nodes=keys, values={})
+        groups = Groups(release=release, model=model, region=_plain_region(table, question, []))
+        return Evaluated(groups=groups, keys=groups.region.keys(table), key_nodes=keys, values={})
     row = unused_name("row_number", release.columns)
     asked = _asked(con, release, question, wanted, row, is_plain=is_plain)
     columns = ", ".join(quoted(c) for c in table.columns)
@@ -138,14 +138,16 @@ def evaluated(
     holds = [np.asarray(arrays[f"w{i}"], dtype=bool) for i in range(len(question.where))]
     values = {key: np.asarray(arrays[f"x{i}"], dtype=np.float64) for i, key in enumerate(wanted)}
     if is_plain:
-        region = _plain_region(table, question, holds)
-        found = Evaluated(region=region, keys=region.keys(table), key_nodes=keys, values=values)
-        return _with_ends(con, found, asked, question, table, ends_of(release, model), row)
+        groups = Groups(release=release, model=model, region=_plain_region(table, question, holds))
+        listed = groups.region.keys(table)
+        found = Evaluated(groups=groups, keys=listed, key_nodes=keys, values=values)
+        return _with_ends(con, found, asked, question, row)
     listed = tuple(tuple(r[:-1]) for r in con.execute(rows + asked.groups).fetchall())
     group = np.asarray(arrays["g"], dtype=np.int64) - 1
     inside = np.logical_and.reduce(holds) if holds else np.ones(len(group), dtype=bool)
     region = free_region(table, np.where(inside, group, -1), len(listed))
-    return Evaluated(region=region, keys=listed, key_nodes=keys, values=values)
+    groups = Groups(release=release, model=model, region=region)
+    return Evaluated(groups=groups, keys=listed, key_nodes=keys, values=values)
 
 
 def _asked(
@@ -184,11 +186,11 @@ def _with_ends(
     found: Evaluated,
     asked: _Asked,
     question: ParsedStatement,
-    table: TableBuckets,
-    ends: tuple[End, ...],
     row: str,
 ) -> Evaluated:
     """The same with what the expressions are beyond the ends of columns, and which of these WHERE leaves open."""
+    groups = found.groups
+    table, ends = groups.model.table, ends_of(groups.release, groups.model)
     arrays = _asked_beyond(con, asked, table, ends, row)
     if arrays is None:  # what every value of the table allows may fail beyond some end
         ends = tuple(end for end in ends if _asked_beyond(con, asked, table, (end,), row))
@@ -197,10 +199,10 @@ def _with_ends(
         return found
     beyond = {key: np.nan_to_num(arrays[name]) for key, name in asked.expressions.items()}
     found = replace(found, ends=ends, beyond=beyond)
-    reach = found.region.reach
+    reach = groups.region.reach
     for node in question.where:
         reach = found.narrowed(reach, _only_column(node, table), [node])
-    return replace(found, region=replace(found.region, reach=reach))
+    return replace(found, groups=replace(groups, region=replace(groups.region, reach=reach)))
 
 
 def _asked_beyond(

@@ -25,19 +25,17 @@ from queries.intervals.estimates import (
     valued_part,
 )
 from queries.intervals.extrapolation import stretched
-from queries.intervals.model import NoiseModel
-from queries.intervals.regions import Region, region_within
+from queries.intervals.model import Groups
+from queries.intervals.regions import region_within
 from queries.intervals.statement.nodes import columns_in, text_of
 from queries.intervals.statement.rows import Evaluated, free_region
 from queries.intervals.statement.tree import Aggregate, Arithmetic, Rounded, Term, Unknown
-from queries.intervals.sums import Z
-from queries.sql import Session
 
 _Sum = tuple[dict[str, tuple[Aggregate, float]], float]
 """Aggregates with their factors, and what is added to them."""
 
 
-def estimate_of(release: Session, model: NoiseModel, rows: Evaluated, term: Term) -> Estimates:
+def estimate_of(rows: Evaluated, term: Term) -> Estimates:
     """Reckon one column of a statement's result.
 
     Raises
@@ -46,13 +44,12 @@ def estimate_of(release: Session, model: NoiseModel, rows: Evaluated, term: Term
         Arithmetic that is not followed: quantiles inside it, or totals of two kinds.
     """
     if isinstance(term, Rounded):
-        return _outward(estimate_of(release, model, rows, term.term), term.digits)
+        return _outward(estimate_of(rows, term.term), term.digits)
     single = linear(term)
     if single is not None and len(single[0]) == 1:
         ((of, factor),), constant = single
-        return _scaled(_alone(release, model, rows, of), factor, constant)
-    known = counts(release, model, rows.region).known
-    return _part(release, model, rows, term).estimates(model, rows.region, known)
+        return _scaled(_alone(rows, of), factor, constant)
+    return _part(rows, term).estimates(rows.groups, counts(rows.groups).known)
 
 
 def linear(term: Term) -> tuple[list[tuple[Aggregate, float]], float] | None:
@@ -120,22 +117,21 @@ def _scaled(estimates: Estimates, factor: float, constant: float) -> Estimates:
     )
 
 
-def _alone(release: Session, model: NoiseModel, rows: Evaluated, term: Aggregate) -> Estimates:
+def _alone(rows: Evaluated, term: Aggregate) -> Estimates:
     """An aggregate by itself."""
-    numbers = rows.of(term.of) if term.of is not None else np.ones(len(rows.region.group))
-    region = _filtered(model, rows, term)
-    counted = counts(release, model, region)
+    groups, numbers = _filtered(rows, term), rows.of(term.of)
+    counted = counts(groups)
     if term.kind == "count":
         return counted
-    if term.kind in ("sum", "avg") and _is_of_ones(numbers[region.group >= 0]):
+    if term.kind in ("sum", "avg") and _is_of_ones(numbers[groups.row]):
         if term.kind == "sum":
-            return counts(release, model, _filtered(model, rows, term, of_ones=True))
+            return counts(_filtered(rows, term, of_ones=True))
         parts = replace(term, kind="sum"), replace(term, kind="count")
         share = Arithmetic(operator="/", left=parts[0], right=parts[1])
-        return estimate_of(release, model, rows, share)
+        return estimate_of(rows, share)
     if term.kind in ("sum", "avg"):
-        return sums(release, model, region, counted, numbers, is_mean=term.kind == "avg")
-    return quantiles(release, model, region, counted, numbers, term.quantile)
+        return sums(groups, counted.known, numbers, is_mean=term.kind == "avg")
+    return quantiles(groups, counted.known, numbers, term.quantile)
 
 
 def _is_of_ones(numbers: FloatArray) -> bool:
@@ -144,14 +140,12 @@ def _is_of_ones(numbers: FloatArray) -> bool:
     return bool(len(known)) and bool(((known == 0) | (known == 1)).all())
 
 
-def _filtered(
-    model: NoiseModel, rows: Evaluated, term: Aggregate, *, of_ones: bool = False
-) -> Region:
+def _filtered(rows: Evaluated, term: Aggregate, *, of_ones: bool = False) -> Groups:
     """The groups without the rows that the aggregate leaves out; `of_ones`: and without those that it adds 0 for.
 
     What is inside by the values of one column is a limit of that column, as in WHERE, so that both say the same.
     """
-    region, table = rows.region, model.table
+    region, table = rows.groups.region, rows.groups.model.table
     is_inside = np.ones(len(region.group), dtype=bool)
     truths = [node for node in (term.keep, term.of if of_ones else None) if node is not None]
     for node in truths:
@@ -163,27 +157,28 @@ def _filtered(
     j = [i for i, name in enumerate(table.columns) if name.casefold() in columns]
     reach = rows.narrowed(region.reach, j[0], truths) if len(j) == 1 else region.reach
     if is_inside[region.group >= 0].all() and reach == region.reach:
-        return region
+        return rows.groups
     if region.is_free or len(j) != 1 or j[0] in region.by:
-        return free_region(table, np.where(is_inside, region.group, -1), region.n_groups)
+        group = np.where(is_inside, region.group, -1)
+        return replace(rows.groups, region=free_region(table, group, region.n_groups))
     mask = np.zeros(len(table.released[j[0]].values), dtype=bool)
     mask[table.rows[is_inside, j[0]]] = True
     allowed = list(region.allowed)
     allowed[j[0]] = allowed[j[0]] & mask
-    return region_within(table, region.by, tuple(allowed), reach)
+    return replace(rows.groups, region=region_within(table, region.by, tuple(allowed), reach))
 
 
-def _part(release: Session, model: NoiseModel, rows: Evaluated, term: Term) -> Part:
+def _part(rows: Evaluated, term: Term) -> Part:
     """Follow a term to first order."""
-    region = rows.region
+    region = rows.groups.region
     if isinstance(term, float | int):
         value = np.full(region.n_groups, float(term))
         return Part(value=value, own=np.zeros(len(region.group)))
     if isinstance(term, Rounded):
-        return _part(release, model, rows, term.term)
+        return _part(rows, term.term)
     if isinstance(term, Aggregate):
-        return _part_alone(release, model, rows, term)
-    left, right = _part(release, model, rows, term.left), _part(release, model, rows, term.right)
+        return _part_alone(rows, term)
+    left, right = _part(rows, term.left), _part(rows, term.right)
     bases = [part for part in (left, right) if part.base is not None]
     if len(bases) == 2 and not (
         np.array_equal(bases[0].base, bases[1].base)  # type: ignore[arg-type]
@@ -193,26 +188,25 @@ def _part(release: Session, model: NoiseModel, rows: Evaluated, term: Term) -> P
     both = joined(region, term.operator, left, right)
     if term.operator != "/" or right.base is not None:
         return both  # a window's total is large
-    return replace(both, stretch=both.stretch * stretched(right.sd(model, region), right.value, Z))
+    return replace(both, stretch=both.stretch * stretched(right.sd(rows.groups), right.value))
 
 
-def _part_alone(release: Session, model: NoiseModel, rows: Evaluated, term: Aggregate) -> Part:
+def _part_alone(rows: Evaluated, term: Aggregate) -> Part:
     """A count, sum or mean, or the total of one over a window; NaN where no released bucket says anything of it."""
     if term.kind not in ("count", "sum", "avg"):
         raise Unknown("arithmetic over quantiles is not followed")
-    numbers = rows.of(term.of) if term.of is not None else np.ones(len(rows.region.group))
-    of_ones = term.kind == "sum" and _is_of_ones(numbers[rows.region.group >= 0])
-    region = _filtered(model, rows, term, of_ones=of_ones)
+    numbers = rows.of(term.of)
+    of_ones = term.kind == "sum" and _is_of_ones(numbers[rows.groups.row])
+    groups = _filtered(rows, term, of_ones=of_ones)
     if term.kind == "count" or of_ones:
-        numbers, part = np.ones(len(numbers)), counted_part(release, model, region)
+        numbers, part = np.ones(len(numbers)), counted_part(groups)
     else:
-        part = valued_part(release, model, region, numbers, is_mean=term.kind == "avg")
-        known = counts(release, model, region).known
-        part = replace(part, value=np.where(known, part.value, np.nan))
+        part = valued_part(groups, numbers, is_mean=term.kind == "avg")
+        part = replace(part, value=np.where(counts(groups).known, part.value, np.nan))
     if term.within is None:
         return part
-    base = np.where((region.group >= 0) & np.isfinite(numbers), numbers, 0.0)
-    return total_part(rows.region, part, _totals(rows, term), base)
+    base = np.where((groups.region.group >= 0) & np.isfinite(numbers), numbers, 0.0)
+    return total_part(rows.groups.region, part, _totals(rows, term), base)
 
 
 def _totals(rows: Evaluated, term: Aggregate) -> Int64Array:
