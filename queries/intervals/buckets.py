@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +70,7 @@ class ReleasedValues:
     @property
     def valued(self) -> BoolArray:
         """Which are values on the grid: no blank, no placeholder."""
-        out: BoolArray = (self.kind == KIND_NEGATIVE) | (self.kind == KIND_NONNEGATIVE)
-        return out
+        return np.isin(self.kind, (KIND_NEGATIVE, KIND_NONNEGATIVE))
 
     @property
     def step(self) -> int:
@@ -97,6 +97,17 @@ class ReleasedValues:
             beside = [(place + step) >> level == place >> level for step in (self.step, -self.step)]
             out[at] = (beside[0] | beside[1])[own]
         return out if self.is_ordered else np.zeros_like(out)
+
+    def within(self, low: Any, high: Any, listed: Collection[Any] | None = None) -> BoolArray:
+        """Which values lie between two ends (None: open), and among some."""
+        inside = [
+            value is not None
+            and (low is None or value >= low)
+            and (high is None or value <= high)
+            and (listed is None or value in listed)
+            for value in self.values
+        ]
+        return np.array(inside, dtype=bool)
 
     def numbers(self) -> FloatArray:
         """The values as floats; NaN for a blank."""
@@ -218,7 +229,11 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
             f"SELECT {ends}, n, measured, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
             f"WHERE table_id = {int(table_id)}"
         ).fetchnumpy()
+    GeneratorCard.from_json(card)  # refused where it is not one that the writer makes
     first, last, span = _boxes(boxes, released)
+    of_columns = [
+        _own_variance(json.loads(privacy), scales.get(table_name((name,)))) for name in columns
+    ]
     return TableBuckets(
         columns=columns,
         released=released,
@@ -233,35 +248,18 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
         depth=np.asarray(boxes["depth"], dtype=np.int64),
         tops=tuple(tops),
         own_variance=_own_variance(json.loads(privacy), scale),
-        card=_plain_card(card),
-        of_columns=_of_columns(
-            json.loads(privacy), [scales.get(table_name((c,))) for c in columns]
-        ),
+        card=json.loads(card),
+        of_columns=np.array([own[-1] if len(own) else np.inf for own in of_columns]),
     )
 
 
-def _plain_card(text: str) -> dict[str, Any]:
-    """Return a card as plain values; refused where it is not one that the writer makes."""
-    GeneratorCard.from_json(text)
-    plain: dict[str, Any] = json.loads(text)
-    return plain
-
-
-def _own_variance(privacy: dict[str, Any], scale: list[int]) -> FloatArray:
-    """Variance of a bucket's own noise, all layers together, per depth of the tree."""
+def _own_variance(privacy: dict[str, Any], scale: list[int] | None) -> FloatArray:
+    """Variance of a bucket's own noise, all layers together, per depth of the tree; empty where no scale is known."""
     if not scale:
         return np.zeros(0)
     sd = privacy["layer_sd"] * np.array(scale, dtype=np.float64)
     variance: FloatArray = privacy["noise_layers"] * sd**2
     return variance
-
-
-def _of_columns(privacy: dict[str, Any], scales: list[list[int] | None]) -> FloatArray:
-    """Variance of the noise of single values of each column; infinite where its scales are not known."""
-    return np.array(
-        [_own_variance(privacy, scale)[-1] if scale else np.inf for scale in scales],
-        dtype=np.float64,
-    )
 
 
 def _rows(

@@ -183,15 +183,7 @@ def within(column: ReleasedValues, limit: Any) -> BoolArray:
             raise QueryRefused(
                 f"limit of {column.name}: {low!r} is above {high!r}; give (low, high)"
             )
-        return np.array(
-            [
-                value is not None
-                and (low is None or value >= low)
-                and (high is None or value <= high)
-                for value in column.values
-            ],
-            dtype=bool,
-        )
+        return column.within(low, high)
     except TypeError:
         raise QueryRefused(
             f"limit of {column.name}: {low!r} to {high!r} cannot be compared with its values "

@@ -29,8 +29,8 @@ from queries.intervals.estimates import (
     statuses,
 )
 from queries.intervals.extrapolation import ends_of
-from queries.intervals.model import Groups, NoiseModel, noise_model
-from queries.intervals.regions import Region, region_of
+from queries.intervals.model import Groups, noise_model
+from queries.intervals.regions import region_of
 from queries.intervals.statement.aggregates import annotated
 from queries.intervals.universes import ruled_out
 from queries.sql import Session, near_names
@@ -226,7 +226,20 @@ def tabulate(
         quantile=0.5 if measure == "median" else quantile,
     )
     ruled = ruled_out(release, model.table, region)
-    return _tabulation(columns, measure, of, table, model, region, estimates, ruled)
+    status = statuses(estimates, ruled)
+    value, low, high = _shown_ends(estimates, ruled, status, measure)
+    return Tabulation(
+        columns=tuple(columns),
+        keys=region.keys(model.table),
+        measure=measure,
+        of=of,
+        value=value,
+        low=low,
+        high=high,
+        status=status,
+        table=table,
+        words=model.words,
+    )
 
 
 def _checked(
@@ -261,33 +274,15 @@ def _checked(
         raise QueryRefused(f"quantile {quantile!r}: allowed is 0 to 1")
 
 
-def _tabulation(
-    columns: Sequence[str],
-    measure: Measure,
-    of: str | None,
-    table: ColumnSet,
-    model: NoiseModel,
-    region: Region,
-    estimates: Estimates,
-    ruled: BoolArray,
-) -> Tabulation:
-    """Put figures, statuses and words together."""
-    status = statuses(estimates, ruled)
-    is_zero = ruled & (measure in ("count", "share", "sum", "ratio"))
-    known = np.array([s not in ("not released", "structural zero") for s in status], dtype=bool)
-    value = np.where(is_zero, 0.0, np.where(known, estimates.value, np.nan))
-    low = np.where(ruled, np.where(is_zero, 0.0, np.nan), estimates.low)
-    high = np.where(ruled, np.where(is_zero, 0.0, np.nan), estimates.high)
-    held = holds(value, low, high)  # no interval is shown beside its figure
-    return Tabulation(
-        columns=tuple(columns),
-        keys=region.keys(model.table),
-        measure=measure,
-        of=of,
-        value=value,
-        low=np.where(held, low, np.nan),
-        high=np.where(held, high, np.nan),
-        status=status,
-        table=table,
-        words=model.words,
+def _shown_ends(
+    estimates: Estimates, ruled: BoolArray, status: Sequence[Status], measure: Measure
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Figures and both ends as they are shown: nothing where nothing is known, and no interval beside its figure."""
+    of_ruled = 0.0 if measure in ("count", "share", "sum", "ratio") else np.nan
+    hidden = np.array([s in ("not released", "structural zero") for s in status], dtype=bool)
+    value, low, high = (
+        np.where(ruled, of_ruled, figures)
+        for figures in (np.where(hidden, np.nan, estimates.value), estimates.low, estimates.high)
     )
+    held = holds(value, low, high)
+    return value, np.where(held, low, np.nan), np.where(held, high, np.nan)

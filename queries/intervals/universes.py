@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 
 from engine.schema import BoolArray, Int64Array, literal
-from queries.intervals.buckets import ReleasedValues, TableBuckets
+from queries.intervals.buckets import TableBuckets
 from queries.intervals.regions import Region
 from queries.sql import Session
 
@@ -60,12 +60,11 @@ def _read(
     con: duckdb.DuckDBPyConnection, name: str, decided_by: str, types: dict[str, str]
 ) -> StatedUniverse:
     """Read the universe of one column."""
-    own, deciding = types[name], types[decided_by]
-    row = con.execute(
+    deciding = types[decided_by]
+    low, high, listed, outside, complete = con.execute(
         f"SELECT CAST(low AS {deciding}), CAST(high AS {deciding}), CAST(listed AS {deciding}[]), "
-        f"CAST(outside AS {own}), complete FROM catalog.universes WHERE column_name = {literal(name)}"
+        f"CAST(outside AS {types[name]}), complete FROM catalog.universes WHERE column_name = {literal(name)}"
     ).fetchall()[0]
-    low, high, listed, outside, complete = row
     return StatedUniverse(
         column=name,
         decided_by=decided_by,
@@ -74,20 +73,6 @@ def _read(
         listed=None if listed is None else tuple(listed),
         outside=outside,
         complete=complete,
-    )
-
-
-def _inside(column: ReleasedValues, of: StatedUniverse) -> BoolArray:
-    """Which codes of the deciding column lie inside."""
-    return np.array(
-        [
-            value is not None
-            and (of.low is None or value >= of.low)
-            and (of.high is None or value <= of.high)
-            and (of.listed is None or value in of.listed)
-            for value in column.values
-        ],
-        dtype=bool,
     )
 
 
@@ -100,7 +85,7 @@ def ruled_out(release: Session, table: TableBuckets, region: Region) -> BoolArra
         if universe.column not in at or universe.decided_by not in at:
             continue
         j, i = at[universe.column], at[universe.decided_by]
-        inside = _inside(table.released[i], universe)
+        inside = table.released[i].within(universe.low, universe.high, universe.listed)
         outside = np.array([v == universe.outside for v in table.released[j].values], dtype=bool)
         may_in, may_out = _may(region, places, i, inside)
         may_be_blank, may_have_value = _may(region, places, j, outside)
@@ -115,18 +100,11 @@ def ruled_out(release: Session, table: TableBuckets, region: Region) -> BoolArra
 
 
 def _may(
-    region: Region,
-    places: Int64Array,
-    j: int,
-    marked: BoolArray,
+    region: Region, places: Int64Array, j: int, marked: BoolArray
 ) -> tuple[BoolArray, BoolArray]:
     """Whether each group can hold a marked code of column j, and whether one that is not marked."""
     if j in region.by:
         own = marked[places[:, region.by.index(j)]]
         return own, ~own
-    allowed = region.allowed[j]
-    shape = len(places)
-    return (
-        np.full(shape, bool((allowed & marked).any())),
-        np.full(shape, bool((allowed & ~marked).any())),
-    )
+    some, others = ((region.allowed[j] & of).any() for of in (marked, ~marked))
+    return np.full(len(places), some), np.full(len(places), others)
