@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import numpy as np
 
+from engine.cell_keys import comparable_keys
 from engine.schema import (
     KIND_NEGATIVE,
     KIND_NONNEGATIVE,
@@ -174,6 +175,17 @@ class TableBuckets:
 def sum_by(at: Int64Array, weight: FloatArray, n: int) -> FloatArray:
     """Sum of the weights at each of n places, in order."""
     return np.bincount(at, weights=weight, minlength=n).astype(np.float64)
+
+
+def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int64Array:
+    """Place of each combination of codes among distinct ones; -1 where it is none of these."""
+    if not len(rows):
+        return np.full(len(wanted), -1)
+    known, keys, _ = comparable_keys(rows, wanted, sizes)
+    order = np.argsort(known, kind="stable")
+    at = order[np.minimum(np.searchsorted(known[order], keys), len(known) - 1)]
+    places: Int64Array = np.where(known[at] == keys, at, -1)
+    return places
 
 
 def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:

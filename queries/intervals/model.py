@@ -25,7 +25,6 @@ from queries.intervals.sums import (
     noisier_variance,
     raked_variance,
     sd_of_sums,
-    sums_of,
     unreleased,
 )
 from queries.intervals.tree import ROUNDING, NoiseTree, noise_tree
@@ -105,9 +104,8 @@ class NoiseModel:
         """Variance by the tree, and by those of narrower tables."""
         given = n_sums, of_sum, row, weight
         if self.tree is not None and (not self.is_locked(n_sums) or len(row) <= n_sums):
-            sums = sums_of(self.table, self.tree, *given)
             moved = raked_variance(self.table, *given) + noisier_variance(self.table, *given)
-            return sd_of_sums(self.tree, sums) ** 2 + moved
+            return sd_of_sums(self.table, self.tree, *given) ** 2 + moved
         dense = np.zeros((n_sums, len(self.table.n)))
         dense[of_sum, row] = weight
         return locked_variance(self.locks, dense)

@@ -14,9 +14,9 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.cell_keys import comparable_keys, distinct_cells
+from engine.cell_keys import distinct_cells
 from engine.schema import ColumnSet, FloatArray, Int64Array
-from queries.intervals.buckets import TableBuckets, sum_by
+from queries.intervals.buckets import TableBuckets, places_in, sum_by
 from queries.intervals.tree import ROUNDING, NoiseTree, variance_of_sums
 
 # The constants below were fitted by hand on releases of NIST's excerpt and the simulated census under 4 to 16 keys
@@ -59,29 +59,6 @@ values: what they are off by is made up for anywhere in the table, not in cells 
 two layers (sd 1.4) seldom decides whether a cell passes the threshold (5, sd 1)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sums:
-    """Weighted sums by bucket.
-
-    Attributes
-    ----------
-    of_sum, bucket : ndarray of int64, shape (n_entries,)
-    weight : ndarray of float64, shape (n_entries,)
-        Mean weight of the bucket's rows.
-    rows : ndarray of float64, shape (n_entries,)
-        Number of the bucket's rows that the sum counts.
-    blind : ndarray of float64, shape (n_sums,)
-        Variance of placing rows blindly inside filled boxes.
-    """
-
-    n_sums: int
-    of_sum: Int64Array
-    bucket: Int64Array
-    weight: FloatArray
-    rows: FloatArray
-    blind: FloatArray
-
-
 def sums_of(
     table: TableBuckets,
     tree: NoiseTree,
@@ -89,7 +66,7 @@ def sums_of(
     of_sum: Int64Array,
     row: Int64Array,
     weight: FloatArray,
-) -> Sums:
+) -> tuple[Int64Array, Int64Array, FloatArray, FloatArray]:
     """Bring weights of rows together by sum and bucket.
 
     Parameters
@@ -97,6 +74,12 @@ def sums_of(
     of_sum, row : ndarray of int64, shape (n_entries,)
         Which sum counts which row; a row at most once a sum.
     weight : ndarray of float64, shape (n_entries,)
+
+    Returns
+    -------
+    tuple of ndarray
+        By sum and bucket: both, and the mean weight of the bucket's rows. By sum: variance of placing rows blindly
+        inside filled boxes.
     """
     n_buckets = len(table.size)
     known = tree.row_bucket[row] >= 0
@@ -107,20 +90,12 @@ def sums_of(
     (sums, buckets), inverse = distinct_cells((of_sum, bucket), (n_sums, n_buckets))
     n = table.n[row].astype(np.float64)
     size = np.maximum(table.size[buckets], 1).astype(np.float64)
-    rows = sum_by(inverse, n, len(sums))
     first = sum_by(inverse, n * weight, len(sums))
     second = sum_by(inverse, n * weight**2, len(sums))
     mean = first / size
     spread = np.where(table.measured[buckets], 0.0, np.maximum(second - size * mean**2, 0.0))
     spread *= BLIND + CLUMPED * size
-    return Sums(
-        n_sums=n_sums,
-        of_sum=sums,
-        bucket=buckets,
-        weight=mean,
-        rows=rows,
-        blind=sum_by(sums, spread, n_sums) + BLIND * left_over,
-    )
+    return sums, buckets, mean, sum_by(sums, spread, n_sums) + BLIND * left_over
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +128,7 @@ def locks_of(known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]]) -> tuple[Lo
             table=known[name][0],
             tree=known[name][1],
             to=tuple(
-                (place[less], _rows_in(known[name][0], known[less][0]))
+                (place[less], rows_in(known[name][0], known[less][0]))
                 for less in combinations(name, len(name) - 1)
                 if less
             ),
@@ -162,18 +137,11 @@ def locks_of(known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]]) -> tuple[Lo
     )
 
 
-def _rows_in(table: TableBuckets, narrow: TableBuckets) -> Int64Array:
+def rows_in(table: TableBuckets, narrow: TableBuckets) -> Int64Array:
     """Row of a narrower table that each row belongs to; -1 where there is none."""
     keep = [table.columns.index(name) for name in narrow.columns]
-    known, wanted, _ = comparable_keys(
-        narrow.rows, table.rows[:, keep], [len(column.values) for column in narrow.released]
-    )
-    if not len(known):
-        return np.full(len(table.rows), -1)
-    order = np.argsort(known, kind="stable")
-    at = order[np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)]
-    rows: Int64Array = np.where(known[at] == wanted, at, -1)
-    return rows
+    sizes = [len(column.values) for column in narrow.released]
+    return places_in(narrow.rows, table.rows[:, keep], sizes)
 
 
 def unreleased(table: TableBuckets, columns: ColumnSet) -> TableBuckets:
@@ -222,8 +190,8 @@ def locked_variance(locks: Sequence[Lock], weight: FloatArray) -> FloatArray:
     for lock, given in zip(locks, weights, strict=True):
         rest = _left_by_margins(lock, given, weights)
         of_sum, row = np.nonzero(np.abs(rest) > 1e-6 * np.abs(rest).max(initial=0.0))
-        sums = sums_of(lock.table, lock.tree, len(weight), of_sum, row, rest[of_sum, row])
-        variance += sd_of_sums(lock.tree, sums) ** 2
+        weights_left = rest[of_sum, row]
+        variance += sd_of_sums(lock.table, lock.tree, len(rest), of_sum, row, weights_left) ** 2
         if lock.to:
             variance += MOVED * ROUNDING * _loose(lock) * (rest**2).sum(axis=1)
     return variance
@@ -369,11 +337,18 @@ def covered_variance(
     return most
 
 
-def sd_of_sums(tree: NoiseTree, sums: Sums) -> FloatArray:
-    """Return the standard deviation of the error of each sum, from a table's own tree."""
-    variance = variance_of_sums(tree, sums.n_sums, sums.of_sum, sums.bucket, sums.weight)
-    scale = sum_by(sums.of_sum, sums.weight**2, sums.n_sums)
-    count = np.bincount(sums.of_sum, minlength=sums.n_sums)
-    rounded = ROUNDING * np.divide(scale, count, out=np.zeros(sums.n_sums), where=count > 0)
-    variance *= np.where(count > 1, ALIKE, 1.0)
-    return np.sqrt(variance + sums.blind + rounded)
+def sd_of_sums(
+    table: TableBuckets,
+    tree: NoiseTree,
+    n_sums: int,
+    of_sum: Int64Array,
+    row: Int64Array,
+    weight: FloatArray,
+) -> FloatArray:
+    """Return the standard deviation of the error of each sum, from a table's own tree; parameters as in `sums_of`."""
+    sums, bucket, mean, blind = sums_of(table, tree, n_sums, of_sum, row, weight)
+    variance = variance_of_sums(tree, n_sums, sums, bucket, mean)
+    count = np.bincount(sums, minlength=n_sums)
+    square = sum_by(sums, mean**2, n_sums)
+    rounded = ROUNDING * np.divide(square, count, out=np.zeros(n_sums), where=count > 0)
+    return np.sqrt(variance * np.where(count > 1, ALIKE, 1.0) + blind + rounded)

@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from engine.cell_keys import comparable_keys
 from engine.schema import ColumnSet, FloatArray, Int64Array
-from queries.intervals.buckets import TableBuckets
+from queries.intervals.buckets import TableBuckets, places_in
 from queries.intervals.copies.tails import Tails, tails
 from queries.intervals.model import NoiseModel, noise_model
-from queries.intervals.sums import BLIND, CLUMPED
+from queries.intervals.sums import BLIND, CLUMPED, rows_in
 from queries.intervals.tree import NoiseTree
 from queries.sql import Session
 
@@ -155,11 +154,9 @@ def errors_of_buckets(
     n_copies = of_total.shape[1]
     out, of_node = np.zeros((n_buckets, n_copies)), of_total
     for level in tree.levels:
-        own_child = np.sqrt(level.own_child)[:, None] * rng.standard_normal(
-            (len(level.own_child), n_copies)
-        )
-        own_rest = np.sqrt(level.own_rest)[:, None] * rng.standard_normal(
-            (len(level.own_rest), n_copies)
+        own_child, own_rest = (
+            np.sqrt(own)[:, None] * rng.standard_normal((len(own), n_copies))
+            for own in (level.own_child, level.own_rest)
         )
         off = of_node - sum_rows(level.child_parent, own_child, level.n_nodes)
         off -= sum_rows(level.rest_node, own_rest, level.n_nodes)
@@ -228,16 +225,10 @@ def _locked_to(
     release: Session, table: TableBuckets, narrow: ColumnSet, go_on: Callable[[], None]
 ) -> tuple[Int64Array, FloatArray]:
     """The row of a narrower table that each row lies in (-1: none), and its counts in the copies."""
-    given = noise_model(release, narrow).table
     copies = replicates(release, narrow, go_on)
-    places = [table.columns.index(name) for name in given.columns]
-    sizes = [len(column.values) for column in given.released]
-    known, wanted, _ = comparable_keys(given.rows, table.rows[:, places], sizes)
-    order = np.argsort(known)
-    at = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
-    if copies is None or not len(known):
+    if copies is None:
         return np.full(len(table.rows), -1, dtype=np.int64), np.zeros((0, N_REPLICATES))
-    found = np.where(known[order][at] == wanted, order[at], -1)
+    found = rows_in(table, noise_model(release, narrow).table)
     return found, copies.counts.astype(np.float64)
 
 
@@ -294,14 +285,12 @@ def _settled(
             row = by_code[first[given] + (rng.random(len(given)) * room).astype(np.int64)]
             wanted = table.rows[row].copy()
             wanted[:, j] = taken
-            own, keys, _ = comparable_keys(table.rows, wanted, sizes)
-            order = np.argsort(own)
-            at = np.minimum(np.searchsorted(own[order], keys), len(order) - 1)
-            fits = (own[order][at] == keys) & (whole[row, copy] > 0)
+            at = places_in(table.rows, wanted, sizes)
+            fits = (at >= 0) & (whole[row, copy] > 0)
             _, once = np.unique(row * whole.shape[1] + copy, return_index=True)
             fits &= np.isin(np.arange(len(row)), once)
             np.add.at(whole, (row[fits], copy[fits]), -1)
-            np.add.at(whole, (order[at[fits]], copy[fits]), 1)
+            np.add.at(whole, (at[fits], copy[fits]), 1)
     return whole
 
 

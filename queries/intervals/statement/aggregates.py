@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 
 from engine.errors import StoreError
-from engine.schema import BoolArray, ColumnSet, FloatArray
+from engine.schema import ColumnSet, FloatArray
 from queries.intervals.estimates import holds
 from queries.intervals.statement.composed import composed_marks
 from queries.intervals.statement.reckoned import Reckoned, Rows, reckon
@@ -164,12 +164,7 @@ def _from_copies(
         reasons.append(f"{reason.removesuffix('.')}; nor do copies of the table tell: {of_copies}.")
     more: dict[int, Ends] = {}
     for at, one in found.items():
-        kind, type_ = (int, "BIGINT") if one.is_whole else (float, "DOUBLE")
-        more[at] = [
-            ("low", type_, _plain(one.low, kind)),
-            ("high", type_, _plain(one.high, kind)),
-            ("status", "VARCHAR", [*one.status]),
-        ]
+        more[at] = _columns_of(one.low, one.high, [*one.status], is_whole=one.is_whole)
         if any(low is None for low in more[at][0][2]):
             reasons.append(
                 f"{plain.columns[at]}, some of its rows: they are not released, or in too few copies."
@@ -237,21 +232,22 @@ def _beside_figures(plain: Result, reckoned: Reckoned) -> tuple[dict[int, Ends],
         held = holds(np.array(value, dtype=np.float64), lows, highs)
         if not held.all():
             reasons.append(f"{plain.columns[at]}, {int((~held).sum())} of its rows: {_OUTSIDE}")
-        end, type_ = (int, "BIGINT") if estimate.is_count else (float, "DOUBLE")
-        more[at] = [
-            ("low", type_, _plain(np.where(held, lows, np.nan), end)),
-            ("high", type_, _plain(np.where(held, highs, np.nan), end)),
-            ("status", "VARCHAR", _unsure(reckoned.statuses(at), held)),
+        lows, highs = (np.where(held, ends, np.nan) for ends in (lows, highs))
+        statuses = [  # some have no interval after all
+            status if ok or status in ("not released", "structural zero") else "unreliable"
+            for status, ok in zip(reckoned.statuses(at), held.tolist(), strict=True)
         ]
+        more[at] = _columns_of(lows, highs, statuses, is_whole=estimate.is_count)
     return more, reasons
 
 
-def _unsure(statuses: Sequence[str], held: BoolArray) -> list[str]:
-    """Statuses of figures, of which some have no interval after all."""
-    return [
-        status if ok or status in ("not released", "structural zero") else "unreliable"
-        for status, ok in zip(statuses, held.tolist(), strict=True)
-    ]
+def _columns_of(low: FloatArray, high: FloatArray, status: list[str], *, is_whole: bool) -> Ends:
+    """Three columns more: ends as Python numbers, None where there is none, and statuses."""
+    kind, type_ = (int, "BIGINT") if is_whole else (float, "DOUBLE")
+    lows, highs = (
+        [kind(end) if math.isfinite(end) else None for end in ends.tolist()] for ends in (low, high)
+    )
+    return [("low", type_, lows), ("high", type_, highs), ("status", "VARCHAR", status)]
 
 
 def with_statuses(plain: Result) -> Result:
@@ -285,11 +281,18 @@ def beside(
         types += [type_, *(type_ for _, type_, _ in added)]
         listed += [values, *(values for *_, values in added)]
     rows = list(zip(*listed, strict=True))
-    wider = _like(plain, rows, tuple(columns), tuple(types), warnings).marked_by(
-        lambda rows: Marks(statuses={at: of[: len(rows)] for at, of in marked.items()})
+    same = ("table", "noise_sd", "filled_share", "wide", "swap", "dp", "unit", "entity")
+    wider = Result(
+        columns=tuple(columns),
+        types=tuple(types),
+        warnings=(*plain.warnings, *warnings),
+        statement=_WidenedRows(rows, tuple(columns)),
+        **{name: getattr(plain, name) for name in same},
     )
     plain.close()
-    return wider
+    return wider.marked_by(
+        lambda rows: Marks(statuses={at: of[: len(rows)] for at, of in marked.items()})
+    )
 
 
 def _apart(names: Sequence[str]) -> list[str]:
@@ -310,33 +313,3 @@ def _free(names: Sequence[str], taken: set[str]) -> list[str]:
         taken.add(name.casefold())
         out.append(name)
     return out
-
-
-def _plain(ends: FloatArray, kind: type) -> list[Any]:
-    """Ends of intervals as Python numbers of a kind; None where there is none."""
-    return [kind(end) if math.isfinite(end) else None for end in ends.tolist()]
-
-
-def _like(
-    plain: Result,
-    rows: list[tuple[Any, ...]],
-    columns: tuple[str, ...],
-    types: tuple[str, ...],
-    warnings: tuple[str, ...],
-) -> Result:
-    """A result from the same table."""
-    table: ColumnSet | None = plain.table
-    return Result(
-        columns=columns,
-        types=types,
-        table=table,
-        noise_sd=plain.noise_sd,
-        filled_share=plain.filled_share,
-        wide=plain.wide,
-        swap=plain.swap,
-        dp=plain.dp,
-        unit=plain.unit,
-        entity=plain.entity,
-        warnings=(*plain.warnings, *warnings),
-        statement=_WidenedRows(rows, columns),
-    )
