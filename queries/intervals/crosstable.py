@@ -104,7 +104,8 @@ class CrossTable:
             is_divided |= not is_plain
             same = [j for j, c in enumerate(columns) if c in over]
             share = shares_of(piece(parts), piece(whole), same, is_part=not self._has_negative)
-            share = _without_noise(share) if parts == whole else share
+            if parts == whole:  # all of it, without noise
+                share = replace(share, low=share.value, high=share.value)
             out.append(_ratios(share) if self.measure == "ratio" else share)
         return _joined(out, _OF_BOTH if is_divided else "")
 
@@ -209,11 +210,6 @@ def shares_of(
 
 def _is_known(table: Tabulation) -> BoolArray:
     return np.array([s != "not released" for s in table.status], dtype=np.bool_)
-
-
-def _without_noise(shares: Tabulation) -> Tabulation:
-    """Totals as shares of themselves: all of it, without noise."""
-    return replace(shares, low=shares.value, high=shares.value)
 
 
 def _ratios(shares: Tabulation) -> Tabulation:

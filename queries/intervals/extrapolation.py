@@ -40,7 +40,6 @@ class End:
 
     Attributes
     ----------
-    column : int
     sign : int
         1: the upper end; -1: the lower one.
     last : int
@@ -145,10 +144,7 @@ def _end(
     if not valued.any() or not column.is_ordered:
         return None
     of_one = (column.name,)
-    if of_one in release.tables:
-        one = noise_model(release, of_one)
-    else:
-        one = model
+    one = noise_model(release, of_one) if of_one in release.tables else model
     n = np.where(valued, np.maximum(column.n, 0), 0).astype(np.float64)
     code = sign * column.grid
     order = np.argsort(np.where(valued, -code, np.iinfo(np.int64).max), kind="stable")
@@ -176,7 +172,7 @@ def _end(
         ),
         excess=excess,
         outer=is_outer,
-        far=_value_at(column, sign * (last + math.ceil(reach))),
+        far=value_at(column, sign * (last + math.ceil(reach))),
     )
 
 
@@ -215,17 +211,12 @@ def _shares(column: ReleasedValues, last: int, level: int) -> FloatArray:
     return share
 
 
-def value_of(column: ReleasedValues, code: int) -> str:
-    """The value of a code as SQL reads it."""
-    return as_text(_value_at(column, code))
-
-
 def as_text(value: Any) -> str:
     """A value as SQL reads it."""
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _value_at(column: ReleasedValues, code: int) -> Any:
+def value_at(column: ReleasedValues, code: int) -> Any:
     """The value of a code, from two released values and their codes."""
     valued = np.flatnonzero(column.valued)
     order = valued[np.argsort(column.grid[valued], kind="stable")]

@@ -38,7 +38,6 @@ ALIKE = 1.2
 """Variance of a sum of several buckets over that of independent noise: a bucket and its half may hold the same people,
 who draw the same."""
 
-
 MOST = 500_000
 """Weights, of all sums and all rows, that are brought to all margins at once; of more `RAKED` stands for it."""
 

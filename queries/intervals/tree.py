@@ -158,14 +158,9 @@ def _sizes(ranges: list[Int64Array]) -> list[int]:
 
 
 def _n_possible(codes: Int64Array, here: list[Int64Array], below: list[Int64Array]) -> FloatArray:
-    """Number of children that the released values allow each node.
+    """Number of children that the released values allow each node: `codes` has a combination inside each.
 
-    Parameters
-    ----------
-    codes : ndarray of int64, shape (n_nodes, n_columns)
-        A combination inside each node.
-    here, below : list of ndarray of int64
-        Ranges of the codes at the depth of the nodes and one deeper.
+    `here` and `below` are the ranges of codes at the depth of the nodes and one deeper.
     """
     out = np.ones(len(codes))
     for j in range(len(here)):
@@ -186,15 +181,8 @@ def _level(
 ) -> Level:
     """Share out the errors of the nodes of one depth among their children and remainders.
 
-    Parameters
-    ----------
-    unseen : ndarray of float64, shape (n_nodes,)
-        Possible children that were not released.
-    child_rows : ndarray of float64, shape (n_children,)
-        Fitted rows of each child.
-    own : float
-        Variance of the noise of each child. A child of fewer rows gives way by these, as in the fit: where entities
-        have many rows, that is by its size.
+    `unseen` are each node's possible children that were not released, `own` is the variance of each child's noise. A
+    child of fewer rows gives way by these, as in the fit: where entities have many rows, that is by its size.
     """
     rows = table.size[rest_bucket].astype(np.float64)
     n_nodes = len(unseen)

@@ -78,7 +78,7 @@ def column_of(values, codes, sql_type="BIGINT"):
     ],
 )
 def test_values_of_codes_beyond(values, codes, code, text):
-    assert module.value_of(column_of(values, codes), code) == text
+    assert module.as_text(module.value_at(column_of(values, codes), code)) == text
 
 
 @pytest.mark.parametrize("table", [("age",), AGE_SEX, ("age", "income")])

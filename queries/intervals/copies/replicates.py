@@ -295,16 +295,9 @@ def _settled(
 
 
 def _pairs(off: Int64Array, rng: np.random.Generator) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Pairs of values of which one has a row too many and the other one too few, in the same copy.
+    """Copy, value that gives and value that takes, where one has a row too many and the other one too few.
 
-    Parameters
-    ----------
-    off : ndarray of int64, shape (n_values, n_copies)
-
-    Returns
-    -------
-    tuple of ndarray of int64, shape (n_pairs,)
-        Copy, value that gives, value that takes.
+    `off` says how many each has too many, by value and copy.
     """
     sides = []
     for side in (off, -off):

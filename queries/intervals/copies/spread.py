@@ -78,12 +78,8 @@ def _by_tails(
 ) -> tuple[FloatArray, FloatArray]:
     """By how much figures may be lower, and higher, for rows that stand elsewhere; both at least 0.
 
-    Parameters
-    ----------
-    of_tails : ndarray of float64, shape (n_rows, n_terms * DRAWS)
-        What the figure is with rows moved, term by term as in `Tails`; NaN: no such row.
-    n_ends : int
-        Terms of rows beyond an end, which move a figure to one side; others may move it to either.
+    `of_tails` is what they are with rows moved, term by term as in `Tails`; NaN: no such row. The first `n_ends` terms
+    are of rows beyond an end, which move a figure to one side; others may move it to either.
     """
     off = np.where(np.isfinite(of_tails), of_tails, np.nan) - value[:, None]
     off = np.nan_to_num(off).reshape(len(value), -1, DRAWS)
@@ -103,7 +99,8 @@ def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole
     values : ndarray of float64, shape (n_rows, 2 + n_copies + 1)
         The answer, the same from the released rows once more, the copies, and from measured rows alone; NaN: no such
         row.
-    of_tails, n_ends
+    of_tails : ndarray of float64, shape (n_rows, n_terms * DRAWS)
+    n_ends : int
         As in `_by_tails`.
     """
     values = np.where(np.isfinite(values), values, np.nan)  # of what is endless nothing is known
@@ -141,13 +138,8 @@ def _steps(values: FloatArray, *, least: float) -> tuple[FloatArray, BoolArray]:
 
     A median of whole ages, a mode or a rank stays the same in many copies and then jumps: between two values that it
     takes, copies cannot tell. Where a row's figure takes one value alone, the smallest step of all rows stands for it.
-    A quotient of two medians takes more values, but some of them twice: its spread is no normal one either.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_rows, n)
-    least : float
-        The smallest step there can be.
+    A quotient of two medians takes more values, but some of them twice: its spread is no normal one either. No step is
+    smaller than `least`.
     """
     ordered = np.sort(values, axis=1)  # NaN last
     gaps = np.diff(ordered, axis=1)

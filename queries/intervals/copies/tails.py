@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets
-from queries.intervals.extrapolation import OUTERMOST, End, ends_of, value_of
+from queries.intervals.extrapolation import OUTERMOST, End, as_text, ends_of, value_at
 from queries.intervals.model import NoiseModel, noise_model
 from queries.sql import RowsBeyond, Session
 
@@ -47,16 +47,9 @@ class Tails:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Move:
-    """Rows moved to where nothing is released.
+    """Rows moved to where nothing is released: those they are `like` but for one column, in which they have `code`.
 
-    Attributes
-    ----------
-    like : ndarray of int64, shape (n_moved,)
-        Rows of the table that they are like but for one column.
-    taken : ndarray of int64, shape (n_moved,)
-        Rows that are one fewer for each.
-    code : ndarray of int64, shape (n_moved,)
-        What they have in that column, on its grid.
+    Of those `taken` there is one fewer for each.
     """
 
     like: Int64Array
@@ -66,16 +59,7 @@ class _Move:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Filled:
-    """Values of one column that were filled in, and the codes that each may stand for.
-
-    Attributes
-    ----------
-    column : int
-    is_filled : ndarray of bool, shape (n_values,)
-    low, high : ndarray of int64, shape (n_values,)
-    measured : ndarray of int64
-        Codes of the other values.
-    """
+    """Values of a column that were filled in, codes `low` to `high` that each may stand for, and codes measured."""
 
     column: int
     is_filled: BoolArray
@@ -106,7 +90,7 @@ def tails(release: Session, model: NoiseModel, rng: np.random.Generator) -> Tail
             source=np.concatenate([np.zeros(0, dtype=np.int64), *(move.like for _, move in moves)]),
             column=tuple(table.columns[j] for j, move in moves for _ in move.like),
             value=tuple(
-                value_of(table.released[j], code)
+                as_text(value_at(table.released[j], code))
                 for j, move in moves
                 for code in move.code.tolist()
             ),

@@ -15,10 +15,11 @@ import duckdb
 import numpy as np
 
 from engine.errors import StoreError
-from engine.schema import ColumnSet, FloatArray
+from engine.schema import FloatArray
 from queries.intervals.estimates import holds
 from queries.intervals.statement.composed import composed_marks
-from queries.intervals.statement.reckoned import Reckoned, Rows, reckon
+from queries.intervals.statement.groupings import Rows
+from queries.intervals.statement.reckoned import Reckoned, reckon
 from queries.intervals.statement.spreads import reckons, spreads
 from queries.intervals.statement.tree import NoFigures, NotAlone, Unknown
 from queries.sql import (
@@ -143,12 +144,8 @@ def _from_copies(
 ) -> tuple[dict[int, Ends], list[str]]:
     """Three columns more for each figure of which copies of the table tell, and the reasons for those without.
 
-    Parameters
-    ----------
-    unread : mapping of int to str, or str
-        Why no closed form covers a figure, by place; a text where the statement was not understood at all.
-    closed : collection of int
-        Places of the other figures.
+    `unread` says why no closed form covers a figure, by place, or why the statement was not understood at all; `closed`
+    are the places of the other figures.
     """
     wanted = None if isinstance(unread, str) else [*unread]
     try:
@@ -191,18 +188,13 @@ def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
     except NoFigures:
         return Marks()
     except NotAlone as error:
-        return _composed(release, text, plain.table, rows, error)
+        alone = error
     except (Unknown, duckdb.Error, StoreError) as error:
         return Marks(unknown=(f"{_why(error)}.",))
-    return found.marks()
-
-
-def _composed(
-    release: Session, text: str, table: ColumnSet | None, rows: Rows, alone: Exception
-) -> Marks:
-    """The marks of a statement that is made of others; `alone` says why it is not understood alone."""
-    try:
-        return composed_marks(release, text, table or (), rows)
+    else:
+        return found.marks()
+    try:  # it is made of others
+        return composed_marks(release, text, plain.table or (), rows)
     except (NotAlone, duckdb.Error, StoreError):
         return Marks(unknown=(f"{alone}.",))
     except Unknown as error:

@@ -16,6 +16,7 @@ import duckdb
 
 from engine.schema import ColumnSet, literal, quoted
 from engine.store import table_name
+from queries.intervals.statement.groupings import Rows
 from queries.intervals.statement.inlined import named_selects
 from queries.intervals.statement.nodes import (
     Node,
@@ -26,7 +27,7 @@ from queries.intervals.statement.nodes import (
     nodes_in,
     text_of_select,
 )
-from queries.intervals.statement.reckoned import NOT_KNOWN, RELEASED, Rows, reckon
+from queries.intervals.statement.reckoned import NOT_KNOWN, RELEASED, reckon
 from queries.intervals.statement.tree import (
     NoFigures,
     NotAlone,
@@ -44,8 +45,6 @@ _SIGN = "\u2063"
 _LOST = "?"
 """Status of a figure that is not followed."""
 _MANY = "it reckons from several figures of a subquery at once"
-
-
 Known = Mapping[str, Node]
 
 
@@ -122,10 +121,7 @@ def _key(row: Sequence[Any]) -> tuple[str, ...]:
 def _select(made: _Composing, node: Node, around: Known) -> Node:
     """A SELECT or UNION that gives the same columns and behind them as many with their statuses.
 
-    Parameters
-    ----------
-    around : mapping of str to dict
-        What WITH names around it.
+    `around` is what WITH names around it.
     """
     known, listed = dict(around), []
     for name, value in named_selects(node).items():

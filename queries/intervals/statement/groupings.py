@@ -32,6 +32,7 @@ _COUNTED = frozenset({int, float, type(None)})
 _HASHED = frozenset({int, str, bool, type(None), Decimal})
 """Types of keys that a dict takes as they are."""
 Keys = tuple[tuple[Any, ...], ...]
+Rows = Sequence[tuple[Any, ...]]
 
 
 def together(parts: Sequence[Estimates]) -> Estimates:
@@ -46,7 +47,7 @@ def together(parts: Sequence[Estimates]) -> Estimates:
 
 
 def groups_of(
-    rows: Sequence[tuple[Any, ...]],
+    rows: Rows,
     question: ParsedStatement,
     groupings: Sequence[ParsedStatement],
     keys: Sequence[Keys],

@@ -16,7 +16,7 @@ import numpy as np
 from engine.schema import BoolArray, ColumnSet
 from queries.intervals.estimates import Estimates, statuses
 from queries.intervals.model import noise_model
-from queries.intervals.statement.groupings import groups_of, strays, together
+from queries.intervals.statement.groupings import Rows, groups_of, strays, together
 from queries.intervals.statement.rows import Evaluated, evaluated
 from queries.intervals.statement.terms import estimate_of, linear, typed
 from queries.intervals.statement.tree import ParsedStatement, Parts, Unknown, parse_statement
@@ -37,8 +37,6 @@ STRUCTURAL = "structural zero"
 
 _MOST_KEPT, _MOST_GROUPS = 32, 20_000
 """Statements whose figures a release keeps for the next time, and the most groups of one."""
-
-Rows = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

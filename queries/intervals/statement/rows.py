@@ -81,16 +81,9 @@ class Evaluated:
 class _Asked:
     """A statement's expressions as SQL over rows that are numbered.
 
-    Attributes
-    ----------
-    text : str
-        The SELECT of them over what `named` names: keys k0, k1 ..., conditions w0 ..., others x0 ...
-    order : str
-        What reads them as arrays, in the order of the rows.
-    groups : str
-        What lists the keys of groups, in the order of their numbers.
-    expressions : dict of str to str
-        Columns of conditions and others, by `text_of` form.
+    `text` selects them from what `named` names: keys k0, k1 ..., conditions w0 ..., others x0 ...; `expressions` has
+    the columns of conditions and others by `text_of` form. `order` reads them as arrays, in the order of the rows, and
+    `groups` lists the keys of groups, in the order of their numbers.
     """
 
     named: str
@@ -269,11 +262,7 @@ def _number(name: str, node: Node) -> str:
 
 def _column(node: Node, table: TableBuckets) -> int:
     """Which column of the table an expression is; -1 where it is none."""
-    if node.get("class") != "COLUMN_REF":
-        return -1
-    folded = [c.casefold() for c in table.columns]
-    name = node["column_names"][-1].casefold()
-    return folded.index(name) if name in folded else -1
+    return _only_column(node, table) if node.get("class") == "COLUMN_REF" else -1
 
 
 def _is_plain(question: ParsedStatement, table: TableBuckets) -> bool:
@@ -284,9 +273,9 @@ def _is_plain(question: ParsedStatement, table: TableBuckets) -> bool:
 
 
 def _only_column(node: Node, table: TableBuckets) -> int:
-    """The one column that a condition is about."""
-    folded = [c.casefold() for c in table.columns]
-    return folded.index(next(iter(columns_in(node))).casefold())
+    """The one column that an expression is about; -1 where the table has no such one."""
+    folded, name = [c.casefold() for c in table.columns], next(columns_in(node)).casefold()
+    return folded.index(name) if name in folded else -1
 
 
 def _plain_region(table: TableBuckets, question: ParsedStatement, holds: list[BoolArray]) -> Region:

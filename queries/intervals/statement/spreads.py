@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from queries.intervals.copies.spread import (
     unfit,
 )
 from queries.intervals.model import noise_model
-from queries.intervals.statement.groupings import comparable
+from queries.intervals.statement.groupings import Rows, comparable
 from queries.intervals.statement.limits import refused
 from queries.intervals.statement.tree import Unknown
 from queries.sql import Result, Session
@@ -88,9 +88,7 @@ def spreads(
         if not _NUMBER.match(plain.types[at]):
             reasons[at] = "its values are no numbers"
             continue
-        values = _matched(
-            [_as_floats(plain.rows, at, keys), *(_as_floats(a, at, keys) for a in answers)], rows
-        )
+        values = _matched([plain.rows, *answers], at, keys, rows)
         values, of_tails = values[:, :_N_SURE], values[:, _N_SURE:]
         why = unfit(values)
         if why:
@@ -118,11 +116,10 @@ def sound_copies(release: Session, columns: ColumnSet) -> Replicates:
     if len(table.rows) > MOST_ROWS:
         raise Unknown(f"its table has more than {MOST_ROWS:,} distinct rows, too many to copy")
     for name in columns:
-        of_one = (name,)
-        share = (
-            measured_share(noise_model(release, of_one).table) if of_one in release.tables else None
-        )
-        if share is not None and share < MEASURED:
+        if (name,) not in release.tables:
+            continue
+        share = measured_share(noise_model(release, (name,)).table)
+        if share < MEASURED:
             raise Unknown(
                 f"{1 - share:.0%} of {name} was filled in or is not released by value, and nothing tells how far the "
                 f"fill is off (at most {1 - MEASURED:.0%} may be)"
@@ -201,7 +198,7 @@ def _answers(
 
 def _columns(
     plain: Result,
-    answers: Sequence[Sequence[tuple[Any, ...]]],
+    answers: Sequence[Rows],
     wanted: Collection[int] | None,
     closed: Collection[int],
 ) -> tuple[list[int], list[int]]:
@@ -225,41 +222,28 @@ def _columns(
     return [at for at in every if at not in keys and (wanted is None or at in wanted)], keys
 
 
-def _is_steady(
-    at: int, rows: Sequence[tuple[Any, ...]], answers: Sequence[Sequence[tuple[Any, ...]]]
-) -> bool:
+def _is_steady(at: int, rows: Rows, answers: Sequence[Rows]) -> bool:
     """Whether a column shows the same values in the copies, as keys do and noisy figures do not."""
     known = {comparable([row[at]]) for row in rows}
     shown = [comparable([row[at]]) in known for answer in answers for row in answer]
     return not shown or float(np.mean(shown)) >= ENOUGH
 
 
-def _are_apart(rows: Sequence[tuple[Any, ...]], keys: Sequence[int]) -> bool:
+def _are_apart(rows: Rows, keys: Sequence[int]) -> bool:
     """Whether no two rows have the same keys."""
     return len({comparable([row[at] for at in keys]) for row in rows}) == len(rows)
 
 
-def _as_floats(
-    rows: Sequence[tuple[Any, ...]], at: int, keys: Sequence[int]
-) -> Iterator[tuple[tuple[Any, ...], float]]:
-    """Key and figure of every row; NaN where there is none."""
-    for row in rows:
-        value = row[at]
-        yield (
-            comparable([row[key] for key in keys]),
-            float("nan") if value is None else float(value),
-        )
-
-
 def _matched(
-    answers: Sequence[Iterator[tuple[tuple[Any, ...], float]]], rows: Mapping[tuple[Any, ...], int]
+    answers: Sequence[Rows], at: int, keys: Sequence[int], places: Mapping[tuple[Any, ...], int]
 ) -> FloatArray:
-    """Figures by row of the answer and copy; NaN where a copy has no such row."""
-    out = np.full((len(rows), len(answers)), np.nan)
+    """Figures of one column by row of the answer and copy; NaN where a copy has no such row, or none in it."""
+    out = np.full((len(places), len(answers)), np.nan)
     for i, answer in enumerate(answers):
-        for key, value in answer:
-            if key in rows:
-                out[rows[key], i] = value
+        for row in answer:
+            place = places.get(comparable([row[key] for key in keys]))
+            if place is not None:
+                out[place, i] = np.nan if row[at] is None else float(row[at])
     return out
 
 

@@ -40,8 +40,6 @@ _WINDOW_PARTS = {"orders", "filter_expr", "arg_orders", "start_expr", "end_expr"
 """What else a window may have."""
 _MAKE_MORE = ("unnest", "unlist")
 _UNSTABLE = ("random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "setseed", "nextval")
-
-
 _CLASS_NAMES = {
     "COLUMN_REF": "a column by itself",
     "CASE": "CASE",
@@ -52,8 +50,6 @@ _CLASS_NAMES = {
     "STAR": "*",
 }
 """What an expression is called that has no name of its own, by DuckDB's class."""
-
-
 _INSIDE = "ask its SELECTs one by one, and their figures are marked"
 
 
