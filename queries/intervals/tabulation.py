@@ -139,8 +139,7 @@ class Tabulation:
         return len(self), len(self.columns) + 4
 
     def __repr__(self) -> str:
-        columns, rows, below = self._first()
-        return text_table(columns, rows, below)
+        return text_table(*self._first())
 
     def _repr_html_(self) -> str:
         columns, rows, below = self._first()

@@ -208,7 +208,9 @@ def test_who_is_beyond_the_last_value_may_be_counted_inside_limits_that_end_befo
     last = last_age(release)
     limits = ((60, last - 1), (last - 3, None))
     before = [tabulate(release, [], where={"age": limit}) for limit in limits]
-    monkeypatch.setattr(estimates, "absorbed", lambda *given: np.zeros((1, given[0].region.n_groups)))
+    monkeypatch.setattr(
+        estimates, "absorbed", lambda *given: np.zeros((1, given[0].region.n_groups))
+    )
     without = [tabulate(release, [], where={"age": limit}) for limit in limits]
     assert before[0].low[0] < without[0].low[0]
     assert before[0].high[0] == without[0].high[0]

@@ -181,7 +181,9 @@ def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
     """
     try:
         if plain.table is None:
-            return Marks(unknown=(_BY_NAME,)) if _is_by_name(release, text) else Marks()
+            with release.cursor() as con:
+                is_by_name = has_stored_figures(plan_of(con, selected(text, con)[0]))
+            return Marks(unknown=(_BY_NAME,)) if is_by_name else Marks()
         found = reckon(
             release, text, plain.columns, plain.types, plain.table, rows, is_strict=False
         )
@@ -199,12 +201,6 @@ def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
         return Marks(unknown=(f"{alone}.",))
     except Unknown as error:
         return Marks(unknown=(f"{error}.",))
-
-
-def _is_by_name(release: Session, text: str) -> bool:
-    """Whether a statement that does not read the logical table reckons from stored tables by their names."""
-    with release.cursor() as con:
-        return has_stored_figures(plan_of(con, selected(text, con)[0]))
 
 
 def _why(error: Exception) -> str:

@@ -8,7 +8,7 @@ and DuckDB finds what belongs together. What adds figures up anew, or looks at s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -273,7 +273,8 @@ def _status(item: Node, aggregates: Collection[str]) -> str:
         elif part.get("class") == "COLUMN_REF":
             parts[_beside(part)] = None
         elif part.get("class") == "WINDOW":
-            named = dict.fromkeys(_named(part))
+            columns = (n for n in nodes_in(part) if n["class"] == "COLUMN_REF")
+            named = dict.fromkeys(map(_beside, columns))
             is_sum = name_of(part) == "sum" and not part.get("orders")
             if not is_sum and named:
                 parts[f"if(concat({', '.join(named)}) = '', '', {literal(_LOST)})"] = None
@@ -283,10 +284,8 @@ def _status(item: Node, aggregates: Collection[str]) -> str:
             raise NotAlone(_MANY)
         else:
             left += nodes_below(part)
-    if len(parts) < 2:
-        is_alone = item.get("class") == "COLUMN_REF" or not parts
-        if is_alone:
-            return next(iter(parts), literal(""))
+    if not parts or (len(parts) == 1 and item.get("class") == "COLUMN_REF"):
+        return next(iter(parts), literal(""))
     any_of = " ".join(
         f"WHEN {literal(status)} IN ({', '.join(parts)}) THEN {literal(status)}"
         for status in (_LOST, NOT_RELEASED, NOT_KNOWN)
@@ -302,8 +301,3 @@ def _beside(node: Node) -> str:
     if len(names) > 2:
         raise Unknown("it names a column by more than its table")
     return ".".join([*map(quoted, names[:-1]), quoted(names[-1] + _SIGN)])
-
-
-def _named(node: Node) -> Iterator[str]:
-    """Statuses of all columns that an expression names anywhere, as SQL."""
-    return (_beside(part) for part in nodes_in(node) if part.get("class") == "COLUMN_REF")

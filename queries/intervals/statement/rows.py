@@ -79,13 +79,14 @@ class Evaluated:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Asked:
-    """A statement's expressions as SQL over rows that are numbered.
+    """A statement's expressions as SQL over rows that are numbered, in a column `row`.
 
     `text` selects them from what `named` names: keys k0, k1 ..., conditions w0 ..., others x0 ...; `expressions` has
     the columns of conditions and others by `text_of` form. `order` reads them as arrays, in the order of the rows, and
     `groups` lists the keys of groups, in the order of their numbers.
     """
 
+    row: str
     named: str
     text: str
     order: str
@@ -118,14 +119,13 @@ def evaluated(
     if is_plain and not wanted and not question.where:  # nothing that its buckets do not tell
         groups = Groups(release=release, model=model, region=_plain_region(table, question, []))
         return Evaluated(groups=groups, keys=groups.region.keys(table), key_nodes=keys, values={})
-    row = unused_name("row_number", release.columns)
-    asked = _asked(con, release, question, wanted, row, is_plain=is_plain)
+    asked = _asked(con, release, question, wanted, is_plain=is_plain)
     columns = ", ".join(quoted(c) for c in table.columns)
     (number,) = con.execute(
         "SELECT table_id FROM catalog.tables WHERE name = ?", [table_name(table.columns)]
     ).fetchall()[0]
     rows = asked.over(
-        f"SELECT {columns}, rowid AS {quoted(row)} FROM tables.{physical_name(number)}"
+        f"SELECT {columns}, rowid AS {quoted(asked.row)} FROM tables.{physical_name(number)}"
     )
     arrays = con.execute(rows + asked.order).fetchnumpy()
     holds = [np.asarray(arrays[f"w{i}"], dtype=bool) for i in range(len(question.where))]
@@ -134,7 +134,7 @@ def evaluated(
         groups = Groups(release=release, model=model, region=_plain_region(table, question, holds))
         listed = groups.region.keys(table)
         found = Evaluated(groups=groups, keys=listed, key_nodes=keys, values=values)
-        return _with_ends(con, found, asked, question, row)
+        return _with_ends(con, found, asked, question)
     listed = tuple(tuple(r[:-1]) for r in con.execute(rows + asked.groups).fetchall())
     group = np.asarray(arrays["g"], dtype=np.int64) - 1
     inside = np.logical_and.reduce(holds) if holds else np.ones(len(group), dtype=bool)
@@ -148,11 +148,11 @@ def _asked(
     release: Session,
     question: ParsedStatement,
     wanted: Mapping[str, Node],
-    row: str,
     *,
     is_plain: bool,
 ) -> _Asked:
     """Put a statement's expressions into one SELECT."""
+    row = unused_name("row_number", release.columns)
     keys = [f"k{i}" for i in range(len(question.keys))]
     listed = [(name, node) for name, (_, node) in zip(keys, question.keys, strict=True)]
     listed += [(f"w{i}", node) for i, node in enumerate(question.where)]
@@ -164,6 +164,7 @@ def _asked(
     selected = ", ".join([f"{rank} AS g", *truths, *numbers])
     expressions = {text_of(node): f"w{i}" for i, node in enumerate(question.where)}
     return _Asked(
+        row=row,
         named=quoted(release.logical_name),
         text=text_of_select(con, select_of(question, listed)),
         order=f"SELECT {selected} FROM q ORDER BY {quoted(row)}",
@@ -175,19 +176,15 @@ def _asked(
 
 
 def _with_ends(
-    con: duckdb.DuckDBPyConnection,
-    found: Evaluated,
-    asked: _Asked,
-    question: ParsedStatement,
-    row: str,
+    con: duckdb.DuckDBPyConnection, found: Evaluated, asked: _Asked, question: ParsedStatement
 ) -> Evaluated:
     """The same with what the expressions are beyond the ends of columns, and which of these WHERE leaves open."""
     groups = found.groups
     table, ends = groups.model.table, ends_of(groups.release, groups.model)
-    arrays = _asked_beyond(con, asked, table, ends, row)
+    arrays = _asked_beyond(con, asked, table, ends)
     if arrays is None:  # what every value of the table allows may fail beyond some end
-        ends = tuple(end for end in ends if _asked_beyond(con, asked, table, (end,), row))
-        arrays = _asked_beyond(con, asked, table, ends, row)
+        ends = tuple(end for end in ends if _asked_beyond(con, asked, table, (end,)))
+        arrays = _asked_beyond(con, asked, table, ends)
     if arrays is None:
         return found
     beyond = {key: np.nan_to_num(arrays[name]) for key, name in asked.expressions.items()}
@@ -199,17 +196,15 @@ def _with_ends(
 
 
 def _asked_beyond(
-    con: duckdb.DuckDBPyConnection,
-    asked: _Asked,
-    table: TableBuckets,
-    ends: Sequence[End],
-    row: str,
+    con: duckdb.DuckDBPyConnection, asked: _Asked, table: TableBuckets, ends: Sequence[End]
 ) -> dict[str, Any] | None:
     """What a statement's expressions are beyond ends; None: there is no end, or they cannot be computed there."""
     if not ends:
         return None
     try:
-        return con.execute(asked.over(_rows_beyond(table, ends, row)) + asked.order).fetchnumpy()
+        return con.execute(
+            asked.over(_rows_beyond(table, ends, asked.row)) + asked.order
+        ).fetchnumpy()
     except duckdb.Error:
         return None
 
@@ -262,7 +257,11 @@ def _number(name: str, node: Node) -> str:
 
 def _column(node: Node, table: TableBuckets) -> int:
     """Which column of the table an expression is; -1 where it is none."""
-    return _only_column(node, table) if node.get("class") == "COLUMN_REF" else -1
+    if node.get("class") != "COLUMN_REF":
+        return -1
+    folded = [c.casefold() for c in table.columns]
+    name = node["column_names"][-1].casefold()
+    return folded.index(name) if name in folded else -1
 
 
 def _is_plain(question: ParsedStatement, table: TableBuckets) -> bool:
@@ -273,9 +272,8 @@ def _is_plain(question: ParsedStatement, table: TableBuckets) -> bool:
 
 
 def _only_column(node: Node, table: TableBuckets) -> int:
-    """The one column that an expression is about; -1 where the table has no such one."""
-    folded, name = [c.casefold() for c in table.columns], next(columns_in(node)).casefold()
-    return folded.index(name) if name in folded else -1
+    """The one column that a condition is about."""
+    return [c.casefold() for c in table.columns].index(next(columns_in(node)).casefold())
 
 
 def _plain_region(table: TableBuckets, question: ParsedStatement, holds: list[BoolArray]) -> Region:
