@@ -128,10 +128,8 @@ class TableBuckets:
     n : ndarray of int64, shape (n_rows,)
     row_measured : ndarray of bool, shape (n_rows,)
         The number of this combination was measured; else it was filled in.
-    first : ndarray of int64, shape (n_buckets, n_columns)
-        The first code of each bucket's box, per column.
-    last : ndarray of int64, shape (n_buckets, n_columns)
-        The last one; a blank and the placeholder are boxes by themselves.
+    first, last : ndarray of int64, shape (n_buckets, n_columns)
+        The first and last code of each bucket's box, per column; a blank and the placeholder are boxes by themselves.
     span : ndarray of int64, shape (n_buckets, n_columns)
         Codes in the box, less 1.
     size : ndarray of int64, shape (n_buckets,)

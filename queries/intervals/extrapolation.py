@@ -91,13 +91,7 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     """How much higher figures are as rows of hidden ranges beyond the last value are counted further inside, at most.
 
     Where limits hold beyond the end, too, a row there belongs to them as one at the last value does; else it does not.
-
-    Parameters
-    ----------
-    row : ndarray of int64, shape (n_entries,)
-        Distinct rows inside the groups.
-    weight : ndarray of float64, shape (n_entries,)
-        What each of its rows adds to its group's figure.
+    Parameters as in `Groups.sd`.
 
     Returns
     -------

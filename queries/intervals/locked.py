@@ -56,14 +56,7 @@ def count_sd(groups: Groups) -> FloatArray:
 def edge_variance(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray | float:
     """Variance that limits of a table of one column add which cut filled boxes, or tell a value from rare neighbours.
 
-    Of wider tables their rows tell.
-
-    Parameters
-    ----------
-    row : ndarray of int64, shape (n_entries,)
-        Distinct rows inside the limits.
-    weight : ndarray of float64, shape (n_entries,)
-        What each adds to the figure: a box counts with the mean square of what is inside.
+    Of wider tables their rows tell. Parameters as in `Groups.sd`; a box counts with the mean square of weights inside.
     """
     table, region = groups.model.table, groups.region
     if region.is_free or len(table.columns) > 1 or groups.model.tree is None:

@@ -74,14 +74,7 @@ class NoiseModel:
     def sd(
         self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
     ) -> FloatArray:
-        """Standard deviation of the error of weighted sums of rows; NaN where it is not known.
-
-        Parameters
-        ----------
-        of_sum, row : ndarray of int64, shape (n_entries,)
-            Which sum counts which distinct row; each at most once a sum.
-        weight : ndarray of float64, shape (n_entries,)
-        """
+        """Standard deviation of the error of weighted sums of rows, NaN: not known; parameters as in `sums_of`."""
         if self.tree is not None:
             leans = sum_by(of_sum, weight * self.lean[row], n_sums)
             return np.sqrt(self._of_noise(n_sums, of_sum, row, weight) + LEANS * leans**2)
@@ -125,7 +118,15 @@ class Groups:
         return np.flatnonzero(self.region.group >= 0)
 
     def sd(self, row: Int64Array, weight: FloatArray) -> FloatArray:
-        """Standard deviation of the error of each group's sum of rows of its own."""
+        """Standard deviation of the error of each group's figure.
+
+        Parameters
+        ----------
+        row : ndarray of int64, shape (n_entries,)
+            Distinct rows inside the groups.
+        weight : ndarray of float64, shape (n_entries,)
+            What each of its rows adds to its group's figure.
+        """
         return self.model.sd(self.region.n_groups, self.region.group[row], row, weight)
 
 

@@ -127,17 +127,7 @@ def _reach(limit: Any, lowest: Any, highest: Any) -> tuple[bool, bool]:
 def region_within(
     table: TableBuckets, by: tuple[int, ...], allowed: tuple[BoolArray, ...], reach: Reach
 ) -> Region:
-    """Number the groups and place the rows in them.
-
-    Parameters
-    ----------
-    by : tuple of int
-        Places of the grouping columns among the table's.
-    allowed : tuple of ndarray of bool
-        Per column of the table, which codes are within the limits.
-    reach
-        As in `Region`; of columns to group by it does not matter.
-    """
+    """Number the groups and place rows in them; parameters as in `Region`, reach of columns to group by does not matter."""
     choices = tuple(np.flatnonzero(allowed[j]) for j in by)
     inside = np.ones(len(table.rows), dtype=bool)
     for j, mask in enumerate(allowed):

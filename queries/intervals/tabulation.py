@@ -56,10 +56,9 @@ class Tabulation:
         Value of each column, per group; None is a blank of the source.
     of : str or None
         The column that is summed, averaged ...; None for counts and shares.
-    value : ndarray of float64, shape (n_groups,)
-        NaN where nothing is released.
-    low, high : ndarray of float64, shape (n_groups,)
-        The 95 % noise interval, both ends included; never called a confidence interval.
+    value, low, high : ndarray of float64, shape (n_groups,)
+        NaN where nothing is released, and the 95 % noise interval, both ends included; never called a confidence
+        interval.
     table : ColumnSet
         The released table that answered: the same for every measure of the same columns.
     words : str
