@@ -127,7 +127,7 @@ def _reach(limit: Any, lowest: Any, highest: Any) -> tuple[bool, bool]:
 def region_within(
     table: TableBuckets, by: tuple[int, ...], allowed: tuple[BoolArray, ...], reach: Reach
 ) -> Region:
-    """Number the groups and place rows in them; parameters as in `Region`, reach of columns to group by does not matter."""
+    """Number the groups and place the rows in them; parameters as in `Region`, of columns in `by` no reach matters."""
     choices = tuple(np.flatnonzero(allowed[j]) for j in by)
     inside = np.ones(len(table.rows), dtype=bool)
     for j, mask in enumerate(allowed):
