@@ -210,8 +210,9 @@ def valued_part(
         weight = (weight - value[given[1]]) / safe[given[1]]
         stretch = stretched(model.sd(*given, np.ones(len(row))), rows, Z)
     extra = edge_variance(model, region, row, weight)
-    if model.tree is not None and not model.is_locked(region.n_groups):
-        extra = extra + sparse_variance(model.table, *given, weight)
+    if model.tree is not None:
+        sparse = sparse_variance(model.table, *given, weight)
+        extra = extra + np.where(model.locked(*given[:2]), 0.0, sparse)
     own = np.zeros(len(numbers))
     own[row] = weight
     return Part(

@@ -46,9 +46,10 @@ def count_sd(release: Session, model: NoiseModel, region: Region) -> FloatArray:
         sd = np.maximum(sd, float(table.card["noise_sd"]))
         return np.where(_cuts_groups(model, region), np.nan, sd)
     sd = np.sqrt(sd**2 + edge_variance(model, region, row, np.ones(len(row))))
-    if model.is_locked(region.n_groups):
+    is_locked = model.locked(region.n_groups, region.group[row])
+    if is_locked.all():
         return sd
-    return np.fmin(sd, _from_outside(release, model, region))
+    return np.where(is_locked, sd, np.fmin(sd, _from_outside(release, model, region)))
 
 
 def edge_variance(
