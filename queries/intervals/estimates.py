@@ -204,8 +204,9 @@ def valued_part(groups: Groups, numbers: FloatArray, *, is_mean: bool) -> Part:
         weight = (weight - value[given[1]]) / safe[given[1]]
         stretch = stretched(groups.sd(row, np.ones(len(row))), rows)
     extra = edge_variance(groups, row, weight)
-    if model.tree is not None and not model.is_locked(region.n_groups):
-        extra = extra + sparse_variance(model.table, *given, weight)
+    if model.tree is not None:
+        sparse = sparse_variance(model.table, *given, weight)
+        extra = extra + np.where(model.locked(*given[:2]), 0.0, sparse)
     own = np.zeros(len(numbers))
     own[row] = weight
     shift = absorbed(groups, row, weight)

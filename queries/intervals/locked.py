@@ -48,9 +48,10 @@ def count_sd(groups: Groups) -> FloatArray:
         sd = np.maximum(sd, float(table.card["noise_sd"]))
         return np.where(_cuts_groups(groups), np.nan, sd)
     sd = np.sqrt(sd**2 + edge_variance(groups, row, np.ones(len(row))))
-    if model.is_locked(region.n_groups):
+    is_locked = model.locked(region.n_groups, region.group[row])
+    if is_locked.all():
         return sd
-    return np.fmin(sd, _from_outside(groups))
+    return np.where(is_locked, sd, np.fmin(sd, _from_outside(groups)))
 
 
 def edge_variance(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray | float:

@@ -6,8 +6,12 @@ What a sum has in common with a narrower table is locked to it: the noise is tha
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from functools import partial
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -18,6 +22,7 @@ from queries.intervals.filling import LEANS, lean_of_rows, may_lean, suppression
 from queries.intervals.regions import Region, region_within
 from queries.intervals.sums import (
     MOST,
+    MOST_ROWS,
     Lock,
     covered_variance,
     locked_variance,
@@ -57,8 +62,8 @@ class NoiseModel:
         Rows by which filling makes each count too high, as far as the release tells.
     of_margins : ndarray of float64
         Mode dp: variance of the counts that the rows were brought to, as in `covered_variance`.
-    locks : tuple of Lock
-        Mode sticky: the table and all narrower ones.
+    locks : callable
+        Gives the table and all narrower ones, in mode sticky; they are read when they are first asked for.
     """
 
     table: TableBuckets
@@ -69,7 +74,7 @@ class NoiseModel:
     beyond: int = 0
     lean: FloatArray = field(default_factory=lambda: np.zeros(0))
     of_margins: FloatArray = field(default_factory=lambda: np.zeros(0))
-    locks: tuple[Lock, ...] = ()
+    locks: Callable[[], tuple[Lock, ...]] = tuple
 
     def sd(
         self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
@@ -87,21 +92,29 @@ class NoiseModel:
         sd = np.sqrt(variance + ROUNDING * sum_by(of_sum, weight**2, n_sums))
         return np.where(is_unknown, np.nan, sd)
 
-    def is_locked(self, n_sums: int) -> bool:
-        """Whether so many sums are reckoned with all margins at once."""
-        return len(self.locks) > 1 and n_sums * len(self.table.n) <= MOST
+    def locked(self, n_sums: int, of_sum: Int64Array) -> BoolArray:
+        """Which sums are reckoned with all margins at once: those of several rows, unless they are too many."""
+        wanted = np.bincount(of_sum, minlength=n_sums) > 1
+        n_wanted, n_rows = np.count_nonzero(wanted), len(self.table.n)
+        can_be = n_rows <= MOST_ROWS and 0 < n_wanted * n_rows <= MOST
+        return wanted & (can_be and len(self.locks()) > 1)
 
     def _of_noise(
         self, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
     ) -> FloatArray:
         """Variance by the tree, and by those of narrower tables."""
-        given = n_sums, of_sum, row, weight
-        if self.tree is not None and (not self.is_locked(n_sums) or len(row) <= n_sums):
+        variance, is_locked = np.zeros(n_sums), self.locked(n_sums, of_sum)
+        if self.tree is not None and not is_locked.all():
+            here = ~is_locked[of_sum]
+            given = n_sums, of_sum[here], row[here], weight[here]
             moved = raked_variance(self.table, *given) + noisier_variance(self.table, *given)
-            return sd_of_sums(self.table, self.tree, *given) ** 2 + moved
-        dense = np.zeros((n_sums, len(self.table.n)))
-        dense[of_sum, row] = weight
-        return locked_variance(self.locks, dense)
+            variance = sd_of_sums(self.table, self.tree, *given) ** 2 + moved
+        if is_locked.any():
+            here, place = is_locked[of_sum], np.cumsum(is_locked) - 1
+            dense = np.zeros((int(is_locked.sum()), len(self.table.n)))
+            dense[place[of_sum[here]], row[here]] = weight[here]
+            variance[is_locked] = locked_variance(self.locks(), dense)
+        return variance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,17 +154,24 @@ def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
     models = release.models
     key = ("noise", columns)
     if key not in models:
-        try:
+        with _damage_told(release, columns):
             models[key] = _model(release, read_buckets(release, columns))
-        except (IndexError, KeyError, OverflowError):
-            named = ", ".join(columns)
-            raise DamagedRelease(
-                f"{release.path}: what is known of the noise of table {named} contradicts itself"
-            ) from None
     model: NoiseModel = models[key]
     for oldest in list(models)[:-MOST_KEPT]:
         models.pop(oldest, None)
     return model
+
+
+@contextlib.contextmanager
+def _damage_told(release: Session, columns: ColumnSet) -> Iterator[None]:
+    """Say of what does not fit together that the release is damaged."""
+    try:
+        yield
+    except (IndexError, KeyError, OverflowError, ZeroDivisionError):
+        named = ", ".join(columns)
+        raise DamagedRelease(
+            f"{release.path}: what is known of the noise of table {named} contradicts itself"
+        ) from None
 
 
 def _model(release: Session, table: TableBuckets) -> NoiseModel:
@@ -181,7 +201,7 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
             f" {filled_in:.0%} of the {unit.many} were filled in, which know less of how the columns hang together: "
             "ranges may be off by more than the interval says."
         )
-    tree = noise_tree(table)
+    tree = _tree_of(release, table)
     bound = suppression_bound(table, tree, suppressed)
     heavy = (
         f" Several {unit.many} may be of one {entity.one}: groups with very heavy {entity.many} are off by more "
@@ -195,7 +215,7 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
         suppressed=suppressed,
         suppression_bound=bound,
         beyond=int(card["threshold_mean"]) * scale,
-        locks=_locks(release, table, tree),
+        locks=functools.cache(partial(_locks, release, table)),
         lean=lean_of_rows(table, tree.row_bucket, _possible(release, table)),
         words=(
             f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
@@ -206,20 +226,30 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
     )
 
 
-def _locks(release: Session, table: TableBuckets, tree: NoiseTree) -> tuple[Lock, ...]:
+def _tree_of(release: Session, table: TableBuckets) -> NoiseTree:
+    """The tree of a released table; once as long as the release is open."""
+    key = ("tree", table.columns)
+    tree: NoiseTree | None = release.models.get(key)
+    if tree is None:
+        tree = release.models[key] = noise_tree(table)
+    return tree
+
+
+def _locks(release: Session, table: TableBuckets) -> tuple[Lock, ...]:
     """The table and all narrower ones: as released, or as the table tells of them."""
-    known = {table.columns: (table, tree)}
-    for size in range(1, len(table.columns)):
-        for columns in combinations(table.columns, size):
-            if columns in release.tables:
-                model = noise_model(release, columns)
-                if model.tree is None:
-                    return ()
-                known[columns] = model.table, model.tree
-            else:
+    known = {table.columns: (table, _tree_of(release, table))}
+    sizes = range(1, len(table.columns))
+    with _damage_told(release, table.columns):
+        for columns in chain.from_iterable(combinations(table.columns, size) for size in sizes):
+            if columns not in release.tables:
                 less = unreleased(table, columns)
                 known[columns] = less, noise_tree(less)
-    return locks_of(known)
+                continue
+            less = read_buckets(release, columns)
+            if less.card.get("dp") or less.card.get("wide"):
+                return ()
+            known[columns] = less, _tree_of(release, less)
+        return locks_of(known)
 
 
 def _possible(release: Session, table: TableBuckets) -> BoolArray | None:

@@ -71,8 +71,8 @@ def test_intervals_hold_over_a_few_keys(few):
 
 def test_half_the_noise_is_noticed(few, monkeypatch):
     folder, data, tables = few
-    whole = noise_model.sd_of_sums
-    monkeypatch.setattr(noise_model, "sd_of_sums", lambda *given: whole(*given) / 2)
+    whole = noise_model.NoiseModel._of_noise
+    monkeypatch.setattr(noise_model.NoiseModel, "_of_noise", lambda *given: whole(*given) / 4)
     failed = " ".join(intervals.failures(strata(folder, data, 3, tables), slack=0.04))
     for stratum in (
         "(1, 'single', 'measured')",
