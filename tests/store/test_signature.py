@@ -28,6 +28,14 @@ from queries.release import open_release
 pytest.importorskip("cryptography")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_batch():
+    """All tables are written together, however slow the machine is: so a release has the same bytes when built again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.store.staging.BATCH_S", 1e9)
+        yield
+
+
 @pytest.fixture(scope="module")
 def office(tmp_path_factory):
     """A folder with an office's keys, those of another one, and a release that the office signed."""
