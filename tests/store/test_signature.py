@@ -30,7 +30,7 @@ pytest.importorskip("cryptography")
 
 @pytest.fixture(scope="module", autouse=True)
 def one_batch():
-    """All tables are written together, however slow the machine is: so a release has the same bytes when built again."""
+    """All tables are written together, however slow the machine is: so a release built again has the same bytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("engine.store.staging.BATCH_S", 1e9)
         yield
