@@ -199,9 +199,11 @@ def _shares(column: ReleasedValues, last: int, level: int) -> FloatArray:
     """
     share = np.where(column.valued & (column.grid >> level == last >> level), 1.0, 0.0)
     at = np.flatnonzero(share)
-    for finer in range(level):
+    for finer in range(level if len(at) else 0):
         half = column.grid[at] >> finer
-        share[at] /= 1 + np.isin(half ^ 1, half)
+        known = np.sort(half)  # `np.isin` may load numpy.ma, which takes longer than all this
+        other = np.minimum(np.searchsorted(known, half ^ 1), len(known) - 1)
+        share[at] /= 1 + (known[other] == half ^ 1)
     return share
 
 

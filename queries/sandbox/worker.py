@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any
 
 from engine.errors import (
@@ -108,6 +109,7 @@ def _opened(start: dict[str, Any], limits: ProcessLimits, oversight: Oversight) 
         oversight=oversight,
         timeout_s=limits.start_s,  # not that of a statement: a busy machine may be slow to load all this
     )
+    import_module("numpy.ma")  # numpy loads it where it first looks for masked arrays
     for text in (
         _ALL_TYPES,
         "SELECT count(*) FROM catalog.cells",

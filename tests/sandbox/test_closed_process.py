@@ -9,6 +9,7 @@ import sys
 import pytest
 from fixtures.hostile_statements import fingerprints
 from fixtures.pipeline import ROOT
+from fixtures.release import build_release
 
 
 def in_a_process(body):
@@ -74,3 +75,20 @@ print(is_closed, *[tried(*t) for t in tries], tried(open, there))
     assert printed[-1] == "done"  # reading is another matter: see close_process
     assert (tmp_path / "there").read_text() == "x"
     assert len(fingerprints(tmp_path)) == 1
+
+
+def test_what_numpy_loads_late_is_there_before_the_process_is_closed(tmp_path):
+    """Values far apart are looked up by another way than near ones, which loads numpy.ma at its first use."""
+    release = build_release(tmp_path / "r.duckdb")
+    body = f"""
+import sys
+import numpy as np
+from queries.sandbox.limits import ProcessLimits, close_process
+from queries.sandbox.worker import _opened
+from queries.sql import Oversight
+start = {{"path": {str(release)!r}, "verify": "size"}}
+_opened(start, ProcessLimits(), Oversight(look=lambda *_: None, is_stopped=lambda: False))
+close_process(ProcessLimits())
+print(np.isin(np.arange(100), np.arange(30) * 10**9).sum(), flush=True)
+"""
+    assert in_a_process(body) == ["1"]
