@@ -207,6 +207,15 @@ def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
     )
 
 
+def _kept_values(release: Session, con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
+    """The released values of a column; once as long as the release is open."""
+    key = ("values", name)
+    values: ReleasedValues | None = release.models.get(key)
+    if values is None:
+        values = release.models[key] = read_values(con, name)
+    return values
+
+
 def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
     """Read one released table.
 
@@ -217,7 +226,7 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
     """
     columns = column_set(columns)
     with release.cursor() as con:
-        released = tuple(read_values(con, name) for name in columns)
+        released = tuple(_kept_values(release, con, name) for name in columns)
         (physical, table_id, tops, scale, card), *_ = con.execute(
             "SELECT physical, table_id, tops, scale, card FROM catalog.tables WHERE name = ?",
             [table_name(columns)],

@@ -36,8 +36,8 @@ from queries.intervals.tree import ROUNDING, NoiseTree, noise_tree
 from queries.intervals.universes import ruled_out
 from queries.sql import Session
 
-MOST_KEPT = 64
-"""Tables whose arrays a release keeps for the next question; the oldest go first."""
+MOST_KEPT = 192
+"""Tables, columns and what is known of their noise that a release keeps for the next question; the oldest go first."""
 
 MUCH_FILLED = 0.1
 """Share of filled rows from which a table of several columns says that its ranges may be off towards no association.
@@ -155,7 +155,7 @@ def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
     key = ("noise", columns)
     if key not in models:
         with _damage_told(release, columns):
-            models[key] = _model(release, read_buckets(release, columns))
+            models[key] = _model(release, *_measured(release, columns))
     model: NoiseModel = models[key]
     for oldest in list(models)[:-MOST_KEPT]:
         models.pop(oldest, None)
@@ -174,10 +174,10 @@ def _damage_told(release: Session, columns: ColumnSet) -> Iterator[None]:
         ) from None
 
 
-def _model(release: Session, table: TableBuckets) -> NoiseModel:
+def _model(release: Session, table: TableBuckets, tree: NoiseTree | None) -> NoiseModel:
     card, unit, entity = table.card, release.unit, release.entity
     named = ", ".join(table.columns)
-    if card.get("dp") or card.get("wide"):
+    if tree is None:
         noise = (
             "MODELLED from locked tables of two and three columns: how far the model is off is not known, so no "
             "interval is"
@@ -201,7 +201,6 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
             f" {filled_in:.0%} of the {unit.many} were filled in, which know less of how the columns hang together: "
             "ranges may be off by more than the interval says."
         )
-    tree = _tree_of(release, table)
     bound = suppression_bound(table, tree, suppressed)
     heavy = (
         f" Several {unit.many} may be of one {entity.one}: groups with very heavy {entity.many} are off by more "
@@ -215,7 +214,7 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
         suppressed=suppressed,
         suppression_bound=bound,
         beyond=int(card["threshold_mean"]) * scale,
-        locks=functools.cache(partial(_locks, release, table)),
+        locks=functools.cache(partial(_locks, release, table, tree)),
         lean=lean_of_rows(table, tree.row_bucket, _possible(release, table)),
         words=(
             f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
@@ -226,18 +225,20 @@ def _model(release: Session, table: TableBuckets) -> NoiseModel:
     )
 
 
-def _tree_of(release: Session, table: TableBuckets) -> NoiseTree:
-    """The tree of a released table; once as long as the release is open."""
-    key = ("tree", table.columns)
-    tree: NoiseTree | None = release.models.get(key)
-    if tree is None:
-        tree = release.models[key] = noise_tree(table)
-    return tree
+def _measured(release: Session, columns: ColumnSet) -> tuple[TableBuckets, NoiseTree | None]:
+    """A released table and its tree, None where it is modelled; once as long as the release is open."""
+    key = ("table", columns)
+    kept: tuple[TableBuckets, NoiseTree | None] | None = release.models.get(key)
+    if kept is None:
+        table = read_buckets(release, columns)
+        is_modelled = table.card.get("dp") or table.card.get("wide")
+        kept = release.models[key] = table, None if is_modelled else noise_tree(table)
+    return kept
 
 
-def _locks(release: Session, table: TableBuckets) -> tuple[Lock, ...]:
+def _locks(release: Session, table: TableBuckets, own: NoiseTree) -> tuple[Lock, ...]:
     """The table and all narrower ones: as released, or as the table tells of them."""
-    known = {table.columns: (table, _tree_of(release, table))}
+    known = {table.columns: (table, own)}
     sizes = range(1, len(table.columns))
     with _damage_told(release, table.columns):
         for columns in chain.from_iterable(combinations(table.columns, size) for size in sizes):
@@ -245,10 +246,10 @@ def _locks(release: Session, table: TableBuckets) -> tuple[Lock, ...]:
                 less = unreleased(table, columns)
                 known[columns] = less, noise_tree(less)
                 continue
-            less = read_buckets(release, columns)
-            if less.card.get("dp") or less.card.get("wide"):
+            less, tree = _measured(release, columns)
+            if tree is None:
                 return ()
-            known[columns] = less, _tree_of(release, less)
+            known[columns] = less, tree
         return locks_of(known)
 
 

@@ -38,7 +38,7 @@ ALIKE = 1.2
 """Variance of a sum of several buckets over that of independent noise: a bucket and its half may hold the same people,
 who draw the same."""
 
-MOST_ROWS, MOST = 20_000, 1_000_000
+MOST_ROWS, MOST = 10_000, 1_000_000
 """Most rows of a table, and most weights of all sums and rows, that are brought to all margins at once; of more `RAKED`
 stands for it."""
 
