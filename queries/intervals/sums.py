@@ -147,8 +147,7 @@ def locks_of(known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]]) -> tuple[Lo
 
 def lock_of(table: TableBuckets, tree: NoiseTree, to: tuple[tuple[int, Int64Array], ...]) -> Lock:
     """A table with what its rows give to each margin."""
-    n, own = table.n.astype(np.float64), float(table.own_variance[-1])
-    give = np.where(table.row_measured, np.minimum(n, own), n)
+    n, give = len(table.n), _given_way(table)
     met = sum(np.count_nonzero(np.bincount(at)[1:]) for _, at in to) - len(to) + 1
     return Lock(
         table=table,
@@ -156,8 +155,14 @@ def lock_of(table: TableBuckets, tree: NoiseTree, to: tuple[tuple[int, Int64Arra
         give=give,
         to=to,
         room=tuple(np.maximum(np.bincount(at, give), 1e-12) for _, at in to),
-        loose=len(n) / max(len(n) - met, len(n) / 2, 1.0),
+        loose=n / max(n - met, n / 2, 1.0),
     )
+
+
+def _given_way(table: TableBuckets) -> FloatArray:
+    """How much each row gives way where it is brought to a margin: `Lock.give`."""
+    own = table.own_variance[-1]
+    return np.where(table.row_measured, np.minimum(table.n, own), table.n).astype(np.float64)
 
 
 def rows_in(table: TableBuckets, narrow: TableBuckets) -> Int64Array:
@@ -249,8 +254,7 @@ def raked_variance(
     out = np.zeros(n_sums)
     if len(table.columns) == 1:
         return out
-    own = table.own_variance[-1]
-    give = np.where(table.row_measured, np.minimum(table.n, own), table.n).astype(np.float64)
+    give = _given_way(table)
     for j, column in enumerate(table.released):
         n_codes = len(column.values)
         of_code = sum_by(table.rows[:, j], give, n_codes)
