@@ -20,6 +20,8 @@ Columns = Sequence[NDArray[Any]] | NDArray[Any]
 """Codes, a column each; as an array: shape (n_columns, n)."""
 KEY_LIMIT = 1 << 62
 """Most combinations that one int64 can number."""
+_DENSE = 4
+"""Combinations are numbered in place, and not sorted, where at most so many are possible for each that there is."""
 
 
 def cell_keys(
@@ -85,9 +87,15 @@ def distinct_cells(columns: Columns, sizes: Sequence[int]) -> tuple[list[NDArray
     columns, sizes
         As in `cell_keys`; at least one column.
     """
-    keys, _ = cell_keys(columns, sizes)
-    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    return [codes[first] for codes in columns], number.astype(np.int64)
+    keys, n_keys = cell_keys(columns, sizes)
+    if n_keys > _DENSE * len(keys):
+        _, one, number = np.unique(keys, return_index=True, return_inverse=True)
+        return [codes[one] for codes in columns], number.astype(np.int64)
+    of_key = np.full(n_keys, -1)
+    of_key[keys] = np.arange(len(keys))
+    is_there = of_key >= 0
+    one = of_key[is_there]
+    return [codes[one] for codes in columns], (np.cumsum(is_there) - 1)[keys]
 
 
 _NARROW = (("UTINYINT", np.uint8), ("USMALLINT", np.uint16), ("UINTEGER", np.uint32))

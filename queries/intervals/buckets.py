@@ -121,6 +121,8 @@ class TableBuckets:
 
     Attributes
     ----------
+    physical : str
+        Name of its table in schema `tables`.
     released : tuple of ReleasedValues
         In the order of `columns`.
     rows : ndarray of int64, shape (n_rows, n_columns)
@@ -149,6 +151,7 @@ class TableBuckets:
     """
 
     columns: ColumnSet
+    physical: str
     released: tuple[ReleasedValues, ...]
     rows: Int64Array
     n: Int64Array
@@ -255,6 +258,7 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
     ]
     return TableBuckets(
         columns=columns,
+        physical=physical,
         released=released,
         rows=rows,
         n=n,

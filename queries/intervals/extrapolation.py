@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.cell_keys import distinct_cells
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
 from queries.intervals.model import Groups, NoiseModel, noise_model
@@ -115,8 +116,9 @@ def _of_end(
         return out
     column, code = table.released[j], table.rows[:, j]
     of_code = sum_by(code, table.n.astype(np.float64), len(column.values))
-    group, at = region.group[row], code[row]
-    part = table.n[row] * weight / np.maximum(of_code, 1.0)[at]
+    codes = region.n_groups, len(column.values)
+    (group, at), number = distinct_cells((region.group[row], code[row]), codes)
+    part = sum_by(number, table.n[row] * weight, len(at)) / np.maximum(of_code, 1.0)[at]
     is_last = column.valued & (end.sign * column.grid == end.last)
     beyond_it = is_open * sum_by(group, part * is_last[at], region.n_groups)
     room = np.minimum(1.0, of_code / np.maximum(end.inside.sum(axis=0), 1e-9))

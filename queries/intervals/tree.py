@@ -72,6 +72,9 @@ class NoiseTree:
         Measured buckets, and the nodes of the last level that they are.
     row_bucket : ndarray of int64, shape (n_rows,)
         The bucket that each synthetic row lies in; -1 where none is known.
+    level_of, place_in : ndarray of int64, shape (n_buckets,)
+        The level that each filled bucket belongs to, and its place among the remainders there; of measured ones the
+        number of levels, and the node of the last one. -1: neither.
     is_open : ndarray of float64, shape (n_buckets,)
         Part of each filled bucket's box that lies in no released smaller one.
     total_variance : float
@@ -82,6 +85,8 @@ class NoiseTree:
     leaf_node: Int64Array
     leaf_bucket: Int64Array
     row_bucket: Int64Array
+    level_of: Int64Array
+    place_in: Int64Array
     is_open: FloatArray
     total_variance: float
 
@@ -124,6 +129,11 @@ def noise_tree(table: TableBuckets) -> NoiseTree:
             unseen = np.maximum(possible - np.bincount(children, minlength=len(at)), 0.0)
             is_open[rests] = (np.maximum(unseen, 1.0) / possible)[rest_node]
         levels.append(_level(table, unseen, children, of_children, rest_node, rests, own=below))
+    level_of, place_in = np.full((2, len(table.size)), -1)
+    level_of[leaf_bucket], place_in[leaf_bucket] = last + 2, leaf_node
+    for at_depth, level in enumerate(reversed(levels), 1):
+        level_of[level.rest_bucket] = at_depth
+        place_in[level.rest_bucket] = np.arange(len(level.rest_bucket))
     none = np.zeros(0, dtype=np.int64)
     tops, own = np.zeros(len(codes), dtype=np.int64), float(table.own_variance[0])
     levels.append(_level(table, np.zeros(1), tops, rows_below, none, none, own=own))
@@ -132,6 +142,8 @@ def noise_tree(table: TableBuckets) -> NoiseTree:
         leaf_node=leaf_node,
         leaf_bucket=leaf_bucket,
         row_bucket=deepest_buckets(table, table.rows),
+        level_of=level_of,
+        place_in=place_in,
         is_open=is_open,
         total_variance=float(table.card["noise_sd_total"]) ** 2,
     )
@@ -260,35 +272,33 @@ def variance_of_sums(
     -------
     ndarray of float64, shape (n_sums,)
     """
-    variance = np.zeros(n_sums)
-    named = (bucket, tree.leaf_bucket, *(level.rest_bucket for level in tree.levels))
-    width = max(int(buckets.max(initial=0)) for buckets in named) + 1
-    node_of = np.full(width, -1, dtype=np.int64)
-    node_of[tree.leaf_bucket] = tree.leaf_node
-    is_leaf = node_of[bucket] >= 0
-    sums, nodes, weights = of_sum[is_leaf], node_of[bucket[is_leaf]], weight[is_leaf]
-    rest_sums, rest_buckets, rest_weights = of_sum[~is_leaf], bucket[~is_leaf], weight[~is_leaf]
-    for i, level in enumerate(reversed(tree.levels)):
-        rest_at = np.full(width, -1, dtype=np.int64)
-        rest_at[level.rest_bucket] = np.arange(len(level.rest_bucket))
-        r = rest_at[rest_buckets]
-        here = r >= 0
-        r, sums_r, weights_r = r[here], rest_sums[here], rest_weights[here]
-        if i == 0:  # the last level: leaves are its nodes
+    variance, n_levels = np.zeros(n_sums), len(tree.levels)
+    level_of, place = tree.level_of[bucket], tree.place_in[bucket]
+    of_level = np.argsort(level_of, kind="stable")
+    ends = np.searchsorted(level_of[of_level], np.arange(n_levels + 2))
+    leaves = of_level[ends[n_levels] :]
+    sums, nodes, weights = of_sum[leaves], place[leaves], weight[leaves]
+    for i in range(n_levels - 1, -1, -1):
+        level = tree.levels[i]
+        if i == n_levels - 1:  # leaves are its nodes
             parent, part, own = nodes, np.ones(len(nodes)), np.zeros(len(nodes))
         else:
             parent, part = level.child_parent[nodes], level.part_child[nodes]
             own = level.own_child[nodes]
-        parent = np.concatenate([parent, level.rest_node[r]])
-        part = np.concatenate([part, level.part_rest[r]])
-        own = np.concatenate([own, level.own_rest[r]])
-        sums, weights = np.concatenate([sums, sums_r]), np.concatenate([weights, weights_r])
+        if ends[i] < ends[i + 1]:
+            rests = of_level[ends[i] : ends[i + 1]]
+            r = place[rests]
+            parent = np.concatenate([parent, level.rest_node[r]])
+            part = np.concatenate([part, level.part_rest[r]])
+            own = np.concatenate([own, level.own_rest[r]])
+            sums = np.concatenate([sums, of_sum[rests]])
+            weights = np.concatenate([weights, weight[rests]])
         (sums, nodes), inverse = distinct_cells((sums, parent), (n_sums, level.n_nodes))
         size = len(sums)
         mean = sum_by(inverse, part * weights, size)
         off = sum_by(inverse, own * weights, size)
         square = sum_by(inverse, own * weights**2, size)
-        total = level.own_sum[nodes] if i else np.zeros(size)
+        total = level.own_sum[nodes] if i < n_levels - 1 else np.zeros(size)
         added = square - 2 * mean * off + mean**2 * total
         # What is hidden counts with a weight like its neighbours': no matter where they all count alike.
         second = sum_by(inverse, part * weights**2, size)

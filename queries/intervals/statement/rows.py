@@ -7,7 +7,7 @@ DuckDB evaluates them. Where keys are plain columns and every condition is about
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array, literal, quoted
-from engine.store import physical_name, table_name, unused_name
+from engine.store import unused_name
 from queries.intervals.buckets import TableBuckets
 from queries.intervals.extrapolation import End, as_text, ends_of
 from queries.intervals.model import Groups, NoiseModel
@@ -120,21 +120,19 @@ def evaluated(
         groups = Groups(release=release, model=model, region=_plain_region(table, question, []))
         return Evaluated(groups=groups, keys=groups.region.keys(table), key_nodes=keys, values={})
     asked = _asked(con, release, question, wanted, is_plain=is_plain)
-    columns = ", ".join(quoted(c) for c in table.columns)
-    (number,) = con.execute(
-        "SELECT table_id FROM catalog.tables WHERE name = ?", [table_name(table.columns)]
-    ).fetchall()[0]
-    rows = asked.over(
-        f"SELECT {columns}, rowid AS {quoted(asked.row)} FROM tables.{physical_name(number)}"
-    )
-    arrays = con.execute(rows + asked.order).fetchnumpy()
-    holds = [np.asarray(arrays[f"w{i}"], dtype=bool) for i in range(len(question.where))]
-    values = {key: np.asarray(arrays[f"x{i}"], dtype=np.float64) for i, key in enumerate(wanted)}
+    ends, arrays = _fetched(con, asked, table, ends_of(release, model) if is_plain else ())
+    n = len(table.n)
+    holds = [np.asarray(arrays[f"w{i}"][:n], dtype=bool) for i in range(len(question.where))]
+    values = {
+        key: np.asarray(arrays[f"x{i}"][:n], dtype=np.float64) for i, key in enumerate(wanted)
+    }
     if is_plain:
         groups = Groups(release=release, model=model, region=_plain_region(table, question, holds))
         listed = groups.region.keys(table)
         found = Evaluated(groups=groups, keys=listed, key_nodes=keys, values=values)
-        return _with_ends(con, found, asked, question)
+        beyond = {key: np.nan_to_num(arrays[name][n:]) for key, name in asked.expressions.items()}
+        return _with_ends(found, ends, beyond, question)
+    rows = asked.over(_rows_of(table, asked.row))
     listed = tuple(tuple(r[:-1]) for r in con.execute(rows + asked.groups).fetchall())
     group = np.asarray(arrays["g"], dtype=np.int64) - 1
     inside = np.logical_and.reduce(holds) if holds else np.ones(len(group), dtype=bool)
@@ -176,50 +174,64 @@ def _asked(
 
 
 def _with_ends(
-    con: duckdb.DuckDBPyConnection, found: Evaluated, asked: _Asked, question: ParsedStatement
+    found: Evaluated,
+    ends: tuple[End, ...],
+    beyond: dict[str, FloatArray],
+    question: ParsedStatement,
 ) -> Evaluated:
-    """The same with what the expressions are beyond the ends of columns, and which of these WHERE leaves open."""
-    groups = found.groups
-    table, ends = groups.model.table, ends_of(groups.release, groups.model)
-    arrays = _asked_beyond(con, asked, table, ends)
-    if arrays is None:  # what every value of the table allows may fail beyond some end
-        ends = tuple(end for end in ends if _asked_beyond(con, asked, table, (end,)))
-        arrays = _asked_beyond(con, asked, table, ends)
-    if arrays is None:
+    """The same with what the expressions are beyond ends of columns, and which of these WHERE leaves open."""
+    if not ends:
         return found
-    beyond = {key: np.nan_to_num(arrays[name]) for key, name in asked.expressions.items()}
+    groups = found.groups
     found = replace(found, ends=ends, beyond=beyond)
     reach = groups.region.reach
     for node in question.where:
-        reach = found.narrowed(reach, _only_column(node, table), [node])
+        reach = found.narrowed(reach, _only_column(node, groups.model.table), [node])
     return replace(found, groups=replace(groups, region=replace(groups.region, reach=reach)))
 
 
-def _asked_beyond(
-    con: duckdb.DuckDBPyConnection, asked: _Asked, table: TableBuckets, ends: Sequence[End]
-) -> dict[str, Any] | None:
-    """What a statement's expressions are beyond ends; None: there is no end, or they cannot be computed there."""
+def _fetched(
+    con: duckdb.DuckDBPyConnection, asked: _Asked, table: TableBuckets, ends: tuple[End, ...]
+) -> tuple[tuple[End, ...], dict[str, Any]]:
+    """A statement's expressions on every row, and after these beyond those ends where they can be computed."""
+
+    def answers(*selects: str) -> dict[str, Any]:
+        return con.execute(asked.over(" UNION ALL ".join(selects)) + asked.order).fetchnumpy()
+
+    rows = _rows_of(table, asked.row)
+    far = [_row_beyond(table, end, asked.row, len(table.n) + i) for i, end in enumerate(ends)]
     if not ends:
-        return None
+        return ends, answers(rows)
     try:
-        return con.execute(
-            asked.over(_rows_beyond(table, ends, asked.row)) + asked.order
-        ).fetchnumpy()
+        return ends, answers(rows, *far)
+    except duckdb.Error:  # what every value of the table allows may fail beyond some end
+        kept = tuple(end for end, row in zip(ends, far, strict=True) if _is_answered(answers, row))
+    return _fetched(con, asked, table, kept if len(kept) < len(ends) else ())
+
+
+def _is_answered(answers: Callable[[str], Any], row: str) -> bool:
+    """Whether a statement's expressions can be computed on a row."""
+    try:
+        answers(row)
     except duckdb.Error:
-        return None
+        return False
+    return True
 
 
-def _rows_beyond(table: TableBuckets, ends: Sequence[End], row: str) -> str:
-    """A row beyond each end, which has nothing in all other columns, as SQL."""
-    blank = [f"CAST(NULL AS {column.sql_type})" for column in table.released]
-    names = [*table.columns, row]
-    lists = []
-    for i, end in enumerate(ends):
-        far = f"CAST({literal(as_text(end.far))} AS {table.released[end.column].sql_type})"
-        given = [*blank[: end.column], far, *blank[end.column + 1 :], str(i)]
-        named = (f"{value} AS {quoted(name)}" for value, name in zip(given, names, strict=True))
-        lists.append(f"SELECT {', '.join(named)}")
-    return " UNION ALL ".join(lists)
+def _rows_of(table: TableBuckets, number: str) -> str:
+    """The rows of a table, numbered, as SQL."""
+    columns = ", ".join(quoted(c) for c in table.columns)
+    return f"SELECT {columns}, rowid AS {quoted(number)} FROM tables.{quoted(table.physical)}"
+
+
+def _row_beyond(table: TableBuckets, end: End, number: str, place: int) -> str:
+    """A row of this number beyond an end, which has nothing in all other columns, as SQL."""
+    given = [f"CAST(NULL AS {column.sql_type})" for column in table.released]
+    given[end.column] = (
+        f"CAST({literal(as_text(end.far))} AS {table.released[end.column].sql_type})"
+    )
+    names = zip([*given, str(place)], [*table.columns, number], strict=True)
+    return f"SELECT {', '.join(f'{value} AS {quoted(name)}' for value, name in names)}"
 
 
 def free_region(table: TableBuckets, group: Int64Array, n_groups: int) -> Region:
