@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Placing = Callable[[ReleaseRecord], None]
 FEW_BUCKETS = 1 << 20
-"""Tables under way are light where they have no more buckets together."""
+"""Tables under way are light where they have no more buckets together; of a fitted one, its cells count with them."""
 CONVERGED = 0.01
 """Largest share of rows that margins are off by in a raking called converged."""
 
@@ -180,7 +180,7 @@ class Fitter:
     def _are_more_than(self, most: int, light: int) -> bool:
         """Whether more are under way than may be."""
         n = len(self._under_way)
-        buckets = sum(measurement.n_nodes for measurement, _ in self._under_way)
+        buckets = sum(_held(measurement, future) for measurement, future in self._under_way)
         return n > (max(light, most) if buckets <= FEW_BUCKETS else most)
 
     def finish(
@@ -375,6 +375,12 @@ class Fitter:
                 self._tables.pop(sub, None)
         if self._still_needed[columns] <= 0:
             self._tables.pop(columns, None)
+
+
+def _held(measurement: Measurement, future: Future[SyntheticTable] | None) -> int:
+    """Buckets of a table under way, and its cells once it is fitted: few buckets may be filled with many."""
+    is_fitted = future is not None and future.done() and future.exception() is None
+    return measurement.n_nodes + (len(future.result().n) if future and is_fitted else 0)
 
 
 def _derived_card(

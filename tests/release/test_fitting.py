@@ -254,6 +254,31 @@ def test_more_may_be_under_way_where_they_have_few_buckets(monkeypatch):
     assert [f.columns for f in fitter.settle(1, 2)] == []
 
 
+def test_cells_of_what_is_fitted_count_with_the_buckets(monkeypatch):
+    pairs = [("A", "B"), ("A", "C"), ("C", "D")]
+    fitter, _, workers = under_way(pairs, pairs)
+    fitter._is_done = lambda: False  # nothing goes but what must
+    buckets = sum(TREES[pair].n_nodes for pair in pairs)
+    workers.done(2)
+    cells = len(workers.jobs[2][1].result().n)
+    monkeypatch.setattr(fitting, "FEW_BUCKETS", buckets + cells)
+    assert fitter.settle(1, 3) == []
+    monkeypatch.setattr(fitting, "FEW_BUCKETS", buckets + cells - 1)
+    workers.done(0)
+    assert [f.columns for f in fitter.settle(2, 3)] == pairs[:1]
+
+
+def test_a_table_that_could_not_be_fitted_is_told_of_in_its_turn():
+    pairs = [("A", "B"), ("A", "C")]
+    fitter, shelf, workers = under_way(pairs, pairs)
+    workers.jobs[1][1].set_exception(StoreError("too little memory"))
+    assert fitter.settle(2, 2) == []
+    workers.done(0)
+    with pytest.raises(StoreError, match="too little memory"):
+        fitter.settle(1, 1)
+    assert list(shelf.tables) == pairs[:1]
+
+
 def test_settling_waits_for_no_more_than_it_must():
     pairs = [("A", "B"), ("A", "C"), ("C", "D")]
     fitter, shelf, workers = under_way(pairs, pairs)
