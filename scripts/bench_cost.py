@@ -20,6 +20,7 @@ from typing import Any
 
 import duckdb
 
+from engine.cli import ENVIRONMENT
 from engine.schema import literal, quoted
 
 LOOK_EVERY = 0.03
@@ -72,7 +73,7 @@ def build_of(job: dict[str, Any], place: Path, *, tree: Path | None = None) -> d
         left.unlink(missing_ok=True)
     (place / "job.json").write_text(json.dumps(job))
     script = Path(__file__).with_name("bench_build.py")
-    environment = dict(os.environ)
+    environment = ENVIRONMENT | os.environ  # as the command has it
     if tree is not None:
         script = tree / "scripts" / "bench_build.py"
         environment["PYTHONPATH"] = str(tree)  # before what is installed

@@ -28,6 +28,7 @@ from bench_picture import draw_scale
 from bench_series import COLUMNS, numbers
 from measured import MEASURED, add_option, command_line, markdown, record
 
+from engine.cli import ENVIRONMENT
 from engine.keys import new_key
 from engine.simulation.census import BLOCK_PEOPLE, draw_people_of
 from engine.simulation.columns import CENSUS_COLUMNS
@@ -137,7 +138,7 @@ def built(
         [sys.executable, str(script), str(folder / "job.json")],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"TMPDIR": str(scratch)},
+        env=ENVIRONMENT | os.environ | {"TMPDIR": str(scratch)},  # as the command has it
     ) as child:
         if engine == "spark" and hasattr(os, "sched_setaffinity"):
             # Java and Python work at once: without this, one core of Spark's is more than one of the machine.

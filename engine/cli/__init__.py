@@ -26,8 +26,9 @@ STOPPED = "stopped; run the same command again (a build goes on where it was)"
 PATIENCE = 2.0
 """Seconds in which a second signal does not disturb what the first one ended."""
 _AGAIN = 0.02
-_IDLE = ("OPENBLAS_THREAD_TIMEOUT", "4")
-"""Threads of OpenBLAS that have nothing to add up sleep at once, instead of keeping a processor busy for a while."""
+ENVIRONMENT = {"OPENBLAS_THREAD_TIMEOUT": "4", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+"""What libraries read as they are loaded: threads of OpenBLAS that have nothing to add up sleep at once, instead of
+keeping a processor busy for a while; and no plugin of others is looked for, or sees what a spec says."""
 
 
 class Ending:
@@ -136,7 +137,8 @@ def main() -> NoReturn:
 
     def application() -> None:
         _check_words(sys.argv)
-        os.environ.setdefault(*_IDLE)  # it is read as numpy is loaded
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
         with loading():
             from engine.cli.app import app
         app()

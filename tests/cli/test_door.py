@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import tomllib
 from importlib import import_module
 
 import pytest
-from fixtures.pipeline import COMMAND, ROOT, tablepack
+from fixtures.pipeline import COMMAND, ROOT, environment, tablepack
 from typer.main import get_command, get_group
 
 import engine
@@ -113,3 +114,33 @@ def _seconds(command):
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_seen"), [({}, False), ({"PYDANTIC_DISABLE_PLUGINS": ""}, True)]
+)
+def test_plugins_of_others_see_nothing_of_a_spec(asked, is_seen, tmp_path):
+    """The second case shows that the planted plugin works: whoever wants plugins says so."""
+    about = tmp_path / "planted-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[pydantic]\nplanted = planted:plugin\n")
+    (tmp_path / "planted.py").write_text(
+        f"open({str(tmp_path / 'seen')!r}, 'w').close()\n"
+        "class Plugin:\n"
+        "    def new_schema_validator(self, *given, **more): return None, None, None\n"
+        "plugin = Plugin()\n"
+    )
+    given = environment(PYTHONPATH=f"{ROOT}{os.pathsep}{tmp_path}", **asked)
+    if not asked:
+        given.pop("PYDANTIC_DISABLE_PLUGINS", None)  # a command in this process sets it
+    done = subprocess.run(
+        [*COMMAND, "plan", "none.toml"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=given,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert (tmp_path / "seen").exists() == is_seen
