@@ -82,14 +82,14 @@ class _Asked:
     """A statement's expressions as SQL over rows that are numbered, in a column `row`.
 
     `text` selects them from what `named` names: keys k0, k1 ..., conditions w0 ..., others x0 ...; `expressions` has
-    the columns of conditions and others by `text_of` form. `order` reads them as arrays, in the order of the rows, and
-    `groups` lists the keys of groups, in the order of their numbers.
+    the columns of conditions and others by `text_of` form. `each` reads them and the number of each row, and `groups`
+    lists the keys of groups, in the order of their numbers.
     """
 
     row: str
     named: str
     text: str
-    order: str
+    each: str
     groups: str
     expressions: dict[str, str]
 
@@ -159,13 +159,13 @@ def _asked(
     rank = f"dense_rank() OVER (ORDER BY {', '.join(keys)})" if keys and not is_plain else "1"
     truths = [f"coalesce(CAST(w{i} AS BOOLEAN), false) AS w{i}" for i in range(len(question.where))]
     numbers = [_number(f"x{i}", node) for i, node in enumerate(wanted.values())]
-    selected = ", ".join([f"{rank} AS g", *truths, *numbers])
+    selected = ", ".join([f"{rank} AS g", *truths, *numbers, quoted(row)])
     expressions = {text_of(node): f"w{i}" for i, node in enumerate(question.where)}
     return _Asked(
         row=row,
         named=quoted(release.logical_name),
         text=text_of_select(con, select_of(question, listed)),
-        order=f"SELECT {selected} FROM q ORDER BY {quoted(row)}",
+        each=f"SELECT {selected} FROM q",
         groups=f"SELECT DISTINCT {', '.join(keys)}, {rank} AS g FROM q ORDER BY g"
         if keys
         else "SELECT 1",
@@ -196,7 +196,10 @@ def _fetched(
     """A statement's expressions on every row, and after these beyond those ends where they can be computed."""
 
     def answers(*selects: str) -> dict[str, Any]:
-        return con.execute(asked.over(" UNION ALL ".join(selects)) + asked.order).fetchnumpy()
+        text = asked.over(" UNION ALL ".join(selects)) + asked.each
+        found = con.execute(text).fetchnumpy()
+        order = np.argsort(found[asked.row], kind="stable")  # next to nothing: they come so, mostly
+        return {name: values[order] for name, values in found.items()}
 
     rows = _rows_of(table, asked.row)
     far = [_row_beyond(table, end, asked.row, len(table.n) + i) for i, end in enumerate(ends)]
