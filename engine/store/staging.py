@@ -74,7 +74,7 @@ times what a small table in it does (of 449 of NIST's, 5.9 ms of processor time 
 _MEMORY = "400MB"
 """What DuckDB keeps of the file in memory: without a limit all of it, up to most of the machine's."""
 _SHORT_LIST = 256
-"""Released values of a column up to which its strings pack best as a dictionary."""
+"""Released values of a column of text up to which its strings pack best as a dictionary."""
 
 
 def _numbered(tables: Sequence[ColumnSet], stored: Mapping[ColumnSet, int]) -> dict[ColumnSet, int]:
@@ -411,7 +411,8 @@ class Staging:
 
     def _pack(self) -> None:
         """Bring what the log holds into the file, compressed."""
-        longest = max((len(a.values or ()) for a in self._supports.values()), default=0)
+        of_text = (c for c in self._carriers.values() if c.sql_type == "VARCHAR")
+        longest = max((len(carried.array) for carried in of_text), default=0)
         # The method that costs most to try; short lists pack better as dictionaries.
         needless = "fsst" if longest <= _SHORT_LIST else ""
         self._execute(f"SET disabled_compression_methods = '{needless}'")
