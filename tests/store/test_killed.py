@@ -59,9 +59,12 @@ from pathlib import Path
 sys.path.insert(0, "tests")
 from fixtures.release import many
 from fixtures.release import build_release
+from engine.store import staging
 from engine.store.manifest import verify_release, manifest_path
 
 folder, trials, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+if sys.argv[4] == "often":  # nearly every transaction goes from the log into the file at once
+    staging._WAL_LIMIT, staging.BATCH_S = "1KB", 0.0
 header, supports = many()
 def start(path, seed):
     child = os.fork()
@@ -103,22 +106,25 @@ print("finished", finished)
 """
 
 
-def kill_trials(tmp_path, trials, seed):
+def kill_trials(tmp_path, trials, seed, packed):
+    given = [str(tmp_path), str(trials), str(seed), packed]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", TRIALS, str(tmp_path), str(trials), str(seed)],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", TRIALS, *given],
         cwd=REPO, env={**os.environ, "PYTHONPATH": str(REPO)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert int(done.stdout.split()[-1]) < 2 * trials  # some were killed at work
 
 
-def test_killed_at_random_instants(tmp_path):
-    kill_trials(tmp_path, 12, 1)
+@pytest.mark.parametrize("packed", ["once", "often"])
+def test_killed_at_random_instants(tmp_path, packed):
+    kill_trials(tmp_path, 12, 1, packed)
 
 
 @pytest.mark.slow
-def test_killed_at_many_random_instants(tmp_path):
-    kill_trials(tmp_path, 60, 2)
+@pytest.mark.parametrize("packed", ["once", "often"])
+def test_killed_at_many_random_instants(tmp_path, packed):
+    kill_trials(tmp_path, 60, 2, packed)
 
 
 @pytest.mark.parametrize("step", range(5))

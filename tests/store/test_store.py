@@ -290,6 +290,24 @@ def test_staging_is_private_and_resumes(tmp_path):
     assert not staging_folder(path).exists()
 
 
+def test_what_the_log_holds_goes_into_the_file_on_the_way(tmp_path, monkeypatch):
+    whole = verify_release(build_release(tmp_path / "whole.duckdb"))
+    monkeypatch.setattr(engine.store.staging, "_WAL_LIMIT", "1KB")
+    monkeypatch.setattr(engine.store.staging, "BATCH_S", 0.0)
+    path = tmp_path / "r.duckdb"
+    log = staging_folder(path) / "staging.duckdb.wal"
+    with Staging.open(path, HEADER, build_id="one") as staging:
+        stage(staging, HEADER, SUPPORTS)
+        staging.write()
+        assert not log.exists() or log.stat().st_size < 1000
+        assert staging.finished() == frozenset(TABLES)
+    with Staging.open(path, HEADER, build_id="one") as staging:
+        assert staging.finished() == frozenset(TABLES)
+        record = staging.finish()
+    assert record == verify_release(path, verify="hash")
+    assert record.content_hash == whole.content_hash
+
+
 def test_another_build_starts_afresh(tmp_path):
     path = tmp_path / "r.duckdb"
     with Staging.open(path, HEADER, build_id="one") as staging:
