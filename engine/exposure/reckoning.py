@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.exposure.attackers import guessed_right
 from engine.exposure.statement import Pairs
-from engine.exposure.tally import Tally
+from engine.exposure.tally import Int32Array, Tally
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 
 
@@ -126,25 +126,25 @@ class _Split:
     ----------
     counts : ndarray of bool, shape (n_tables,)
         Which of the tables count.
-    cells : ndarray of float64, shape (n_nodes, n_tables)
+    cells : ndarray of int32, shape (n_nodes, n_tables)
     table : ndarray of int64, shape (n_figures,)
     told : list of str
         Of each column of `figures`, its table and what it tells.
-    figures : ndarray of float64, shape (n_nodes, n_figures)
+    figures : ndarray of int32, shape (n_nodes, n_figures)
     people : ndarray of float64, shape (n_nodes,)
     """
 
     tables: list[ColumnSet]
     counts: BoolArray
-    cells: FloatArray
+    cells: Int32Array
     table: Int64Array
     told: list[str]
-    figures: FloatArray
+    figures: Int32Array
     people: FloatArray
 
     def worst(self, group: ColumnSet, node: int, told: str, places: Int64Array) -> Worst:
         """What is known of one bucket and column."""
-        cells = self.cells[node]
+        cells = self.cells[node].astype(np.float64)
         known = []
         for table in (self.tables[self.table[place]] for place in places):
             rest = tuple(name for name in table if name != told)
@@ -154,7 +154,7 @@ class _Split:
             node=node,
             told=told,
             people=float(self.people[node]),
-            figures=self.figures[node, places],
+            figures=self.figures[node, places].astype(np.float64),
             cells=np.maximum(np.array(known), 1.0),
             values=float(cells[self.tables.index(tuple(sorted((*group, told))))]),
         )

@@ -19,6 +19,8 @@ from engine.cell_keys import cell_keys
 from engine.errors import InternalError
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurement
 
+Int32Array = NDArray[np.int32]
+
 WIDEST_GROUP = 2
 """Groups are singled out by buckets of so many columns at most."""
 DENSE = 16
@@ -45,10 +47,10 @@ class Split:
     """
 
     columns: ColumnSet
-    node: NDArray[np.int32]
-    cells: NDArray[np.int32]
+    node: Int32Array
+    cells: Int32Array
     told: tuple[str, ...]
-    news: NDArray[np.int32]
+    news: Int32Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,12 +204,12 @@ class Tally:
             out.add(pruned(table.tree, threshold))
         return out
 
-    def people(self, group: ColumnSet, counted: FloatArray | None = None) -> FloatArray:
+    def people(self, group: ColumnSet, counted: Int32Array | None = None) -> FloatArray:
         """People of every bucket of a group's table, as far as noisy counts tell.
 
         Parameters
         ----------
-        counted : ndarray of float64, shape (n_nodes,)
+        counted : ndarray of int32, shape (n_nodes,)
             Most buckets that any one table splits each into.
 
         Returns
@@ -215,24 +217,24 @@ class Tally:
         ndarray of float64, shape (n_nodes,)
         """
         noisy = self.groups[group].n.astype(np.float64)
-        least = np.full_like(noisy, 2) if counted is None else np.maximum(counted, 2)
+        least = np.full_like(noisy, 2) if counted is None else np.maximum(counted, 2.0)
         return np.maximum(noisy, self.floor * least)
 
-    def figures(self, group: ColumnSet) -> tuple[FloatArray, list[tuple[int, str]], FloatArray]:
+    def figures(self, group: ColumnSet) -> tuple[Int32Array, list[tuple[int, str]], Int32Array]:
         """What each table of `splits` has inside every bucket of a group's table.
 
         Returns
         -------
-        cells : ndarray of float64, shape (n_nodes, n_tables)
+        cells : ndarray of int32, shape (n_nodes, n_tables)
             Finest buckets of each.
         of : list of (int, str)
             Place of the table in `splits`, and a column told.
-        figures : ndarray of float64, shape (n_nodes, len(of))
+        figures : ndarray of int32, shape (n_nodes, len(of))
             Those of them that tell news of it.
         """
         tree, splits = self.groups[group], self.splits[group]
         of = [(at, name) for at, split in enumerate(splits) for name in split.told]
-        out = np.zeros((tree.n_nodes, len(splits) + len(of)))
+        out = np.zeros((tree.n_nodes, len(splits) + len(of)), dtype=np.int32)
         place = len(splits)
         for at, split in enumerate(splits):
             out[split.node, at] = split.cells
@@ -350,16 +352,16 @@ def finest(tree: Measurement) -> BoolArray:
     return is_finest
 
 
-def summed_up(tree: Measurement, figures: FloatArray) -> FloatArray:
+def summed_up(tree: Measurement, figures: Int32Array) -> Int32Array:
     """Add to every bucket what the buckets inside it have.
 
     Parameters
     ----------
-    figures : ndarray of float64, shape (n_nodes, n)
+    figures : ndarray of int32, shape (n_nodes, n)
 
     Returns
     -------
-    ndarray of float64, shape (n_nodes, n)
+    ndarray of int32, shape (n_nodes, n)
     """
     out = figures.copy()
     for start, stop in reversed(list(_depths(tree))):

@@ -67,7 +67,7 @@ from engine.store.target import (
 STORAGE = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"
 """Older DuckDB versions open it; small blocks, for a release is hundreds of small tables."""
 _WAL_LIMIT = "32MB"
-"""What the log keeps, and memory with it, before DuckDB brings it into the file: on the way it does so while others fit,
+"""What the log keeps, and memory with it, before DuckDB brings it into the file: on the way while others are fitted,
 at the end everybody waits. Each time some of the catalogue is written anew (12 MB: files 20 % larger, 32 MB: 3 %)."""
 BATCH_S, BATCH_CELLS = 0.25, 200_000
 """Tables wait for each other so long, or while others are written, and up to so many cells: a transaction costs several
