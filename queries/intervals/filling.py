@@ -35,6 +35,8 @@ LEAST_FILLED = 0.01
 """Share of filled rows up to which nothing leans."""
 SURE = 0.95
 """Share of combinations that were not released which hold no more rows than the bound: the interval starts at 0."""
+MATCHED = 6
+"""Times that what cells hold before some are released is brought nearer to what they hold after that."""
 MOST_PAIRS = 400_000
 """Combinations of values that the fit lists (engine/DESIGN.md, "Fit", fine columns): of more nothing is raked."""
 
@@ -122,7 +124,8 @@ def _at_most(density: FloatArray, most: int) -> FloatArray:
     """Chance that a combination which was not released holds at most 0, 1, ... entities, by the density of its box.
 
     Their number is a negative binomial with a variance of `BLIND` times the mean. It is not released where it is below
-    a threshold, which is normal with a standard deviation of 1 (engine/PRIVACY.md) and has its mean 1 below `most`.
+    a threshold, which is normal with a standard deviation of 1 (engine/PRIVACY.md) and has its mean 1 below `most`. Of
+    those that are not released the mean is the density, as their rows were all filled in.
 
     Parameters
     ----------
@@ -132,11 +135,14 @@ def _at_most(density: FloatArray, most: int) -> FloatArray:
     -------
     ndarray of float64, shape (n_boxes, most + 3)
     """
-    shape = density / (BLIND - 1)
-    chance, hidden = BLIND**-shape, []
-    for n in range(most + 3):
-        hidden.append(chance * math.erfc((n - most + 1) / math.sqrt(2)))
-        chance = chance * (n + shape) / (n + 1) * (1 - 1 / BLIND)
-    upto = np.cumsum(hidden, axis=0)
-    share: FloatArray = (upto / upto[-1]).T
+    upto, mean = np.zeros((0, 0)), density
+    for _ in range(MATCHED):
+        shape = mean / (BLIND - 1)
+        chance, hidden = BLIND**-shape, []
+        for n in range(most + 3):
+            hidden.append(chance * math.erfc((n - most + 1) / math.sqrt(2)))
+            chance = chance * (n + shape) / (n + 1) * (1 - 1 / BLIND)
+        upto = np.cumsum(hidden / np.sum(hidden, axis=0), axis=0)
+        mean = mean * density / (most + 3 - upto.sum(axis=0))
+    share: FloatArray = upto.T
     return share
