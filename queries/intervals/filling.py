@@ -1,9 +1,9 @@
 """What a release says of rows that were filled in: how many a combination may hide, and how far filled ranges lean.
 
-The bound for combinations that were not released is one for all of a table: the mean, over those that were filled in,
-of what the density of each one's box allows. A bound for each cell by itself would be no better calibrated, and would
-hand out a guess of which cells are empty; the mean keeps to what fine-grained columns are like (an income in single
-units: hardly ever two people) and tells nothing of any one cell.
+The bound for combinations that were not released is one for all of a table: 95 of 100 of them hold no more, as far as
+the density of the boxes tells that they lie in, and the threshold that they did not pass. A bound for each cell by
+itself would hand out a guess of which cells are empty; one for all keeps to what fine-grained columns are like (an
+income in single units: hardly ever two people) and tells nothing of any one cell.
 
 Ranges lean because the fit starts from counts that are right for whole ranges, with filled rows spread inside their
 boxes as if columns were independent there, and then brings all rows of each value to that value's own count: where one
@@ -22,7 +22,7 @@ import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, sum_by
-from queries.intervals.sums import BLIND, Z
+from queries.intervals.sums import BLIND
 from queries.intervals.tree import NoiseTree, deepest_buckets
 
 LEANS = 1.5
@@ -33,6 +33,10 @@ STEPS, SWEEPS = 4, 4
 """Corrections of the guess, and times that it is brought to the counts of both columns."""
 LEAST_FILLED = 0.01
 """Share of filled rows up to which nothing leans."""
+SURE = 0.95
+"""Share of combinations that were not released which hold no more rows than the bound: the interval starts at 0."""
+MATCHED = 6
+"""Times that what cells hold before some are released is brought nearer to what they hold after that."""
 MOST_PAIRS = 400_000
 """Combinations of values that the fit lists (engine/DESIGN.md, "Fit", fine columns): of more nothing is raked."""
 
@@ -101,33 +105,44 @@ def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int) -> int:
     most : int
         What suppression hides at most.
     """
-    filled = np.flatnonzero(~table.row_measured & (tree.row_bucket >= 0))
-    if not len(filled):
+    box = np.flatnonzero(~table.measured & (table.size > 0))
+    if not len(box):
         return most
-    bucket = tree.row_bucket[filled]
-    volume = np.ones(len(table.size))
-    for j, column in enumerate(table.released):
-        codes = table.last[:, j] - table.first[:, j] + 1
-        step = max(int(np.gcd.reduce(column.grid)), 1)  # what was drawn keeps to the column's grid
-        volume *= np.maximum((table.span[:, j] + 1) // step if column.is_number else codes, 1)
-    density = (table.size / np.maximum(volume * tree.is_open, 1.0))[bucket]
-    density = np.maximum(density, _by_values(table, tree, table.rows[filled], bucket))
-    allowed = np.clip(np.ceil(density + Z * np.sqrt(BLIND * density)), 1.0, most)
-    return math.ceil(float(allowed.mean()))
+    codes = np.maximum(table.last[box] - table.first[box] + 1, 1)
+    combinations = places = codes.prod(axis=1) * tree.is_open[box]
+    column = table.released[0]
+    if len(table.columns) == 1 and column.is_number:  # of all values that keep to its grid
+        step = max(int(np.gcd.reduce(column.grid)), 1)
+        places = np.maximum((table.span[box, 0] + 1) // step, 1) * tree.is_open[box]
+    density = table.size[box] / np.maximum(places, table.size[box] / most)
+    scale = int(table.card.get("scale", 1))
+    share = combinations @ _at_most(density / scale, most // scale)
+    return min(max(int(np.searchsorted(share, share[-1] * SURE)) * scale, 1), most)
 
 
-def _by_values(
-    table: TableBuckets, tree: NoiseTree, places: Int64Array, bucket: Int64Array
-) -> FloatArray:
-    """Rows to expect of combinations if a box was filled as frequent as each column's values are by themselves."""
-    if len(table.columns) == 1:  # its own values are what was filled in
-        return np.zeros(len(places))
-    share = np.ones(len(places))
-    for j, column in enumerate(table.released):
-        upto = np.concatenate([[0.0], np.cumsum(np.maximum(column.n, 0))])
-        inside = upto[table.last[bucket, j] + 1] - upto[table.first[bucket, j]]
-        share *= np.divide(
-            column.n[places[:, j]], inside, out=np.zeros(len(places)), where=inside > 0
-        )
-    dense: FloatArray = share * (table.size / tree.is_open)[bucket]
-    return dense
+def _at_most(density: FloatArray, most: int) -> FloatArray:
+    """Chance that a combination which was not released holds at most 0, 1, ... entities, by the density of its box.
+
+    Their number is a negative binomial with a variance of `BLIND` times the mean. It is not released where it is below
+    a threshold, which is normal with a standard deviation of 1 (engine/PRIVACY.md) and has its mean 1 below `most`. Of
+    those that are not released the mean is the density, as their rows were all filled in.
+
+    Parameters
+    ----------
+    density : ndarray of float64, shape (n_boxes,)
+
+    Returns
+    -------
+    ndarray of float64, shape (n_boxes, most + 3)
+    """
+    upto, mean = np.zeros((0, 0)), density
+    for _ in range(MATCHED):
+        shape = mean / (BLIND - 1)
+        chance, hidden = BLIND**-shape, []
+        for n in range(most + 3):
+            hidden.append(chance * math.erfc((n - most + 1) / math.sqrt(2)))
+            chance = chance * (n + shape) / (n + 1) * (1 - 1 / BLIND)
+        upto = np.cumsum(hidden / np.sum(hidden, axis=0), axis=0)
+        mean = mean * density / (most + 3 - upto.sum(axis=0))
+    share: FloatArray = upto.T
+    return share

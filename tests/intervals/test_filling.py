@@ -11,7 +11,7 @@ from fixtures.intervals import small_release
 
 from engine.schema import column_set
 from queries.intervals import noise_model, tabulate
-from queries.intervals.filling import LEANS, may_lean, suppression_bound
+from queries.intervals.filling import LEANS, _at_most, may_lean, suppression_bound
 from queries.intervals.tabulation import annotated
 
 
@@ -40,7 +40,7 @@ def test_the_bound_of_a_table_holds_for_its_hidden_cells(release, people, column
     high, true = hidden_cells(release, people, columns)
     bound = noise_model(release, column_set(columns)).suppression_bound
     assert high.min() == bound
-    assert (high == bound).mean() > 0.9  # the others: the fill itself shows more there, in SQL
+    assert (high == bound).mean() > 0.8  # the others: the fill itself shows more there, in SQL
     assert (true <= high).mean() >= 0.94
 
 
@@ -63,6 +63,15 @@ def test_a_table_without_filled_rows_has_the_bound_of_suppression(release):
     sex = noise_model(release, ("sex",))
     assert sex.table.row_measured.all()
     assert sex.suppression_bound == sex.suppressed
+
+
+@pytest.mark.parametrize("density", [0.2, 0.8, 3.0])
+def test_what_a_cell_hides_follows_from_its_box_and_the_threshold(density):
+    rng = np.random.default_rng(7)
+    rows = rng.negative_binomial(density / 0.5, 1 / 1.5, 200_000)
+    hidden = rows[rows < rng.normal(5, 1, len(rows))]
+    told = _at_most(np.array([hidden.mean()]), 6)[0]
+    assert told == pytest.approx([(hidden <= n).mean() for n in range(9)], abs=0.01)
 
 
 def test_tables_that_are_much_filled_say_so(release):
