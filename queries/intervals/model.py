@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, combinations
 
@@ -32,8 +32,8 @@ from queries.intervals.sums import (
     sd_of_sums,
     unreleased,
 )
-from queries.intervals.tree import ROUNDING, NoiseTree, noise_tree
-from queries.intervals.universes import ruled_out
+from queries.intervals.tree import ROUNDING, NoiseTree, Outside, noise_tree
+from queries.intervals.universes import ruled_out, stated_universes
 from queries.sql import Session
 
 MOST_KEPT = 192
@@ -232,8 +232,34 @@ def _measured(release: Session, columns: ColumnSet) -> tuple[TableBuckets, Noise
     if kept is None:
         table = read_buckets(release, columns)
         is_modelled = table.card.get("dp") or table.card.get("wide")
-        kept = release.models[key] = table, None if is_modelled else noise_tree(table)
+        tree = None if is_modelled else noise_tree(table)
+        if tree is not None and len(columns) == 1:
+            tree = replace(tree, outside=_outside(release, table))
+        kept = release.models[key] = table, tree
     return kept
+
+
+def _outside(release: Session, table: TableBuckets) -> Outside | None:
+    """What is known of a column's rows outside its universe, where the numbers show that they were brought in step."""
+    universe = next((u for u in stated_universes(release) if (u.column,) == table.columns), None)
+    if universe is None or (decider := (universe.decided_by,)) not in release.tables:
+        return None
+    other, tree = _measured(release, decider)
+    inside = other.released[0].within(universe.low, universe.high, universe.listed)
+    rows = np.flatnonzero(~inside[other.rows[:, 0]])
+    says = np.array([value == universe.outside for value in table.released[0].values], dtype=bool)
+    at = np.flatnonzero(says[table.rows[:, 0]])
+    give = np.where(says[table.rows[:, 0]], 0.0, np.minimum(table.n, table.own_variance[-1]))
+    if tree is None or len(at) != 1 or not give.any() or other.n[rows].sum() != table.n[at[0]]:
+        return None
+    sd = sd_of_sums(other, tree, 1, np.zeros(len(rows), dtype=np.int64), rows, np.ones(len(rows)))
+    return Outside(
+        row=int(at[0]),
+        share=give / give.sum(),
+        decider=decider,
+        rows=rows,
+        variance=float(sd[0]) ** 2,
+    )
 
 
 def _locks(release: Session, table: TableBuckets, own: NoiseTree) -> tuple[Lock, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from engine.cell_keys import distinct_cells
 from engine.schema import ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, places_in, sum_by
-from queries.intervals.tree import ROUNDING, NoiseTree, variance_of_sums
+from queries.intervals.tree import ROUNDING, NoiseTree, Outside, variance_of_sums
 
 # The constants below were fitted by hand on releases of NIST's excerpt and the simulated census under 4 to 16 keys
 # (seed 2021), and checked on other keys, other questions, another census and a third set of data, the survey SD2011:
@@ -355,9 +355,36 @@ def sd_of_sums(
     weight: FloatArray,
 ) -> FloatArray:
     """Return the standard deviation of the error of each sum, from a table's own tree; parameters as in `sums_of`."""
+    moved: FloatArray | float = 0.0
+    if tree.outside is not None:
+        of_sum, row, weight, moved = _in_step(tree.outside, n_sums, of_sum, row, weight)
     sums, bucket, mean, blind = sums_of(table, tree, n_sums, of_sum, row, weight)
     variance = variance_of_sums(tree, n_sums, sums, bucket, mean)
     count = np.bincount(sums, minlength=n_sums)
     square = sum_by(sums, mean**2, n_sums)
     rounded = ROUNDING * np.divide(square, count, out=np.zeros(n_sums), where=count > 0)
-    return np.sqrt(variance * np.where(count > 1, ALIKE, 1.0) + blind + rounded)
+    return np.sqrt(variance * np.where(count > 1, ALIKE, 1.0) + blind + rounded + moved)
+
+
+def _in_step(
+    outside: Outside, n_sums: int, of_sum: Int64Array, row: Int64Array, weight: FloatArray
+) -> tuple[Int64Array, Int64Array, FloatArray, FloatArray]:
+    """Sums over a column whose rows outside its universe are as many as another column says.
+
+    Its own number of these tells nothing any more: all others share what it was off, so it counts as they do on
+    average; and the sum is off by the error of that other column's number, as far as they count otherwise.
+
+    Returns
+    -------
+    tuple of ndarray
+        `of_sum`, `row` and `weight` anew, and the variance of the other column's number by sum.
+    """
+    is_out = row == outside.row
+    own = sum_by(of_sum[is_out], weight[is_out], n_sums)
+    others = sum_by(of_sum, weight * outside.share[row], n_sums)
+    return (
+        np.concatenate([of_sum[~is_out], np.arange(n_sums)]),
+        np.concatenate([row[~is_out], np.full(n_sums, outside.row)]),
+        np.concatenate([weight[~is_out], others]),
+        outside.variance * (own - others) ** 2,
+    )

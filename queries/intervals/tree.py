@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.cell_keys import cell_keys, comparable_keys, distinct_cells
-from engine.schema import FloatArray, Int64Array
+from engine.schema import ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, sum_by
 
 ROUNDING = 1 / 6
@@ -61,6 +61,31 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Outside:
+    """The rows of a column outside its universe: the fit gives it as many as the column that decides has there.
+
+    Attributes
+    ----------
+    row : int
+        The row of the column's table that says so.
+    share : ndarray of float64, shape (n_rows,)
+        How the others make up for it; 0 for that row.
+    decider : ColumnSet
+        The table of the column that decides.
+    rows : ndarray of int64
+        Its rows that are outside.
+    variance : float
+        Of the error of their number.
+    """
+
+    row: int
+    share: FloatArray
+    decider: ColumnSet
+    rows: Int64Array
+    variance: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoiseTree:
     """All buckets above the cells of one table.
 
@@ -79,6 +104,8 @@ class NoiseTree:
         Part of each filled bucket's box that lies in no released smaller one.
     total_variance : float
         Variance of the error of the number of all rows.
+    outside : Outside or None
+        Of a table of one column, where its number of rows outside its universe is another column's.
     """
 
     levels: tuple[Level, ...]
@@ -89,6 +116,7 @@ class NoiseTree:
     place_in: Int64Array
     is_open: FloatArray
     total_variance: float
+    outside: Outside | None = None
 
 
 def noise_tree(table: TableBuckets) -> NoiseTree:
