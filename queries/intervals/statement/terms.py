@@ -49,7 +49,10 @@ def estimate_of(rows: Evaluated, term: Term) -> Estimates:
     if single is not None and len(single[0]) == 1:
         ((of, factor),), constant = single
         return _scaled(_alone(rows, of), factor, constant)
-    return _part(rows, term).estimates(rows.groups, counts(rows.groups).known)
+    counted = counts(rows.groups)
+    if not rows.groups.region.n_groups:
+        return replace(counted, is_count=False)
+    return _part(rows, term).estimates(rows.groups, counted.known)
 
 
 def linear(term: Term) -> tuple[list[tuple[Aggregate, float]], float] | None:
