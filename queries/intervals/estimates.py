@@ -161,6 +161,12 @@ class Part:
         weight = own + total[of_sum] * self.base[row[entry]]
         return sd(region.n_groups, of_sum, row[entry], weight)
 
+    def half(self, groups: Groups) -> FloatArray:
+        """How far it may be off, to the wider side."""
+        noise: FloatArray = Z * np.sqrt(self.sd(groups) ** 2 + self.extra) * self.stretch
+        less, more = lower_higher(np.atleast_2d(self.shift))
+        return noise + np.maximum(self.less + less, self.more + more)
+
     def estimates(self, groups: Groups, known: BoolArray) -> Estimates:
         """Its interval, where it is known."""
         sd = np.sqrt(self.sd(groups) ** 2 + self.extra) * self.stretch

@@ -175,3 +175,15 @@ def test_ends_belong_to_the_interval_and_what_is_no_number_is_no_fault():
     low = np.array([1.0, 2.5, 0.0, 0.0, np.nan])
     high = np.array([1.0, 3.0, 2.5, 1.0, np.nan])
     assert holds(value, low, high).tolist() == [True, False, False, True, True]
+
+
+def test_a_square_is_not_sure_where_it_is_nothing(release):
+    ((n, low, high, _),) = release.sql("SELECT count(*) AS n FROM data", intervals=True).rows
+    apart = f"(count(*) - {n})"
+    for text in (f"{apart} * {apart}", f"5 * {apart} * {apart} / 5 + {apart}"):
+        ((value, lower, upper, _),) = release.sql(
+            f"SELECT {text} AS f FROM data", intervals=True
+        ).rows
+        assert value == 0
+        assert upper >= ((high - low) / 2 - 1) ** 2
+        assert lower <= 0

@@ -189,9 +189,19 @@ def _part(rows: Evaluated, term: Term) -> Part:
     ):
         raise Unknown("totals of two kinds in one figure are not followed")
     both = joined(region, term.operator, left, right)
+    if term.operator == "*" and _hangs_on(term.left) and _hangs_on(term.right):
+        # To first order a square is as sure as can be where it is 0.
+        second = left.half(rows.groups) * right.half(rows.groups)
+        return replace(both, more=both.more + second, less=both.less + second)
     if term.operator != "/" or right.base is not None:
         return both  # a window's total is large
     return replace(both, stretch=both.stretch * stretched(right.sd(rows.groups), right.value))
+
+
+def _hangs_on(term: Term) -> bool:
+    """Whether a term is reckoned from rows, and no constant."""
+    single = linear(term)
+    return single is None or bool(single[0])
 
 
 def _part_alone(rows: Evaluated, term: Aggregate) -> Part:
