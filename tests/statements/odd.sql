@@ -106,6 +106,9 @@ SELECT CAST(count(*) AS BOOLEAN) AS n FROM data
 SELECT CAST(avg(age) AS VARCHAR) AS m FROM data
 SELECT TRY_CAST(avg(age) AS TINYINT) AS m FROM data
 SELECT count(*)::UTINYINT AS n FROM data WHERE age = 40
+SELECT TRY_CAST(count(*) AS TINYINT) AS n, TRY_CAST(median(income) AS TINYINT) AS m FROM data
+SELECT age, TRY_CAST(count(*) + 110 AS TINYINT) AS n FROM data GROUP BY age
+SELECT sex, count(*) - sum(1) FILTER (sex = 'Male') AS n FROM data GROUP BY sex
 SELECT CAST(avg(age) AS INT) + 0.5 AS m FROM data
 SELECT 2 * CAST(avg(age) AS INT) AS m FROM data
 SELECT round(avg(age), 1) AS a, round(avg(age), -1) AS b, round(count(*), -2) AS c FROM data
