@@ -266,13 +266,24 @@ def total_part(region: Region, part: Part, total_of: Int64Array, base: FloatArra
             for shift in np.atleast_2d(part.shift) + np.zeros(region.n_groups)
         ]
     )
+    is_counted = bool(np.isin(base, (0.0, 1.0)).all())  # unreleased groups are in its noise
+    more, less, extra = (
+        0.0 if is_counted else sum_by(total_of, of_group, region.n_groups)[total_of]
+        for of_group in (
+            np.nan_to_num(given + np.zeros(region.n_groups))
+            for given in (part.more, part.less, part.extra)
+        )
+    )
     return Part(
         value=totals[total_of],
         own=np.zeros(len(base)),
         total=np.ones(region.n_groups),
         base=base,
         total_of=total_of,
+        more=more,
+        less=less,
         shift=shifts[:, total_of],
+        extra=extra,
     )
 
 

@@ -188,3 +188,15 @@ def test_a_square_is_not_sure_where_it_is_nothing(release):
         assert value == 0
         assert upper >= ((high - low) / 2 - 1) ** 2
         assert lower <= 0
+
+
+def test_a_total_of_sums_leaves_room_beyond_the_last_values_as_the_sum_does(release):
+    rows = release.sql(
+        "SELECT sex, sum(sum(income)) OVER () AS f FROM data GROUP BY sex", intervals=True
+    ).rows
+    ((value, low, high, _),) = release.sql(
+        "SELECT sum(income) AS f FROM data WHERE sex IS NOT NULL", intervals=True
+    ).rows
+    assert high - value > 1.1 * (value - low)
+    for row in rows:
+        assert row[1:4] == pytest.approx((value, low, high), rel=1e-6, abs=0.1 * (high - low))
