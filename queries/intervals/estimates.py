@@ -15,7 +15,7 @@ import numpy as np
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import sum_by
-from queries.intervals.extrapolation import absorbed, beyond, lower_higher, stretched
+from queries.intervals.extrapolation import absorbed, beyond, lower_higher, reaching, stretched
 from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, is_single, knows
 from queries.intervals.model import Groups
 from queries.intervals.regions import Region
@@ -340,6 +340,9 @@ def quantiles(groups: Groups, known: BoolArray, numbers: FloatArray, quantile: f
     known = known & (rows > 0)
     low = _end(numbers[row], upto, place, np.floor(place - reach - down), start, value)
     high = _end(numbers[row], upto, place, np.ceil(place + reach + up), last, value)
+    model = groups.model
+    least, most, lower, higher = reaching(numbers, model.table.n.astype(np.float64), model.beyond)
+    low, high = np.where(low <= least, lower, low), np.where(high >= most, higher, high)
     low, high = (np.where(known & np.isfinite(sd), end, np.nan) for end in (low, high))
     value, sd = np.where(rows > 0, value, np.nan), (high - low) / (2 * Z)
     return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_amount=False)

@@ -200,3 +200,23 @@ def test_a_total_of_sums_leaves_room_beyond_the_last_values_as_the_sum_does(rele
     assert high - value > 1.1 * (value - low)
     for row in rows:
         assert row[1:4] == pytest.approx((value, low, high), rel=1e-6, abs=0.1 * (high - low))
+
+
+@pytest.mark.parametrize("at", ["0", "1", "1.0"])
+@pytest.mark.parametrize("name", ["quantile_cont", "quantile_disc"])
+def test_a_quantile_that_is_the_minimum_or_maximum_has_no_interval_as_these_have_none(
+    release, name, at
+):
+    got = release.sql(f"SELECT {name}(income, {at}) AS f FROM data", intervals=True)
+    assert got.columns == ("f",)
+    assert "min or max" in " ".join(got.warnings)
+
+
+def test_a_quantile_that_reaches_the_last_released_value_leaves_room_beyond_it(release):
+    text = "SELECT max(income), quantile_cont(income, 0.9999) AS f, quantile_cont(-income, 0.0001) AS g FROM data"
+    row = release.sql(text, intervals=True).rows[0]
+    most, high, low = row[0], row[3], row[6]
+    assert high > most
+    assert low == pytest.approx(-high)
+    scale = "SELECT quantile_cont((age > 40)::INT, 0.9999) AS f FROM data"  # it ends at 1
+    assert release.sql(scale, intervals=True).rows[0][:3] == (1, 1, 1)

@@ -232,7 +232,8 @@ def _beside_figures(plain: Result, reckoned: Reckoned) -> tuple[dict[int, Ends],
 
 def _no_figure(value: Sequence[float | None], known: BoolArray) -> BoolArray:
     """Where no number is shown though one was reckoned: TRY_CAST leaves it out, or a sum of no rows is in it."""
-    return known & np.array([v is None or math.isnan(v) for v in value], dtype=bool)
+    missing: BoolArray = np.array([v is None or math.isnan(v) for v in value], dtype=bool)
+    return known & missing
 
 
 def _columns_of(low: FloatArray, high: FloatArray, status: list[str], *, is_whole: bool) -> Ends:

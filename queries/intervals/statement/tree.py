@@ -408,6 +408,8 @@ def _aggregate(node: Node, name: str, inner: list[Node]) -> Aggregate:
         at = number_of(inner[1]) if len(inner) == 2 else None
         if at is None or not 0 <= at <= 1:
             raise Unknown(f"{name} with one number from 0 to 1 is understood")
+        if at in (0, 1):
+            raise Unknown(f"{name} at 0 or 1 is min or max, and these are not released")
         kind = "quantile_disc" if name == "quantile_disc" else "median"
         return Aggregate(kind=kind, of=_row_level(inner[0]), keep=_filter_of(node), quantile=at)
     of = _row_level(inner[0]) if inner else None
