@@ -220,3 +220,19 @@ def test_a_quantile_that_reaches_the_last_released_value_leaves_room_beyond_it(r
     assert low == pytest.approx(-high)
     scale = "SELECT quantile_cont((age > 40)::INT, 0.9999) AS f FROM data"  # it ends at 1
     assert release.sql(scale, intervals=True).rows[0][:3] == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "row_number() OVER ()",
+        "lag(count(*)) OVER ()",
+        "count(*) - first_value(count(*)) OVER (PARTITION BY sex)",
+        "sum(count(*)) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+    ],
+)
+def test_a_window_that_goes_row_by_row_in_no_order_has_no_interval(release, window):
+    text = f"SELECT region, sex, {window} AS f FROM data GROUP BY region, sex"
+    got = release.sql(text, intervals=True)
+    assert not got.marks.statuses
+    assert "names no order" in " ".join(got.warnings)
