@@ -236,3 +236,20 @@ def test_a_window_that_goes_row_by_row_in_no_order_has_no_interval(release, wind
     got = release.sql(text, intervals=True)
     assert not got.marks.statuses
     assert "names no order" in " ".join(got.warnings)
+
+
+@pytest.mark.parametrize(
+    "share",
+    ["avg((age < 90)::INT)", "count(*) FILTER (age < 90) / count(*)", "-avg((age < 90)::INT)"],
+)
+def test_a_share_of_everybody_leaves_room_for_the_others_that_may_be_there(release, share):
+    ((value, low, high, _, n, *_, none, _, others, _),) = release.sql(
+        f"SELECT {share} AS f, count(*) AS n, count(*) FILTER (age >= 90) AS o FROM data WHERE age = 40",
+        intervals=True,
+    ).rows
+    assert (abs(value), none) == (1, 0)
+    assert others > 0
+    nearest = min(abs(low), abs(high))
+    assert n / (n + others) - 1e-6 <= nearest < n / (n + 1)
+    same = release.sql("SELECT count(*) / count(*) AS f FROM data", intervals=True).rows[0]
+    assert same[:3] == (1, 1, 1)

@@ -195,7 +195,36 @@ def _part(rows: Evaluated, term: Term) -> Part:
         return replace(both, more=both.more + second, less=both.less + second)
     if term.operator != "/" or right.base is not None:
         return both  # a window's total is large
+    others = _others(rows, term.left, term.right)
+    share = np.where(others > 0, both.value, 0.0)
+    by_others = share * others / np.maximum(right.value + others, 1.0)
+    lower, higher = np.maximum(by_others, 0.0), np.maximum(-by_others, 0.0)
+    both = replace(both, less=both.less + lower, more=both.more + higher)
     return replace(both, stretch=both.stretch * stretched(right.sd(rows.groups), right.value))
+
+
+def _others(rows: Evaluated, left: Term, right: Term) -> FloatArray:
+    """How many there may be outside the part of a share, where none is released: 100 % is not sure."""
+    none = np.zeros(rows.groups.region.n_groups)
+    sums = linear(left), linear(right)
+    if any(one is None or len(one[0]) != 1 or one[1] for one in sums):
+        return none
+    part, whole = (one[0][0][0] for one in sums if one is not None)
+    counted = [
+        _filtered(rows, of, of_ones=of.kind == "sum")
+        for of in (part, whole)
+        if of.kind == "count" or (of.kind == "sum" and _is_of_ones(rows.of(of.of)[rows.groups.row]))
+    ]
+    if len(counted) < 2:
+        return none
+    inside, of_whole = (groups.region.group >= 0 for groups in counted)
+    of_each = [text_of([of.kind, of.of, of.keep]) for of in (part, whole)]
+    if of_each[0] == of_each[1] or (inside & ~of_whole).any():
+        return none
+    rest = np.where(of_whole & ~inside, counted[1].region.group, -1)
+    region = free_region(rows.groups.model.table, rest, len(none))
+    outside = counts(replace(rows.groups, region=region))
+    return np.where(outside.known & (outside.value > 0), 0.0, outside.high - outside.value)
 
 
 def _hangs_on(term: Term) -> bool:

@@ -391,6 +391,8 @@ def _term(node: Node, groups: Sequence[str]) -> Term:
     if name in _OPERATORS and len(inner) == 2:
         left, right = (_term(part, groups) for part in inner)
         return Arithmetic(operator=name, left=left, right=right)
+    if name == "-" and len(inner) == 1:
+        return Arithmetic(operator="-", left=0.0, right=_term(inner[0], groups))
     if name == "round" and 1 <= len(inner) <= 2:
         digits = number_of(inner[1]) if len(inner) == 2 else 0.0
         if digits is not None:
