@@ -92,6 +92,7 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     """How much higher figures are as rows of hidden ranges beyond the last value are counted further inside, at most.
 
     Where limits hold beyond the end, too, a row there belongs to them as one at the last value does; else it does not.
+    Of groups that are not made of released values, the one with the last value is taken to go on beyond it.
     Parameters as in `Groups.sd`.
 
     Returns
@@ -101,7 +102,7 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
     n_ranges = sum(len(end.inside) for end in ends)
-    if region.is_free or not n_ranges:
+    if not n_ranges or not region.n_groups:
         return np.zeros((max(n_ranges, 1), region.n_groups))
     return np.concatenate([_of_end(groups.model.table, end, region, row, weight) for end in ends])
 
@@ -111,8 +112,8 @@ def _of_end(
 ) -> FloatArray:
     """The same for the ranges of one end."""
     j, out = end.column, np.zeros((len(end.inside), region.n_groups))
-    is_open = region.reach[j][end.sign > 0]
-    if is_open and region.allowed[j].all():
+    is_open = region.is_free or region.reach[j][end.sign > 0]
+    if is_open and region.allowed[j].all() and not region.is_free:
         return out
     column, code = table.released[j], table.rows[:, j]
     of_code = sum_by(code, table.n.astype(np.float64), len(column.values))

@@ -253,3 +253,18 @@ def test_a_share_of_everybody_leaves_room_for_the_others_that_may_be_there(relea
     assert n / (n + others) - 1e-6 <= nearest < n / (n + 1)
     same = release.sql("SELECT count(*) / count(*) AS f FROM data", intervals=True).rows[0]
     assert same[:3] == (1, 1, 1)
+
+
+def test_a_band_by_an_expression_leaves_the_room_beyond_the_last_value_that_limits_leave(release):
+    text = "SELECT DISTINCT income FROM data WHERE income IS NOT NULL ORDER BY 1 DESC LIMIT 12"
+    for (least,) in release.sql(text).rows[4:]:
+        ((n, _, high, _),) = release.sql(
+            f"SELECT count(*) AS n FROM data WHERE income >= {least}", intervals=True
+        ).rows
+        bands = release.sql(
+            f"SELECT income >= {least} AS k, count(*) AS n FROM data GROUP BY k", intervals=True
+        )
+        (band,) = (row for row in bands.rows if row[0])
+        assert band[1] == n
+        assert band[3] >= high - 2
+        assert band[3] - n > n - band[2]
