@@ -268,3 +268,14 @@ def test_a_band_by_an_expression_leaves_the_room_beyond_the_last_value_that_limi
         assert band[1] == n
         assert band[3] >= high - 2
         assert band[3] - n > n - band[2]
+
+
+def test_the_only_group_of_a_total_leaves_room_for_others_that_may_be_there(release):
+    text = "SELECT age, sex, count(*) AS n, n / sum(n) OVER (PARTITION BY age) AS f FROM data GROUP BY age, sex"
+    alone = [row for row in release.sql(text, intervals=True).rows if row[6] == 1]
+    assert any(row[-1] != "not released" for row in alone)
+    for row in alone:
+        assert row[-1] == "not released" or row[7] <= row[2] / (row[2] + 2)
+    own = text.replace("PARTITION BY age", "PARTITION BY age, sex")
+    for row in release.sql(own, intervals=True).rows:
+        assert row[-1] == "not released" or row[7:9] == (1, 1)

@@ -193,13 +193,18 @@ def _part(rows: Evaluated, term: Term) -> Part:
         # To first order a square is as sure as can be where it is 0.
         second = left.half(rows.groups) * right.half(rows.groups)
         return replace(both, more=both.more + second, less=both.less + second)
-    if term.operator != "/" or right.base is not None:
-        return both  # a window's total is large
-    others = _others(rows, term.left, term.right)
+    if term.operator != "/":
+        return both
+    of_total = right.base is not None
+    others = (
+        _other_groups(rows, term, both.value) if of_total else _others(rows, term.left, term.right)
+    )
     share = np.where(others > 0, both.value, 0.0)
     by_others = share * others / np.maximum(right.value + others, 1.0)
     lower, higher = np.maximum(by_others, 0.0), np.maximum(-by_others, 0.0)
     both = replace(both, less=both.less + lower, more=both.more + higher)
+    if of_total:
+        return both  # a window's total is large
     return replace(both, stretch=both.stretch * stretched(right.sd(rows.groups), right.value))
 
 
@@ -225,6 +230,21 @@ def _others(rows: Evaluated, left: Term, right: Term) -> FloatArray:
     region = free_region(rows.groups.model.table, rest, len(none))
     outside = counts(replace(rows.groups, region=region))
     return np.where(outside.known & (outside.value > 0), 0.0, outside.high - outside.value)
+
+
+def _other_groups(rows: Evaluated, term: Arithmetic, share: FloatArray) -> FloatArray:
+    """The same for a share in a window's total, where no other group of it is released."""
+    region, part, whole = rows.groups.region, linear(term.left), term.right
+    none = np.zeros(region.n_groups)
+    if part is None or len(part[0]) != 1 or part[1] or not isinstance(whole, Aggregate):
+        return none
+    ((of, factor),) = part[0]
+    is_share = of.kind == whole.kind == "count" and replace(whole, within=None) == of
+    if not is_share or len(whole.within or ()) >= len(rows.key_nodes):
+        return none
+    nobody = free_region(rows.groups.model.table, np.full(len(region.group), -1), region.n_groups)
+    is_all = np.abs(share / factor - 1) < 1e-9
+    return np.where(is_all, counts(replace(rows.groups, region=nobody)).high, 0.0)
 
 
 def _hangs_on(term: Term) -> bool:
