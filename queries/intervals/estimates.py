@@ -15,7 +15,7 @@ import numpy as np
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import sum_by
-from queries.intervals.extrapolation import absorbed, beyond, lower_higher, stretched
+from queries.intervals.extrapolation import absorbed, beyond, lower_higher, reaching, stretched
 from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, is_single, knows
 from queries.intervals.model import Groups
 from queries.intervals.regions import Region
@@ -161,6 +161,12 @@ class Part:
         weight = own + total[of_sum] * self.base[row[entry]]
         return sd(region.n_groups, of_sum, row[entry], weight)
 
+    def half(self, groups: Groups) -> FloatArray:
+        """How far it may be off, to the wider side."""
+        noise: FloatArray = Z * np.sqrt(self.sd(groups) ** 2 + self.extra) * self.stretch
+        less, more = lower_higher(np.atleast_2d(self.shift))
+        return noise + np.maximum(self.less + less, self.more + more)
+
     def estimates(self, groups: Groups, known: BoolArray) -> Estimates:
         """Its interval, where it is known."""
         sd = np.sqrt(self.sd(groups) ** 2 + self.extra) * self.stretch
@@ -260,13 +266,24 @@ def total_part(region: Region, part: Part, total_of: Int64Array, base: FloatArra
             for shift in np.atleast_2d(part.shift) + np.zeros(region.n_groups)
         ]
     )
+    is_counted = bool(np.isin(base, (0.0, 1.0)).all())  # unreleased groups are in its noise
+    more, less, extra = (
+        0.0 if is_counted else sum_by(total_of, of_group, region.n_groups)[total_of]
+        for of_group in (
+            np.nan_to_num(given + np.zeros(region.n_groups))
+            for given in (part.more, part.less, part.extra)
+        )
+    )
     return Part(
         value=totals[total_of],
         own=np.zeros(len(base)),
         total=np.ones(region.n_groups),
         base=base,
         total_of=total_of,
+        more=more,
+        less=less,
         shift=shifts[:, total_of],
+        extra=extra,
     )
 
 
@@ -323,6 +340,9 @@ def quantiles(groups: Groups, known: BoolArray, numbers: FloatArray, quantile: f
     known = known & (rows > 0)
     low = _end(numbers[row], upto, place, np.floor(place - reach - down), start, value)
     high = _end(numbers[row], upto, place, np.ceil(place + reach + up), last, value)
+    model = groups.model
+    least, most, lower, higher = reaching(numbers, model.table.n.astype(np.float64), model.beyond)
+    low, high = np.where(low <= least, lower, low), np.where(high >= most, higher, high)
     low, high = (np.where(known & np.isfinite(sd), end, np.nan) for end in (low, high))
     value, sd = np.where(rows > 0, value, np.nan), (high - low) / (2 * Z)
     return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_amount=False)

@@ -92,6 +92,7 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     """How much higher figures are as rows of hidden ranges beyond the last value are counted further inside, at most.
 
     Where limits hold beyond the end, too, a row there belongs to them as one at the last value does; else it does not.
+    Of groups that are not made of released values, the one with the last value is taken to go on beyond it.
     Parameters as in `Groups.sd`.
 
     Returns
@@ -101,7 +102,7 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
     n_ranges = sum(len(end.inside) for end in ends)
-    if region.is_free or not n_ranges:
+    if not n_ranges or not region.n_groups:
         return np.zeros((max(n_ranges, 1), region.n_groups))
     return np.concatenate([_of_end(groups.model.table, end, region, row, weight) for end in ends])
 
@@ -111,8 +112,8 @@ def _of_end(
 ) -> FloatArray:
     """The same for the ranges of one end."""
     j, out = end.column, np.zeros((len(end.inside), region.n_groups))
-    is_open = region.reach[j][end.sign > 0]
-    if is_open and region.allowed[j].all():
+    is_open = region.is_free or region.reach[j][end.sign > 0]
+    if is_open and region.allowed[j].all() and not region.is_free:
         return out
     column, code = table.released[j], table.rows[:, j]
     of_code = sum_by(code, table.n.astype(np.float64), len(column.values))
@@ -274,15 +275,41 @@ def _beyond_the_top(
     if not len(n) or from_top[0] < 2 * FEWER:
         return np.zeros(n_groups)
     first = int(np.flatnonzero(from_top >= FEWER)[-1])
-    top, outer = numbers[-1], slice(first, None)
-    if numbers[first] == top:
+    outer = slice(first, None)
+    if numbers[first] == numbers[-1]:
         return np.zeros(n_groups)
-    further = FURTHER * (top - float((n[outer] * numbers[outer]).sum() / from_top[first]))
     inside = group[outer] >= 0
     share = sum_by(group[outer][inside], n[outer][inside], n_groups) / from_top[first]
-    next_range = NEXT * 2.0 ** np.ceil(np.log2(top)) if top > 0 else 0.0
-    added: FloatArray = share * np.maximum(min(top + further, next_range) - mean, 0.0)
+    farthest = _farthest(numbers[outer], n[outer])
+    added: FloatArray = share * np.maximum(farthest - mean, 0.0)
     return added
+
+
+def _farthest(numbers: FloatArray, n: FloatArray) -> float:
+    """How far a row above the largest of the outermost values may lie."""
+    top = float(numbers[-1])
+    further = FURTHER * (top - float((n * numbers).sum() / n.sum()))
+    next_range = NEXT * 2.0 ** math.ceil(math.log2(top)) if top > 0 else 0.0
+    return min(top + further, next_range)
+
+
+def reaching(
+    numbers: FloatArray, n: FloatArray, n_beyond: int
+) -> tuple[float, float, float, float]:
+    """Return the smallest and the largest value, and how far rows beyond them may lie; parameters as in `beyond`."""
+    valued = np.flatnonzero(np.isfinite(numbers) & (n > 0))
+    row = valued[np.argsort(numbers[valued], kind="stable")]
+    if not len(row):
+        return 0.0, 0.0, 0.0, 0.0
+    ends = []
+    for sign, inward in ((-1, row), (1, row[::-1])):
+        outer = inward[: int(np.searchsorted(np.cumsum(n[inward]), FEWER)) + 1][::-1]
+        last = float(numbers[inward[0]])
+        is_open = n_beyond > 0 and numbers[outer[0]] != last
+        far = sign * _farthest(sign * numbers[outer], n[outer]) if is_open else last
+        ends.append((last, sign * max(sign * far, sign * last)))
+    (low, lower), (high, higher) = ends
+    return low, high, lower, higher
 
 
 def stretched(sd: FloatArray, of: FloatArray) -> FloatArray:

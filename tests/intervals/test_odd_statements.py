@@ -60,10 +60,11 @@ def test_an_interval_holds_its_figure_or_there_is_none_and_why(release, text):
         if low is None and high is None:
             assert status != "reliable", name
             continue
-        assert value is None or (
-            float(value) >= (-math.inf if low is None else low) - 1e-6 * abs(float(value))
-            and float(value) <= (math.inf if high is None else high) + 1e-6 * abs(float(value))
-        ), name
+        if value is None:  # of no released rows; how many there may be is said
+            assert status == "not released", name
+            continue
+        assert float(value) >= (-math.inf if low is None else low) - 1e-6 * abs(float(value)), name
+        assert float(value) <= (math.inf if high is None else high) + 1e-6 * abs(float(value)), name
     without = [n for n in plain.columns if f"{n}_low" not in got.columns]
     if without and not got.marks.statuses:
         is_about_figures = any("SELECT DISTINCT sex" not in text for _ in without)
@@ -175,3 +176,106 @@ def test_ends_belong_to_the_interval_and_what_is_no_number_is_no_fault():
     low = np.array([1.0, 2.5, 0.0, 0.0, np.nan])
     high = np.array([1.0, 3.0, 2.5, 1.0, np.nan])
     assert holds(value, low, high).tolist() == [True, False, False, True, True]
+
+
+def test_a_square_is_not_sure_where_it_is_nothing(release):
+    ((n, low, high, _),) = release.sql("SELECT count(*) AS n FROM data", intervals=True).rows
+    apart = f"(count(*) - {n})"
+    for text in (f"{apart} * {apart}", f"5 * {apart} * {apart} / 5 + {apart}"):
+        ((value, lower, upper, _),) = release.sql(
+            f"SELECT {text} AS f FROM data", intervals=True
+        ).rows
+        assert value == 0
+        assert upper >= ((high - low) / 2 - 1) ** 2
+        assert lower <= 0
+
+
+def test_a_total_of_sums_leaves_room_beyond_the_last_values_as_the_sum_does(release):
+    rows = release.sql(
+        "SELECT sex, sum(sum(income)) OVER () AS f FROM data GROUP BY sex", intervals=True
+    ).rows
+    ((value, low, high, _),) = release.sql(
+        "SELECT sum(income) AS f FROM data WHERE sex IS NOT NULL", intervals=True
+    ).rows
+    assert high - value > 1.1 * (value - low)
+    for row in rows:
+        assert row[1:4] == pytest.approx((value, low, high), rel=1e-6, abs=0.1 * (high - low))
+
+
+@pytest.mark.parametrize("at", ["0", "1", "1.0"])
+@pytest.mark.parametrize("name", ["quantile_cont", "quantile_disc"])
+def test_a_quantile_that_is_the_minimum_or_maximum_has_no_interval_as_these_have_none(
+    release, name, at
+):
+    got = release.sql(f"SELECT {name}(income, {at}) AS f FROM data", intervals=True)
+    assert got.columns == ("f",)
+    assert "min or max" in " ".join(got.warnings)
+
+
+def test_a_quantile_that_reaches_the_last_released_value_leaves_room_beyond_it(release):
+    text = "SELECT max(income), quantile_cont(income, 0.9999) AS f, quantile_cont(-income, 0.0001) AS g FROM data"
+    row = release.sql(text, intervals=True).rows[0]
+    most, high, low = row[0], row[3], row[6]
+    assert high > most
+    assert low == pytest.approx(-high)
+    scale = "SELECT quantile_cont((age > 40)::INT, 0.9999) AS f FROM data"  # it ends at 1
+    assert release.sql(scale, intervals=True).rows[0][:3] == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "row_number() OVER ()",
+        "lag(count(*)) OVER ()",
+        "count(*) - first_value(count(*)) OVER (PARTITION BY sex)",
+        "sum(count(*)) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+    ],
+)
+def test_a_window_that_goes_row_by_row_in_no_order_has_no_interval(release, window):
+    text = f"SELECT region, sex, {window} AS f FROM data GROUP BY region, sex"
+    got = release.sql(text, intervals=True)
+    assert not got.marks.statuses
+    assert "names no order" in " ".join(got.warnings)
+
+
+@pytest.mark.parametrize(
+    "share",
+    ["avg((age < 90)::INT)", "count(*) FILTER (age < 90) / count(*)", "-avg((age < 90)::INT)"],
+)
+def test_a_share_of_everybody_leaves_room_for_the_others_that_may_be_there(release, share):
+    ((value, low, high, _, n, *_, none, _, others, _),) = release.sql(
+        f"SELECT {share} AS f, count(*) AS n, count(*) FILTER (age >= 90) AS o FROM data WHERE age = 40",
+        intervals=True,
+    ).rows
+    assert (abs(value), none) == (1, 0)
+    assert others > 0
+    nearest = min(abs(low), abs(high))
+    assert n / (n + others) - 1e-6 <= nearest < n / (n + 1)
+    same = release.sql("SELECT count(*) / count(*) AS f FROM data", intervals=True).rows[0]
+    assert same[:3] == (1, 1, 1)
+
+
+def test_a_band_by_an_expression_leaves_the_room_beyond_the_last_value_that_limits_leave(release):
+    text = "SELECT DISTINCT income FROM data WHERE income IS NOT NULL ORDER BY 1 DESC LIMIT 12"
+    for (least,) in release.sql(text).rows[4:]:
+        ((n, _, high, _),) = release.sql(
+            f"SELECT count(*) AS n FROM data WHERE income >= {least}", intervals=True
+        ).rows
+        bands = release.sql(
+            f"SELECT income >= {least} AS k, count(*) AS n FROM data GROUP BY k", intervals=True
+        )
+        (band,) = (row for row in bands.rows if row[0])
+        assert band[1] == n
+        assert band[3] >= high - 2
+        assert band[3] - n > n - band[2]
+
+
+def test_the_only_group_of_a_total_leaves_room_for_others_that_may_be_there(release):
+    text = "SELECT age, sex, count(*) AS n, n / sum(n) OVER (PARTITION BY age) AS f FROM data GROUP BY age, sex"
+    alone = [row for row in release.sql(text, intervals=True).rows if row[6] == 1]
+    assert any(row[-1] != "not released" for row in alone)
+    for row in alone:
+        assert row[-1] == "not released" or row[7] <= row[2] / (row[2] + 2)
+    own = text.replace("PARTITION BY age", "PARTITION BY age, sex")
+    for row in release.sql(own, intervals=True).rows:
+        assert row[-1] == "not released" or row[7:9] == (1, 1)

@@ -51,6 +51,10 @@ SELECT region, count(*) AS n, 1.0 * n / sum(n) OVER () AS s FROM data GROUP BY r
 SELECT age, sum(count(*)) OVER (ORDER BY age ROWS BETWEEN 4 PRECEDING AND CURRENT ROW) AS s FROM data GROUP BY age
 SELECT age, avg(count(*)) OVER (ORDER BY age RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS s FROM data GROUP BY age
 SELECT DISTINCT sum(count(*)) OVER () AS s FROM data GROUP BY region
+-- no groups at all
+SELECT sex, count(*) / sum(count(*)) OVER () AS s FROM data WHERE sex = 'Neither' GROUP BY sex
+SELECT sex AS k, sum(count(*)) OVER (PARTITION BY k) AS s, count(*) * count(*) AS p FROM data WHERE sex = 'Neither' GROUP BY k
+SELECT age, count(*) / sum(count(*)) OVER () AS s FROM data WHERE age > 500 GROUP BY age
 -- an alias that hides a column, or is called like one
 SELECT age // 10 * 10 AS age, count(*) AS n FROM data GROUP BY age
 SELECT age // 10 * 10 AS age, count(*) AS n FROM data GROUP BY 1
@@ -102,6 +106,9 @@ SELECT CAST(count(*) AS BOOLEAN) AS n FROM data
 SELECT CAST(avg(age) AS VARCHAR) AS m FROM data
 SELECT TRY_CAST(avg(age) AS TINYINT) AS m FROM data
 SELECT count(*)::UTINYINT AS n FROM data WHERE age = 40
+SELECT TRY_CAST(count(*) AS TINYINT) AS n, TRY_CAST(median(income) AS TINYINT) AS m FROM data
+SELECT age, TRY_CAST(count(*) + 110 AS TINYINT) AS n FROM data GROUP BY age
+SELECT sex, count(*) - sum(1) FILTER (sex = 'Male') AS n FROM data GROUP BY sex
 SELECT CAST(avg(age) AS INT) + 0.5 AS m FROM data
 SELECT 2 * CAST(avg(age) AS INT) AS m FROM data
 SELECT round(avg(age), 1) AS a, round(avg(age), -1) AS b, round(count(*), -2) AS c FROM data

@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 
 from engine.errors import StoreError
-from engine.schema import FloatArray
+from engine.schema import BoolArray, FloatArray
 from queries.intervals.estimates import holds
 from queries.intervals.statement.composed import composed_marks
 from queries.intervals.statement.groupings import Rows
@@ -218,6 +218,7 @@ def _beside_figures(plain: Result, reckoned: Reckoned) -> tuple[dict[int, Ends],
         value = [None if row[at] is None else float(row[at]) for row in plain.rows]
         lows, highs = (ends[reckoned.group].astype(np.float64) for ends in (low, high))
         held = holds(np.array(value, dtype=np.float64), lows, highs)
+        held &= ~_no_figure(value, estimate.known[reckoned.group] & np.isfinite(lows + highs))
         if not held.all():
             reasons.append(f"{plain.columns[at]}, {int((~held).sum())} of its rows: {_OUTSIDE}")
         lows, highs = (np.where(held, ends, np.nan) for ends in (lows, highs))
@@ -227,6 +228,12 @@ def _beside_figures(plain: Result, reckoned: Reckoned) -> tuple[dict[int, Ends],
         ]
         more[at] = _columns_of(lows, highs, statuses, is_whole=estimate.is_count)
     return more, reasons
+
+
+def _no_figure(value: Sequence[float | None], known: BoolArray) -> BoolArray:
+    """Where no number is shown though one was reckoned: TRY_CAST leaves it out, or a sum of no rows is in it."""
+    missing: BoolArray = np.array([v is None or math.isnan(v) for v in value], dtype=bool)
+    return known & missing
 
 
 def _columns_of(low: FloatArray, high: FloatArray, status: list[str], *, is_whole: bool) -> Ends:

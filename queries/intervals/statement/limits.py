@@ -53,6 +53,8 @@ _COUNTS = frozenset("count_star count count_if countif".split())
 _SUMS = frozenset("sum fsum sumkahan kahan_sum".split())
 _NUMBERING = frozenset("row_number rank dense_rank".split())
 """Windows that number rows."""
+_ROW_BY_ROW = frozenset("row_number ntile lag lead fill first_value last_value nth_value".split())
+"""Windows that mean nothing without an order."""
 _OF_ROWS = ("POSITIONAL_REFERENCE", "STAR")
 """Classes of expressions that stand for columns without their names."""
 _SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE")
@@ -118,11 +120,19 @@ def _why_not(tree: Any, figures: Collection[str]) -> str | None:
         name = name_of(node)
         if name in TAILS:
             return f"{name} hangs on values that are too rare to be released"
+        if node.get("class") == "WINDOW" and not node.get("orders") and _goes_by_order(node, name):
+            return "its window goes row by row and names no order"
         if name in ENDS or _hangs_on_rows(node, name, figures) or _is_outermost(node, name):
             return _BEYOND
         names.add(name)
     is_mixed = names & STEPPED and names & (_PER_GROUP | {"sum"}) - STEPPED
     return _MIXED if is_mixed else None
+
+
+def _goes_by_order(window: Node, name: str) -> bool:
+    """Whether a window's figure hangs on the order in which rows come."""
+    frame = (window.get("start"), window.get("end"))
+    return name in _ROW_BY_ROW or any("ROWS" in str(end) or "EXPR" in str(end) for end in frame)
 
 
 def _is_outermost(node: Node, name: str) -> bool:

@@ -49,7 +49,10 @@ def estimate_of(rows: Evaluated, term: Term) -> Estimates:
     if single is not None and len(single[0]) == 1:
         ((of, factor),), constant = single
         return _scaled(_alone(rows, of), factor, constant)
-    return _part(rows, term).estimates(rows.groups, counts(rows.groups).known)
+    counted = counts(rows.groups)
+    if not rows.groups.region.n_groups:
+        return replace(counted, is_count=False)
+    return _part(rows, term).estimates(rows.groups, counted.known)
 
 
 def linear(term: Term) -> tuple[list[tuple[Aggregate, float]], float] | None:
@@ -186,9 +189,68 @@ def _part(rows: Evaluated, term: Term) -> Part:
     ):
         raise Unknown("totals of two kinds in one figure are not followed")
     both = joined(region, term.operator, left, right)
-    if term.operator != "/" or right.base is not None:
+    if term.operator == "*" and _hangs_on(term.left) and _hangs_on(term.right):
+        # To first order a square is as sure as can be where it is 0.
+        second = left.half(rows.groups) * right.half(rows.groups)
+        return replace(both, more=both.more + second, less=both.less + second)
+    if term.operator != "/":
+        return both
+    of_total = right.base is not None
+    others = (
+        _other_groups(rows, term, both.value) if of_total else _others(rows, term.left, term.right)
+    )
+    share = np.where(others > 0, both.value, 0.0)
+    by_others = share * others / np.maximum(right.value + others, 1.0)
+    lower, higher = np.maximum(by_others, 0.0), np.maximum(-by_others, 0.0)
+    both = replace(both, less=both.less + lower, more=both.more + higher)
+    if of_total:
         return both  # a window's total is large
     return replace(both, stretch=both.stretch * stretched(right.sd(rows.groups), right.value))
+
+
+def _others(rows: Evaluated, left: Term, right: Term) -> FloatArray:
+    """How many there may be outside the part of a share, where none is released: 100 % is not sure."""
+    none = np.zeros(rows.groups.region.n_groups)
+    sums = linear(left), linear(right)
+    if any(one is None or len(one[0]) != 1 or one[1] for one in sums):
+        return none
+    part, whole = (one[0][0][0] for one in sums if one is not None)
+    counted = [
+        _filtered(rows, of, of_ones=of.kind == "sum")
+        for of in (part, whole)
+        if of.kind == "count" or (of.kind == "sum" and _is_of_ones(rows.of(of.of)[rows.groups.row]))
+    ]
+    if len(counted) < 2:
+        return none
+    inside, of_whole = (groups.region.group >= 0 for groups in counted)
+    of_each = [text_of([of.kind, of.of, of.keep]) for of in (part, whole)]
+    if of_each[0] == of_each[1] or (inside & ~of_whole).any():
+        return none
+    rest = np.where(of_whole & ~inside, counted[1].region.group, -1)
+    region = free_region(rows.groups.model.table, rest, len(none))
+    outside = counts(replace(rows.groups, region=region))
+    return np.where(outside.known & (outside.value > 0), 0.0, outside.high - outside.value)
+
+
+def _other_groups(rows: Evaluated, term: Arithmetic, share: FloatArray) -> FloatArray:
+    """The same for a share in a window's total, where no other group of it is released."""
+    region, part, whole = rows.groups.region, linear(term.left), term.right
+    none = np.zeros(region.n_groups)
+    if part is None or len(part[0]) != 1 or part[1] or not isinstance(whole, Aggregate):
+        return none
+    ((of, factor),) = part[0]
+    is_share = of.kind == whole.kind == "count" and replace(whole, within=None) == of
+    if not is_share or len(whole.within or ()) >= len(rows.key_nodes):
+        return none
+    nobody = free_region(rows.groups.model.table, np.full(len(region.group), -1), region.n_groups)
+    is_all = np.abs(share / factor - 1) < 1e-9
+    return np.where(is_all, counts(replace(rows.groups, region=nobody)).high, 0.0)
+
+
+def _hangs_on(term: Term) -> bool:
+    """Whether a term is reckoned from rows, and no constant."""
+    single = linear(term)
+    return single is None or bool(single[0])
 
 
 def _part_alone(rows: Evaluated, term: Aggregate) -> Part:

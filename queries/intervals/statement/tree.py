@@ -391,6 +391,8 @@ def _term(node: Node, groups: Sequence[str]) -> Term:
     if name in _OPERATORS and len(inner) == 2:
         left, right = (_term(part, groups) for part in inner)
         return Arithmetic(operator=name, left=left, right=right)
+    if name == "-" and len(inner) == 1:
+        return Arithmetic(operator="-", left=0.0, right=_term(inner[0], groups))
     if name == "round" and 1 <= len(inner) <= 2:
         digits = number_of(inner[1]) if len(inner) == 2 else 0.0
         if digits is not None:
@@ -408,6 +410,8 @@ def _aggregate(node: Node, name: str, inner: list[Node]) -> Aggregate:
         at = number_of(inner[1]) if len(inner) == 2 else None
         if at is None or not 0 <= at <= 1:
             raise Unknown(f"{name} with one number from 0 to 1 is understood")
+        if at in (0, 1):
+            raise Unknown(f"{name} at 0 or 1 is min or max, and these are not released")
         kind = "quantile_disc" if name == "quantile_disc" else "median"
         return Aggregate(kind=kind, of=_row_level(inner[0]), keep=_filter_of(node), quantile=at)
     of = _row_level(inner[0]) if inner else None
