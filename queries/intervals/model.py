@@ -234,7 +234,7 @@ def _measured(release: Session, columns: ColumnSet) -> tuple[TableBuckets, Noise
         is_modelled = table.card.get("dp") or table.card.get("wide")
         tree = None if is_modelled else noise_tree(table)
         if tree is not None and len(columns) == 1:
-            tree = replace(tree, outside=_outside(release, table))
+            tree = replace(tree, outside=functools.cache(partial(_outside, release, table)))
         kept = release.models[key] = table, tree
     return kept
 

@@ -356,8 +356,8 @@ def sd_of_sums(
 ) -> FloatArray:
     """Return the standard deviation of the error of each sum, from a table's own tree; parameters as in `sums_of`."""
     moved: FloatArray | float = 0.0
-    if tree.outside is not None:
-        of_sum, row, weight, moved = _in_step(tree.outside, n_sums, of_sum, row, weight)
+    if (outside := tree.outside()) is not None:
+        of_sum, row, weight, moved = _in_step(outside, n_sums, of_sum, row, weight)
     sums, bucket, mean, blind = sums_of(table, tree, n_sums, of_sum, row, weight)
     variance = variance_of_sums(tree, n_sums, sums, bucket, mean)
     count = np.bincount(sums, minlength=n_sums)

@@ -10,6 +10,7 @@ Sees released numbers only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,8 +105,8 @@ class NoiseTree:
         Part of each filled bucket's box that lies in no released smaller one.
     total_variance : float
         Variance of the error of the number of all rows.
-    outside : Outside or None
-        Of a table of one column, where its number of rows outside its universe is another column's.
+    outside : callable
+        Gives the `Outside` of a table of one column, where its number of rows there is another column's; else None.
     """
 
     levels: tuple[Level, ...]
@@ -116,7 +117,7 @@ class NoiseTree:
     place_in: Int64Array
     is_open: FloatArray
     total_variance: float
-    outside: Outside | None = None
+    outside: Callable[[], Outside | None] = lambda: None
 
 
 def noise_tree(table: TableBuckets) -> NoiseTree:

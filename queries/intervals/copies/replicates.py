@@ -22,7 +22,7 @@ from queries.intervals.buckets import TableBuckets, places_in
 from queries.intervals.copies.tails import Tails, tails
 from queries.intervals.model import NoiseModel, noise_model
 from queries.intervals.sums import BLIND, CLUMPED, rows_in
-from queries.intervals.tree import NoiseTree
+from queries.intervals.tree import NoiseTree, Outside
 from queries.sql import Session
 
 N_REPLICATES = 48
@@ -108,6 +108,8 @@ def _drawn(
         _locked_to(release, table, narrow, go_on)
         for narrow in _widest_within(release.tables, table.columns)
     ]
+    if (outside := tree.outside()) is not None:
+        locks += _in_step(release, table, outside, locks[0][1], go_on)
     raked = _raked(table, counts, locks, go_on)
     whole = _settled(table, _rounded(raked, rng), raked, rng, go_on)
     go_on()
@@ -230,6 +232,22 @@ def _locked_to(
         return np.full(len(table.rows), -1, dtype=np.int64), np.zeros((0, N_REPLICATES))
     found = rows_in(table, noise_model(release, narrow).table)
     return found, copies.counts.astype(np.float64)
+
+
+def _in_step(
+    release: Session,
+    table: TableBuckets,
+    outside: Outside,
+    total: FloatArray,
+    go_on: Callable[[], None],
+) -> list[tuple[Int64Array, FloatArray]]:
+    """Rows outside a column's universe and all others, and how many they are in the deciding column's copies."""
+    copies = replicates(release, outside.decider, go_on)
+    if copies is None:
+        return []
+    number = copies.counts[outside.rows].sum(axis=0)[None].astype(np.float64)
+    is_inside = np.arange(len(table.rows)) != outside.row
+    return [(is_inside.astype(np.int64), np.concatenate([number, total - number]))]
 
 
 def _raked(
