@@ -239,6 +239,29 @@ def test_a_window_that_goes_row_by_row_in_no_order_has_no_interval(release, wind
 
 
 @pytest.mark.parametrize(
+    ("window", "leaves_ties"),
+    [
+        ("lag(count(*)) OVER (ORDER BY region)", True),
+        ("lag(count(*)) OVER (PARTITION BY sex)", None),
+        ("lag(count(*)) OVER (PARTITION BY sex ORDER BY Region)", False),
+        ("lag(count(*)) OVER (ORDER BY region, sex)", False),
+        ("lag(count(*)) OVER (ORDER BY count(*) DESC)", False),
+        ("sum(count(*)) OVER (ORDER BY region ROWS 1 PRECEDING)", True),
+        ("sum(count(*)) OVER (ORDER BY region)", False),
+    ],
+)
+@pytest.mark.parametrize("groups", ["region, sex", "1, 2", "sex, region, sex || '!'"])
+def test_a_window_that_goes_row_by_row_needs_an_order_without_ties(
+    release, window, leaves_ties, groups
+):
+    more = ", sex || '!' AS marked" if "!" in groups else ""
+    text = f"SELECT region, sex, {window} AS s{more} FROM data GROUP BY {groups}"
+    said = " ".join(release.sql(text, intervals=True).warnings)
+    assert ("an order that leaves ties" in said) == bool(leaves_ties)
+    assert ("names no order" in said) == (leaves_ties is None)
+
+
+@pytest.mark.parametrize(
     "share",
     ["avg((age < 90)::INT)", "count(*) FILTER (age < 90) / count(*)", "-avg((age < 90)::INT)"],
 )
