@@ -239,6 +239,24 @@ def test_a_window_that_goes_row_by_row_in_no_order_has_no_interval(release, wind
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count_if(income % 2 = 1) AS f FROM data",
+        "SELECT count(*) FILTER (mod(INCOME, 100) = 0) AS f FROM data",
+        "SELECT sex, count(*) AS f FROM data WHERE income % 1000 = 0 GROUP BY sex",
+        "SELECT income % 10 AS digit, count(*) AS f FROM data GROUP BY digit",
+        "SELECT sum(f) AS f FROM (SELECT income % 10 AS digit, count(*) AS f FROM data GROUP BY 1)",
+    ],
+)
+def test_nothing_is_known_of_digits_that_were_filled_in(release, text):
+    got = release.sql(text, intervals=True)
+    assert not got.marks.statuses
+    assert "it asks for digits of income" in " ".join(got.warnings)
+    of_ages = release.sql(text.lower().replace("income", "age"), intervals=True)
+    assert "digits" not in " ".join(of_ages.warnings)  # these were measured
+
+
+@pytest.mark.parametrize(
     ("window", "leaves_ties"),
     [
         ("lag(count(*)) OVER (ORDER BY region)", True),

@@ -15,7 +15,7 @@ import duckdb
 
 from engine.schema import ColumnSet
 from queries.intervals.copies.spread import MEASURED, measured_share
-from queries.intervals.model import noise_model
+from queries.intervals.model import MUCH_FILLED, noise_model
 from queries.intervals.statement.nodes import (
     Node,
     columns_in,
@@ -33,7 +33,7 @@ from queries.intervals.statement.tree import (
     NoFigures,
     Unknown,
     aggregates_in,
-    groups_of,
+    group_expressions,
     parsed_select,
 )
 from queries.sql import Result, Session
@@ -66,6 +66,8 @@ _NUMBERING = frozenset("row_number rank dense_rank".split())
 """Windows that number rows."""
 _ROW_BY_ROW = frozenset("row_number ntile lag lead fill first_value last_value nth_value".split())
 """Windows that mean nothing without an order."""
+_DIGITS = frozenset("% mod fmod & | xor".split())
+"""Functions that look at digits of a number, where real values keep to round ones and filled ones do not."""
 _OF_ROWS = ("POSITIONAL_REFERENCE", "STAR")
 """Classes of expressions that stand for columns without their names."""
 _SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE")
@@ -119,6 +121,22 @@ def refused(
     return {}, counted
 
 
+def refuse_digits(release: Session, tree: Any) -> None:
+    """Raise `Unknown` where digits are asked for of a column whose values were filled in."""
+    known = {name.casefold(): name for name in release.columns}
+    asked = (one for node in nodes_in(tree) if name_of(node) in _DIGITS for one in columns_in(node))
+    for name in asked:
+        of_one = (known.get(name.casefold(), ""),)
+        if of_one not in release.tables:
+            continue
+        filled = 1 - measured_share(noise_model(release, of_one).table)
+        if filled > MUCH_FILLED:
+            raise Unknown(
+                f"it asks for digits of {of_one[0]}, {filled:.0%} of whose values were filled in: real ones keep to "
+                "round numbers"
+            )
+
+
 def _is_count(node: Node) -> bool:
     """Whether a figure counts rows, or adds up such counts: it is never less than nothing."""
     name, given = name_of(node), parts(node)
@@ -132,7 +150,7 @@ def _keys(
     if tree.get("type") != "SELECT_NODE" or not _is_grouped(tree):
         return []
     with suppress(NoFigures):
-        return groups_of(tree, items, aggregates_in(con, items), columns)
+        return group_expressions(tree, items, aggregates_in(con, items), columns)
     return []
 
 
