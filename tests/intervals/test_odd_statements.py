@@ -239,6 +239,46 @@ def test_a_window_that_goes_row_by_row_in_no_order_has_no_interval(release, wind
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count_if(income % 2 = 1) AS f FROM data",
+        "SELECT count(*) FILTER (mod(INCOME, 100) = 0) AS f FROM data",
+        "SELECT sex, count(*) AS f FROM data WHERE income % 1000 = 0 GROUP BY sex",
+        "SELECT income % 10 AS digit, count(*) AS f FROM data GROUP BY digit",
+    ],
+)
+def test_nothing_is_known_of_digits_that_were_filled_in(release, text):
+    got = release.sql(text, intervals=True)
+    assert not got.marks.statuses
+    assert "it asks for digits of income" in " ".join(got.warnings)
+    of_ages = release.sql(text.lower().replace("income", "age"), intervals=True)
+    assert "digits" not in " ".join(of_ages.warnings)  # these were measured
+
+
+@pytest.mark.parametrize(
+    ("window", "leaves_ties"),
+    [
+        ("lag(count(*)) OVER (ORDER BY region)", True),
+        ("lag(count(*)) OVER (PARTITION BY sex)", None),
+        ("lag(count(*)) OVER (PARTITION BY sex ORDER BY Region)", False),
+        ("lag(count(*)) OVER (ORDER BY region, sex)", False),
+        ("lag(count(*)) OVER (ORDER BY count(*) DESC)", False),
+        ("sum(count(*)) OVER (ORDER BY region ROWS 1 PRECEDING)", True),
+        ("sum(count(*)) OVER (ORDER BY region)", False),
+    ],
+)
+@pytest.mark.parametrize("groups", ["region, sex", "1, 2", "sex, region, sex || '!'"])
+def test_a_window_that_goes_row_by_row_needs_an_order_without_ties(
+    release, window, leaves_ties, groups
+):
+    more = ", sex || '!' AS marked" if "!" in groups else ""
+    text = f"SELECT region, sex, {window} AS s{more} FROM data GROUP BY {groups}"
+    said = " ".join(release.sql(text, intervals=True).warnings)
+    assert ("an order that leaves ties" in said) == bool(leaves_ties)
+    assert ("names no order" in said) == (leaves_ties is None)
+
+
+@pytest.mark.parametrize(
     "share",
     ["avg((age < 90)::INT)", "count(*) FILTER (age < 90) / count(*)", "-avg((age < 90)::INT)"],
 )

@@ -51,6 +51,9 @@ SELECT region, count(*) AS n, 1.0 * n / sum(n) OVER () AS s FROM data GROUP BY r
 SELECT age, sum(count(*)) OVER (ORDER BY age ROWS BETWEEN 4 PRECEDING AND CURRENT ROW) AS s FROM data GROUP BY age
 SELECT age, avg(count(*)) OVER (ORDER BY age RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS s FROM data GROUP BY age
 SELECT DISTINCT sum(count(*)) OVER () AS s FROM data GROUP BY region
+SELECT region, sex, lag(count(*)) OVER (ORDER BY region) AS s FROM data GROUP BY region, sex
+SELECT region, sex, sum(count(*)) OVER (ORDER BY region ROWS 1 PRECEDING) AS s FROM data GROUP BY 1, 2
+SELECT region AS r, sex, row_number() OVER (PARTITION BY sex ORDER BY r) AS s FROM data GROUP BY region, sex
 -- no groups at all
 SELECT sex, count(*) / sum(count(*)) OVER () AS s FROM data WHERE sex = 'Neither' GROUP BY sex
 SELECT sex AS k, sum(count(*)) OVER (PARTITION BY k) AS s, count(*) * count(*) AS p FROM data WHERE sex = 'Neither' GROUP BY k

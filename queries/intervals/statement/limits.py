@@ -7,12 +7,15 @@ raises `Unknown` where that is the whole statement. README.md in the folder abov
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
+
+import duckdb
 
 from engine.schema import ColumnSet
 from queries.intervals.copies.spread import MEASURED, measured_share
-from queries.intervals.model import noise_model
+from queries.intervals.model import MUCH_FILLED, noise_model
 from queries.intervals.statement.nodes import (
     Node,
     columns_in,
@@ -23,8 +26,16 @@ from queries.intervals.statement.nodes import (
     nodes_in,
     number_of,
     parts,
+    text_of,
 )
-from queries.intervals.statement.tree import AGGREGATES, Unknown, parsed_select
+from queries.intervals.statement.tree import (
+    AGGREGATES,
+    NoFigures,
+    Unknown,
+    aggregates_in,
+    group_expressions,
+    parsed_select,
+)
 from queries.sql import Result, Session
 
 _CHANCE = re.compile(
@@ -55,6 +66,8 @@ _NUMBERING = frozenset("row_number rank dense_rank".split())
 """Windows that number rows."""
 _ROW_BY_ROW = frozenset("row_number ntile lag lead fill first_value last_value nth_value".split())
 """Windows that mean nothing without an order."""
+_DIGITS = frozenset("% mod fmod & | xor".split())
+"""Functions that look at digits of a number, where real values keep to round ones and filled ones do not."""
 _OF_ROWS = ("POSITIONAL_REFERENCE", "STAR")
 """Classes of expressions that stand for columns without their names."""
 _SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE")
@@ -88,23 +101,40 @@ def refused(
     """
     if _CHANCE.search(text):
         raise Unknown("it draws at random, or samples rows")
+    columns = {name.casefold() for name in release.columns}
     with release.cursor() as con:
         tree = parsed_select(con, text)
+        items, _ = followed(tree.get("select_list", []), columns)
+        keys = _keys(con, tree, items, columns)
     _refuse_other_tables(tree, {release.logical_name, *own})
-    columns = {name.casefold() for name in release.columns}
     figures, others = _named(tree, columns)
     _refuse_groups_as_units(release, tree, plain.table or (), others)
     _refuse_outermost_rows(tree)
-    items, _ = followed(tree.get("select_list", []), columns)
     is_listed = len(items) == len(plain.columns)
     counted = {at for at, item in enumerate(items) if is_listed and _is_count(item)}
     if wanted is not None and is_listed:
-        found = {at: _why_not(items[at], figures) for at in wanted}
+        found = {at: _why_not(items[at], figures, keys) for at in wanted}
         return {at: why for at, why in found.items() if why}, counted
     why = _why_not(tree, figures)
     if why:
         raise Unknown(why)
     return {}, counted
+
+
+def refuse_digits(release: Session, tree: Any) -> None:
+    """Raise `Unknown` where digits are asked for of a column whose values were filled in."""
+    known = {name.casefold(): name for name in release.columns}
+    asked = (one for node in nodes_in(tree) if name_of(node) in _DIGITS for one in columns_in(node))
+    for name in asked:
+        of_one = (known.get(name.casefold(), ""),)
+        if of_one not in release.tables:
+            continue
+        filled = 1 - measured_share(noise_model(release, of_one).table)
+        if filled > MUCH_FILLED:
+            raise Unknown(
+                f"it asks for digits of {of_one[0]}, {filled:.0%} of whose values were filled in: real ones keep to "
+                "round numbers"
+            )
 
 
 def _is_count(node: Node) -> bool:
@@ -113,15 +143,29 @@ def _is_count(node: Node) -> bool:
     return name in _COUNTS or (name in _SUMS and len(given) == 1 and _is_count(given[0]))
 
 
-def _why_not(tree: Any, figures: Collection[str]) -> str | None:
-    """Why no copy can speak of what is reckoned in a part of a statement, or None."""
+def _keys(
+    con: duckdb.DuckDBPyConnection, tree: Node, items: Sequence[Node], columns: Collection[str]
+) -> list[Node]:
+    """What tells the rows of a statement's outermost SELECT apart; nothing where that is not known."""
+    if tree.get("type") != "SELECT_NODE" or not _is_grouped(tree):
+        return []
+    with suppress(NoFigures):
+        return group_expressions(tree, items, aggregates_in(con, items), columns)
+    return []
+
+
+def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> str | None:
+    """Why no copy can speak of what is reckoned in a part of a statement, or None; `keys` as `_keys` gives them."""
     names = set()
     for node in nodes_in(tree):
         name = name_of(node)
         if name in TAILS:
             return f"{name} hangs on values that are too rare to be released"
-        if node.get("class") == "WINDOW" and not node.get("orders") and _goes_by_order(node, name):
-            return "its window goes row by row and names no order"
+        if node.get("class") == "WINDOW" and _goes_by_order(node, name):
+            if not node.get("orders"):
+                return "its window goes row by row and names no order"
+            if _leaves_ties(node, keys):
+                return "its window goes row by row, in an order that leaves ties"
         if name in ENDS or _hangs_on_rows(node, name, figures) or _is_outermost(node, name):
             return _BEYOND
         names.add(name)
@@ -133,6 +177,21 @@ def _goes_by_order(window: Node, name: str) -> bool:
     """Whether a window's figure hangs on the order in which rows come."""
     frame = (window.get("start"), window.get("end"))
     return name in _ROW_BY_ROW or any("ROWS" in str(end) or "EXPR" in str(end) for end in frame)
+
+
+def _leaves_ties(window: Node, keys: Sequence[Node]) -> bool:
+    """Whether a window's order and partition leave groups that nothing tells apart; figures do, as a rule."""
+    orders = [one["expression"] for one in window["orders"]]
+    if any(_is_figure(one) for one in orders):
+        return False
+    given = [*orders, *window.get("partitions", ())]
+    told = {text_of(one) for one in given}
+    columns = (one for one in given if one["class"] == "COLUMN_REF")
+    named = {name.casefold() for one in columns for name in columns_in(one)}
+    return any(
+        text_of(key) not in told and not {name.casefold() for name in columns_in(key)} <= named
+        for key in keys
+    )
 
 
 def _is_outermost(node: Node, name: str) -> bool:

@@ -17,7 +17,8 @@ from engine.schema import BoolArray, ColumnSet
 from queries.intervals.estimates import Estimates, statuses
 from queries.intervals.model import noise_model
 from queries.intervals.statement.groupings import Rows, groups_of, strays, together
-from queries.intervals.statement.rows import Evaluated, evaluated
+from queries.intervals.statement.limits import refuse_digits
+from queries.intervals.statement.rows import Evaluated, evaluated, leaves
 from queries.intervals.statement.terms import estimate_of, linear, typed
 from queries.intervals.statement.tree import ParsedStatement, Parts, Unknown, parse_statement
 from queries.intervals.universes import ruled_out
@@ -90,7 +91,7 @@ class Reckoned:
 
 
 def _estimates(
-    question: ParsedStatement, names: Sequence[str], rows: Sequence[Evaluated]
+    release: Session, question: ParsedStatement, names: Sequence[str], rows: Sequence[Evaluated]
 ) -> tuple[dict[int, Estimates], dict[int, str]]:
     """Of each figure, by its place: what is reckoned of it, or why nothing is."""
     unread = {
@@ -104,6 +105,7 @@ def _estimates(
         if isinstance(term, str) or (single is not None and not single[0]):
             continue  # a text says why not, and a constant is as it is
         try:
+            refuse_digits(release, leaves(term))
             of_each = [estimate_of(of_one, term) for of_one in rows]
         except Unknown as why:
             unread[at] = f"{names[at]}: {why}."
@@ -129,6 +131,7 @@ def _known(release: Session, text: str, names: Sequence[str], table: ColumnSet) 
 def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSet) -> Reckoned:
     with release.cursor() as con:
         question = parse_statement(con, text, release.logical_name, tuple(release.columns))
+        refuse_digits(release, [*question.where, *(node for _, node in question.keys)])
         model = noise_model(release, table)
         try:
             rows = [evaluated(con, release, model, one) for one in question.groupings()]
@@ -137,7 +140,7 @@ def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSe
         ):  # what one column is reckoned from must not cost the others their status
             question = replace(question, parts={})
             rows = [evaluated(con, release, model, one) for one in question.groupings()]
-    estimates, unread = _estimates(question, names, rows)
+    estimates, unread = _estimates(release, question, names, rows)
     more = []
     if model.tree is None and any(np.isnan(estimate.sd).any() for estimate in estimates.values()):
         more.append(_MODELLED if model.table.card.get("wide") else _OF_GROUPS)

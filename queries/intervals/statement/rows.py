@@ -113,7 +113,7 @@ def evaluated(
     table = model.table
     counts = [one for part in question.parts.values() for one in part.counts]
     terms = [term for _, term in question.figures if not isinstance(term, str)]
-    wanted = {text_of(node): node for term in [*terms, *counts] for node in _leaves(term)}
+    wanted = {text_of(node): node for term in [*terms, *counts] for node in leaves(term)}
     is_plain = _is_plain(question, table)
     keys = tuple(node for _, node in question.keys)
     if is_plain and not wanted and not question.where:  # nothing that its buckets do not tell
@@ -251,12 +251,12 @@ def free_region(table: TableBuckets, group: Int64Array, n_groups: int) -> Region
     )
 
 
-def _leaves(term: Term) -> list[Node]:
+def leaves(term: Term) -> list[Node]:
     """Expressions that a term evaluates on rows."""
     if isinstance(term, Arithmetic):
-        return [*_leaves(term.left), *_leaves(term.right)]
+        return [*leaves(term.left), *leaves(term.right)]
     if isinstance(term, Rounded):
-        return _leaves(term.term)
+        return leaves(term.term)
     if isinstance(term, Aggregate):
         return [node for node in (term.of, term.keep) if node is not None]
     return []

@@ -203,7 +203,7 @@ def parse_statement(
     hiding = {name.casefold() for name in columns}
     items, named = followed(node["select_list"], hiding)
     aggregates = aggregates_in(con, items)
-    groups = _groups(node, items, aggregates, hiding)
+    groups = group_expressions(node, items, aggregates, hiding)
     of_groups = [text_of(group) for group in groups]
     at = {text_of(item): i for i, item in enumerate(items)}
     places = [at.get(group, -1) for group in of_groups]
@@ -320,10 +320,16 @@ def aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Coll
     return names & known | {*AGGREGATES}
 
 
-def _groups(
+def group_expressions(
     node: Node, items: Sequence[Node], aggregates: Collection[str], columns: Collection[str]
 ) -> list[Node]:
-    """Expressions of GROUP BY, with positions and names looked up; a column goes before a name that hides it."""
+    """Expressions of GROUP BY, with positions and names looked up; a column goes before a name that hides it.
+
+    Raises
+    ------
+    NoFigures
+        There is neither a group nor an aggregate.
+    """
     if node.get("aggregate_handling") == "FORCE_AGGREGATES":
         return [item for item in items if not _has_aggregate(item, aggregates)]
     expressions = node.get("group_expressions", [])
