@@ -338,10 +338,11 @@ class Staging:
         self, con: duckdb.DuckDBPyConnection, entries: Mapping[ColumnSet, Entry]
     ) -> None:
         """Write tables in one transaction, with a connection that nobody else uses meanwhile."""
-        self._choose_packing(con)
-        with writing(self.path), _transaction(con):
-            insert_tables(con, list(entries.values()), self._carriers)
-            insert_views(con, self._header, {c: e.table_id for c, e in entries.items()})
+        with writing(self.path):
+            self._choose_packing(con)
+            with _transaction(con):
+                insert_tables(con, list(entries.values()), self._carriers)
+                insert_views(con, self._header, {c: e.table_id for c, e in entries.items()})
 
     def _settle(self) -> None:
         """Wait for the tables that are being written; raise what went wrong with them."""

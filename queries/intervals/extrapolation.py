@@ -289,7 +289,8 @@ def _farthest(numbers: FloatArray, n: FloatArray) -> float:
     """How far a row above the largest of the outermost values may lie."""
     top = float(numbers[-1])
     further = FURTHER * (top - float((n * numbers).sum() / n.sum()))
-    next_range = NEXT * 2.0 ** math.ceil(math.log2(top)) if top > 0 else 0.0
+    with np.errstate(over="ignore"):  # the range may end beyond all numbers
+        next_range = NEXT * float(np.exp2(np.ceil(np.log2(top)))) if top > 0 else 0.0
     return min(top + further, next_range)
 
 

@@ -35,6 +35,8 @@ LEAST_FILLED = 0.01
 """Share of filled rows up to which nothing leans."""
 SURE = 0.95
 """Share of combinations that were not released which hold no more rows than the bound: the interval starts at 0."""
+_MOST_MEAN = 800.0
+"""Beyond it the chance of no row is no number any more; no threshold is as high."""
 MATCHED = 6
 """Times that what cells hold before some are released is brought nearer to what they hold after that."""
 MOST_PAIRS = 400_000
@@ -109,7 +111,7 @@ def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int) -> int:
     if not len(box):
         return most
     codes = np.maximum(table.last[box] - table.first[box] + 1, 1)
-    combinations = places = codes.prod(axis=1) * tree.is_open[box]
+    combinations = places = codes.prod(axis=1, dtype=np.float64) * tree.is_open[box]
     column = table.released[0]
     if len(table.columns) == 1 and column.is_number:  # of all values that keep to its grid
         step = max(int(np.gcd.reduce(column.grid)), 1)
@@ -137,7 +139,7 @@ def _at_most(density: FloatArray, most: int) -> FloatArray:
     """
     upto, mean = np.zeros((0, 0)), density
     for _ in range(MATCHED):
-        shape = mean / (BLIND - 1)
+        shape = np.minimum(mean, _MOST_MEAN) / (BLIND - 1)
         chance, hidden = BLIND**-shape, []
         for n in range(most + 3):
             hidden.append(chance * math.erfc((n - most + 1) / math.sqrt(2)))

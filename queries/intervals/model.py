@@ -33,15 +33,16 @@ from queries.intervals.sums import (
     unreleased,
 )
 from queries.intervals.tree import ROUNDING, NoiseTree, Outside, noise_tree
-from queries.intervals.universes import ruled_out, stated_universes
+from queries.intervals.universes import StatedUniverse, ruled_out, stated_universes
 from queries.sql import Session
 
 MOST_KEPT = 192
 """Tables, columns and what is known of their noise that a release keeps for the next question; the oldest go first."""
 
 MUCH_FILLED = 0.1
-"""Share of filled rows from which a table of several columns says that its ranges may be off towards no association.
-Of two columns `queries.intervals.filling` tells most of it, of three nothing does."""
+"""Share of filled rows from which a table of several columns says that its ranges may be off towards no association (of
+two columns `queries.intervals.filling` tells most of it, of three nothing does); of one column, that its digits are not
+known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,7 +168,7 @@ def _damage_told(release: Session, columns: ColumnSet) -> Iterator[None]:
     """Say of what does not fit together that the release is damaged."""
     try:
         yield
-    except (IndexError, KeyError, OverflowError, ZeroDivisionError):
+    except (IndexError, KeyError, OverflowError, RecursionError, ZeroDivisionError):
         named = ", ".join(columns)
         raise DamagedRelease(
             f"{release.path}: what is known of the noise of table {named} contradicts itself"
@@ -242,8 +243,14 @@ def _measured(release: Session, columns: ColumnSet) -> tuple[TableBuckets, Noise
 def _outside(release: Session, table: TableBuckets) -> Outside | None:
     """What is known of a column's rows outside its universe, where the numbers show that they were brought in step."""
     universe = next((u for u in stated_universes(release) if (u.column,) == table.columns), None)
-    if universe is None or (decider := (universe.decided_by,)) not in release.tables:
+    if universe is None or (universe.decided_by,) not in release.tables:
         return None
+    with _damage_told(release, table.columns):
+        return _as_decided(release, table, universe)
+
+
+def _as_decided(release: Session, table: TableBuckets, universe: StatedUniverse) -> Outside | None:
+    decider = (universe.decided_by,)
     other, tree = _measured(release, decider)
     inside = other.released[0].within(universe.low, universe.high, universe.listed)
     rows = np.flatnonzero(~inside[other.rows[:, 0]])

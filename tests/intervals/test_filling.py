@@ -40,7 +40,8 @@ def test_the_bound_of_a_table_holds_for_its_hidden_cells(release, people, column
     high, true = hidden_cells(release, people, columns)
     bound = noise_model(release, column_set(columns)).suppression_bound
     assert high.min() == bound
-    assert (high == bound).mean() > 0.8  # the others: the fill itself shows more there, in SQL
+    # The others: the fill itself shows more there, in SQL; of smaller bounds these are more.
+    assert (high == bound).mean() > 0.8
     assert (true <= high).mean() >= 0.94
 
 

@@ -6,15 +6,16 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from fixtures.pipeline import CENSUS, make_census, write_spec
 
 from engine.release import build
 from engine.spec import read_spec
-from queries.intervals import tabulate
+from queries.intervals import extrapolation, noise_model, tabulate
 from queries.intervals.estimates import holds
-from queries.intervals.statement import reckoned
+from queries.intervals.statement import reckoned, rows
 from queries.release import open_release
 
 ODD = [
@@ -319,3 +320,117 @@ def test_the_only_group_of_a_total_leaves_room_for_others_that_may_be_there(rele
     own = text.replace("PARTITION BY age", "PARTITION BY age, sex")
     for row in release.sql(own, intervals=True).rows:
         assert row[-1] == "not released" or row[7:9] == (1, 1)
+
+
+def test_digits_of_a_column_without_a_table_of_its_own(tmp_path):
+    people = make_census(tmp_path / "census") / "people.parquet"
+    build(
+        read_spec(write_spec(tmp_path, people, CENSUS, (("age", "income"),))), tmp_path / "p.duckdb"
+    )
+    with open_release(tmp_path / "p.duckdb", threads=1) as pairs:
+        got = pairs.sql("SELECT count_if(income % 1000 = 0) AS f FROM data", intervals=True)
+    assert not got.marks.statuses
+    assert "it asks for digits of income" in " ".join(got.warnings)
+
+
+def test_a_share_leaves_the_same_room_however_it_is_written(release):
+    """Of 100 %: by a factor of the part, of the whole, of both, and of either sign."""
+
+    def asked(share):
+        text = f"SELECT {share} AS f FROM data WHERE age = 40"
+        value, low, high, status = release.sql(text, intervals=True).rows[0]
+        assert status == "reliable"
+        return low / value, high / value
+
+    low, high = asked(f"{INSIDE} / count(*)")
+    assert low < 0.99
+    assert high == 1
+    for share in (
+        f"100 * {INSIDE} / count(*)",
+        f"{INSIDE} / (count(*) * 1000)",
+        f"{INSIDE} / (count(*) / 100.0)",
+    ):
+        assert asked(share) == pytest.approx((low, high), rel=1e-6)
+    nearer, farther = asked(f"{INSIDE} / (-count(*))")  # both below 0
+    assert (farther, nearer) == pytest.approx((low, high), rel=1e-6)
+
+
+INSIDE = "count(*) FILTER (age < 90)"
+
+
+def test_a_total_leaves_the_same_room_however_its_share_is_written(release):
+    text = "SELECT age, sex, count(*) AS n, {} AS f FROM data GROUP BY age, sex ORDER BY age, sex"
+    plain, *others = (
+        [row[-4:] for row in release.sql(text.format(share), intervals=True).rows]
+        for share in (
+            "n / sum(n) OVER (PARTITION BY age)",
+            "2 * n / sum(n) OVER (PARTITION BY age)",
+            "n / (0.5 * sum(n) OVER (PARTITION BY age))",
+            "2 * n / sum(n) OVER (PARTITION BY age, age)",
+        )
+    )
+    alone = [i for i, row in enumerate(plain) if row[0] == 1 and row[-1] != "not released"]
+    assert alone
+    for shares in others:
+        for i in alone:
+            assert shares[i][:3] == pytest.approx([2 * end for end in plain[i][:3]], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "figure",
+    ["avg({})", "sum({}) / count(*)", "quantile_cont({}, 0.5)", "quantile_cont({}, 0.999)"],
+)
+def test_the_largest_numbers_there_are_raise_nothing(release, figure):
+    (most,) = release.sql("SELECT max(income) FROM data").rows[0]
+    huge = figure.format(f"CASE WHEN income = {most} THEN 1e308 ELSE income END")
+    with np.errstate(all="ignore"):
+        got = release.sql(f"SELECT {huge} AS f FROM data", intervals=True)
+    assert got.rows[0][0] == release.sql(f"SELECT {huge} AS f FROM data").rows[0][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "leaves_ties"),
+    [
+        ("SELECT region, sex, {lag} AS s FROM data GROUP BY ROLLUP (region, sex)", True),
+        ("SELECT region, sex, {lag} AS s FROM data GROUP BY GROUPING SETS ((region, sex), (region))", True),
+        ("SELECT *, 1 AS one FROM (SELECT region, sex, {lag} AS s FROM data GROUP BY region, sex)", True),
+        ("{q} SELECT region, sex, sum(n) OVER (ORDER BY region ROWS 1 PRECEDING) AS s FROM q", True),
+        ("{q} SELECT region, sex, sum(n) OVER (ORDER BY region, sex ROWS 1 PRECEDING) AS s FROM q", False),
+        (
+            "SELECT age, sex, sum(count(*)) OVER (ORDER BY age RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS s "
+            "FROM data GROUP BY age, sex",
+            False,
+        ),
+    ],
+)  # fmt: skip
+def test_ties_are_seen_in_other_selects_and_sets_of_groups(release, text, leaves_ties):
+    q = "WITH q AS (SELECT region, sex, count(*) AS n FROM data GROUP BY region, sex)"
+    asked = text.format(lag="lag(count(*)) OVER (ORDER BY region)", q=q)
+    said = " ".join(release.sql(asked, intervals=True).warnings)
+    assert ("an order that leaves ties" in said) == leaves_ties
+
+
+@pytest.mark.parametrize("one", ["any_value", "arbitrary", "first", "list"])
+def test_one_of_several_groups_in_no_order_has_no_interval(release, one):
+    text = f"SELECT region, sex, {one}(count(*)) OVER (PARTITION BY sex) AS f FROM data GROUP BY region, sex"
+    assert not release.sql(text, intervals=True).marks.statuses
+
+
+def test_what_ends_a_statement_is_not_taken_for_an_expression_that_fails(release):
+    """An interrupt that comes while rows and ends are read: nothing more is asked."""
+
+    class Stopped:
+        asked = 0
+
+        def execute(self, _text):
+            self.asked += 1
+            raise duckdb.InterruptException("stopped")
+
+    model = noise_model(release, ("income",))
+    ends = extrapolation.ends_of(release, model)
+    assert ends
+    asked = rows._Asked(row="r", named="d", text="", each="", groups="", expressions={})
+    con = Stopped()
+    with pytest.raises(duckdb.InterruptException):
+        rows._fetched(con, asked, model.table, ends)
+    assert con.asked == 1

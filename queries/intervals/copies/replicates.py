@@ -109,7 +109,7 @@ def _drawn(
         for narrow in _widest_within(release.tables, table.columns)
     ]
     if (outside := tree.outside()) is not None:
-        locks += _in_step(release, table, outside, locks[0][1], go_on)
+        locks += _locked_outside(release, table, outside, locks[0][1], go_on)
     raked = _raked(table, counts, locks, go_on)
     whole = _settled(table, _rounded(raked, rng), raked, rng, go_on)
     go_on()
@@ -234,7 +234,7 @@ def _locked_to(
     return found, copies.counts.astype(np.float64)
 
 
-def _in_step(
+def _locked_outside(
     release: Session,
     table: TableBuckets,
     outside: Outside,

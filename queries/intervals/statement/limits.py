@@ -18,6 +18,7 @@ from queries.intervals.copies.spread import MEASURED, measured_share
 from queries.intervals.model import MUCH_FILLED, noise_model
 from queries.intervals.statement.nodes import (
     Node,
+    column_node,
     columns_in,
     dicts_in,
     followed,
@@ -64,7 +65,7 @@ _COUNTS = frozenset("count_star count count_if countif".split())
 _SUMS = frozenset("sum fsum sumkahan kahan_sum".split())
 _NUMBERING = frozenset("row_number rank dense_rank".split())
 """Windows that number rows."""
-_ROW_BY_ROW = frozenset("row_number ntile lag lead fill first_value last_value nth_value".split())
+_ROW_BY_ROW = SINGLE | {"row_number", "ntile", "lag", "lead", "fill"}
 """Windows that mean nothing without an order."""
 _DIGITS = frozenset("% mod fmod & | xor".split())
 """Functions that look at digits of a number, where real values keep to round ones and filled ones do not."""
@@ -80,6 +81,7 @@ OUTERMOST = 0.02
 _BEYOND = (
     "what lies beyond the outermost released values, or is too rare to be released, is not known"
 )
+_TIES = "its window goes row by row, in an order that leaves ties"
 _MIXED = "a figure that goes by steps stands beside one that does not, and the steps do not show"
 
 
@@ -105,7 +107,8 @@ def refused(
     with release.cursor() as con:
         tree = parsed_select(con, text)
         items, _ = followed(tree.get("select_list", []), columns)
-        keys = _keys(con, tree, items, columns)
+        keys = _keys(con, tree, columns)
+        _refuse_ties(con, tree, columns)
     _refuse_other_tables(tree, {release.logical_name, *own})
     figures, others = _named(tree, columns)
     _refuse_groups_as_units(release, tree, plain.table or (), others)
@@ -115,24 +118,25 @@ def refused(
     if wanted is not None and is_listed:
         found = {at: _why_not(items[at], figures, keys) for at in wanted}
         return {at: why for at, why in found.items() if why}, counted
-    why = _why_not(tree, figures)
+    why = _why_not(tree, figures) or _why_not(items, figures, keys)
     if why:
         raise Unknown(why)
     return {}, counted
 
 
-def refuse_digits(release: Session, tree: Any) -> None:
-    """Raise `Unknown` where digits are asked for of a column whose values were filled in."""
+def refuse_digits(release: Session, table: ColumnSet, tree: Any) -> None:
+    """Raise `Unknown` where digits are asked for of a column whose values, or else its table's, were filled in."""
     known = {name.casefold(): name for name in release.columns}
     asked = (one for node in nodes_in(tree) if name_of(node) in _DIGITS for one in columns_in(node))
     for name in asked:
-        of_one = (known.get(name.casefold(), ""),)
-        if of_one not in release.tables:
+        column = known.get(name.casefold(), "")
+        of = (column,) if (column,) in release.tables else table
+        if column not in table:
             continue
-        filled = 1 - measured_share(noise_model(release, of_one).table)
+        filled = 1 - measured_share(noise_model(release, of).table)
         if filled > MUCH_FILLED:
             raise Unknown(
-                f"it asks for digits of {of_one[0]}, {filled:.0%} of whose values were filled in: real ones keep to "
+                f"it asks for digits of {column}, {filled:.0%} of whose values were filled in: real ones keep to "
                 "round numbers"
             )
 
@@ -143,15 +147,37 @@ def _is_count(node: Node) -> bool:
     return name in _COUNTS or (name in _SUMS and len(given) == 1 and _is_count(given[0]))
 
 
-def _keys(
-    con: duckdb.DuckDBPyConnection, tree: Node, items: Sequence[Node], columns: Collection[str]
-) -> list[Node]:
-    """What tells the rows of a statement's outermost SELECT apart; nothing where that is not known."""
-    if tree.get("type") != "SELECT_NODE" or not _is_grouped(tree):
+def _keys(con: duckdb.DuckDBPyConnection, select: Node, columns: Collection[str]) -> list[Node]:
+    """What tells the groups of a SELECT apart; nothing where that is not known."""
+    if select.get("type") != "SELECT_NODE" or not _is_grouped(select):
         return []
+    items, _ = followed(select.get("select_list", []), columns)
     with suppress(NoFigures):
-        return group_expressions(tree, items, aggregates_in(con, items), columns)
+        return group_expressions(select, items, aggregates_in(con, items), columns)
     return []
+
+
+def _refuse_ties(con: duckdb.DuckDBPyConnection, tree: Node, columns: Collection[str]) -> None:
+    """Raise `Unknown` where a window inside another SELECT, or over one of several keys, leaves ties."""
+    _, *inner = _selects(tree)
+    for select in (tree, *inner):
+        items, _ = followed(select.get("select_list", []), columns)
+        keys = _keys(con, select, columns) if select is not tree else []
+        if not _is_grouped(select) and inner:
+            keys = [column_node(name) for one in inner for name in _key_names(con, one, columns)]
+        if any(_has_ties(node, keys) for node in nodes_in(items) if node.get("class") == "WINDOW"):
+            raise Unknown(_TIES)
+
+
+def _key_names(
+    con: duckdb.DuckDBPyConnection, select: Node, columns: Collection[str]
+) -> Iterator[str]:
+    """Names under which a SELECT shows its keys."""
+    keys = {text_of(key) for key in _keys(con, select, columns)}
+    items, _ = followed(select.get("select_list", []), columns)
+    for item in items:
+        if text_of(item) in keys:
+            yield item.get("alias") or item.get("column_names", ["?"])[-1]
 
 
 def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> str | None:
@@ -161,11 +187,10 @@ def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> 
         name = name_of(node)
         if name in TAILS:
             return f"{name} hangs on values that are too rare to be released"
-        if node.get("class") == "WINDOW" and _goes_by_order(node, name):
-            if not node.get("orders"):
-                return "its window goes row by row and names no order"
-            if _leaves_ties(node, keys):
-                return "its window goes row by row, in an order that leaves ties"
+        if node.get("class") == "WINDOW" and not node.get("orders") and _goes_by_order(node, name):
+            return "its window goes row by row and names no order"
+        if node.get("class") == "WINDOW" and _has_ties(node, keys):
+            return _TIES
         if name in ENDS or _hangs_on_rows(node, name, figures) or _is_outermost(node, name):
             return _BEYOND
         names.add(name)
@@ -176,13 +201,16 @@ def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> 
 def _goes_by_order(window: Node, name: str) -> bool:
     """Whether a window's figure hangs on the order in which rows come."""
     frame = (window.get("start"), window.get("end"))
-    return name in _ROW_BY_ROW or any("ROWS" in str(end) or "EXPR" in str(end) for end in frame)
+    return name in _ROW_BY_ROW or any("ROWS" in str(end) for end in frame)
 
 
-def _leaves_ties(window: Node, keys: Sequence[Node]) -> bool:
-    """Whether a window's order and partition leave groups that nothing tells apart; figures do, as a rule."""
-    orders = [one["expression"] for one in window["orders"]]
-    if any(_is_figure(one) for one in orders):
+def _has_ties(window: Node, keys: Sequence[Node]) -> bool:
+    """Whether a window goes row by row, and its order and partition leave groups that nothing tells apart.
+
+    Figures tell them apart, as a rule.
+    """
+    orders = [one["expression"] for one in window.get("orders", ())]
+    if not orders or not _goes_by_order(window, name_of(window)) or any(map(_is_figure, orders)):
         return False
     given = [*orders, *window.get("partitions", ())]
     told = {text_of(one) for one in given}

@@ -105,7 +105,7 @@ def _estimates(
         if isinstance(term, str) or (single is not None and not single[0]):
             continue  # a text says why not, and a constant is as it is
         try:
-            refuse_digits(release, leaves(term))
+            refuse_digits(release, rows[0].groups.model.table.columns, leaves(term))
             of_each = [estimate_of(of_one, term) for of_one in rows]
         except Unknown as why:
             unread[at] = f"{names[at]}: {why}."
@@ -131,7 +131,7 @@ def _known(release: Session, text: str, names: Sequence[str], table: ColumnSet) 
 def _reckoned(release: Session, text: str, names: Sequence[str], table: ColumnSet) -> Reckoned:
     with release.cursor() as con:
         question = parse_statement(con, text, release.logical_name, tuple(release.columns))
-        refuse_digits(release, [*question.where, *(node for _, node in question.keys)])
+        refuse_digits(release, table, [*question.where, *(node for _, node in question.keys)])
         model = noise_model(release, table)
         try:
             rows = [evaluated(con, release, model, one) for one in question.groupings()]

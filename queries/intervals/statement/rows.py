@@ -37,6 +37,9 @@ from queries.intervals.statement.tree import (
 )
 from queries.sql import Session
 
+_NOT_OURS = (duckdb.InterruptException, duckdb.OutOfMemoryException)
+"""What ends a statement, whatever it asks for."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluated:
@@ -207,6 +210,8 @@ def _fetched(
         return ends, answers(rows)
     try:
         return ends, answers(rows, *far)
+    except _NOT_OURS:
+        raise
     except duckdb.Error:  # what every value of the table allows may fail beyond some end
         kept = tuple(end for end, row in zip(ends, far, strict=True) if _is_answered(answers, row))
     return _fetched(con, asked, table, kept if len(kept) < len(ends) else ())
@@ -216,6 +221,8 @@ def _is_answered(answers: Callable[[str], Any], row: str) -> bool:
     """Whether a statement's expressions can be computed on a row."""
     try:
         answers(row)
+    except _NOT_OURS:
+        raise
     except duckdb.Error:
         return False
     return True

@@ -200,7 +200,7 @@ def _part(rows: Evaluated, term: Term) -> Part:
         _other_groups(rows, term, both.value) if of_total else _others(rows, term.left, term.right)
     )
     share = np.where(others > 0, both.value, 0.0)
-    by_others = share * others / np.maximum(right.value + others, 1.0)
+    by_others = share * others / np.maximum(np.abs(right.value) + others, 1e-300)
     lower, higher = np.maximum(by_others, 0.0), np.maximum(-by_others, 0.0)
     both = replace(both, less=both.less + lower, more=both.more + higher)
     if of_total:
@@ -209,12 +209,12 @@ def _part(rows: Evaluated, term: Term) -> Part:
 
 
 def _others(rows: Evaluated, left: Term, right: Term) -> FloatArray:
-    """How many there may be outside the part of a share, where none is released: 100 % is not sure."""
+    """What may be outside the part of a share, as it counts in the whole, where none is released: 100 % is not sure."""
     none = np.zeros(rows.groups.region.n_groups)
-    sums = linear(left), linear(right)
-    if any(one is None or len(one[0]) != 1 or one[1] for one in sums):
+    single, divisor = _alone_in(left), _alone_in(right)
+    if single is None or divisor is None:
         return none
-    part, whole = (one[0][0][0] for one in sums if one is not None)
+    (part, _), (whole, factor) = single, divisor
     counted = [
         _filtered(rows, of, of_ones=of.kind == "sum")
         for of in (part, whole)
@@ -229,22 +229,43 @@ def _others(rows: Evaluated, left: Term, right: Term) -> FloatArray:
     rest = np.where(of_whole & ~inside, counted[1].region.group, -1)
     region = free_region(rows.groups.model.table, rest, len(none))
     outside = counts(replace(rows.groups, region=region))
-    return np.where(outside.known & (outside.value > 0), 0.0, outside.high - outside.value)
+    room = abs(factor) * (outside.high - outside.value)
+    return np.where(outside.known & (outside.value > 0), 0.0, room)
+
+
+def _alone_in(term: Term) -> tuple[Aggregate, float] | None:
+    """The one aggregate of a term and its factor, where it is nothing else."""
+    single = linear(term)
+    return single[0][0] if single is not None and len(single[0]) == 1 and not single[1] else None
 
 
 def _other_groups(rows: Evaluated, term: Arithmetic, share: FloatArray) -> FloatArray:
     """The same for a share in a window's total, where no other group of it is released."""
-    region, part, whole = rows.groups.region, linear(term.left), term.right
+    region = rows.groups.region
+    single, divisor = _alone_in(term.left), _total_in(term.right)
     none = np.zeros(region.n_groups)
-    if part is None or len(part[0]) != 1 or part[1] or not isinstance(whole, Aggregate):
+    if single is None or divisor is None:
         return none
-    ((of, factor),) = part[0]
-    is_share = of.kind == whole.kind == "count" and replace(whole, within=None) == of
-    if not is_share or len(whole.within or ()) >= len(rows.key_nodes):
+    (part, of_part), (whole, factor) = single, divisor
+    is_share = part.kind == whole.kind == "count" and replace(whole, within=None) == part
+    keys = {text_of(key) for key in whole.within or ()}
+    if not is_share or len(keys) >= len(rows.key_nodes):
         return none
     nobody = free_region(rows.groups.model.table, np.full(len(region.group), -1), region.n_groups)
-    is_all = np.abs(share / factor - 1) < 1e-9
-    return np.where(is_all, counts(replace(rows.groups, region=nobody)).high, 0.0)
+    is_all = np.abs(share * factor / of_part - 1) < 1e-9
+    room = abs(factor) * counts(replace(rows.groups, region=nobody)).high
+    return np.where(is_all, room, 0.0)
+
+
+def _total_in(term: Term) -> tuple[Aggregate, float] | None:
+    """The one total of a term and its factor, where it is nothing else."""
+    if isinstance(term, Aggregate):
+        return term, 1.0
+    if isinstance(term, Arithmetic) and term.operator == "*":
+        for factor, total in ((term.left, term.right), (term.right, term.left)):
+            if isinstance(factor, float | int) and isinstance(total, Aggregate):
+                return total, factor
+    return None
 
 
 def _hangs_on(term: Term) -> bool:
