@@ -250,6 +250,7 @@ def _outside(release: Session, table: TableBuckets) -> Outside | None:
 
 
 def _as_decided(release: Session, table: TableBuckets, universe: StatedUniverse) -> Outside | None:
+    """The same, for a universe whose deciding column has a table."""
     decider = (universe.decided_by,)
     other, tree = _measured(release, decider)
     inside = other.released[0].within(universe.low, universe.high, universe.listed)

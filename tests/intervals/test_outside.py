@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 
 import engine
+from engine.errors import DamagedRelease
 from queries.intervals import noise_model
 from queries.intervals.copies.replicates import replicates
 from queries.intervals.sums import _in_step, sd_of_sums
 from queries.intervals.tree import Outside
+from queries.intervals.universes import StatedUniverse
 
 SPEC = """
 [release]
@@ -112,3 +114,13 @@ def test_copies_have_as_many_outside_as_those_of_the_deciding_column(release):
     off = jobs[outside.row] - ages[outside.rows].sum(axis=0)
     assert np.abs(off).max() <= 1
     assert ages[outside.rows].sum(axis=0).std() > 1
+
+
+def test_a_column_that_decides_itself_is_told_as_damage(release):
+    """Planted: the reader of specs refuses circles, so a release has none unless it was forged."""
+    with engine.open(release.path) as forged:
+        forged.models["universes"] = (StatedUniverse(column="job", decided_by="job", low="b"),)
+        table = noise_model(forged, ("job",)).table
+        table.n[table.rows[:, 0] == table.released[0].values.index("a")] = 0  # in step
+        with pytest.raises(DamagedRelease, match="job contradicts itself"):
+            noise_model(forged, ("job",)).tree.outside()
