@@ -165,7 +165,7 @@ class Part:
         """How far it may be off, to the wider side."""
         noise: FloatArray = Z * np.sqrt(self.sd(groups) ** 2 + self.extra) * self.stretch
         less, more = lower_higher(np.atleast_2d(self.shift))
-        return noise + np.maximum(self.less + less, self.more + more)
+        return np.maximum(np.hypot(noise, self.less) + less, np.hypot(noise, self.more) + more)
 
     def estimates(self, groups: Groups, known: BoolArray) -> Estimates:
         """Its interval, where it is known."""
@@ -173,7 +173,8 @@ class Part:
         known = known & np.isfinite(self.value)
         half = np.where(known, Z * sd, np.nan)
         less, more = lower_higher(np.atleast_2d(self.shift))
-        low, high = self.value - half - self.less - less, self.value + half + self.more + more
+        low = self.value - np.hypot(half, self.less) - less
+        high = self.value + np.hypot(half, self.more) + more
         return Estimates(value=self.value, low=low, high=high, sd=sd, known=known)
 
 
@@ -249,8 +250,8 @@ def joined(region: Region, operator: str, left: Part, right: Part) -> Part:
         total=left.total * by_left + right.total * by_right,
         base=of_total.base,
         total_of=of_total.total_of,
-        more=sum(np.maximum(more, -less) for more, less in ends),
-        less=sum(np.maximum(less, -more) for more, less in ends),
+        more=np.hypot(*(np.maximum(more, -less) for more, less in ends)),
+        less=np.hypot(*(np.maximum(less, -more) for more, less in ends)),
         shift=by_left * left.shift + by_right * right.shift,
         extra=by_left**2 * left.extra + by_right**2 * right.extra,
         stretch=np.maximum(left.stretch, right.stretch),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from engine.cell_keys import distinct_cells
-from engine.schema import BoolArray, FloatArray, Int64Array
+from engine.schema import FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
 from queries.intervals.model import Groups, NoiseModel, noise_model
 from queries.intervals.regions import Region
@@ -51,8 +51,6 @@ class End:
         Rows that each range beyond may hold and does not release, by the value at which the fit counts them.
     excess : float
         Mean excess of the outermost rows.
-    outer : ndarray of bool, shape (n_values,)
-        Values that these have.
     far : value
         Further out than any that is likely.
     """
@@ -63,13 +61,7 @@ class End:
     width: int
     inside: FloatArray
     excess: float
-    outer: BoolArray
     far: Any
-
-    @property
-    def hidden(self) -> int:
-        """Rows that all ranges beyond may hold."""
-        return round(float(self.inside.sum()))
 
 
 def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
@@ -156,8 +148,6 @@ def _end(
     width = _width(one.table, order[0]) if one.table.columns == of_one else 1
     reach = max(REACH * excess, column.step)
     levels = _hidden_ranges(sign * last, sign, width, reach)
-    is_outer = np.zeros(len(column.values), dtype=bool)
-    is_outer[outer] = True
     return End(
         column=j,
         sign=sign,
@@ -168,7 +158,6 @@ def _end(
             -1, len(code)
         ),
         excess=excess,
-        outer=is_outer,
         far=value_at(column, sign * (last + math.ceil(reach))),
     )
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, sum_by
-from queries.intervals.sums import BLIND
 from queries.intervals.tree import NoiseTree, deepest_buckets
 
 LEANS = 1.5
@@ -35,6 +34,8 @@ LEAST_FILLED = 0.01
 """Share of filled rows up to which nothing leans."""
 SURE = 0.95
 """Share of combinations that were not released which hold no more rows than the bound: the interval starts at 0."""
+DISPERSED = 1.5
+"""Variance over mean of the rows of combinations in one box: they are not all alike."""
 _MOST_MEAN = 800.0
 """Beyond it the chance of no row is no number any more; no threshold is as high."""
 MATCHED = 6
@@ -125,9 +126,9 @@ def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int) -> int:
 def _at_most(density: FloatArray, most: int) -> FloatArray:
     """Chance that a combination which was not released holds at most 0, 1, ... entities, by the density of its box.
 
-    Their number is a negative binomial with a variance of `BLIND` times the mean. It is not released where it is below
-    a threshold, which is normal with a standard deviation of 1 (engine/PRIVACY.md) and has its mean 1 below `most`. Of
-    those that are not released the mean is the density, as their rows were all filled in.
+    Their number is a negative binomial with a variance of `DISPERSED` times the mean. It is not released where it is
+    below a threshold, which is normal with a standard deviation of 1 (engine/PRIVACY.md) and has its mean 1 below
+    `most`. Of those that are not released the mean is the density, as their rows were all filled in.
 
     Parameters
     ----------
@@ -139,11 +140,11 @@ def _at_most(density: FloatArray, most: int) -> FloatArray:
     """
     upto, mean = np.zeros((0, 0)), density
     for _ in range(MATCHED):
-        shape = np.minimum(mean, _MOST_MEAN) / (BLIND - 1)
-        chance, hidden = BLIND**-shape, []
+        shape = np.minimum(mean, _MOST_MEAN) / (DISPERSED - 1)
+        chance, hidden = DISPERSED**-shape, []
         for n in range(most + 3):
             hidden.append(chance * math.erfc((n - most + 1) / math.sqrt(2)))
-            chance = chance * (n + shape) / (n + 1) * (1 - 1 / BLIND)
+            chance = chance * (n + shape) / (n + 1) * (1 - 1 / DISPERSED)
         upto = np.cumsum(hidden / np.sum(hidden, axis=0), axis=0)
         mean = mean * density / (most + 3 - upto.sum(axis=0))
     share: FloatArray = upto.T

@@ -12,9 +12,10 @@ import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, sum_by
+from queries.intervals.filling import DISPERSED
 from queries.intervals.model import Groups, noise_model
 from queries.intervals.regions import Region, region_of, region_within
-from queries.intervals.sums import BLIND, Z
+from queries.intervals.sums import Z
 
 ALONE = 0.8
 """Variance of the count of a value that is alone in a range of values too rare to be released: some of their rows are
@@ -171,7 +172,7 @@ def high_of_unreleased(groups: Groups, value: FloatArray) -> FloatArray:
     if any(not mask.any() for mask in region.allowed):
         return np.full(region.n_groups, float(model.suppressed))
     wide = value + 1.0
-    wide = np.ceil(wide + Z * np.sqrt(BLIND * wide))
+    wide = np.ceil(wide + Z * np.sqrt(DISPERSED * wide))
     if model.tree is None or not is_single(region):
         return wide
     return np.full(region.n_groups, float(model.suppression_bound))

@@ -26,13 +26,11 @@ from queries.intervals.tree import ROUNDING, NoiseTree, Outside, variance_of_sum
 Z = 1.959964
 """Standard deviations on each side of a 95 % interval."""
 
-BLIND = 1.5
-"""Variance of blind placement over that of rows drawn at random: 2 if the truth and the fill were both drawn so and
-nothing else were known; what narrower tables say of the same values takes part of it away."""
-
-CLUMPED = 0.08
-"""The same for each row of a box, beside that: where the truth is heaped, or falls off, a whole box is off one way,
-and the square of what it is off by grows with the square of its rows. 1/12 were an edge anywhere in the box."""
+BLIND, CLUMPED = (1.0, 1.5), (0.06, 0.08)
+"""Variance of blind placement over that of rows drawn at random, and more for each row of a box, in tables of up to two
+columns and in wider ones. 1: the fill is what is to be expected, and the truth is drawn. Where the truth is heaped, or
+falls off, a whole box is off one way, and the square of what it is off by grows with the square of its rows; 1/12 were
+an edge anywhere in the box. How three columns hang together inside a box nothing tells: there the fill leans."""
 
 ALIKE = 1.2
 """Variance of a sum of several buckets over that of independent noise: a bucket and its half may hold the same people,
@@ -57,6 +55,12 @@ FEW, SPARSE = 8, 0.5
 """Cells of at most so many rows, next to which others were not released, keep this part of their own noise in sums over
 values: what they are off by is made up for anywhere in the table, not in cells of like value. Above 8 the noise of
 two layers (sd 1.4) seldom decides whether a cell passes the threshold (5, sd 1)."""
+
+
+def placed_blindly(size: FloatArray, n_columns: int) -> FloatArray:
+    """Variance of blind placement in boxes of so many rows, over that of rows drawn at random."""
+    is_wide = n_columns > 2
+    return BLIND[is_wide] + CLUMPED[is_wide] * size
 
 
 def sums_of(
@@ -94,8 +98,8 @@ def sums_of(
     second = sum_by(inverse, n * weight**2, len(sums))
     mean = first / size
     spread = np.where(table.measured[buckets], 0.0, np.maximum(second - size * mean**2, 0.0))
-    spread *= BLIND + CLUMPED * size
-    return sums, buckets, mean, sum_by(sums, spread, n_sums) + BLIND * left_over
+    spread *= placed_blindly(size, len(table.columns))
+    return sums, buckets, mean, sum_by(sums, spread, n_sums) + left_over
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

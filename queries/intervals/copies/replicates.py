@@ -21,7 +21,7 @@ from engine.schema import ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, places_in
 from queries.intervals.copies.tails import Tails, tails
 from queries.intervals.model import NoiseModel, noise_model
-from queries.intervals.sums import BLIND, CLUMPED, rows_in
+from queries.intervals.sums import placed_blindly, rows_in
 from queries.intervals.tree import NoiseTree, Outside
 from queries.sql import Session
 
@@ -191,9 +191,10 @@ def _counts(
     share = np.where(size > 0, n / np.maximum(size, 1.0), 0.0)
     counts = n + np.where(known[:, None], share * of_row, 0.0)
     filled = np.flatnonzero(known & ~table.measured[np.maximum(bucket, 0)])
+    spread = placed_blindly(size, len(table.columns))
     if len(filled):
         counts[filled] = np.maximum(size + of_row, 0.0)[filled] * _placed(
-            bucket[filled], share[filled], size[filled], len(table.size), rng
+            bucket[filled], share[filled], size[filled] / spread[filled], len(table.size), rng
         )
     return np.maximum(counts, 0.0)
 
@@ -205,13 +206,8 @@ def _placed(
     n_buckets: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Shares of boxes that their filled rows have where nobody looked: Dirichlet, as spread as blind placement is.
-
-    The variance of a row's count is `BLIND` times that of rows drawn at random, and grows with the square of the box
-    (`CLUMPED`), as in `queries.intervals.sums`.
-    """
-    spread = BLIND + CLUMPED * size
-    alpha = np.maximum(size / spread - 1.0, 0.1) * share
+    """Shares of boxes that their filled rows have where nobody looked: Dirichlet, as of `size` rows drawn at random."""
+    alpha = np.maximum(size - 1.0, 0.1) * share
     drawn = rng.standard_gamma(np.broadcast_to(alpha, (len(share), N_REPLICATES)))
     drawn += 1e-12 * share  # where all of a box are next to nothing
     return drawn / np.maximum(sum_rows(bucket, drawn, n_buckets)[bucket], 1e-300)

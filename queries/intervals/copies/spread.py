@@ -86,9 +86,9 @@ def _by_tails(
     if not off.size:
         return np.zeros(len(value)), np.zeros(len(value))
     below, above = -off.min(axis=2), off.max(axis=2)
-    either = np.maximum(below, above)[:, n_ends:].sum(axis=1)
-    lower, higher = (np.maximum(to[:, :n_ends], 0.0).sum(axis=1) for to in (below, above))
-    return lower + either, higher + either
+    below[:, n_ends:] = above[:, n_ends:] = np.maximum(below, above)[:, n_ends:]
+    lower, higher = (np.sqrt((np.maximum(to, 0.0) ** 2).sum(axis=1)) for to in (below, above))
+    return lower, higher
 
 
 def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole: bool) -> Spread:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.schema import BoolArray, FloatArray, Int64Array
-from queries.intervals.buckets import ReleasedValues, TableBuckets
+from engine.schema import BoolArray, Int64Array
+from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
 from queries.intervals.extrapolation import OUTERMOST, End, as_text, ends_of, value_at
 from queries.intervals.model import NoiseModel, noise_model
 from queries.sql import RowsBeyond, Session
@@ -36,24 +36,19 @@ class Tails:
     counts : ndarray of int64, shape (n_rows + n_beyond, n_terms * DRAWS)
         Counts of the table's rows and of those, copy by copy; the copies of one term stand together: first those of
         the ends, then those of columns whose filled values are drawn anew.
-    most : tuple of int
-        For each end, how many rows may lie beyond it.
+    n_ends : int
     """
 
     rows: RowsBeyond
     counts: Int64Array
-    most: tuple[int, ...]
+    n_ends: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Move:
-    """Rows moved to where nothing is released: those they are `like` but for one column, in which they have `code`.
-
-    Of those `taken` there is one fewer for each.
-    """
+    """Rows moved to where nothing is released: one fewer of each that they are `like`, and `code` in one column."""
 
     like: Int64Array
-    taken: Int64Array
     code: Int64Array
 
 
@@ -96,7 +91,7 @@ def tails(release: Session, model: NoiseModel, rng: np.random.Generator) -> Tail
             ),
         ),
         counts=_counts(table, [move for _, move in moves]),
-        most=tuple(end.hidden for end in ends),
+        n_ends=len(ends),
     )
 
 
@@ -105,28 +100,28 @@ def _counts(table: TableBuckets, moves: Sequence[_Move]) -> Int64Array:
     counts = np.repeat(table.n[:, None], len(moves), axis=1)
     copy = np.repeat(np.arange(len(moves)), [len(move.like) for move in moves])
     for at, move in enumerate(moves):
-        np.subtract.at(counts[:, at], move.taken, 1)
+        np.subtract.at(counts[:, at], move.like, 1)
     own = (copy[:, None] == np.arange(len(moves))).astype(np.int64)
-    return np.concatenate([np.maximum(counts, 0), own])
+    return np.concatenate([counts, own])
 
 
 def _beyond(table: TableBuckets, end: End, rng: np.random.Generator) -> _Move:
-    """Rows moved beyond an end."""
+    """Rows moved beyond an end, from where the fit counts them; those of the last value anywhere in its range."""
     n, place = table.n.astype(np.float64), table.rows[:, end.column]
-    near = np.where(end.outer[place], n, 0.0)
     column = table.released[end.column]
-    like = _drawn(near, end.hidden, rng)
+    of_code = np.maximum(sum_by(place, n, len(column.values)), 1.0)
+    upto = np.cumsum(n * np.minimum(end.inside.sum(axis=0) / of_code, 1.0)[place])
+    # One by one along the rows from a random start, so that no row is taken more often than it is there.
+    like = np.searchsorted(upto, np.arange(rng.random(), upto[-1], 1.0), side="right")
     beyond = end.last + np.ceil(rng.exponential(end.excess, len(like)) / column.step) * column.step
-    taken = _with_the_same(table, end.column, like, rng)
+    left = table.n - np.bincount(like, minlength=len(n))
     at_last = np.flatnonzero(end.sign * column.grid[place] == end.last)
-    own = np.repeat(at_last, table.n[at_last])[:OUTERMOST]
+    own = np.repeat(at_last, left[at_last])[:OUTERMOST]
     further = end.last + np.floor(rng.random(len(own)) * end.width / column.step) * column.step
     is_further = further > end.last
     codes = end.sign * np.concatenate([beyond, further[is_further]])
-    like, taken = (
-        np.concatenate([rows, own[is_further]]).astype(np.int64) for rows in (like, taken)
-    )
-    return _Move(like=like, taken=taken, code=codes.astype(np.int64))
+    like = np.concatenate([like, own[is_further]]).astype(np.int64)
+    return _Move(like=like, code=codes.astype(np.int64))
 
 
 def _filled(release: Session, j: int, column: ReleasedValues) -> _Filled | None:
@@ -163,31 +158,4 @@ def _inside(table: TableBuckets, of: _Filled, rng: np.random.Generator) -> _Move
     steps = np.floor(rng.random(len(like)) * ((high - low) // column.step + 1)).astype(np.int64)
     code = low + steps * column.step
     is_open = ~np.isin(code, of.measured)
-    return _Move(like=like[is_open], taken=like[is_open], code=code[is_open])
-
-
-def _drawn(weight: FloatArray, n: int, rng: np.random.Generator) -> Int64Array:
-    """Draw n places by their weights; none where these are all 0."""
-    upto = np.cumsum(weight)
-    if not len(upto) or upto[-1] <= 0:
-        return np.zeros(0, dtype=np.int64)
-    at: Int64Array = np.searchsorted(upto, rng.random(n) * upto[-1], side="right")
-    return np.minimum(at, len(weight) - 1)
-
-
-def _with_the_same(
-    table: TableBuckets, j: int, rows: Int64Array, rng: np.random.Generator
-) -> Int64Array:
-    """For each row another one that is the same but for one column, drawn by how many there are."""
-    others = np.delete(table.rows, j, axis=1)
-    _, group = np.unique(others, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    order = np.argsort(group, kind="stable")
-    upto = np.cumsum(table.n[order].astype(np.float64))
-    before = np.concatenate([[0.0], upto])
-    first = np.searchsorted(group[order], group[rows], side="left")
-    after = np.searchsorted(group[order], group[rows], side="right")
-    wanted = before[first] + rng.random(len(rows)) * (before[after] - before[first])
-    at = np.minimum(np.searchsorted(upto, wanted, side="right"), len(order) - 1)
-    taken: Int64Array = order[at]
-    return taken
+    return _Move(like=like[is_open], code=code[is_open])

@@ -95,7 +95,7 @@ def spreads(
             reasons[at] = why
         else:
             whole = bool(_WHOLE.match(plain.types[at]))
-            ends = spread_of(values, of_tails, len(copies.tails.most), is_whole=whole)
+            ends = spread_of(values, of_tails, copies.tails.n_ends, is_whole=whole)
             found[at] = replace(ends, low=np.maximum(ends.low, 0.0)) if at in counted else ends
     return found, reasons
 
