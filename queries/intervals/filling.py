@@ -100,13 +100,16 @@ def _raked(
     return x
 
 
-def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int) -> int:
+def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int, n_possible: int) -> int:
     """Rows that 95 of 100 combinations which were not released hold at most.
 
     Parameters
     ----------
     most : int
         What suppression hides at most.
+    n_possible : int
+        Combinations of released values that may hold rows; those that are not released and lie in no box with rows
+        hold none, as far as is known.
     """
     box = np.flatnonzero(~table.measured & (table.size > 0))
     if not len(box):
@@ -119,7 +122,8 @@ def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int) -> int:
         places = np.maximum((table.span[box, 0] + 1) // step, 1) * tree.is_open[box]
     density = table.size[box] / np.maximum(places, table.size[box] / most)
     scale = int(table.card.get("scale", 1))
-    share = combinations @ _at_most(density / scale, most // scale)
+    n_empty = max(n_possible - np.count_nonzero(table.row_measured) - combinations.sum(), 0.0)
+    share = combinations @ _at_most(density / scale, most // scale) + n_empty
     return min(max(int(np.searchsorted(share, share[-1] * SURE)) * scale, 1), most)
 
 

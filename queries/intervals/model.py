@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +19,13 @@ import numpy as np
 from engine.errors import DamagedRelease
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
-from queries.intervals.filling import LEANS, lean_of_rows, may_lean, suppression_bound
+from queries.intervals.filling import (
+    LEANS,
+    MOST_PAIRS,
+    lean_of_rows,
+    may_lean,
+    suppression_bound,
+)
 from queries.intervals.regions import Region, region_within
 from queries.intervals.sums import (
     MOST,
@@ -202,7 +209,7 @@ def _model(release: Session, table: TableBuckets, tree: NoiseTree | None) -> Noi
             f" {filled_in:.0%} of the {unit.many} were filled in, which know less of how the columns hang together: "
             "ranges may be off by more than the interval says."
         )
-    bound = suppression_bound(table, tree, suppressed)
+    bound = suppression_bound(table, tree, suppressed, _n_possible(release, table))
     heavy = (
         f" Several {unit.many} may be of one {entity.one}: groups with very heavy {entity.many} are off by more "
         "than the interval says."
@@ -216,7 +223,9 @@ def _model(release: Session, table: TableBuckets, tree: NoiseTree | None) -> Noi
         suppression_bound=bound,
         beyond=int(card["threshold_mean"]) * scale,
         locks=functools.cache(partial(_locks, release, table, tree)),
-        lean=lean_of_rows(table, tree.row_bucket, _possible(release, table)),
+        lean=lean_of_rows(
+            table, tree.row_bucket, _possible(release, table) if may_lean(table) else None
+        ),
         words=(
             f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
             f"too few {entity.many}, or none: it is not told which (95 of 100 such cells hold at most "
@@ -287,12 +296,22 @@ def _locks(release: Session, table: TableBuckets, own: NoiseTree) -> tuple[Lock,
         return locks_of(known)
 
 
-def _possible(release: Session, table: TableBuckets) -> BoolArray | None:
-    """Which combinations of both columns may hold rows; None where the table cannot lean."""
-    if not may_lean(table):
-        return None
+def _possible(release: Session, table: TableBuckets) -> BoolArray:
+    """Which combinations of released values may hold rows, those of the last column fastest."""
     anything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
-    return ~ruled_out(release, table, region_within(table, (0, 1), anything, ()))
+    by = tuple(range(len(anything)))
+    return ~ruled_out(release, table, region_within(table, by, anything, ()))
+
+
+def _n_possible(release: Session, table: TableBuckets) -> int:
+    """How many they are; 0 of a table of one column, and where they are too many to tell."""
+    n = math.prod(len(column.values) for column in table.released)
+    if len(table.columns) == 1 or n > MOST_PAIRS:
+        return 0
+    decided = {(universe.column, universe.decided_by) for universe in stated_universes(release)}
+    if not any(set(pair) <= set(table.columns) for pair in decided):
+        return n
+    return int(_possible(release, table).sum())
 
 
 def _of_margins(release: Session, table: TableBuckets) -> FloatArray:

@@ -57,7 +57,16 @@ def test_values_in_single_units_hide_fewer_people_than_suppression_may(release):
     incomes = noise_model(release, ("income",))
     assert 1 <= incomes.suppression_bound < incomes.suppressed == 6
     assert f"95 of 100 such cells hold at most {incomes.suppression_bound} people" in incomes.words
-    assert suppression_bound(incomes.table, incomes.tree, 1) == 1
+    assert suppression_bound(incomes.table, incomes.tree, 1, 0) == 1
+
+
+def test_combinations_in_no_box_are_as_many_as_there_are_and_count_as_empty(release):
+    """With them all of twenty times as many cells are empty: 95 of 100 hold nothing, and the bound is the least one."""
+    model = noise_model(release, ("age", "region", "sex"))
+    n_all = np.prod([len(column.values) for column in model.table.released])
+    told = suppression_bound(model.table, model.tree, model.suppressed, int(n_all))
+    assert told == model.suppression_bound
+    assert suppression_bound(model.table, model.tree, model.suppressed, int(20 * n_all)) == 1
 
 
 def test_a_table_without_filled_rows_has_the_bound_of_suppression(release):

@@ -393,13 +393,12 @@ def test_rows_beyond_an_end_widen_one_side_by_hand():
     sure = spread.spread_of(made, NONE, 0, is_whole=False)
     of_tails = np.array([[9.0, 7.0, np.nan, 9.0, 12.0, 10.0]])
     got = spread.spread_of(made, of_tails, 2, is_whole=False)
-    low, high = 10.0 - sure.low[0], sure.high[0] - 10.0
-    assert got.low[0] == pytest.approx(10.0 - np.sqrt(low**2 + 3**2 + 1**2))
-    assert got.high[0] == pytest.approx(10.0 + np.hypot(high, 2))
+    assert got.low[0] == pytest.approx(sure.low[0] - np.hypot(3, 1))
+    assert got.high[0] == pytest.approx(sure.high[0] + 2)
     # What may stand anywhere in a range moves a figure to either side.
     got = spread.spread_of(made, of_tails, 1, is_whole=False)
-    assert got.low[0] == pytest.approx(10.0 - np.sqrt(low**2 + 3**2 + 2**2))
-    assert got.high[0] == pytest.approx(10.0 + np.hypot(high, 2))
+    assert got.low[0] == pytest.approx(sure.low[0] - np.hypot(3, 2))
+    assert got.high[0] == pytest.approx(sure.high[0] + 2)
 
 
 def test_figures_that_go_by_steps_are_one_step_wide_at_least():
