@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import numpy as np
@@ -71,7 +71,8 @@ class ReleasedValues:
     @property
     def valued(self) -> BoolArray:
         """Which are values on the grid: no blank, no placeholder."""
-        return np.isin(self.kind, (KIND_NEGATIVE, KIND_NONNEGATIVE))
+        valued: BoolArray = (self.kind == KIND_NEGATIVE) | (self.kind == KIND_NONNEGATIVE)
+        return valued
 
     @property
     def step(self) -> int:
@@ -317,16 +318,20 @@ def _boxes(
         kind = np.where(low < 0, KIND_NEGATIVE, KIND_NONNEGATIVE)
         kind = np.where(blank, np.where(span == -1, KIND_OTHER, KIND_NULL), kind)
         low, span = np.where(blank, 0, low), np.where(blank, 0, span)
-        place = _sort_key(column.kind, column.grid)
-        ends[0].append(np.searchsorted(place, _sort_key(kind, low)))
-        ends[1].append(np.searchsorted(place, _sort_key(kind, low + span), side="right") - 1)
+        ends[0].append(_codes_before(column, kind, low, "left"))
+        ends[1].append(_codes_before(column, kind, low + span, "right") - 1)
         ends[2].append(span)
     first, last, span = (np.column_stack(end).astype(np.int64) for end in ends)
     return first, last, span
 
 
-def _sort_key(kind: Int64Array, code: Int64Array) -> Any:
-    """Values in the order of the released values, as records that numpy can compare."""
-    out = np.empty(len(code), dtype=[("kind", np.int64), ("code", np.int64)])
-    out["kind"], out["code"] = kind, code
-    return out
+def _codes_before(
+    column: ReleasedValues, kind: Int64Array, grid: Int64Array, side: Literal["left", "right"]
+) -> Int64Array:
+    """How many released values come before each place, which has a kind and lies on the grid."""
+    before = np.zeros(len(kind), dtype=np.int64)
+    for one in (KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, KIND_OTHER):
+        begin, end = np.searchsorted(column.kind, (one, one + 1))
+        at = np.flatnonzero(kind == one)
+        before[at] = begin + np.searchsorted(column.grid[begin:end], grid[at], side=side)
+    return before

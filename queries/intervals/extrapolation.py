@@ -109,10 +109,12 @@ def _of_end(
         return out
     column, code = table.released[j], table.rows[:, j]
     of_code = sum_by(code, table.n.astype(np.float64), len(column.values))
+    is_last = column.valued & (end.sign * column.grid == end.last)
+    here = np.flatnonzero((end.inside.any(axis=0) | is_last)[code[row]])
+    row, weight = row[here], weight[here]
     codes = region.n_groups, len(column.values)
     (group, at), number = distinct_cells((region.group[row], code[row]), codes)
     part = sum_by(number, table.n[row] * weight, len(at)) / np.maximum(of_code, 1.0)[at]
-    is_last = column.valued & (end.sign * column.grid == end.last)
     beyond_it = is_open * sum_by(group, part * is_last[at], region.n_groups)
     room = np.minimum(1.0, of_code / np.maximum(end.inside.sum(axis=0), 1e-9))
     for i, rows in enumerate(end.inside * room):
