@@ -54,6 +54,20 @@ def test_ranges_that_may_be_hidden_by_hand(last, sign, width, reach, hidden):
     assert len(module._hidden_ranges(last, sign, width, reach)) == hidden
 
 
+def test_how_far_a_range_reaches_that_the_last_value_was_drawn_from_by_hand(release):
+    """Its one value stands at the inner end; a value that was measured, or filled in beside a half, has no range."""
+    model = noise_model(release, ("age",))
+    table = replace(
+        model.table,
+        first=np.array([[0], [1], [3]]),
+        last=np.array([[0], [2], [3]]),
+        span=np.array([[0], [63], [31]]),
+        measured=np.array([True, False, False]),
+    )
+    one = replace(model, table=table, tree=replace(model.tree, is_open=np.array([1.0, 1.0, 0.5])))
+    assert [module._drawn_from(one, at) for at in range(4)] == [0, 63, 63, 0]
+
+
 def column_of(values, codes, sql_type="BIGINT"):
     n = len(values)
     return ReleasedValues(
