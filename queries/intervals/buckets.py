@@ -85,21 +85,6 @@ class ReleasedValues:
         out: Int64Array = np.where(self.kind == KIND_NEGATIVE, ~self.grid, self.grid) * self.valued
         return out
 
-    @property
-    def alone(self) -> BoolArray:
-        """Which stand alone in a range that holds other places of the grid, where nothing is released."""
-        out = np.zeros(len(self.values), dtype=bool)
-        for kind in (KIND_NEGATIVE, KIND_NONNEGATIVE):
-            at = np.flatnonzero(self.kind == kind)
-            place = np.sort(self.magnitude[at])
-            own = np.searchsorted(place, self.magnitude[at])
-            # The widest range that no neighbour shares: ranges are those of powers of two (`engine.ranges`).
-            apart = np.concatenate([[62], np.frexp(place[1:] ^ place[:-1])[1] - 1, [62]])
-            level = np.minimum(apart[:-1], apart[1:])
-            beside = [(place + step) >> level == place >> level for step in (self.step, -self.step)]
-            out[at] = (beside[0] | beside[1])[own]
-        return out if self.is_ordered else np.zeros_like(out)
-
     def within(self, low: Any, high: Any, listed: Collection[Any] | None = None) -> BoolArray:
         """Which values lie between two ends (None: open), and among some."""
         inside = [

@@ -16,9 +16,9 @@ from engine.errors import QueryRefused
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import sum_by
 from queries.intervals.extrapolation import absorbed, beyond, lower_higher, reaching, stretched
-from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, is_single, knows
+from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, knows
 from queries.intervals.model import Groups
-from queries.intervals.regions import Region
+from queries.intervals.regions import Region, is_single
 from queries.intervals.sums import Z, sparse_variance
 
 Status = Literal["reliable", "low", "unreliable", "not released", "structural zero"]
@@ -210,7 +210,7 @@ def valued_part(groups: Groups, numbers: FloatArray, *, is_mean: bool) -> Part:
         value, more, less = value / safe, more / safe, less / safe
         weight = (weight - value[given[1]]) / safe[given[1]]
         stretch = stretched(groups.sd(row, np.ones(len(row))), rows)
-    extra = edge_variance(groups, row, weight)
+    extra: FloatArray | float = edge_variance(groups, row, weight)
     if model.tree is not None:
         sparse = sparse_variance(model.table, *given, weight)
         extra = extra + np.where(model.locked(*given[:2]), 0.0, sparse)
@@ -267,6 +267,7 @@ def total_part(region: Region, part: Part, total_of: Int64Array, base: FloatArra
             for shift in np.atleast_2d(part.shift) + np.zeros(region.n_groups)
         ]
     )
+    shifts[0] = 0.0  # what moved from one value to another
     is_counted = bool(np.isin(base, (0.0, 1.0)).all())  # unreleased groups are in its noise
     more, less, extra = (
         0.0 if is_counted else sum_by(total_of, of_group, region.n_groups)[total_of]

@@ -17,8 +17,9 @@ import numpy as np
 from engine.cell_keys import distinct_cells
 from engine.schema import FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
+from queries.intervals.filling import Neighbours, rare_neighbours
 from queries.intervals.model import Groups, NoiseModel, noise_model
-from queries.intervals.regions import Region
+from queries.intervals.regions import Region, is_single
 from queries.intervals.sums import Z
 from queries.sql import Session
 
@@ -93,10 +94,45 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
         By hidden range, each of which may hold all of this or nothing: what two parts of a figure share adds up.
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
-    n_ranges = sum(len(end.inside) for end in ends)
-    if not n_ranges or not region.n_groups:
-        return np.zeros((max(n_ranges, 1), region.n_groups))
-    return np.concatenate([_of_end(groups.model.table, end, region, row, weight) for end in ends])
+    if not region.n_groups:
+        return np.zeros((1, 0))
+    of_ends = [_of_end(groups.model.table, end, region, row, weight) for end in ends]
+    return np.concatenate([_beside(groups, row, weight), *of_ends])
+
+
+def _beside(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
+    """How much higher figures are for rare values that are counted at lone ones.
+
+    A value's rare neighbours may lie on either side of a limit beside it: figures may be lower where it is inside,
+    higher where it is not. Parameters as in `Groups.sd`.
+
+    Returns
+    -------
+    ndarray of float64, shape (1, n_groups) or (1 + 2 * n_values, 1)
+        As `absorbed` gives it. First what each value by itself has, where groups are values: their total has nothing
+        of it. Without groups, the sides of each lone value.
+    """
+    model, region = groups.model, groups.region
+    none = np.zeros((1, region.n_groups))
+    if region.is_free or len(model.table.columns) > 1 or model.tree is None:
+        return none
+    key = ("rare", model.table.columns)
+    if key not in groups.release.models:
+        groups.release.models[key] = rare_neighbours(model.table, model.tree, model.beyond)
+    rare: Neighbours = groups.release.models[key]
+    mask, of_code = region.allowed[0], np.zeros(len(region.allowed[0]))
+    of_code[model.table.rows[row, 0]] = weight
+    both = rare.room(rare.rows.sum(axis=0)) * of_code[rare.at]
+    if region.by:
+        place = np.maximum(np.cumsum(mask) - 1, 0)[rare.at]
+        return sum_by(place, both * mask[rare.at], region.n_groups)[None, :]
+    inside = mask[rare.at]
+    if is_single(region):
+        by = np.stack([both, np.zeros(len(both))])
+    else:
+        weighed = np.where(inside, of_code[rare.at], -of_code[rare.beside])
+        by = rare.room(rare.rows) * (mask[rare.beside] != inside) * weighed
+    return np.concatenate([none, by.reshape(-1, 1)])
 
 
 def _of_end(
@@ -148,17 +184,18 @@ def _end(
     if excess <= 0:  # so many rows have the last value: the scale ends there
         return None
     width = _width(one.table, order[0]) if one.table.columns == of_one else 1
-    reach = max(REACH * excess, column.step)
+    reach = max(REACH * excess, column.step) + _drawn_from(one, int(order[0]))
     levels = _hidden_ranges(sign * last, sign, width, reach)
+    of_top = one.table.columns.index(column.name)
     return End(
         column=j,
         sign=sign,
         last=last,
         width=width,
         inside=one.beyond
-        * np.array([_shares(column, sign * last, level) for level in levels]).reshape(
-            -1, len(code)
-        ),
+        * np.array(
+            [_shares(column, sign * last, level, one.table.tops[of_top]) for level in levels]
+        ).reshape(-1, len(code)),
         excess=excess,
         far=value_at(column, sign * (last + math.ceil(reach))),
     )
@@ -168,6 +205,16 @@ def _width(table: TableBuckets, at: int) -> int:
     """Codes of the released range that one value of a one-way table stands for."""
     inside = np.flatnonzero((table.first[:, 0] <= at) & (table.last[:, 0] >= at) & table.measured)
     return int(table.span[inside, 0].min()) + 1 if len(inside) else 1
+
+
+def _drawn_from(one: NoiseModel, at: int) -> int:
+    """Codes, less 1, of the range that a one-way table's value was drawn from: it stands at the inner end."""
+    table, tree = one.table, one.tree
+    if tree is None or len(table.columns) > 1:
+        return 0
+    inside = (table.first[:, 0] <= at) & (table.last[:, 0] >= at)
+    inside &= ~table.measured & (tree.is_open == 1)
+    return int(table.span[inside, 0].max(initial=0))
 
 
 def _hidden_ranges(last: int, sign: int, width: int, reach: float) -> list[int]:
@@ -186,14 +233,19 @@ def _hidden_ranges(last: int, sign: int, width: int, reach: float) -> list[int]:
     return found
 
 
-def _shares(column: ReleasedValues, last: int, level: int) -> FloatArray:
+def _shares(column: ReleasedValues, last: int, level: int, top: int) -> FloatArray:
     """Share of a hidden range's rows that the fit counts at each value.
 
     All go to its other half, which is released, and of each range in there the same number to both halves, if both are.
+    The widest ranges (of level `top`) are no halves: what is in one that is hidden, all others share alike, blanks too.
     """
     share = np.where(column.valued & (column.grid >> level == last >> level), 1.0, 0.0)
-    at = np.flatnonzero(share)
-    for finer in range(level if len(at) else 0):
+    if level >= top:
+        widest = np.where(column.valued, column.grid >> top, 0)
+        _, of = np.unique(np.stack([column.kind, widest]), axis=1, return_inverse=True)
+        share = np.full(len(share), 1 / (of.max() + 1))
+    at = np.flatnonzero(share * column.valued)
+    for finer in range(min(level, top) if len(at) else 0):
         half = column.grid[at] >> finer
         known = np.sort(half)  # `np.isin` may load numpy.ma, which takes longer than all this
         other = np.minimum(np.searchsorted(known, half ^ 1), len(known) - 1)

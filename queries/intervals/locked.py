@@ -11,16 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from engine.schema import BoolArray, FloatArray, Int64Array
-from queries.intervals.buckets import TableBuckets, sum_by
+from queries.intervals.buckets import TableBuckets
 from queries.intervals.filling import DISPERSED
 from queries.intervals.model import Groups, noise_model
-from queries.intervals.regions import Region, region_of, region_within
+from queries.intervals.regions import is_single, region_of, region_within
 from queries.intervals.sums import Z
 
-ALONE = 0.8
-"""Variance of the count of a value that is alone in a range of values too rare to be released: some of their rows are
-counted at it. Set on one-way tables of NIST's excerpt and SD2011 (rms of 1.55 and 1.65 where the tree says 1.30),
-checked under other keys."""
 EDGE = 2.0
 """Variance of a count for each filled box that its limits cut: the truth is heaped, often at the very limit, so that up
 to all of the box's few rows lie on one side: 5 rows, or none, have a variance of up to 6. Fitted as in
@@ -55,23 +51,15 @@ def count_sd(groups: Groups) -> FloatArray:
     return np.where(is_locked, sd, np.fmin(sd, _from_outside(groups)))
 
 
-def edge_variance(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray | float:
-    """Variance that limits of a table of one column add which cut filled boxes, or tell a value from rare neighbours.
+def edge_variance(groups: Groups, row: Int64Array, weight: FloatArray) -> float:
+    """Variance that limits of a table of one column add which cut filled boxes.
 
     Of wider tables their rows tell. Parameters as in `Groups.sd`; a box counts with the mean square of weights inside.
     """
     table, region = groups.model.table, groups.region
-    if region.is_free or len(table.columns) > 1 or groups.model.tree is None:
+    if region.is_free or region.by or len(table.columns) > 1 or groups.model.tree is None:
         return 0.0
     mask = region.allowed[0]
-    alone = np.zeros(region.n_groups)
-    if is_single(region):
-        is_alone = table.released[0].alone[table.rows[row, 0]] & table.row_measured[row]
-        alone = ALONE * sum_by(region.group[row], is_alone * weight**2, region.n_groups)
-    if region.by:
-        return alone
-    if not is_single(region):
-        alone = alone + EDGE * _alone_at_cuts(table, mask, row, weight)
     square = np.zeros(len(mask))
     square[table.rows[row, 0]] = weight**2
     first, last = table.first[:, 0], np.maximum(table.last[:, 0] + 1, table.first[:, 0])
@@ -79,20 +67,7 @@ def edge_variance(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatA
     n_inside, n_codes = _codes_inside(table, 0, mask)
     is_cut = (n_inside > 0) & (n_inside < n_codes) & ~table.measured
     mean = (added[last] - added[first])[is_cut] / n_inside[is_cut]
-    return alone + EDGE * float(mean.sum())
-
-
-def _alone_at_cuts(
-    table: TableBuckets, mask: BoolArray, row: Int64Array, weight: FloatArray
-) -> float:
-    """Sum of squared weights at limits beside a lone value: rare neighbours counted at it may be on either side."""
-    column, square, is_alone = table.released[0], np.zeros(len(mask)), np.zeros(len(mask))
-    square[table.rows[row, 0]] = weight**2
-    is_alone[table.rows[table.row_measured, 0]] = 1.0
-    is_alone *= column.alone
-    is_cut = (mask[1:] != mask[:-1]) & (column.kind[1:] == column.kind[:-1])
-    inside = np.where(mask[1:], square[1:], square[:-1])
-    return float((is_cut * inside * np.maximum(is_alone[1:], is_alone[:-1])).sum())
+    return EDGE * float(mean.sum())
 
 
 def _from_outside(groups: Groups) -> FloatArray:
@@ -176,10 +151,3 @@ def high_of_unreleased(groups: Groups, value: FloatArray) -> FloatArray:
     if model.tree is None or not is_single(region):
         return wide
     return np.full(region.n_groups, float(model.suppression_bound))
-
-
-def is_single(region: Region) -> bool:
-    """Whether every group is one combination of released values."""
-    if region.is_free:
-        return False
-    return all(j in region.by or mask.sum() == 1 for j, mask in enumerate(region.allowed))

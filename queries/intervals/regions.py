@@ -147,6 +147,13 @@ def region_within(
     )
 
 
+def is_single(region: Region) -> bool:
+    """Whether every group is one combination of released values."""
+    if region.is_free:
+        return False
+    return all(j in region.by or mask.sum() == 1 for j, mask in enumerate(region.allowed))
+
+
 def within(column: ReleasedValues, limit: Any) -> BoolArray:
     """Which codes of a column are within a limit: a list of values, or a tuple of both ends of an interval.
 

@@ -12,7 +12,7 @@ from fixtures.intervals import small_release
 from fixtures.pipeline import make_census
 
 from engine.schema import KIND_NONNEGATIVE
-from queries.intervals import estimates, locked, tabulate
+from queries.intervals import estimates, tabulate
 from queries.intervals import extrapolation as module
 from queries.intervals.buckets import ReleasedValues
 from queries.intervals.copies.tails import DRAWS, tails
@@ -52,6 +52,20 @@ def drawn(release, table, seed=3):
 )
 def test_ranges_that_may_be_hidden_by_hand(last, sign, width, reach, hidden):
     assert len(module._hidden_ranges(last, sign, width, reach)) == hidden
+
+
+def test_how_far_a_range_reaches_that_the_last_value_was_drawn_from_by_hand(release):
+    """Its one value stands at the inner end; a value that was measured, or filled in beside a half, has no range."""
+    model = noise_model(release, ("age",))
+    table = replace(
+        model.table,
+        first=np.array([[0], [1], [3]]),
+        last=np.array([[0], [2], [3]]),
+        span=np.array([[0], [63], [31]]),
+        measured=np.array([True, False, False]),
+    )
+    one = replace(model, table=table, tree=replace(model.tree, is_open=np.array([1.0, 1.0, 0.5])))
+    assert [module._drawn_from(one, at) for at in range(4)] == [0, 63, 63, 0]
 
 
 def column_of(values, codes, sql_type="BIGINT"):
@@ -214,15 +228,16 @@ def test_who_is_beyond_the_last_value_may_be_counted_inside_limits_that_end_befo
 
 
 @pytest.mark.parametrize(
-    ("codes", "level", "share"),
+    ("codes", "level", "share"),  # the widest ranges are those of level 6: 0 to 63, 64 to 127
     [
         ((87, 88, 89, 90), 0, (0, 0, 0, 1)),  # 91 is counted at 90
         ((87, 88, 89, 90), 2, (0, 0.25, 0.25, 0.5)),  # 92 to 95: as much in 88 and 89 as at 90
         ((64, 87, 90), 5, (0.5, 0.25, 0.25)),  # 96 to 127
+        ((63, 87, 90), 6, (0.5, 0.25, 0.25)),  # 128 to 191: all of the widest ranges have the same
     ],
 )
 def test_where_rows_of_hidden_ranges_are_counted_by_hand(codes, level, share):
-    assert module._shares(column_of(codes, codes), codes[-1], level).tolist() == list(share)
+    assert module._shares(column_of(codes, codes), codes[-1], level, 6).tolist() == list(share)
 
 
 @pytest.mark.parametrize(
@@ -275,47 +290,6 @@ def test_a_mean_of_the_last_values_may_be_higher_by_who_is_beyond(release):
         intervals=True,
     ).rows
     assert high - value > value - low
-
-
-@pytest.mark.parametrize(
-    ("codes", "alone"),
-    [
-        ((4, 5, 6, 7), (False,) * 4),
-        ((4, 6, 9), (True, True, True)),  # 5, 7, and all others of 8 to 15 are not released
-        ((16, 20, 21), (True, False, False)),  # 20 and 21 share a range
-        (
-            (10, 20, 30),
-            (True, False, False),
-        ),  # by tens: 0 is beside 10, nothing in 16 to 23 and 24 to 31
-    ],
-)
-def test_values_alone_among_rare_ones_by_hand(codes, alone):
-    column = column_of(codes, codes)
-    assert column.alone.tolist() == list(alone)
-
-
-def test_a_limit_beside_a_value_that_is_alone_leaves_room_for_its_rare_neighbours(release):
-    model = noise_model(release, ("age",))
-    places = np.arange(4)
-    column = column_of((144, 150, 152, 153), (144, 150, 152, 153))
-    table = replace(
-        model.table,
-        released=(column,),
-        rows=places[:, None],
-        n=np.full(4, 9),
-        row_measured=np.array([False, True, True, True]),
-    )
-    assert column.alone.tolist() == [True, True, False, False]
-    weight = np.array([1.0, 2.0, 3.0, 4.0])
-    for mask, square in (
-        ((0, 1, 1, 0), 4.0),  # 149 may be inside or not; 152 and 153 are not alone
-        ((0, 0, 1, 1), 9.0),  # so may 151
-        ((1, 1, 1, 1), 0.0),
-        ((1, 0, 0, 0), 1.0),  # 150 is alone, whose neighbours may belong to 144
-    ):
-        row = np.flatnonzero(mask)
-        found = locked._alone_at_cuts(table, np.array(mask, dtype=bool), row, weight[row])
-        assert found == square
 
 
 def test_what_is_beyond_is_the_same_for_both_parts_of_a_figure(release):
