@@ -227,9 +227,8 @@ def rare_neighbours(table: TableBuckets, tree: NoiseTree, most: int) -> Neighbou
     )
     # Where few halves speak, as many rows as one of them may hide are taken to be where they are likely.
     share = (filled + most) / (likely + most)
-    share[1] = (
-        1.0  # beside 0: numbers there are as round as those of the next range, and no heaps apart from them
-    )
+    # Beside 0 numbers are as round as those of the next range, and are no heaps apart from them.
+    share[1] = 1.0
     rows = [np.zeros((2, 0))]
     for lone in found:
         left = lone.likely * share[lone.digits] - lone.filled
