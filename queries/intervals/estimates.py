@@ -117,7 +117,7 @@ class Part:
     more, less : ndarray of float64, shape (n_groups,), or 0
         How much higher, and lower, it may be for what lies beyond the released values.
     shift : ndarray of float64, shape (n_ranges, n_groups), or 0
-        How much higher it is at most for rows of hidden ranges that are counted inside, as `absorbed` gives it.
+        How much higher it is at most for rows of hidden ranges that are counted in it, as `absorbed` gives it.
     extra : ndarray of float64, shape (n_groups,), or 0
         Variance that values add to that of the rows.
     stretch : ndarray of float64, shape (n_groups,), or 1
@@ -250,8 +250,8 @@ def joined(region: Region, operator: str, left: Part, right: Part) -> Part:
         total=left.total * by_left + right.total * by_right,
         base=of_total.base,
         total_of=of_total.total_of,
-        more=np.hypot(*(np.maximum(more, -less) for more, less in ends)),
-        less=np.hypot(*(np.maximum(less, -more) for more, less in ends)),
+        more=sum(np.maximum(more, -less) for more, less in ends),
+        less=sum(np.maximum(less, -more) for more, less in ends),
         shift=by_left * left.shift + by_right * right.shift,
         extra=by_left**2 * left.extra + by_right**2 * right.extra,
         stretch=np.maximum(left.stretch, right.stretch),
@@ -267,7 +267,7 @@ def total_part(region: Region, part: Part, total_of: Int64Array, base: FloatArra
             for shift in np.atleast_2d(part.shift) + np.zeros(region.n_groups)
         ]
     )
-    shifts[0] = 0.0  # what moved from one value to another
+    shifts[0] = 0.0  # what one group has and another lacks
     is_counted = bool(np.isin(base, (0.0, 1.0)).all())  # unreleased groups are in its noise
     more, less, extra = (
         0.0 if is_counted else sum_by(total_of, of_group, region.n_groups)[total_of]

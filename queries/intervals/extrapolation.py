@@ -82,7 +82,9 @@ def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
 
 
 def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
-    """How much higher figures are as rows of hidden ranges beyond the last value are counted further inside, at most.
+    """How much higher figures are for rows of hidden ranges that are counted at released values, at most.
+
+    Those of rare values beside a lone one (`_beside`), and those beyond the last value, counted further inside.
 
     Where limits hold beyond the end, too, a row there belongs to them as one at the last value does; else it does not.
     Of groups that are not made of released values, the one with the last value is taken to go on beyond it.
@@ -91,7 +93,8 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of float64, shape (n_ranges, n_groups)
-        By hidden range, each of which may hold all of this or nothing: what two parts of a figure share adds up.
+        Each range may hold all of this or nothing: what two parts of a figure share adds up. The first row is between
+        groups, and in no total of theirs; then come sides of lone values, then ranges beyond ends.
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
     if not region.n_groups:
@@ -108,31 +111,36 @@ def _beside(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
 
     Returns
     -------
-    ndarray of float64, shape (1, n_groups) or (1 + 2 * n_values, 1)
-        As `absorbed` gives it. First what each value by itself has, where groups are values: their total has nothing
-        of it. Without groups, the sides of each lone value.
+    ndarray of float64, shape (1, n_groups) or (1 + 2 * n_lone, 1)
+        First what values have that are groups: other groups lack it. Of a single group, below that, the lower and then
+        the upper side of each lone value. Parts of one figure have the same shape, whichever rows they hold.
     """
     model, region = groups.model, groups.region
-    none = np.zeros((1, region.n_groups))
-    if region.is_free or len(model.table.columns) > 1 or model.tree is None:
-        return none
+    between = np.zeros((1, region.n_groups))
+    if len(model.table.columns) > 1 or model.tree is None:
+        return between
     key = ("rare", model.table.columns)
     if key not in groups.release.models:
         groups.release.models[key] = rare_neighbours(model.table, model.tree, model.beyond)
     rare: Neighbours = groups.release.models[key]
-    mask, of_code = region.allowed[0], np.zeros(len(region.allowed[0]))
-    of_code[model.table.rows[row, 0]] = weight
-    both = rare.room(rare.rows.sum(axis=0)) * of_code[rare.at]
-    if region.by:
-        place = np.maximum(np.cumsum(mask) - 1, 0)[rare.at]
-        return sum_by(place, both * mask[rare.at], region.n_groups)[None, :]
-    inside = mask[rare.at]
-    if is_single(region):
-        by = np.stack([both, np.zeros(len(both))])
-    else:
-        weighed = np.where(inside, of_code[rare.at], -of_code[rare.beside])
-        by = rare.room(rare.rows) * (mask[rare.beside] != inside) * weighed
-    return np.concatenate([none, by.reshape(-1, 1)])
+    sides = np.zeros((2, len(rare.at)))
+    if not region.is_free:
+        mask, of_code = region.allowed[0], np.zeros(len(region.allowed[0]))
+        of_code[model.table.rows[row, 0]] = weight
+        by_itself = rare.room(rare.rows.sum(axis=0)) * of_code[rare.at]
+        inside = mask[rare.at]
+        if region.by:
+            place = np.maximum(np.cumsum(mask) - 1, 0)[rare.at]
+            between[0] = sum_by(place, by_itself * inside, region.n_groups)
+        elif is_single(region):
+            part = np.abs(rare.rows) / np.maximum(np.abs(rare.rows).sum(axis=0), 1e-300)
+            sides = part * by_itself
+        else:
+            weighed = np.where(inside, of_code[rare.at], -of_code[rare.beside])
+            sides = rare.room(rare.rows) * (mask[rare.beside] != inside) * weighed
+    if region.n_groups > 1:
+        return between
+    return np.concatenate([between, sides.reshape(-1, 1)])
 
 
 def _of_end(

@@ -175,7 +175,8 @@ class Neighbours:
     rows : ndarray of float64, shape (2, n_values)
         Rows of rare values below and above that are expected to be counted at it; below 0 where more were filled in.
     noise : ndarray of float64, shape (n_values,)
-        Half of the interval of its count by its own noise; 0 at 0, beside which nothing tells what is not there.
+        Half of the interval of its count by its own noise; 0 of the innermost places (0 and -1), where rows beside
+        them count in full.
     """
 
     at: Int64Array
@@ -266,14 +267,18 @@ def _lone(table: TableBuckets, tree: NoiseTree, kind: int, most: int) -> _Lone |
     apart = _apart(place[solid[1:]], place[solid[:-1]])
     level = np.minimum(np.concatenate([[62], apart]), np.concatenate([apart, [62]]))
     upto = np.concatenate([[0], np.cumsum(table.n[row])])
-    other = place[solid] >> level ^ 1
-    ends = [np.searchsorted(place, (other + more) << level) for more in (0, 1)]
+    other = (place[solid] >> level ^ 1) << level
+    begin = np.searchsorted(place, other)
+    end = np.searchsorted(place, other | (1 << level) - 1, side="right")
     steps = np.arange(int(level.max(initial=0)))
     half = place[solid][:, None] >> steps ^ 1
-    first = half << steps if kind == KIND_NONNEGATIVE else ~((half + 1 << steps) - 1)
-    has_room = (first + (1 << steps) - 1) // column.step > (first - 1) // column.step
+    first, last = half << steps, half << steps | (1 << steps) - 1
+    if kind == KIND_NEGATIVE:
+        first, last = ~last, ~first
+    step, offset = column.step, int(column.grid[order[0]]) % column.step
+    has_room = (last - offset) // step > (first - offset - 1) // step
     here = (steps < level[:, None]) & has_room & table.row_measured[row[solid]][:, None]
-    dense = (upto[ends[1]] - upto[ends[0]])[:, None] * np.exp2(steps - level[:, None])
+    dense = (upto[end] - upto[begin])[:, None] * np.exp2(steps - level[:, None])
     filled = _filled(place, solid, table.n[row].astype(np.float64), len(steps))
     is_lone = here.any(axis=1)
     return _Lone(
@@ -287,7 +292,9 @@ def _lone(table: TableBuckets, tree: NoiseTree, kind: int, most: int) -> _Lone |
 
 def _apart(one: Int64Array, other: Int64Array) -> Int64Array:
     """Level of the widest range that holds the one place and not the other."""
-    return np.frexp((one ^ other).astype(np.float64))[1].astype(np.int64) - 1
+    apart = one ^ other
+    level = np.clip(np.frexp(apart.astype(np.float64))[1].astype(np.int64) - 1, 0, 62)
+    return level - (1 << level > apart)  # large numbers may have been rounded up
 
 
 def _filled(place: Int64Array, solid: Int64Array, n: FloatArray, n_levels: int) -> FloatArray:

@@ -304,7 +304,7 @@ def _possible(release: Session, table: TableBuckets) -> BoolArray:
 
 
 def _n_possible(release: Session, table: TableBuckets) -> int:
-    """How many they are; 0 of a table of one column, and where they are too many to tell."""
+    """How many combinations of released values may hold rows; 0 for one column, and for too many to list."""
     n = math.prod(len(column.values) for column in table.released)
     if len(table.columns) == 1 or n > MOST_PAIRS:
         return 0

@@ -99,6 +99,7 @@ def sums_of(
     mean = first / size
     spread = np.where(table.measured[buckets], 0.0, np.maximum(second - size * mean**2, 0.0))
     spread *= placed_blindly(size, len(table.columns))
+    left_over *= BLIND[len(table.columns) > 2]
     return sums, buckets, mean, sum_by(sums, spread, n_sums) + left_over
 
 

@@ -111,10 +111,21 @@ def test_what_is_expected_beside_lone_values_by_hand(releases, kind, up):
     assert len(rows) == 2
 
 
-def test_values_with_no_room_beside_them_are_not_alone(releases):
-    """By tens: 0 and 10 leave nothing beside them, and no value is in 16 to 19, 21 to 23, 24 to 29."""
-    table, tree = table_of(releases, (0, 10, 20, 30), (9, 9, 9, 9), (1, 1, 1, 1))
+@pytest.mark.parametrize("kind", [KIND_NONNEGATIVE, KIND_NEGATIVE])
+@pytest.mark.parametrize("places", [(0, 10, 20, 30), (5, 15, 25)])
+def test_values_with_no_room_beside_them_are_not_alone(releases, places, kind):
+    """By tens: 0 and 10 leave nothing beside them, and no value is in 16 to 19, 21 to 23, 24 to 29; nor by 5 more."""
+    table, tree = table_of(releases, places, (9,) * len(places), (1,) * len(places), kind=kind)
     assert not len(rare_neighbours(table, tree, most=5).at)
+
+
+@pytest.mark.parametrize("kind", [KIND_NONNEGATIVE, KIND_NEGATIVE])
+def test_the_largest_codes_have_neighbours_too(releases, kind):
+    table, tree = table_of(releases, (0, 2**62 + 3, 2**62 + 9), (9, 9, 9), (1, 1, 1), kind=kind)
+    found = rare_neighbours(table, tree, most=5)
+    assert len(found.at) == 3
+    assert (found.rows >= 0).all()
+    assert np.isfinite(found.rows).all()
 
 
 def test_room_is_what_an_interval_is_longer_by():
@@ -144,11 +155,15 @@ def test_limits_leave_room_on_the_side_that_is_right(releases):
 
 def test_totals_of_single_values_have_nothing_of_what_moved_between_them(releases):
     """All rows are as many, wherever they are counted: a share is off by its own value's."""
-    share = tabulate(releases[0], ["income"], measure="share")
-    counts = tabulate(releases[0], ["income"])
-    at = counts.keys.index((300,))
-    width = (share.high - share.low)[at] * np.nansum(counts.value)
-    assert width < 1.2 * (counts.high - counts.low)[at]
+    model = noise_model(releases[0], ("income",))
+    groups = Groups(
+        release=releases[0], model=model, region=region_of(model.table, ("income",), {})
+    )
+    part = estimates.counted_part(groups)
+    assert part.shift[0].any()
+    none = np.zeros(groups.region.n_groups, dtype=np.int64)
+    total = estimates.total_part(groups.region, part, none, np.ones(len(model.table.rows)))
+    assert not total.shift[0].any()
 
 
 LIMITS = {"at 0": (None, 0), "above 0": (1, None), "0 itself": (0, 0)}

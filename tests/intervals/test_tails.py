@@ -106,6 +106,44 @@ def test_rows_that_are_moved_are_as_many_and_like_others(release, table):
     assert set(got.rows.column) <= set(table)
 
 
+def test_rows_beyond_an_end_are_taken_from_where_they_are_counted(release):
+    """As many by value as `absorbed` says, one by one along the rows; those at the last value may be moved as well."""
+    own, got = drawn(release, ("age",))
+    ends = module.ends_of(release, noise_model(release, ("age",)))
+    code, (column,) = own.rows[:, 0], own.released
+    assert ends
+    for i, end in enumerate(ends):
+        wanted = np.minimum(end.inside.sum(axis=0), np.bincount(code, own.n, len(column.values)))
+        at_last = end.sign * column.grid[code] == end.last
+        for draw in range(DRAWS):
+            taken = own.n - got.counts[: len(own.n), i * DRAWS + draw]
+            assert (np.abs(taken - wanted[code])[~at_last] < 1).all()
+            assert (taken - wanted[code])[at_last] > -1
+            assert abs(taken[~at_last].sum() - wanted[code[~at_last]].sum()) <= 2
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "count(*) FILTER (WHERE 1 = 0) / count(income)",
+        "count(income) FILTER (WHERE NULL) + count(income)",
+        "sum(income) + sum(CASE WHEN 1 = 0 THEN 1 ELSE 0 END)",
+        "avg(income) FILTER (WHERE false) / avg(income)",
+    ],
+)
+def test_parts_that_hold_nothing_join_with_others(release, figure):
+    """The one part of the figure has limits, the other is made of rows that no limits tell of."""
+    got = release.sql(f"SELECT {figure} AS f FROM data", intervals=True)
+    assert len(got.rows) == 1
+
+
+def test_one_figure_has_one_interval_however_it_is_written(release):
+    """What lies beyond the last income is the same in both parts, and counts twice."""
+    texts = "sum(income) FILTER (WHERE income >= 0) + sum(income)", "2 * sum(income)"
+    sums = [release.sql(f"SELECT {text} AS f FROM data", intervals=True).rows[0] for text in texts]
+    assert sums[0][:3] == pytest.approx(sums[1][:3], rel=1e-3)
+
+
 def test_groups_keep_their_rows(release):
     own, got = drawn(release, AGE_SEX)
     sex = own.rows[:, own.columns.index("sex")]
