@@ -88,9 +88,9 @@ def cut(found: np.ndarray, narrower: int) -> np.ndarray:
     )
 
 
-def excess(found: np.ndarray) -> float:
-    """Integers a side by which the intervals could be narrowed with enough of them still holding, on average."""
-    most = int(np.max(found[3] - found[2], initial=0))
+def excess(found: np.ndarray, most: int | None = None) -> float:
+    """Integers a side, `most` at most, by which intervals could be narrowed so that enough hold, on average."""
+    most = int(np.max(found[3] - found[2], initial=0)) if most is None else most
     most = max((k for k in range(most + 1) if coverage(found, k) >= WANTED), default=0)
     shorter = cut(found, most)
     return float(np.maximum(shorter[2] - found[2], found[3] - shorter[3]).mean())

@@ -97,7 +97,11 @@ def widened(found: np.ndarray) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(off <= 1e-9 * np.maximum(np.abs(truth), 1.0), 0.0, off / side)
     needed = float(np.quantile(reach, intervals.WANTED, method="higher"))
-    return 1 / needed if needed else float("inf")
+    if needed:
+        return 1 / needed
+    return (
+        float("inf") if np.quantile(high - low, intervals.WANTED) > 0 else 1.0
+    )  # none is shorter than no width
 
 
 def _condition(where: dict[str, tuple[int, int]]) -> str:

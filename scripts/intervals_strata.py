@@ -51,6 +51,11 @@ TABLES: Mapping[str, intervals.Tables] = {
     ),
 }  # fmt: skip
 EVENTS, ALIKE = "events", "alike"
+MOST_WIDE, ONE = 1.25, 1.0
+"""Times, or integers a side, that intervals may be wider than the shortest that hold."""
+COUNTS = ("count", "SQL count FILTER")
+WHOLE = ("median", "quantile")
+"""Figures in whole numbers, mostly: years, centimetres, incomes."""
 LEAST, MANY = 100, 500
 """Intervals of a stratum that is shown, and of one in which 94 % must hold; 92 % where there are fewer."""
 FEWER = 0.92
@@ -233,16 +238,20 @@ def _alike_releases(folder: Path, spec: Path, keys: int, key: Keys) -> Iterator[
             yield release
 
 
-def _wider(stratum: Stratum, found: np.ndarray) -> str:
-    """Integers a side for counts, a factor for all else."""
-    if stratum.statistic == "count" and stratum.data != EVENTS:
-        return f"{intervals.excess(found):.1f} a side"
-    return f"{measures.widened(found):.2f} times"
+def _wider(stratum: Stratum, found: np.ndarray) -> tuple[str, bool]:
+    """Integers a side for counts, a factor for all else, both for quantiles; and whether that is too wide."""
+    if stratum.statistic in COUNTS and stratum.data != EVENTS:
+        return f"{(side := intervals.excess(found)):.1f} a side", side > ONE
+    times = measures.widened(found)
+    if stratum.statistic not in WHOLE or times <= MOST_WIDE:
+        return f"{times:.2f} times", times > MOST_WIDE
+    side = intervals.excess(found[:, np.isfinite(found).all(axis=0)], most=2)
+    return f"{times:.2f} times, {'more than ' * (side > ONE)}one a side", side > ONE
 
 
 def markdown(found: Mapping[Stratum, np.ndarray]) -> str:
     """The strata as a table, worst first, and how many hold."""
-    rows, short = [], 0
+    rows, short, wide = [], 0, 0
     for stratum, got in found.items():
         n, holds = got.shape[1], measures.coverage(got) if got.shape[1] else 1.0
         if n < LEAST:
@@ -251,7 +260,9 @@ def markdown(found: Mapping[Stratum, np.ndarray]) -> str:
         ends = got[2:, np.isfinite(got[2:]).all(axis=0)]
         width = float(np.mean(ends[1] - ends[0]))
         fields = [str(getattr(stratum, name)) for name in stratum.__slots__]
-        said = [f"{n:,}", f"{100 * holds:.1f}", f"{width:,.4g}", _wider(stratum, got)]
+        wider, is_wide = _wider(stratum, got)
+        wide += is_wide
+        said = [f"{n:,}", f"{100 * holds:.1f}", f"{width:,.4g}", wider]
         rows.append((holds, stratum, f"| {' | '.join([*fields, *said])} |"))
     few = [got for got in found.values() if 0 < got.shape[1] < LEAST]
     of_few = np.concatenate(few, axis=1) if few else np.zeros((4, 0))
@@ -262,8 +273,8 @@ def markdown(found: Mapping[Stratum, np.ndarray]) -> str:
     )
     return "\n".join(
         [
-            f"{len(rows)} strata of {LEAST} and more intervals; {short} fall short of 94 % ({MANY} and more) or 92 %."
-            + more,
+            f"{len(rows)} strata of {LEAST} and more intervals; {short} fall short of 94 % ({MANY} and more) or 92 %, "
+            f"{wide} are too wide.{more}",
             "",
             f"| {' | '.join(HEADS)} |",
             "|" + "---|" * len(HEADS),

@@ -203,7 +203,7 @@ def valued_part(groups: Groups, numbers: FloatArray, *, is_mean: bool) -> Part:
     rows = sum_by(given[1], n[row], region.n_groups)
     value = sum_by(given[1], n[row] * numbers[row], region.n_groups)
     value = np.where(rows > 0, value, np.nan)
-    more, less = beyond(region.n_groups, region.group, numbers, n, model.beyond)
+    more, less = beyond(groups, numbers)
     weight, stretch = numbers[row], np.ones(region.n_groups)
     if is_mean:
         safe = np.maximum(rows, 1.0)

@@ -9,6 +9,7 @@ one, so that sums come out too small in every release and no noise evens that ou
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +28,16 @@ OUTERMOST, SHARE = 100, 0.02
 """Rows that tell how thinly values are spread at an end: so many, or this share of a smaller table's."""
 REACH = 4.0
 """How far beyond ranges are looked for that may be hidden, in mean excesses of the outermost rows (e^-4 is 2 %)."""
+LIKELY = 1.83
+"""Mean excesses by which the mean of five rows is beyond where their range begins, at most in 95 of 100 cases: the
+95 % quantile of a gamma distribution of shape 5, over 5. Five are as many as the standard threshold hides."""
 FEWER = 20
 """Rows at each end that tell how far values still reach; where all are the same value, the scale ends there."""
 FURTHER, NEXT = 10.0, 1.5
-"""How far beyond the outermost value: at most so much as that one lies beyond the mean of the outermost rows, and not
-beyond the middle of the next range, which starts at the next power of two (ranges are snapped to these); nor across 0.
-Incomes fall off by a power of about 2, so that the mean beyond the top is about twice the top; 10 times the distance
-covers that on the sets of data named in `queries.intervals.sums`."""
+"""How far beyond the outermost value a quantile may be: at most so much as that one lies beyond the mean of the
+outermost rows, and not beyond the middle of the next range, which starts at the next power of two (ranges are snapped
+to these); nor across 0. Incomes fall off by a power of about 2, so that the mean beyond the top is about twice the
+top; 10 times the distance covers that on the sets of data named in `queries.intervals.sums`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,8 +54,14 @@ class End:
         Codes of the range that stands at it: whoever is in it is there or further out.
     inside : ndarray of float64, shape (n_ranges, n_values)
         Rows that each range beyond may hold and does not release, by the value at which the fit counts them.
+    inner : int
+        Where the outermost rows begin.
     excess : float
-        Mean excess of the outermost rows.
+        Their mean excess.
+    own : float
+        Codes by which a row that stands at the last value is further out at most, on average.
+    hidden : float
+        Codes by which all rows that ranges beyond may hold are further out than the last value, together.
     far : value
         Further out than any that is likely.
     """
@@ -61,7 +71,10 @@ class End:
     last: int
     width: int
     inside: FloatArray
+    inner: int
     excess: float
+    own: float
+    hidden: float
     far: Any
 
 
@@ -82,9 +95,10 @@ def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
 
 
 def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
-    """How much higher figures are for rows of hidden ranges that are counted at released values, at most.
+    """How much higher figures are for rows that are counted elsewhere than they are, at most.
 
-    Those of rare values beside a lone one (`_beside`), and those beyond the last value, counted further inside.
+    Those of rare values beside a lone one (`_beside`), those by which filled ranges lean (`lean_of_rows`), and those
+    beyond the last value, counted further inside.
 
     Where limits hold beyond the end, too, a row there belongs to them as one at the last value does; else it does not.
     Of groups that are not made of released values, the one with the last value is taken to go on beyond it.
@@ -94,13 +108,14 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     -------
     ndarray of float64, shape (n_ranges, n_groups)
         Each range may hold all of this or nothing: what two parts of a figure share adds up. The first row is between
-        groups, and in no total of theirs; then come sides of lone values, then ranges beyond ends.
+        groups, and in no total of theirs; then come sides of lone values, what is leant by, and ranges beyond ends.
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
     if not region.n_groups:
         return np.zeros((1, 0))
     of_ends = [_of_end(groups.model.table, end, region, row, weight) for end in ends]
-    return np.concatenate([_beside(groups, row, weight), *of_ends])
+    leans = sum_by(region.group[row], weight * groups.model.lean[row], region.n_groups)
+    return np.concatenate([_beside(groups, row, weight), leans[None], *of_ends])
 
 
 def _beside(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
@@ -192,21 +207,44 @@ def _end(
     if excess <= 0:  # so many rows have the last value: the scale ends there
         return None
     width = _width(one.table, order[0]) if one.table.columns == of_one else 1
-    reach = max(REACH * excess, column.step) + _drawn_from(one, int(order[0]))
+    drawn_from = _drawn_from(one, int(order[0]))
+    reach = max(REACH * excess, column.step) + drawn_from
     levels = _hidden_ranges(sign * last, sign, width, reach)
     of_top = one.table.columns.index(column.name)
+    inside = one.beyond * np.array(
+        [_shares(column, sign * last, level, one.table.tops[of_top]) for level in levels]
+    ).reshape(-1, len(code))
+    own = max(width - 1, drawn_from) / 2
+    begin = [sign * _outside(sign * last, sign, at) for at in levels]
+    told = begin, last, levels, threshold
+    # Outermost rows are where they are counted: of what they are further out at most, half is to be expected.
+    at_most = one.beyond * _further(*told, excess) + own * n[order[0]]
+    hidden = one.beyond * _further(*told, excess + at_most / (2 * n[outer].sum()))
     return End(
         column=j,
         sign=sign,
         last=last,
         width=width,
-        inside=one.beyond
-        * np.array(
-            [_shares(column, sign * last, level, one.table.tops[of_top]) for level in levels]
-        ).reshape(-1, len(code)),
+        inside=inside,
+        inner=threshold,
         excess=excess,
+        own=own,
+        hidden=hidden,
         far=value_at(column, sign * (last + math.ceil(reach))),
     )
+
+
+def _further(
+    begin: Sequence[int], last: int, levels: Sequence[int], threshold: int, excess: float
+) -> float:
+    """Codes by which a row of each hidden range is further out than the last value, at most on average, together.
+
+    Rows get rarer outward, so that half a range is the most; where values fall off by a power, as incomes do, their
+    mean excess grows with them.
+    """
+    inner = np.array(begin, dtype=np.float64)
+    grown = excess * np.maximum(inner / threshold if threshold > 0 else 1.0, 1.0)
+    return float((inner - last + np.minimum(np.exp2(levels) / 2, LIKELY * grown)).sum())
 
 
 def _width(table: TableBuckets, at: int) -> int:
@@ -234,11 +272,16 @@ def _hidden_ranges(last: int, sign: int, width: int, reach: float) -> list[int]:
     found = []
     for level in range(max(width.bit_length() - 1, 0), 62):
         place = last >> level
-        beside = (place + 1) << level if sign > 0 else (place << level) - 1
         is_half = (place & 1 == 0) if sign > 0 else (place & 1 == 1)
-        if is_half and abs(beside - last) <= reach:
+        if is_half and abs(_outside(last, sign, level) - last) <= reach:
             found.append(level)
     return found
+
+
+def _outside(last: int, sign: int, level: int) -> int:
+    """The first code outside the range of a level that a code lies in."""
+    place = last >> level
+    return (place + 1) << level if sign > 0 else (place << level) - 1
 
 
 def _shares(column: ReleasedValues, last: int, level: int, top: int) -> FloatArray:
@@ -287,53 +330,54 @@ def value_at(column: ReleasedValues, code: int) -> Any:
         return column.values[high if steps > 0 else low]
 
 
-def beyond(
-    n_groups: int, group: Int64Array, numbers: FloatArray, n: FloatArray, n_beyond: int
-) -> tuple[FloatArray, FloatArray]:
-    """By how much the sums of groups may be higher, and lower, for rows beyond the outermost released values.
+def beyond(groups: Groups, numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """By how much the sums of groups may be higher, and lower, for rows that lie further out than they are counted.
+
+    Each hidden range beyond an end is taken to hold all rows that it may, and rows that stand at the inner end of the
+    outermost range to be in the middle of it. Who has rows of the last value has these, too. Where the fit counts them
+    instead of there tells `absorbed`.
 
     Parameters
     ----------
-    group : ndarray of int64, shape (n_rows,)
-        -1: in no group.
     numbers : ndarray of float64, shape (n_rows,)
         NaN does not count.
-    n : ndarray of float64, shape (n_rows,)
-    n_beyond : int
-        How many rows may lie beyond each end.
 
     Returns
     -------
     tuple of ndarray of float64, shape (n_groups,)
         Both at least 0.
     """
-    valued = np.flatnonzero(np.isfinite(numbers) & (n > 0))
-    row = valued[np.argsort(numbers[valued], kind="stable")]
-    inside = row[group[row] >= 0]
-    rows = sum_by(group[inside], n[inside], n_groups)
-    added = sum_by(group[inside], n[inside] * numbers[inside], n_groups)
-    mean = np.divide(added, rows, out=np.zeros(n_groups), where=rows > 0)
-    more = _beyond_the_top(n_groups, group[row], numbers[row], n[row], mean)
-    less = _beyond_the_top(n_groups, group[row][::-1], -numbers[row][::-1], n[row][::-1], -mean)
-    return n_beyond * more, n_beyond * less
+    table, region = groups.model.table, groups.region
+    ends = np.zeros((2, region.n_groups))
+    for end, slope in _slopes(groups, numbers):
+        column = table.released[end.column]
+        is_last = (column.valued & (end.sign * column.grid == end.last))[table.rows[:, end.column]]
+        here = is_last & (region.group >= 0) & np.isfinite(numbers)
+        rows = sum_by(region.group[here], table.n[here].astype(np.float64), region.n_groups)
+        codes = rows * (end.own + end.hidden / max(table.n[is_last].sum(), 1))
+        ends[int(slope < 0)] += abs(slope) * codes
+    more, less = ends
+    return more, less
 
 
-def _beyond_the_top(
-    n_groups: int, group: Int64Array, numbers: FloatArray, n: FloatArray, mean: FloatArray
-) -> FloatArray:
-    """What one row above the largest of values, which are in order, adds to each group by its chance of it."""
-    from_top = np.cumsum(n[::-1])[::-1]
-    if not len(n) or from_top[0] < 2 * FEWER:
-        return np.zeros(n_groups)
-    first = int(np.flatnonzero(from_top >= FEWER)[-1])
-    outer = slice(first, None)
-    if numbers[first] == numbers[-1]:
-        return np.zeros(n_groups)
-    inside = group[outer] >= 0
-    share = sum_by(group[outer][inside], n[outer][inside], n_groups) / from_top[first]
-    farthest = _farthest(numbers[outer], n[outer])
-    added: FloatArray = share * np.maximum(farthest - mean, 0.0)
-    return added
+def _slopes(groups: Groups, numbers: FloatArray) -> list[tuple[End, float]]:
+    """What a code further out adds to numbers, at each end, by the outermost rows.
+
+    Of columns that do not tell the numbers by themselves only where none does.
+    """
+    model = groups.model
+    told: list[tuple[End, float]] = []
+    untold: list[tuple[End, float]] = []
+    for end in ends_of(groups.release, model):
+        column, code = model.table.released[end.column], model.table.rows[:, end.column]
+        place = np.where(column.valued, end.sign * column.grid, np.iinfo(np.int64).min)[code]
+        known = np.isfinite(numbers)
+        last, inner = numbers[known & (place == end.last)], numbers[known & (place == end.inner)]
+        if len(last) and len(inner):
+            slope = float(last.mean() - inner.mean()) / (end.last - end.inner)
+            is_told = np.ptp(last) == 0 and np.ptp(inner) == 0
+            (told if is_told else untold).append((end, slope))
+    return told or untold
 
 
 def _farthest(numbers: FloatArray, n: FloatArray) -> float:

@@ -197,6 +197,7 @@ def _model(release: Session, table: TableBuckets, tree: NoiseTree | None) -> Noi
         return NoiseModel(
             table=table,
             tree=None,
+            lean=np.zeros(len(table.n)),
             of_margins=_of_margins(release, table),
             words=f"From table {named}; {noise}.",
         )

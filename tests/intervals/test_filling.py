@@ -11,7 +11,10 @@ from fixtures.intervals import small_release
 
 from engine.schema import column_set
 from queries.intervals import noise_model, tabulate
+from queries.intervals.estimates import counts
 from queries.intervals.filling import LEANS, _at_most, may_lean, suppression_bound
+from queries.intervals.model import Groups
+from queries.intervals.regions import region_of
 from queries.intervals.tabulation import annotated
 
 
@@ -112,6 +115,23 @@ def test_ranges_of_a_much_filled_table_are_less_sure_by_what_their_rows_lean(rel
     assert abs(leans) > 0.1
     added = model.sd(*given) ** 2 - upright.sd(*given) ** 2
     assert added == pytest.approx([LEANS * leans**2])
+
+
+def test_what_rows_lean_by_is_added_on_the_side_that_it_points_to(release):
+    model = noise_model(release, ("income", "sex"))
+    limits = {"income": list(model.table.released[0].values[:60])}
+    region = region_of(model.table, ["sex"], limits)
+    own, upright = (
+        counts(Groups(release=release, model=of, region=region))
+        for of in (model, replace(model, lean=np.zeros(len(model.lean))))
+    )
+    row = np.flatnonzero(region.group >= 0)
+    leans = np.bincount(region.group[row], model.lean[row])
+    assert (np.abs(leans) > 1).any()
+    lower, higher = upright.low - own.low, own.high - upright.high
+    assert (lower >= np.floor(np.maximum(leans, 0))).all()
+    assert (higher >= np.floor(np.maximum(-leans, 0))).all()
+    assert (np.where(leans > 0, higher, lower) <= 1).all()  # not known exactly
 
 
 def test_all_rows_of_a_value_of_the_short_column_do_not_lean(release):

@@ -8,28 +8,11 @@ import numpy as np
 import pytest
 
 from queries.intervals import estimates
-from queries.intervals.extrapolation import beyond, stretched
+from queries.intervals.extrapolation import stretched
 from queries.intervals.model import NoiseModel
 from queries.intervals.sums import Z
 
 TABLES = (("income",), ("age", "sex"), ("income", "region"), ("income", "sex"))
-
-
-def test_what_lies_beyond_is_as_far_as_the_outermost_rows_reach():
-    numbers = np.concatenate([np.zeros(100), np.arange(1000.0, 1040.0, 2.0), [1100.0]])
-    group = np.repeat([0, 1], [100, 21])
-    more, less = beyond(2, group, numbers, np.ones(121), n_beyond=5)
-    assert more[0] == 0  # no row of the first group is among the outermost
-    assert 0 < more[1] <= 5 * 1.5 * 2048
-    assert (less == 0).all()  # many zeros at the lower end: there the scale ends
-
-
-def test_nothing_is_beyond_few_rows_or_a_pile():
-    few = beyond(1, np.zeros(30, dtype=int), np.arange(30.0), np.ones(30), n_beyond=5)
-    assert few[0][0] == few[1][0] == 0
-    pile = np.append(np.arange(50.0), 90.0)
-    n = np.append(np.ones(50), 40.0)
-    assert beyond(1, np.zeros(51, dtype=int), pile, n, n_beyond=5)[0][0] == 0
 
 
 def test_a_noisy_divisor_lengthens_and_one_near_nothing_has_no_end():

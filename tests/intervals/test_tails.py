@@ -16,7 +16,8 @@ from queries.intervals import estimates, tabulate
 from queries.intervals import extrapolation as module
 from queries.intervals.buckets import ReleasedValues
 from queries.intervals.copies.tails import DRAWS, tails
-from queries.intervals.model import noise_model
+from queries.intervals.model import Groups, noise_model
+from queries.intervals.regions import region_of
 from queries.intervals.statement import spreads as copies
 
 TABLES = (("age",), ("income",), ("sex",), ("age", "sex"), ("age", "income"))
@@ -139,7 +140,7 @@ def test_parts_that_hold_nothing_join_with_others(release, figure):
 
 def test_one_figure_has_one_interval_however_it_is_written(release):
     """What lies beyond the last income is the same in both parts, and counts twice."""
-    texts = "sum(income) FILTER (WHERE income >= 0) + sum(income)", "2 * sum(income)"
+    texts = "sum(income) FILTER (WHERE income IS NOT NULL) + sum(income)", "2 * sum(income)"
     sums = [release.sql(f"SELECT {text} AS f FROM data", intervals=True).rows[0] for text in texts]
     assert sums[0][:3] == pytest.approx(sums[1][:3], rel=1e-3)
 
@@ -337,3 +338,52 @@ def test_what_is_beyond_is_the_same_for_both_parts_of_a_figure(release):
     (row,) = release.sql(text, intervals=True).rows
     assert row[0] == row[4]
     assert row[6] - row[5] < 1.5 * (row[2] - row[1])
+
+
+def at_top(release, numbers, *, where=None):
+    """What `beyond` says of sums of `numbers(age)` over all people, or those of some ages."""
+    model = noise_model(release, ("age",))
+    (column,) = model.table.released
+    ages = np.array([np.nan if v is None else float(v) for v in column.values])
+    wanted = np.ones(len(ages), dtype=bool) if where is None else where(ages)
+    limits = (
+        {}
+        if where is None
+        else {"age": [v for v, ok in zip(column.values, wanted, strict=True) if ok]}
+    )
+    groups = Groups(release=release, model=model, region=region_of(model.table, [], limits))
+    more, less = module.beyond(groups, numbers(ages[model.table.rows[:, 0]]))
+    return float(more[0]), float(less[0])
+
+
+def test_sums_may_be_higher_by_all_rows_that_ranges_beyond_may_hold(release):
+    (end,) = (e for e in module.ends_of(release, noise_model(release, ("age",))) if e.sign > 0)
+    more, _ = at_top(release, lambda age: age)
+    rows = release.sql(f"SELECT count(*) FROM data WHERE age = {last_age(release)}").rows[0][0]
+    assert more == pytest.approx(end.hidden + rows * end.own)
+    assert end.hidden > 5  # at least a year for each of five
+
+
+def test_what_is_beyond_follows_the_figure_that_is_added_up(release):
+    more, less = at_top(release, lambda age: age)
+    assert at_top(release, lambda age: 2.0 * age) == pytest.approx((2 * more, 2 * less))
+    assert at_top(release, lambda age: -age) == pytest.approx((less, more))
+    assert at_top(release, np.ones_like) == (0, 0)  # every year counts alike
+
+
+def test_groups_without_the_last_value_have_nothing_beyond_it(release):
+    last = last_age(release)
+    assert at_top(release, lambda age: age, where=lambda age: age < last)[0] == 0
+    assert at_top(release, lambda age: age, where=lambda age: age >= last)[0] > 0
+
+
+def test_rows_of_a_hidden_range_are_as_far_as_half_of_it_or_as_mean_excesses_reach():
+    # 10 codes from 20 on, one behind the last; outermost rows from 10 on, so that excesses there are twice as large.
+    near = module._further([20], 19, [4], 10, 2.0)
+    assert near == pytest.approx(1 + 1.83 * 2.0 * 2.0)
+    assert module._further([20], 19, [2], 10, 2.0) == pytest.approx(1 + 4 / 2)
+    assert module._further([20, 32], 19, [2, 3], 10, 2.0) == pytest.approx(3 + 13 + 4)
+    assert module._further([-4], -5, [4], -10, 2.0) == pytest.approx(
+        1 + 1.83 * 2.0
+    )  # nothing grows below 0
+    assert module._further([], 19, [], 10, 2.0) == 0
