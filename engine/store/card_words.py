@@ -13,8 +13,8 @@ from typing import Any
 from engine.schema import ColumnSet
 
 _SAMPLES = {
-    "rounded": "each expected count rounded up or down at random; where combinations are many and rows few, this adds "
-    "noise about like a sample's, beyond the sd above",
+    "rounded": "each expected count rounded up or down at random, then rows changed until counts of the margins are "
+    "near; counts that no margin covers have noise about like a sample's, beyond the sd above",
     "multinomial": "drawn independently, which adds noise of its own",
 }
 _POSTS = {

@@ -123,6 +123,8 @@ SWEEPS = tuple(
     for heat, share in ((0.35, 0.5), (0.2, 0.5), (0.1, 0.5), (0.05, 0.3), (0.02, 0.3))
 )
 """Heat and share that a search on 24 columns did well with."""
+NEARER = (Sweep(heat=0.0, share=0.3),) * 3
+"""Rows that were drawn from a fit are near already: no row is changed but to come nearer."""
 POWER, FLOOR = 0.75, 2.0
 """A count's squared error weighs (target + FLOOR)**-POWER: between its relative error and its absolute one."""
 ONE_WAY = 3.0
@@ -194,6 +196,34 @@ def support_rows(
         raise SpecError("dp: no combination of levels was found that the structural zeros allow")
     rows[wrong] = others[rng.choice(possible, len(wrong))]
     return rows
+
+
+def nearer_rows(
+    rows: Rows,
+    targets: Sequence[Target],
+    columns: ColumnSet,
+    sizes: Mapping[str, int],
+    *,
+    zeros: Sequence[StructuralZero],
+    rng: np.random.Generator,
+) -> Rows:
+    """Change drawn rows, one value at a time, where that brings their counts nearer to the targets.
+
+    A draw meets sums of neighbours only: counts of the columns that vary fastest are off as those of a random sample,
+    by more than the noise of their margins. Parameters as in `support_rows`.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_rows, n_columns)
+        In the same order. No row is changed to what the structural zeros rule out.
+    """
+    shape = tuple(sizes[name] for name in columns)
+    rules = _rules(zeros, columns)
+    goals = _goals(_wanted(targets, columns, shape, len(rows)), rules, shape)
+    changed = search_rows(rows, goals, shape, NEARER, rng)
+    wrong = ~_possible(changed, rules)
+    changed[wrong] = rows[wrong]
+    return changed
 
 
 def _wanted(

@@ -21,7 +21,7 @@ from engine.fit.joint.junction import JunctionTree, fit_junction_tree, junction_
 from engine.fit.joint.reconcile import reconcile
 from engine.fit.joint.sampling import distinct, sampled
 from engine.fit.joint.strata import within, without_strata
-from engine.fit.joint.support_rows import fit_rows, support_rows
+from engine.fit.joint.support_rows import fit_rows, nearer_rows, support_rows
 from engine.fit.joint.target import FitReport, Target
 from engine.levels import Levels, Margin, StructuralZero
 from engine.params import DPParams
@@ -139,6 +139,8 @@ def fitted_rows(
 ) -> tuple[Int32Array, Int64Array, FitReport]:
     """Fit one joint distribution and draw as many rows from it as its targets' total says, rounded.
 
+    Unless they are to be independent, rows are then changed until their counts are near the targets.
+
     Returns
     -------
     cells : ndarray of int32, shape (n_cells, n_columns)
@@ -163,6 +165,10 @@ def fitted_rows(
         n = np.ones(len(cells), dtype=np.int64)
     else:
         cells, n, report = _from_support(targets, used, sizes, params, zeros, n_rows, rng)
+    if way != "support rows" and params.sample == "rounded" and n_rows:
+        rows = np.repeat(cells, n, axis=0)
+        cells = nearer_rows(rows, targets, used, sizes, zeros=zeros, rng=rng)
+        n = np.ones(len(cells), dtype=np.int64)
     if used != columns:
         cells, n = _with_uniform(cells, n, used, columns, sizes, rng)
     return (*merged(cells, n, tuple(sizes[name] for name in columns)), report)

@@ -13,7 +13,8 @@ from engine.errors import SpecError
 from engine.fit.joint import support_rows as support_module
 from engine.fit.joint.chow_liu import mutual_information, spanning_tree, tree_rows
 from engine.fit.joint.row_search import BARRED, Goal, Sweep, counted, search_rows
-from engine.fit.joint.support_rows import support_rows
+from engine.fit.joint.sampling import sampled
+from engine.fit.joint.support_rows import nearer_rows, support_rows
 from engine.fit.joint.target import Target
 from engine.levels import StructuralZero
 
@@ -327,3 +328,59 @@ def test_only_rows_that_are_impossible_change_where_no_share_of_changes_is_made(
     )
     np.testing.assert_array_equal(found[[0, 1, 3]], rows[[0, 1, 3]])
     assert not never[tuple(found.T)].any()
+
+
+def drawn_and_nearer(p, targets, n_rows, zeros=(), seed=0):
+    """Rows drawn from a full table, in the order of its cells, and the same brought nearer to targets."""
+    rng = np.random.default_rng(seed)
+    counts = sampled(p, n_rows, "rounded", rng)
+    cells = np.argwhere(counts).astype(np.int32)
+    rows = np.repeat(cells, counts[counts > 0], axis=0)
+    columns, sizes = tuple(SIZES), SIZES
+    return rows, nearer_rows(rows, targets, columns, sizes, zeros=zeros, rng=rng)
+
+
+def test_drawn_rows_come_near_to_all_margins_and_not_only_to_those_of_the_first_columns():
+    sizes = SIZES | {"A": 300}
+    p = joint(sizes, power=1.0)
+    targets = pairs_of(p, COLUMNS, 700)
+    rng = np.random.default_rng(4)
+    counts = sampled(p, 700, "rounded", rng)
+    rows = np.repeat(np.argwhere(counts).astype(np.int32), counts[counts > 0], axis=0)
+    near = nearer_rows(rows, targets, COLUMNS, sizes, zeros=(), rng=rng)
+    last = [target for target in targets if target.columns == ("C", "D")]
+    assert farthest(rows, last, COLUMNS) > 0.05
+    assert farthest(near, last, COLUMNS) < farthest(rows, last, COLUMNS) / 2
+    assert farthest(near, targets, COLUMNS) < farthest(rows, targets, COLUMNS)
+
+
+def test_rows_that_meet_the_margins_stay_as_they_are():
+    whole = np.arange(3 * 4 * 2 * 5).reshape(3, 4, 2, 5) % 4
+    targets = pairs_of(whole / whole.sum(), COLUMNS, int(whole.sum()))
+    rows, near = drawn_and_nearer(whole, targets, int(whole.sum()))
+    assert (rows == near).all()
+
+
+def test_no_row_is_changed_to_what_is_impossible():
+    p = joint(SIZES, power=1.0)
+    cells = np.zeros((3, 4), dtype=bool)
+    cells[1, 2:] = True
+    zero = StructuralZero(columns=("A", "B"), cells=cells, why="a rule")
+    # Targets that want rows there.
+    targets = pairs_of(p, COLUMNS, 300)
+    p = p * ~cells[:, :, None, None]
+    _, near = drawn_and_nearer(p, targets, 300, zeros=(zero,))
+    assert not cells[near[:, 0], near[:, 1]].any()
+
+
+@given(st.integers(0, 10_000), st.integers(0, 60))
+@settings(max_examples=30, deadline=None)
+def test_as_many_rows_of_levels_that_there_are_come_out(seed, n_rows):
+    p = joint(SIZES, seed)
+    targets = pairs_of(p, COLUMNS, max(n_rows, 1))
+    rows, near = drawn_and_nearer(p, targets, n_rows, seed=seed)
+    assert near.shape == rows.shape
+    assert near.dtype == np.int32
+    assert ((near >= 0) & (near < [*SIZES.values()])).all()
+    again = drawn_and_nearer(p, targets, n_rows, seed=seed)[1]
+    assert (near == again).all()
