@@ -7,6 +7,7 @@ mean, a share counts its total against it, a quantile is read off at the ranks t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,7 +16,15 @@ import numpy as np
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import sum_by
-from queries.intervals.extrapolation import absorbed, beyond, lower_higher, reaching, stretched
+from queries.intervals.extrapolation import (
+    Top,
+    absorbed,
+    beyond,
+    ends_of,
+    lower_higher,
+    reaching,
+    stretched,
+)
 from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, knows
 from queries.intervals.model import Groups
 from queries.intervals.regions import Region, is_single
@@ -81,7 +90,9 @@ def estimates_of(
         return _shares(groups, counted.known, over, is_ratio=measure == "ratio")
     numbers = table.released[place].numbers()[table.rows[:, place]]
     if measure in ("sum", "mean"):
-        return sums(groups, counted.known, numbers, is_mean=measure == "mean")
+        ends = ends_of(groups.release, groups.model)
+        tops = [(end, float(end.far)) for end in ends if end.column == place]
+        return sums(groups, counted.known, numbers, tops, is_mean=measure == "mean")
     return quantiles(groups, counted.known, numbers, quantile)
 
 
@@ -116,8 +127,8 @@ class Part:
         Which total each group belongs to.
     more, less : ndarray of float64, shape (n_groups,), or 0
         How much higher, and lower, it may be for what lies beyond the released values.
-    shift : ndarray of float64, shape (n_ranges, n_groups), or 0
-        How much higher it is at most for rows of hidden ranges that are counted in it, as `absorbed` gives it.
+    shift : ndarray of float64, shape (n_shifts, n_groups), or 0
+        How much higher it is at most for rows that are counted in it and are elsewhere, as `absorbed` gives it.
     extra : ndarray of float64, shape (n_groups,), or 0
         Variance that values add to that of the rows.
     stretch : ndarray of float64, shape (n_groups,), or 1
@@ -194,8 +205,11 @@ def counted_part(groups: Groups) -> Part:
     )
 
 
-def valued_part(groups: Groups, numbers: FloatArray, *, is_mean: bool) -> Part:
-    """Sum or mean of numbers over each group; blanks do not count, and of nothing it is NaN, as in SQL."""
+def valued_part(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_mean: bool) -> Part:
+    """Sum or mean of numbers over each group; blanks do not count, and of nothing it is NaN, as in SQL.
+
+    `tops` as in `beyond`.
+    """
     model, region = groups.model, groups.region
     row = np.flatnonzero((region.group >= 0) & np.isfinite(numbers))
     n = model.table.n.astype(np.float64)
@@ -203,7 +217,7 @@ def valued_part(groups: Groups, numbers: FloatArray, *, is_mean: bool) -> Part:
     rows = sum_by(given[1], n[row], region.n_groups)
     value = sum_by(given[1], n[row] * numbers[row], region.n_groups)
     value = np.where(rows > 0, value, np.nan)
-    more, less = beyond(groups, numbers)
+    more, less = beyond(groups, numbers, tops)
     weight, stretch = numbers[row], np.ones(region.n_groups)
     if is_mean:
         safe = np.maximum(rows, 1.0)
@@ -222,9 +236,11 @@ def valued_part(groups: Groups, numbers: FloatArray, *, is_mean: bool) -> Part:
     )
 
 
-def sums(groups: Groups, known: BoolArray, numbers: FloatArray, *, is_mean: bool) -> Estimates:
-    """Sum or mean of a column over each group, where its rows are known."""
-    part = valued_part(groups, numbers, is_mean=is_mean)
+def sums(
+    groups: Groups, known: BoolArray, numbers: FloatArray, tops: Sequence[Top], *, is_mean: bool
+) -> Estimates:
+    """Sum or mean of a column over each group, where its rows are known; `tops` as in `beyond`."""
+    part = valued_part(groups, numbers, tops, is_mean=is_mean)
     return replace(part.estimates(groups, known), is_amount=not is_mean)
 
 

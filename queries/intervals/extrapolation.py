@@ -64,6 +64,8 @@ class End:
         Codes by which all rows that ranges beyond may hold are further out than the last value, together.
     far : value
         Further out than any that is likely.
+    far_code : int
+        Its code.
     """
 
     column: int
@@ -76,6 +78,11 @@ class End:
     own: float
     hidden: float
     far: Any
+    far_code: int
+
+
+Top = tuple[End, float]
+"""An end, and what an expression is far beyond it."""
 
 
 def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
@@ -107,7 +114,7 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of float64, shape (n_ranges, n_groups)
-        Each range may hold all of this or nothing: what two parts of a figure share adds up. The first row is between
+        Each may be all of this or nothing: what two parts of a figure share adds up. The first row is between
         groups, and in no total of theirs; then come sides of lone values, what is leant by, and ranges beyond ends.
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
@@ -164,8 +171,14 @@ def _of_end(
     """The same for the ranges of one end."""
     j, out = end.column, np.zeros((len(end.inside), region.n_groups))
     is_open = region.is_free or region.reach[j][end.sign > 0]
-    if is_open and region.allowed[j].all() and not region.is_free:
-        return out
+    is_whole = is_open and region.allowed[j].all() and not region.is_free
+    if is_whole and (not len(weight) or (weight == weight[0]).all()):
+        return out  # wherever the rows are, they count alike
+    if is_whole:  # blanks are in the groups, too, and count for nothing
+        of_row = np.zeros(len(region.group))
+        of_row[row] = weight
+        row = np.flatnonzero(region.group >= 0)
+        weight = of_row[row]
     column, code = table.released[j], table.rows[:, j]
     of_code = sum_by(code, table.n.astype(np.float64), len(column.values))
     is_last = column.valued & (end.sign * column.grid == end.last)
@@ -175,6 +188,14 @@ def _of_end(
     (group, at), number = distinct_cells((region.group[row], code[row]), codes)
     part = sum_by(number, table.n[row] * weight, len(at)) / np.maximum(of_code, 1.0)[at]
     beyond_it = is_open * sum_by(group, part * is_last[at], region.n_groups)
+    if is_whole:
+        # No row leaves its group: where that has the last value, each moves from its own weight to that of this.
+        share = sum_by(number, table.n[row].astype(np.float64), len(at))
+        share /= np.maximum(of_code, 1.0)[at]
+        at_last = sum_by(group, share * is_last[at], region.n_groups)
+        of_last = beyond_it / np.maximum(at_last, 1e-300)
+        part = np.where(at_last[group] > 0, part - share * of_last[group], 0.0)
+        beyond_it = np.zeros(region.n_groups)
     room = np.minimum(1.0, of_code / np.maximum(end.inside.sum(axis=0), 1e-9))
     for i, rows in enumerate(end.inside * room):
         out[i] = sum_by(group, part * rows[at], region.n_groups) - rows.sum() * beyond_it
@@ -231,6 +252,7 @@ def _end(
         own=own,
         hidden=hidden,
         far=value_at(column, sign * (last + math.ceil(reach))),
+        far_code=last + math.ceil(reach),
     )
 
 
@@ -330,17 +352,21 @@ def value_at(column: ReleasedValues, code: int) -> Any:
         return column.values[high if steps > 0 else low]
 
 
-def beyond(groups: Groups, numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """By how much the sums of groups may be higher, and lower, for rows that lie further out than they are counted.
+def beyond(
+    groups: Groups, numbers: FloatArray, tops: Sequence[Top]
+) -> tuple[FloatArray, FloatArray]:
+    """By how much the sums of groups may be higher, and lower, for rows that lie further out than the last value.
 
     Each hidden range beyond an end is taken to hold all rows that it may, and rows that stand at the inner end of the
-    outermost range to be in the middle of it. Who has rows of the last value has these, too. Where the fit counts them
-    instead of there tells `absorbed`.
+    outermost range to be in the middle of it. Who has rows of the last value has these, too. That the fit counts them
+    further inside than at the last value tells `absorbed`.
 
     Parameters
     ----------
     numbers : ndarray of float64, shape (n_rows,)
         NaN does not count.
+    tops : sequence of (End, float)
+        Ends of the columns that the numbers are made of, and the number far beyond each; NaN: not known.
 
     Returns
     -------
@@ -349,35 +375,31 @@ def beyond(groups: Groups, numbers: FloatArray) -> tuple[FloatArray, FloatArray]
     """
     table, region = groups.model.table, groups.region
     ends = np.zeros((2, region.n_groups))
-    for end, slope in _slopes(groups, numbers):
+    for end, number in tops:
         column = table.released[end.column]
         is_last = (column.valued & (end.sign * column.grid == end.last))[table.rows[:, end.column]]
         here = is_last & (region.group >= 0) & np.isfinite(numbers)
         rows = sum_by(region.group[here], table.n[here].astype(np.float64), region.n_groups)
         codes = rows * (end.own + end.hidden / max(table.n[is_last].sum(), 1))
+        slope = _slope(table, end, numbers, number)
         ends[int(slope < 0)] += abs(slope) * codes
     more, less = ends
     return more, less
 
 
-def _slopes(groups: Groups, numbers: FloatArray) -> list[tuple[End, float]]:
-    """What a code further out adds to numbers, at each end, by the outermost rows.
-
-    Of columns that do not tell the numbers by themselves only where none does.
-    """
-    model = groups.model
-    told: list[tuple[End, float]] = []
-    untold: list[tuple[End, float]] = []
-    for end in ends_of(groups.release, model):
-        column, code = model.table.released[end.column], model.table.rows[:, end.column]
-        place = np.where(column.valued, end.sign * column.grid, np.iinfo(np.int64).min)[code]
-        known = np.isfinite(numbers)
-        last, inner = numbers[known & (place == end.last)], numbers[known & (place == end.inner)]
-        if len(last) and len(inner):
-            slope = float(last.mean() - inner.mean()) / (end.last - end.inner)
-            is_told = np.ptp(last) == 0 and np.ptp(inner) == 0
-            (told if is_told else untold).append((end, slope))
-    return told or untold
+def _slope(table: TableBuckets, end: End, numbers: FloatArray, number: float) -> float:
+    """What a code further out than the last one adds to numbers, by the one far beyond; else by the outermost rows."""
+    column, code = table.released[end.column], table.rows[:, end.column]
+    place = np.where(column.valued, end.sign * column.grid, end.inner - 1)[code]
+    known = np.flatnonzero(np.isfinite(numbers) & (place >= end.inner) & (table.n > 0))
+    inner = int(place[known].min(initial=end.last))
+    at = [known[place[known] == one] for one in (end.last, inner)]
+    if not len(at[0]):
+        return 0.0
+    last, first = (float(np.average(numbers[rows], weights=table.n[rows])) for rows in at)
+    if math.isfinite(number):
+        return (number - last) / (end.far_code - end.last)
+    return (last - first) / (end.last - inner) if inner < end.last else 0.0
 
 
 def _farthest(numbers: FloatArray, n: FloatArray) -> float:
@@ -392,7 +414,15 @@ def _farthest(numbers: FloatArray, n: FloatArray) -> float:
 def reaching(
     numbers: FloatArray, n: FloatArray, n_beyond: int
 ) -> tuple[float, float, float, float]:
-    """Return the smallest and the largest value, and how far rows beyond them may lie; parameters as in `beyond`."""
+    """Return the smallest and the largest value, and how far rows beyond them may lie.
+
+    Parameters
+    ----------
+    numbers, n : ndarray of float64, shape (n_rows,)
+        NaN does not count; how many rows each stands for.
+    n_beyond : int
+        How many rows may lie beyond each end.
+    """
     valued = np.flatnonzero(np.isfinite(numbers) & (n > 0))
     row = valued[np.argsort(numbers[valued], kind="stable")]
     if not len(row):

@@ -340,8 +340,8 @@ def test_what_is_beyond_is_the_same_for_both_parts_of_a_figure(release):
     assert row[6] - row[5] < 1.5 * (row[2] - row[1])
 
 
-def at_top(release, numbers, *, where=None):
-    """What `beyond` says of sums of `numbers(age)` over all people, or those of some ages."""
+def at_top(release, numbers, *, where=None, far=True):
+    """What `beyond` says of sums of `numbers(age)` over all people, or those of some ages; `far`: it is known there."""
     model = noise_model(release, ("age",))
     (column,) = model.table.released
     ages = np.array([np.nan if v is None else float(v) for v in column.values])
@@ -352,7 +352,11 @@ def at_top(release, numbers, *, where=None):
         else {"age": [v for v, ok in zip(column.values, wanted, strict=True) if ok]}
     )
     groups = Groups(release=release, model=model, region=region_of(model.table, [], limits))
-    more, less = module.beyond(groups, numbers(ages[model.table.rows[:, 0]]))
+    tops = [
+        (end, float(numbers(np.array([float(end.far)]))[0]) if far else np.nan)
+        for end in module.ends_of(release, model)
+    ]
+    more, less = module.beyond(groups, numbers(ages[model.table.rows[:, 0]]), tops)
     return float(more[0]), float(less[0])
 
 
@@ -362,6 +366,9 @@ def test_sums_may_be_higher_by_all_rows_that_ranges_beyond_may_hold(release):
     rows = release.sql(f"SELECT count(*) FROM data WHERE age = {last_age(release)}").rows[0][0]
     assert more == pytest.approx(end.hidden + rows * end.own)
     assert end.hidden > 5  # at least a year for each of five
+    assert at_top(release, lambda age: age, far=False) == pytest.approx(
+        (more, at_top(release, lambda age: age)[1])
+    )
 
 
 def test_what_is_beyond_follows_the_figure_that_is_added_up(release):
@@ -369,6 +376,46 @@ def test_what_is_beyond_follows_the_figure_that_is_added_up(release):
     assert at_top(release, lambda age: 2.0 * age) == pytest.approx((2 * more, 2 * less))
     assert at_top(release, lambda age: -age) == pytest.approx((less, more))
     assert at_top(release, np.ones_like) == (0, 0)  # every year counts alike
+    # Steps between the outermost rows and the last one tell nothing of what is further out.
+    last = last_age(release)
+    assert at_top(release, lambda age: np.where(age >= last, 2.0, 0.0))[0] == 0
+    assert at_top(release, lambda age: np.where(age > last - 5, age, np.nan))[0] == pytest.approx(
+        more
+    )
+    assert at_top(release, lambda age: np.where(age > last - 5, age, np.nan), far=False)[
+        0
+    ] == pytest.approx(more)
+    assert at_top(release, lambda age: age * age)[0] > 2 * last * more
+
+
+@pytest.mark.parametrize("figure", ["sum(income)", "avg(income)", "sum(age)", "avg(age * 2)"])
+def test_a_condition_that_all_meet_changes_no_interval(release, figure):
+    """Rows that are counted further inside move out as far, whether limits are named or not."""
+    column = "income" if "income" in figure else "age"
+    texts = figure, f"{figure} FILTER (WHERE {column} IS NOT NULL)"
+    one, other = (release.sql(f"SELECT {t} AS f FROM data", intervals=True).rows[0] for t in texts)
+    assert one[0] == other[0]
+    ends = [np.subtract(row[1:3], row[0]) for row in (one, other)]
+    assert ends[0] == pytest.approx(ends[1], rel=0.02)
+
+
+def test_ends_of_other_columns_than_those_that_are_added_up_are_nothing_to_a_sum(release):
+    ends = [end for end in module.ends_of(release, noise_model(release, AGE_SEX)) if end.sign > 0]
+    assert ends
+    with_age = release.sql(
+        "SELECT sum(age) AS f FROM data WHERE sex = 'Male'", intervals=True
+    ).rows[0]
+    seen = []
+
+    def beyond(groups, numbers, tops):
+        seen.extend(groups.model.table.columns[end.column] for end, _ in tops)
+        return module.beyond(groups, numbers, tops)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(estimates, "beyond", beyond)
+        release.sql("SELECT sum(income) AS f FROM data WHERE age > 31", intervals=True)
+    assert {*seen} == {"income"}
+    assert with_age[2] > with_age[0]
 
 
 def test_groups_without_the_last_value_have_nothing_beyond_it(release):

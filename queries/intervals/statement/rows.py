@@ -17,7 +17,7 @@ import numpy as np
 from engine.schema import BoolArray, FloatArray, Int64Array, literal, quoted
 from engine.store import unused_name
 from queries.intervals.buckets import TableBuckets
-from queries.intervals.extrapolation import End, as_text, ends_of
+from queries.intervals.extrapolation import End, Top, as_text, ends_of
 from queries.intervals.model import Groups, NoiseModel
 from queries.intervals.regions import Reach, Region, region_within
 from queries.intervals.statement.nodes import (
@@ -52,7 +52,7 @@ class Evaluated:
     values : dict of str to ndarray
         Values of its other expressions by `text_of` form: numbers (NaN: null) for arguments, truth for conditions.
     beyond : dict of str to ndarray
-        The same, and of conditions of WHERE, beyond each of `ends`: not 0 where they hold.
+        The same, and of conditions of WHERE, beyond each of `ends`: neither 0 nor NaN where they hold.
     """
 
     groups: Groups
@@ -69,9 +69,18 @@ class Evaluated:
         own = [*reach[j]]
         for i, end in enumerate(self.ends):
             if end.column == j:
-                holds = [bool(self.beyond[text_of(node)][i]) for node in by]
+                holds = [bool(np.nan_to_num(self.beyond[text_of(node)][i])) for node in by]
                 own[end.sign > 0] &= all(holds)
         return (*reach[:j], (own[0], own[1]), *reach[j + 1 :])
+
+    def tops(self, node: Node | None) -> list[Top]:
+        """Ends of the columns that an expression is made of, and what it is far beyond each; NaN: not known."""
+        names = set() if node is None else {name.casefold() for name in columns_in(node)}
+        model, far = self.groups.model, self.beyond.get(text_of(node), ())
+        own = [(end, float(at)) for end, at in zip(self.ends, far, strict=False)]
+        untold = [(end, np.nan) for end in ends_of(self.groups.release, model)]
+        columns = [name.casefold() for name in model.table.columns]
+        return [(end, at) for end, at in own or untold if columns[end.column] in names]
 
     def of(self, node: Node | None) -> FloatArray:
         """Values of one expression; None: 1 for every row."""
@@ -133,7 +142,10 @@ def evaluated(
         groups = Groups(release=release, model=model, region=_plain_region(table, question, holds))
         listed = groups.region.keys(table)
         found = Evaluated(groups=groups, keys=listed, key_nodes=keys, values=values)
-        beyond = {key: np.nan_to_num(arrays[name][n:]) for key, name in asked.expressions.items()}
+        beyond = {
+            key: np.asarray(arrays[name][n:], dtype=np.float64)
+            for key, name in asked.expressions.items()
+        }
         return _with_ends(found, ends, beyond, question)
     rows = asked.over(_rows_of(table, asked.row))
     listed = tuple(tuple(r[:-1]) for r in con.execute(rows + asked.groups).fetchall())

@@ -133,7 +133,8 @@ def _alone(rows: Evaluated, term: Aggregate) -> Estimates:
         share = Arithmetic(operator="/", left=parts[0], right=parts[1])
         return estimate_of(rows, share)
     if term.kind in ("sum", "avg"):
-        return sums(groups, counted.known, numbers, is_mean=term.kind == "avg")
+        tops = rows.tops(term.of)
+        return sums(groups, counted.known, numbers, tops, is_mean=term.kind == "avg")
     return quantiles(groups, counted.known, numbers, term.quantile)
 
 
@@ -284,7 +285,7 @@ def _part_alone(rows: Evaluated, term: Aggregate) -> Part:
     if term.kind == "count" or of_ones:
         numbers, part = np.ones(len(numbers)), counted_part(groups)
     else:
-        part = valued_part(groups, numbers, is_mean=term.kind == "avg")
+        part = valued_part(groups, numbers, rows.tops(term.of), is_mean=term.kind == "avg")
         part = replace(part, value=np.where(counts(groups).known, part.value, np.nan))
     if term.within is None:
         return part
