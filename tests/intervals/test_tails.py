@@ -434,3 +434,35 @@ def test_rows_of_a_hidden_range_are_as_far_as_half_of_it_or_as_mean_excesses_rea
         1 + 1.83 * 2.0
     )  # nothing grows below 0
     assert module._further([], 19, [], 10, 2.0) == 0
+
+
+@pytest.mark.parametrize("name", ["age", "income"])
+def test_how_far_rows_beyond_the_top_are_by_a_slow_reckoning(release, name):
+    model = noise_model(release, (name,))
+    (column,), table = model.table.released, model.table
+    (end,) = (one for one in module.ends_of(release, model) if one.sign > 0)
+    n = {int(column.grid[code]): int(rows) for (code,), rows in zip(table.rows, table.n, strict=True)
+         if column.valued[code]}  # fmt: skip
+    at = int(np.flatnonzero(column.valued & (column.grid == end.last))[0])
+    spans = [
+        int(table.span[i, 0])
+        for i in range(len(table.size))
+        if table.first[i, 0] <= at <= table.last[i, 0]
+        and (not table.measured[i] or table.span[i, 0] == 0)
+    ]
+    assert end.own == pytest.approx(max(spans) / 2, rel=1e-9)
+    outer = {code: rows for code, rows in n.items() if code >= end.inner}
+
+    def further(excess):
+        total = 0.0
+        for level in range(61):
+            if (end.last >> level) % 2 == 0:
+                begin = ((end.last >> level) + 1) << level
+                if begin <= end.far_code:
+                    likely = 1.83 * excess * max(begin / end.inner, 1.0)
+                    total += begin - end.last + min(2.0**level / 2, likely)
+        return total
+
+    at_most = 5 * further(end.excess) + end.own * n[end.last]
+    wanted = 5 * further(end.excess + at_most / (2 * sum(outer.values())))
+    assert end.hidden == pytest.approx(wanted)
