@@ -99,9 +99,8 @@ def widened(found: np.ndarray) -> float:
     needed = float(np.quantile(reach, intervals.WANTED, method="higher"))
     if needed:
         return 1 / needed
-    return (
-        float("inf") if np.quantile(high - low, intervals.WANTED) > 0 else 1.0
-    )  # none is shorter than no width
+    has_width = np.quantile(high - low, intervals.WANTED) > 0  # nothing is shorter than none
+    return float("inf") if has_width else 1.0
 
 
 def _condition(where: dict[str, tuple[int, int]]) -> str:
