@@ -52,8 +52,10 @@ class End:
         The outermost released code.
     width : int
         Codes of the range that stands at it: whoever is in it is there or further out.
+    counted : ndarray of float64, shape (n_values,)
+        Rows of the table by value.
     inside : ndarray of float64, shape (n_ranges, n_values)
-        Rows that each range beyond may hold and does not release, by the value at which the fit counts them.
+        Of these, rows that each range beyond may hold and does not release: the fit counts them there.
     inner : int
         Where the outermost rows begin.
     excess : float
@@ -72,6 +74,7 @@ class End:
     sign: int
     last: int
     width: int
+    counted: FloatArray
     inside: FloatArray
     inner: int
     excess: float
@@ -180,24 +183,22 @@ def _of_end(
         row = np.flatnonzero(region.group >= 0)
         weight = of_row[row]
     column, code = table.released[j], table.rows[:, j]
-    of_code = sum_by(code, table.n.astype(np.float64), len(column.values))
+    of_code = np.maximum(end.counted, 1.0)
     is_last = column.valued & (end.sign * column.grid == end.last)
     here = np.flatnonzero((end.inside.any(axis=0) | is_last)[code[row]])
     row, weight = row[here], weight[here]
     codes = region.n_groups, len(column.values)
     (group, at), number = distinct_cells((region.group[row], code[row]), codes)
-    part = sum_by(number, table.n[row] * weight, len(at)) / np.maximum(of_code, 1.0)[at]
+    part = sum_by(number, table.n[row] * weight, len(at)) / of_code[at]
     beyond_it = is_open * sum_by(group, part * is_last[at], region.n_groups)
     if is_whole:
         # No row leaves its group: where that has the last value, each moves from its own weight to that of this.
-        share = sum_by(number, table.n[row].astype(np.float64), len(at))
-        share /= np.maximum(of_code, 1.0)[at]
+        share = sum_by(number, table.n[row].astype(np.float64), len(at)) / of_code[at]
         at_last = sum_by(group, share * is_last[at], region.n_groups)
         of_last = beyond_it / np.maximum(at_last, 1e-300)
         part = np.where(at_last[group] > 0, part - share * of_last[group], 0.0)
         beyond_it = np.zeros(region.n_groups)
-    room = np.minimum(1.0, of_code / np.maximum(end.inside.sum(axis=0), 1e-9))
-    for i, rows in enumerate(end.inside * room):
+    for i, rows in enumerate(end.inside):
         out[i] = sum_by(group, part * rows[at], region.n_groups) - rows.sum() * beyond_it
     return out
 
@@ -235,6 +236,8 @@ def _end(
     inside = one.beyond * np.array(
         [_shares(column, sign * last, level, one.table.tops[of_top]) for level in levels]
     ).reshape(-1, len(code))
+    counted = sum_by(model.table.rows[:, j], model.table.n.astype(np.float64), len(code))
+    inside *= np.minimum(1.0, counted / np.maximum(inside.sum(axis=0), 1e-9))
     own = max(width - 1, drawn_from) / 2
     begin = [sign * _outside(sign * last, sign, at) for at in levels]
     told = begin, last, levels, threshold
@@ -246,6 +249,7 @@ def _end(
         sign=sign,
         last=last,
         width=width,
+        counted=counted,
         inside=inside,
         inner=threshold,
         excess=excess,

@@ -25,6 +25,8 @@ _LEAST_LOOSE = 0.5
 """Variance of a remainder that was estimated as next to nothing."""
 _FEWEST = 3.0
 """Rows that a released bucket is taken to hold at least, as in the fit."""
+_DENSE = 4
+"""Sums are held for every node, and not for those they count alone, where these are at least one in so many."""
 _UNSEEN = 0.5
 """Variance that each child which was not released adds to a bucket without a remainder: it hides somebody or nobody."""
 
@@ -47,6 +49,8 @@ class Level:
         Sum of both over the node.
     unreleased : ndarray of float64, shape (n_nodes,)
         Variance of what children that were not released may hold where there is no remainder.
+    is_single : bool
+        Each node has one child and no remainder: its error is the child's.
     """
 
     n_nodes: int
@@ -59,6 +63,7 @@ class Level:
     own_rest: FloatArray
     own_sum: FloatArray
     unreleased: FloatArray
+    is_single: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,6 +242,7 @@ def _level(
     unreleased = np.minimum(_UNSEEN * unseen, own)
     unreleased[rest_node] = 0.0
     unreleased[together == 0] = 0.0
+    is_single = not len(rest_node) and np.array_equal(np.sort(child_parent), np.arange(n_nodes))
     return Level(
         n_nodes=n_nodes,
         child_parent=child_parent,
@@ -248,6 +254,7 @@ def _level(
         own_rest=own_rest,
         own_sum=together + sum_by(rest_node, own_rest, n_nodes),
         unreleased=unreleased,
+        is_single=is_single,
     )
 
 
@@ -309,6 +316,9 @@ def variance_of_sums(
     sums, nodes, weights = of_sum[leaves], place[leaves], weight[leaves]
     for i in range(n_levels - 1, -1, -1):
         level = tree.levels[i]
+        if level.is_single:  # adds nothing
+            nodes = level.child_parent[nodes]
+            continue
         if i == n_levels - 1:  # leaves are its nodes
             parent, part, own = nodes, np.ones(len(nodes)), np.zeros(len(nodes))
         else:
@@ -322,8 +332,12 @@ def variance_of_sums(
             own = np.concatenate([own, level.own_rest[r]])
             sums = np.concatenate([sums, of_sum[rests]])
             weights = np.concatenate([weights, weight[rests]])
-        (sums, nodes), inverse = distinct_cells((sums, parent), (n_sums, level.n_nodes))
-        size = len(sums)
+        if n_sums * level.n_nodes <= _DENSE * len(parent):  # each sum counts most nodes
+            inverse, size = sums * level.n_nodes + parent, n_sums * level.n_nodes
+            sums, nodes = np.divmod(np.arange(size), level.n_nodes)
+        else:
+            (sums, nodes), inverse = distinct_cells((sums, parent), (n_sums, level.n_nodes))
+            size = len(sums)
         mean = sum_by(inverse, part * weights, size)
         off = sum_by(inverse, own * weights, size)
         square = sum_by(inverse, own * weights**2, size)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.schema import BoolArray, Int64Array
-from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
+from queries.intervals.buckets import ReleasedValues, TableBuckets
 from queries.intervals.extrapolation import OUTERMOST, End, as_text, ends_of, value_at
 from queries.intervals.model import NoiseModel, noise_model
 from queries.sql import RowsBeyond, Session
@@ -109,8 +109,7 @@ def _beyond(table: TableBuckets, end: End, rng: np.random.Generator) -> _Move:
     """Rows moved beyond an end, from where the fit counts them; those of the last value anywhere in its range."""
     n, place = table.n.astype(np.float64), table.rows[:, end.column]
     column = table.released[end.column]
-    of_code = np.maximum(sum_by(place, n, len(column.values)), 1.0)
-    upto = np.cumsum(n * np.minimum(end.inside.sum(axis=0) / of_code, 1.0)[place])
+    upto = np.cumsum(n * (end.inside.sum(axis=0) / np.maximum(end.counted, 1.0))[place])
     # One by one along the rows from a random start, so that no row is taken more often than it is there.
     like = np.searchsorted(upto, np.arange(rng.random(), upto[-1], 1.0), side="right")
     beyond = end.last + np.ceil(rng.exponential(end.excess, len(like)) / column.step) * column.step
