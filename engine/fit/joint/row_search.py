@@ -3,7 +3,8 @@
 Rows of level indexes and tables of target counts in, better rows out. A step takes a batch of rows and a column: every
 row of the batch takes the value that lowers the weighted squared error of all tables most, with some chance in it that
 cools down. All values of a batch are weighed at once, so only a share of the changes is made: all of them would
-overshoot. Changes that lead out of an impossible combination are always made.
+overshoot. Of rows that are near already even a share would: there only changes are made that touch no count twice, and
+the error never rises. Changes that lead out of an impossible combination are always made.
 """
 
 from __future__ import annotations
@@ -57,10 +58,13 @@ class Sweep:
         How much chance there is in a choice, in units of the cost.
     share : float
         Share of the changes that are made, of rows that are possible.
+    is_apart : bool
+        Of these, at once only such that leave different values, and go to others.
     """
 
     heat: float
     share: float
+    is_apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,6 +166,8 @@ def _change(
     best = price.argmin(axis=1)
     may_move = (rng.random(len(x)) < sweep.share) | is_barred
     moved = np.flatnonzero((best != now) & may_move)
+    if sweep.is_apart:
+        moved = changes_apart(moved, now, best, is_barred)
     if not len(moved):
         return
     touched = layout.touched[column]
@@ -172,6 +178,31 @@ def _change(
     np.subtract.at(cost, old, layout.weight2[old])
     np.add.at(cost, new, layout.weight2[new])
     x[moved, column] = best[moved]
+
+
+def changes_apart(
+    moved: Int64Array, now: Int64Array, best: Int64Array, is_barred: BoolArray
+) -> Int64Array:
+    """Choose changes of one column that have no value in common: no count is touched twice, each helps as if alone.
+
+    Parameters
+    ----------
+    moved : ndarray of int64
+        Rows that may change.
+    now, best : ndarray of int64, shape (n_rows,)
+        Value of each row, and the one that it would take.
+    is_barred : ndarray of bool, shape (n_rows,)
+        Impossible rows: they change in any case.
+
+    Returns
+    -------
+    ndarray of int64
+    """
+    forced, moved = moved[is_barred[moved]], moved[~is_barred[moved]]
+    for values in (now, best):
+        moved = moved[np.sort(np.unique(values[moved], return_index=True)[1])]
+    crossed = np.isin(now[moved], best[moved])
+    return np.concatenate([forced, moved[:1] if crossed.all() else moved[~crossed]])
 
 
 def _costs(x: FloatArray, goals: Sequence[Goal], sizes: Sequence[int]) -> NDArray[np.float32]:

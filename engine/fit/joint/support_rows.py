@@ -123,7 +123,7 @@ SWEEPS = tuple(
     for heat, share in ((0.35, 0.5), (0.2, 0.5), (0.1, 0.5), (0.05, 0.3), (0.02, 0.3))
 )
 """Heat and share that a search on 24 columns did well with."""
-NEARER = (Sweep(heat=0.0, share=0.3),) * 3
+NEARER = (Sweep(heat=0.0, share=1.0, is_apart=True),) * 2
 """Rows that were drawn from a fit are near already: no row is changed but to come nearer."""
 POWER, FLOOR = 0.75, 2.0
 """A count's squared error weighs (target + FLOOR)**-POWER: between its relative error and its absolute one."""

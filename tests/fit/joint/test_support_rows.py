@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.errors import SpecError
 from engine.fit.joint import support_rows as support_module
 from engine.fit.joint.chow_liu import mutual_information, spanning_tree, tree_rows
-from engine.fit.joint.row_search import BARRED, Goal, Sweep, counted, search_rows
+from engine.fit.joint.row_search import BARRED, Goal, Sweep, changes_apart, counted, search_rows
 from engine.fit.joint.sampling import sampled
 from engine.fit.joint.support_rows import nearer_rows, support_rows
 from engine.fit.joint.target import Target
@@ -307,6 +307,61 @@ def test_without_chance_a_row_takes_the_value_that_all_errors_say(barred):
             twin.random(1)  # which changes are made: all
     np.testing.assert_array_equal(found, slow)
     assert error_of(found, goals) < error_of(rows, goals)
+
+
+APART = Sweep(heat=0, share=1.0, is_apart=True)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 90))
+@settings(max_examples=60, deadline=None)
+def test_changes_that_are_apart_never_raise_the_error(seed, n_rows):
+    """Many rows a batch, all of which want the same: a share of them overshoots, changes apart do not."""
+    rng = np.random.default_rng(seed)
+    sizes = (3, 7, 2)
+    rows = np.stack([rng.integers(0, s, n_rows) for s in sizes], axis=1).astype(np.int32)
+    rows = np.tile(rows, (7, 1))
+    goals = [
+        goal((1,), rng.random(7) * n_rows * 2),
+        goal((0, 1), rng.random((3, 7)) * n_rows / 3, weight=0.5),
+        goal((0, 2), rng.random((3, 2)) * n_rows),
+    ]
+    errors = [error_of(rows, goals)]
+    for i in range(4):
+        rows = search_rows(rows, goals, sizes, [APART], np.random.default_rng(i))
+        errors.append(error_of(rows, goals))
+    assert all(later <= before + 1e-3 for before, later in pairwise(errors))
+
+
+def test_rows_whose_margin_is_right_to_the_unit_keep_it_while_another_comes_near():
+    """As a systematic draw leaves them: the first column is right, the second is not."""
+    rng = np.random.default_rng(3)
+    n = rng.integers(50, 150, 90)
+    rows = np.stack([np.repeat(np.arange(90), n), rng.integers(0, 2, n.sum())], axis=1)
+    goals = [
+        goal((0,), n + rng.uniform(-0.5, 0.5, 90)),
+        goal((1,), np.array([0.47, 0.53]) * n.sum()),
+    ]
+    found = search_rows(rows.astype(np.int32), goals, (90, 2), [APART] * 2, rng)
+    assert np.abs(counted(found, goals[0]) - n).max() <= 1
+    assert np.abs(counted(found, goals[1]) - goals[1].n).max() < 1
+    assert np.abs(counted(rows, goals[1]) - goals[1].n).min() > 100  # in which a fault would show
+
+
+def test_changes_of_one_batch_that_are_apart_share_no_value():
+    rng = np.random.default_rng(2)
+    none = np.zeros(40, dtype=bool)
+    for _ in range(50):
+        now, best = rng.integers(0, 9, (2, 40))
+        moved = np.flatnonzero(now != best)
+        chosen = changes_apart(moved, now, best, none)
+        values = [*now[chosen], *best[chosen]]
+        assert len({*values}) == len(values) > 0
+    two = np.array([0, 1])
+    assert changes_apart(two, np.array([0, 1]), np.array([1, 0]), none).tolist() == [
+        0
+    ]  # they change places
+    barred = np.array([True, True])  # which are changed in any case
+    assert changes_apart(two, np.array([0, 0]), np.array([1, 1]), barred).tolist() == [0, 1]
 
 
 def test_counts_of_a_goal():
