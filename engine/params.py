@@ -253,8 +253,8 @@ class DPParams:
     post : str
         What turns noisy margins into targets: "wls" (default), "paper" or "synthpop".
     sample : str
-        "rounded" (each count is its expectation rounded up or down, then rows come nearer to the margins) or
-        "multinomial" (independent rows).
+        "rounded" (each count is its expectation rounded up or down; with post "wls", whose margins agree, rows then
+        come nearer to these) or "multinomial" (independent rows).
     prior : float
         Rows spread evenly over the cells of each margin before anything else (synthpop's priorn).
     allocation : str

@@ -215,6 +215,11 @@ def _n_possible(codes: Int64Array, here: list[Int64Array], below: list[Int64Arra
     return out
 
 
+def are_single(n_nodes: int, child_parent: Int64Array, rest_node: Int64Array) -> bool:
+    """Whether each node has one child and no remainder."""
+    return not len(rest_node) and np.array_equal(np.sort(child_parent), np.arange(n_nodes))
+
+
 def _level(
     table: TableBuckets,
     unseen: FloatArray,
@@ -242,7 +247,6 @@ def _level(
     unreleased = np.minimum(_UNSEEN * unseen, own)
     unreleased[rest_node] = 0.0
     unreleased[together == 0] = 0.0
-    is_single = not len(rest_node) and np.array_equal(np.sort(child_parent), np.arange(n_nodes))
     return Level(
         n_nodes=n_nodes,
         child_parent=child_parent,
@@ -254,7 +258,7 @@ def _level(
         own_rest=own_rest,
         own_sum=together + sum_by(rest_node, own_rest, n_nodes),
         unreleased=unreleased,
-        is_single=is_single,
+        is_single=are_single(n_nodes, child_parent, rest_node),
     )
 
 

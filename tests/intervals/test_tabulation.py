@@ -16,7 +16,7 @@ from queries.intervals import noise_model, regions, tabulate
 from queries.intervals.buckets import read_buckets
 from queries.intervals.estimates import _end
 from queries.intervals.sums import covered_variance, sums_of
-from queries.intervals.tree import noise_tree, variance_of_sums
+from queries.intervals.tree import are_single, noise_tree, variance_of_sums
 from queries.release import open_release
 
 
@@ -156,6 +156,63 @@ def test_noise_reaches_sums_as_node_by_node(release):
             fast = variance_of_sums(tree, 1, np.zeros(len(chosen), dtype=np.int64), chosen, weight)
             slow = twin_variance(tree, dict(zip(chosen.tolist(), weight.tolist(), strict=True)))
             assert fast[0] == pytest.approx(slow)
+
+
+def with_single_level(tree, at, rng):
+    """The same tree with a level put in before one, of whose nodes each has one child, in another order."""
+    after = tree.levels[at]
+    child_parent, own = rng.permutation(after.n_nodes), rng.random(after.n_nodes)
+    none, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
+    order = np.argsort(child_parent)  # the child of each new node
+    single = replace(
+        after,
+        child_parent=child_parent,
+        rest_node=nobody,
+        rest_bucket=nobody,
+        part_child=np.ones(after.n_nodes),
+        part_rest=none,
+        own_child=own,
+        own_rest=none,
+        own_sum=own[order],
+        unreleased=np.ones(after.n_nodes),
+        is_single=True,
+    )
+    above = tree.levels[at - 1]
+    moved = {
+        name: getattr(above, name)[order] for name in ("child_parent", "part_child", "own_child")
+    }
+    levels = (*tree.levels[: at - 1], replace(above, **moved), single, *tree.levels[at:])
+    level_of = tree.level_of + (tree.level_of >= at)
+    return replace(tree, levels=levels, level_of=level_of)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.9])
+def test_noise_of_several_sums_is_that_of_each_and_single_levels_add_nothing(release, share):
+    """Few buckets of each, or most, by which sums are held otherwise."""
+    rng = np.random.default_rng(4)
+    for columns in (("income",), ("age", "region")):
+        tree = noise_tree(read_buckets(release, columns))
+        longer = with_single_level(tree, len(tree.levels) // 2, rng)
+        assert len(longer.levels) == len(tree.levels) + 1
+        chosen = rng.random((5, len(tree.level_of))) < share
+        of_sum, bucket = np.nonzero(chosen)
+        weight = rng.uniform(-1, 2, len(bucket))
+        slow = [
+            twin_variance(tree, dict(zip(bucket[of_sum == i], weight[of_sum == i], strict=True)))
+            for i in range(5)
+        ]
+        for one in (tree, longer):
+            fast = variance_of_sums(one, 5, of_sum, bucket, weight)
+            np.testing.assert_allclose(fast, slow, rtol=1e-9)
+
+
+def test_a_level_is_single_where_each_node_has_one_child_and_no_remainder():
+    some, none = np.array([1]), np.zeros(0, dtype=np.int64)
+    assert are_single(3, np.array([2, 0, 1]), none)
+    assert not are_single(3, np.array([2, 0, 1]), some)
+    assert not are_single(3, np.array([2, 0, 0]), none)
+    assert not are_single(3, np.array([2, 0]), none)
+    assert not are_single(3, np.array([2, 0, 1, 1]), none)
 
 
 def test_a_row_in_no_bucket_is_blind_by_itself(release):

@@ -107,6 +107,17 @@ def test_rows_that_are_moved_are_as_many_and_like_others(release, table):
     assert set(got.rows.column) <= set(table)
 
 
+def test_an_end_of_a_wider_table_knows_what_that_table_counts_where(release):
+    model = noise_model(release, ("age", "income"))
+    ends = module.ends_of(release, model)
+    assert ends
+    for end in ends:
+        code = model.table.rows[:, end.column]
+        wanted = np.bincount(code, model.table.n, len(model.table.released[end.column].values))
+        assert (end.counted == wanted).all()
+        assert (end.inside.sum(axis=0) <= wanted + 1e-9).all()
+
+
 def test_rows_beyond_an_end_are_taken_from_where_they_are_counted(release):
     """As many by value as `absorbed` says, one by one along the rows; those at the last value may be moved as well."""
     own, got = drawn(release, ("age",))

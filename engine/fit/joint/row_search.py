@@ -4,7 +4,7 @@ Rows of level indexes and tables of target counts in, better rows out. A step ta
 row of the batch takes the value that lowers the weighted squared error of all tables most, with some chance in it that
 cools down. All values of a batch are weighed at once, so only a share of the changes is made: all of them would
 overshoot. Of rows that are near already even a share would: there only changes are made that touch no count twice, and
-the error never rises. Changes that lead out of an impossible combination are always made.
+the error never rises. Changes that lead out of an impossible combination are always made, whatever they do to it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Sweep:
     share : float
         Share of the changes that are made, of rows that are possible.
     is_apart : bool
-        Of these, at once only such that leave different values, and go to others.
+        Of these, at once only such that leave different values, and go to others: of two values one change a batch,
+        enough for rows that are near.
     """
 
     heat: float
@@ -164,6 +165,7 @@ def _change(
         chance = rng.standard_exponential(price.shape, dtype=np.float32)
         price += np.float32(sweep.heat) * np.log(np.maximum(chance, SMALLEST))
     best = price.argmin(axis=1)
+    best = np.where(price[each, best] < price[each, now], best, now)  # of equal ones the row's own
     may_move = (rng.random(len(x)) < sweep.share) | is_barred
     moved = np.flatnonzero((best != now) & may_move)
     if sweep.is_apart:
@@ -183,7 +185,9 @@ def _change(
 def changes_apart(
     moved: Int64Array, now: Int64Array, best: Int64Array, is_barred: BoolArray
 ) -> Int64Array:
-    """Choose changes of one column that have no value in common: no count is touched twice, each helps as if alone.
+    """Choose changes of one column that have no value in common: they touch no count twice, each helps as if alone.
+
+    Rows that are impossible change besides.
 
     Parameters
     ----------
@@ -192,7 +196,7 @@ def changes_apart(
     now, best : ndarray of int64, shape (n_rows,)
         Value of each row, and the one that it would take.
     is_barred : ndarray of bool, shape (n_rows,)
-        Impossible rows: they change in any case.
+        Impossible rows.
 
     Returns
     -------

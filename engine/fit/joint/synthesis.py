@@ -139,7 +139,8 @@ def fitted_rows(
 ) -> tuple[Int32Array, Int64Array, FitReport]:
     """Fit one joint distribution and draw as many rows from it as its targets' total says, rounded.
 
-    Unless they are to be independent, rows are then changed until their counts are near the targets.
+    Unless they are to be independent, or targets contradict each other, rows are then changed until their counts are
+    near the targets.
 
     Returns
     -------
@@ -165,7 +166,8 @@ def fitted_rows(
         n = np.ones(len(cells), dtype=np.int64)
     else:
         cells, n, report = _from_support(targets, used, sizes, params, zeros, n_rows, rng)
-    if way != "support rows" and params.sample == "rounded" and n_rows:
+    agree = params.post == "wls"  # or rows would leave the fit's compromise for one of the targets
+    if way != "support rows" and params.sample == "rounded" and agree and n_rows:
         rows = np.repeat(cells, n, axis=0)
         cells = nearer_rows(rows, targets, used, sizes, zeros=zeros, rng=rng)
         n = np.ones(len(cells), dtype=np.int64)

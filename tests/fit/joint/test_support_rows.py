@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import SpecError
+from engine.fit.joint import row_search as search_module
 from engine.fit.joint import support_rows as support_module
 from engine.fit.joint.chow_liu import mutual_information, spanning_tree, tree_rows
 from engine.fit.joint.row_search import BARRED, Goal, Sweep, changes_apart, counted, search_rows
@@ -315,7 +316,7 @@ APART = Sweep(heat=0, share=1.0, is_apart=True)
 @given(st.integers(0, 10_000), st.integers(0, 90))
 @settings(max_examples=60, deadline=None)
 def test_changes_that_are_apart_never_raise_the_error(seed, n_rows):
-    """Many rows a batch, all of which want the same: a share of them overshoots, changes apart do not."""
+    """All rows are one batch and want the same: together they overshoot, changes apart do not."""
     rng = np.random.default_rng(seed)
     sizes = (3, 7, 2)
     rows = np.stack([rng.integers(0, s, n_rows) for s in sizes], axis=1).astype(np.int32)
@@ -326,9 +327,12 @@ def test_changes_that_are_apart_never_raise_the_error(seed, n_rows):
         goal((0, 2), rng.random((3, 2)) * n_rows),
     ]
     errors = [error_of(rows, goals)]
-    for i in range(4):
-        rows = search_rows(rows, goals, sizes, [APART], np.random.default_rng(i))
-        errors.append(error_of(rows, goals))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "BATCHES", 1)
+        patch.setattr(search_module, "MOST_AT_ONCE", 10_000)
+        for i in range(4):
+            rows = search_rows(rows, goals, sizes, [APART], np.random.default_rng(i))
+            errors.append(error_of(rows, goals))
     assert all(later <= before + 1e-3 for before, later in pairwise(errors))
 
 
@@ -341,7 +345,11 @@ def test_rows_whose_margin_is_right_to_the_unit_keep_it_while_another_comes_near
         goal((0,), n + rng.uniform(-0.5, 0.5, 90)),
         goal((1,), np.array([0.47, 0.53]) * n.sum()),
     ]
-    found = search_rows(rows.astype(np.int32), goals, (90, 2), [APART] * 2, rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            search_module, "BATCHES", 20
+        )  # of some 450 rows, of which a share would overshoot
+        found = search_rows(rows.astype(np.int32), goals, (90, 2), [APART] * 40, rng)
     assert np.abs(counted(found, goals[0]) - n).max() <= 1
     assert np.abs(counted(found, goals[1]) - goals[1].n).max() < 1
     assert np.abs(counted(rows, goals[1]) - goals[1].n).min() > 100  # in which a fault would show
@@ -362,6 +370,24 @@ def test_changes_of_one_batch_that_are_apart_share_no_value():
     ]  # they change places
     barred = np.array([True, True])  # which are changed in any case
     assert changes_apart(two, np.array([0, 0]), np.array([1, 1]), barred).tolist() == [0, 1]
+
+
+def test_rows_stay_as_they_are_where_another_value_is_as_good():
+    rows = np.array([[0], [1], [2], [3], [3], [2]], np.int32)
+    goals = [goal((0,), np.full(4, 1.5))]
+    found = search_rows(rows, goals, (4,), [APART] * 5, np.random.default_rng(0))
+    assert (found == rows).all()
+
+
+def test_an_impossible_row_leaves_also_where_changes_are_apart():
+    rows = np.array([[0, 0]] * 5 + [[2, 2]] * 40, np.int32)
+    never = np.zeros((3, 3), bool)
+    never[2, 2] = True
+    goals = [goal((0, 1), np.full((3, 3), 5.0), never)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "BATCHES", 1)  # of which one alone might change else
+        found = search_rows(rows, goals, (3, 3), [APART], np.random.default_rng(0))
+    assert not never[tuple(found.T)].any()
 
 
 def test_counts_of_a_goal():
@@ -407,6 +433,21 @@ def test_drawn_rows_come_near_to_all_margins_and_not_only_to_those_of_the_first_
     assert farthest(rows, last, COLUMNS) > 0.05
     assert farthest(near, last, COLUMNS) < farthest(rows, last, COLUMNS) / 2
     assert farthest(near, targets, COLUMNS) < farthest(rows, targets, COLUMNS)
+
+
+def test_a_column_that_the_draw_meets_stays_right_while_others_come_near():
+    """Many rows of few values a batch: a share of all changes would overshoot."""
+    sizes = SIZES | {"A": 60}
+    p = joint(sizes, power=0.3)
+    targets = pairs_of(p, COLUMNS, 40_000)
+    rng = np.random.default_rng(4)
+    counts = sampled(p, 40_000, "rounded", rng)
+    rows = np.repeat(np.argwhere(counts).astype(np.int32), counts[counts > 0], axis=0)
+    near = nearer_rows(rows, targets, COLUMNS, sizes, zeros=(), rng=rng)
+    whole = 40_000 * p.sum(axis=(1, 2, 3))
+    off = np.bincount(near[:, 0], minlength=60) - whole
+    assert np.abs(np.bincount(rows[:, 0], minlength=60) - whole).max() <= 1
+    assert np.abs(off).max() <= 1.5
 
 
 def test_rows_that_meet_the_margins_stay_as_they_are():

@@ -122,6 +122,30 @@ def test_size_decides_the_way_and_the_margins_come_out(margins, max_cells, how, 
         assert got.reports[0].converged
 
 
+@pytest.mark.parametrize(
+    ("what", "is_brought"),
+    [
+        ({}, True),
+        ({"post": "paper"}, False),
+        ({"post": "synthpop"}, False),
+        ({"sample": "multinomial"}, False),
+    ],
+)
+def test_drawn_rows_are_brought_to_margins_that_agree_and_to_no_others(
+    what, is_brought, monkeypatch
+):
+    """Of margins that contradict each other the fit is a compromise, which rows must not leave for one of them."""
+    changed = []
+
+    def nearer_rows(rows, *given, **named):
+        changed.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(synthesis, "nearer_rows", nearer_rows)
+    check(made(truth_of(), PAIRS, **what))
+    assert changed == [5000] * is_brought
+
+
 def test_one_margin_of_everything_is_not_fitted():
     table = truth_of()
     got = made(table, [COLUMNS], method="catall")
