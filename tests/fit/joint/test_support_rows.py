@@ -411,24 +411,20 @@ def test_only_rows_that_are_impossible_change_where_no_share_of_changes_is_made(
     assert not never[tuple(found.T)].any()
 
 
-def drawn_and_nearer(p, targets, n_rows, zeros=(), seed=0):
+def drawn_and_nearer(p, targets, n_rows, zeros=(), seed=0, sizes=SIZES):
     """Rows drawn from a full table, in the order of its cells, and the same brought nearer to targets."""
     rng = np.random.default_rng(seed)
     counts = sampled(p, n_rows, "rounded", rng)
     cells = np.argwhere(counts).astype(np.int32)
     rows = np.repeat(cells, counts[counts > 0], axis=0)
-    columns, sizes = tuple(SIZES), SIZES
-    return rows, nearer_rows(rows, targets, columns, sizes, zeros=zeros, rng=rng)
+    return rows, nearer_rows(rows, targets, COLUMNS, sizes, zeros=zeros, rng=rng)
 
 
 def test_drawn_rows_come_near_to_all_margins_and_not_only_to_those_of_the_first_columns():
     sizes = SIZES | {"A": 300}
     p = joint(sizes, power=1.0)
     targets = pairs_of(p, COLUMNS, 700)
-    rng = np.random.default_rng(4)
-    counts = sampled(p, 700, "rounded", rng)
-    rows = np.repeat(np.argwhere(counts).astype(np.int32), counts[counts > 0], axis=0)
-    near = nearer_rows(rows, targets, COLUMNS, sizes, zeros=(), rng=rng)
+    rows, near = drawn_and_nearer(p, targets, 700, seed=4, sizes=sizes)
     last = [target for target in targets if target.columns == ("C", "D")]
     assert farthest(rows, last, COLUMNS) > 0.05
     assert farthest(near, last, COLUMNS) < farthest(rows, last, COLUMNS) / 2
@@ -440,10 +436,7 @@ def test_a_column_that_the_draw_meets_stays_right_while_others_come_near():
     sizes = SIZES | {"A": 60}
     p = joint(sizes, power=0.3)
     targets = pairs_of(p, COLUMNS, 40_000)
-    rng = np.random.default_rng(4)
-    counts = sampled(p, 40_000, "rounded", rng)
-    rows = np.repeat(np.argwhere(counts).astype(np.int32), counts[counts > 0], axis=0)
-    near = nearer_rows(rows, targets, COLUMNS, sizes, zeros=(), rng=rng)
+    rows, near = drawn_and_nearer(p, targets, 40_000, seed=4, sizes=sizes)
     whole = 40_000 * p.sum(axis=(1, 2, 3))
     off = np.bincount(near[:, 0], minlength=60) - whole
     assert np.abs(np.bincount(rows[:, 0], minlength=60) - whole).max() <= 1
