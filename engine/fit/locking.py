@@ -201,7 +201,15 @@ def _fitted(job: _Job) -> tuple[Codes, Int64Array, RakeResult]:
         variance=np.where(placement.released, noise, np.inf),
     )
     last = candidates.last
-    n = controlled_rounding(raked.x, fibres, others, one_ways[last], placement.node, job.key)
+    n = controlled_rounding(
+        raked.x,
+        fibres,
+        others,
+        one_ways[last],
+        placement.node,
+        job.key,
+        is_pair=len(supports) == 2,
+    )
     codes, n = _repaired(candidates, n, without, supports, job.marks)
     if len(supports) > 2 and table_gap(codes, n, without, coarse) >= FAR:
         codes, n = settle(codes, n, candidates, without, job.key, coarse)
@@ -261,11 +269,15 @@ def find_candidates(
 ) -> Candidates:
     """Join the narrower tables (entry j: without column j).
 
-    Fibres run along the column without which most is measured: what is met exactly is then best known.
+    Fibres run along the column without which most is measured: what is met exactly is then best known. Of two columns
+    both are met: along the one of fewer values, so that runs of the other's are split the fewest times.
     """
     sizes = tuple(len(support) for support in supports)
     known = [int(table.n[table.measured].sum()) for table in without]
-    last = max(range(len(sizes)), key=lambda j: (known[j], j))
+    if len(sizes) == 2:
+        last = int(sizes[1] <= sizes[0])
+    else:
+        last = max(range(len(sizes)), key=lambda j: (known[j], j))
     candidates = join_candidates(without, sizes, last)
     if len(sizes) > 2:  # what universes rule out is in no table of two columns
         return candidates

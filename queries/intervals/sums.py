@@ -47,6 +47,10 @@ MOVED = 1.4
 """Variance that rounding leaves over that of cells rounded by themselves: units are moved until margins are met. Ages
 by sex need 1.0 (SD2011) to 1.8 times (NIST's excerpt), over 24 keys each."""
 
+END, SPLIT = 1 / 12, 1 / 48
+"""Variance of each end of a run of values in a table of two columns, where its rows were split in two, and more for
+each further split: a running sum was cut off there, at a place that is as likely as any other."""
+
 RAKED = 1.5
 """Variance that a wider table adds for each row which it moves to meet the number of a value in a narrower one. 1 if
 rows moved one by one; 1.0 held 91 % of the ranges of PINCP x SEX, and independent columns of the census needed less."""
@@ -117,6 +121,11 @@ class Lock:
         What the rows of each of a narrower table's rows give together.
     loose : float
         Variance of rounding over that of cells which are rounded by themselves: few are free where margins are met.
+    runs : ndarray of int64, shape (n_rows + n_runs + 1,), or None
+        Of a table of two columns the rows of each value of the shorter one, in the order of the other one's values,
+        which rounding keeps near their running sums; the number of rows before, between and behind them.
+    splits : int
+        Times that halves of the shorter column's values are split further.
     """
 
     table: TableBuckets
@@ -125,6 +134,19 @@ class Lock:
     to: tuple[tuple[int, Int64Array], ...] = ()
     room: tuple[FloatArray, ...] = ()
     loose: float = 1.0
+    runs: Int64Array | None = None
+    splits: int = 0
+
+    def rounding(self, weight: FloatArray) -> FloatArray:
+        """Variance of weighted sums by rounding alone; weights of shape (n_sums, n_rows)."""
+        if not self.to:
+            return np.zeros(len(weight))
+        if self.runs is None:
+            of_cells: FloatArray = MOVED * ROUNDING * self.loose * (weight**2).sum(axis=1)
+            return of_cells
+        ends = np.diff(np.pad(weight, ((0, 0), (0, 1)))[:, self.runs], axis=1)
+        of_ends: FloatArray = (END + SPLIT * self.splits) * self.loose * (ends**2).sum(axis=1)
+        return of_ends
 
 
 def locks_of(known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]]) -> tuple[Lock, ...]:
@@ -161,7 +183,19 @@ def lock_of(table: TableBuckets, tree: NoiseTree, to: tuple[tuple[int, Int64Arra
         to=to,
         room=tuple(np.maximum(np.bincount(at, give), 1e-12) for _, at in to),
         loose=n / max(n - met, n / 2, 1.0),
+        runs=_runs(table) if len(to) == 2 else None,
+        splits=max(min(len(column.values) for column in table.released) - 1, 1).bit_length() - 1,
     )
+
+
+def _runs(table: TableBuckets) -> Int64Array:
+    """Rows of a table of two columns as `Lock.runs`."""
+    sizes = [len(column.values) for column in table.released]
+    short = int(sizes[1] <= sizes[0])
+    of, along = table.rows[:, short], table.rows[:, 1 - short]
+    order = np.lexsort((along, of))
+    begin = np.flatnonzero(np.diff(of[order]) != 0) + 1
+    return np.insert(order, [0, *begin, len(order)], len(order))
 
 
 def _given_way(table: TableBuckets) -> FloatArray:
@@ -226,8 +260,7 @@ def locked_variance(locks: Sequence[Lock], weight: FloatArray) -> FloatArray:
         of_sum, row = np.nonzero(np.abs(rest) > 1e-6 * most)
         left = rest[of_sum, row]
         variance += sd_of_sums(lock.table, lock.tree, len(rest), of_sum, row, left) ** 2
-        if lock.to:
-            variance += MOVED * ROUNDING * lock.loose * (rest**2).sum(axis=1)
+        variance += lock.rounding(rest)
     return variance
 
 

@@ -68,8 +68,8 @@ class Seen:
         self.missing = int(without[last].n.sum() - n.sum())
         return self.real_place(codes, n, without, last, *rest)
 
-    def round(self, x, fibres, others, one_way, boxes, key):
-        self.n = self.real_round(x, fibres, others, one_way, boxes, key)
+    def round(self, x, fibres, others, one_way, boxes, key, **how):
+        self.n = self.real_round(x, fibres, others, one_way, boxes, key, **how)
         self.x, self.boxes = x, boxes
         self.margins = fibres, others, one_way
         return self.n

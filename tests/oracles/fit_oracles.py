@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix, hstack
 
 from engine.fit.candidates import MarginBounds
 from engine.schema import Measurement
+from engine.sticky_prf import siphash
 
 
 def projected(x: list[float], total: float) -> list[float]:
@@ -128,3 +129,52 @@ def smallest_gap(n_cells: int, exact: list[MarginBounds], near: list[MarginBound
         cost, constraints=limits, integrality=np.ones(n_cells + 1), bounds=Bounds(0, np.inf)
     )
     return None if found.x is None else round(found.x[-1])
+
+
+def halved(x: np.ndarray, target: np.ndarray, n_codes: int, key: bytes) -> np.ndarray:
+    """`in_halves` of a full table whose fibres are whole, one place at a time."""
+    size = 1
+    while size < n_codes:
+        size *= 2
+    fitted = x.reshape(len(target), n_codes)
+    n = [[0] * n_codes for _ in target]
+    split = [(0, size, target.tolist())]
+    while split:
+        first, width, rows = split.pop()
+        if width == 1:
+            for f, units in enumerate(rows):
+                if first < n_codes:
+                    n[f][first] = units
+            continue
+        half, level = width // 2, width.bit_length() - 2
+        word = np.array([first // width + (level << 32)], dtype=np.uint64)
+        running = int(siphash(key, [word])[0] >> np.uint64(44))
+        lower = [float(row[first : first + half].sum()) for row in fitted]
+        whole = [float(row[first : first + width].sum()) for row in fitted]
+        low, high = [], []
+        for units, due in zip(rows, tilted(rows, lower, whole), strict=True):
+            before, running = running // 2**20, running + int(due * 2**20 + 0.5)
+            low.append(running // 2**20 - before)
+            high.append(units - low[-1])
+        split += [(first, half, low), (first + half, half, high)]
+    return np.array(n).ravel()
+
+
+def tilted(rows: list[int], lower: list[float], whole: list[float]) -> list[float]:
+    """Shares of a half, brought to what was fitted over stretches of four loose rows; the last one has what is left."""
+    share = [
+        part / all_of if all_of > 0 else 0.0 for part, all_of in zip(lower, whole, strict=True)
+    ]
+    loose = [n * s * (1 - s) for n, s in zip(rows, share, strict=True)]
+    n_stretches = max(int(sum(loose) / 4), 1)
+    stretches: list[list[int]] = [[] for _ in range(n_stretches)]
+    for f in range(len(rows)):
+        stretches[min(int(sum(loose[: f + 1]) / 4), n_stretches - 1)].append(f)
+    due = [n * s for n, s in zip(rows, share, strict=True)]
+    for stretch in stretches:
+        room = sum(loose[f] for f in stretch)
+        over = sum(due[f] - lower[f] for f in stretch)
+        tilt = min(max(over / room, -1.0), 1.0) if room > 0 else 0.0
+        for f in stretch:
+            due[f] -= loose[f] * tilt
+    return due

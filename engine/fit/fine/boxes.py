@@ -18,7 +18,7 @@ from engine.fit.borders import Marks, possible
 from engine.fit.placement import UNRELEASED_CAP, most_unreleased
 from engine.fit.support import is_leaf
 from engine.fit.tree import FittedTree, fit_tree
-from engine.fit.whole.rounding import by_running_sums
+from engine.fit.whole.start import by_running_sums
 from engine.params import NOISE_LAYERS
 from engine.ranges import ROOT_LEVEL, chosen_places, code_bounds
 from engine.schema import (

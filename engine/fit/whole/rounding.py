@@ -1,7 +1,7 @@
 """Controlled rounding: fitted cells to whole numbers whose margins are the published ones.
 
-Cells that share all columns but one are a fibre, and fibres are neighbours' runs. Each fibre is rounded by running
-sums from a keyed start: its total is exact and every run of neighbours is within 1. Then units are moved, at first
+Cells that share all columns but one are a fibre. At the start fibres have their totals, and runs of neighbours are near
+their fitted rows: in a fibre, and of two columns along both (engine/fit/whole/start.py). Then units are moved, at first
 within fibres and then also in pairs between two of them, from sums of the other margins that are too large to ones
 that are too small (engine/fit/whole/walks.py). Released boxes stay near their fitted rows; more of that is given up
 only where it brings every margin to its published counts.
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.fit.candidates import MarginBounds
+from engine.fit.whole.start import by_running_sums, in_halves, is_dense
 from engine.fit.whole.steps import Steps, steps_of
 from engine.fit.whole.sums import FILLED, LOOSE, FittedSums, Moving, asked_for
 from engine.schema import FloatArray, Int64Array
@@ -26,7 +27,6 @@ CAREFUL, BOLD, ANY = -12, (36, 52), 1 << 10
 """Most that a move may cost: where it is to gain enough, where it may cost boxes, and where it is made at any cost."""
 BOLD_CELLS = 30_000
 """Larger tables have so many filled cells that hardly one of them comes out whole: not worth the time."""
-_FIXED = 20  # bits behind the point
 
 
 def controlled_rounding(
@@ -36,6 +36,8 @@ def controlled_rounding(
     one_way: MarginBounds,
     boxes: Int64Array,
     key: bytes,
+    *,
+    is_pair: bool = False,
 ) -> Int64Array:
     """Round cells to whole numbers.
 
@@ -54,6 +56,8 @@ def controlled_rounding(
         Deepest released bucket of each cell.
     key : bytes
         Sampling key of the table.
+    is_pair : bool
+        The table has two columns: fibres follow each other as the values of the other one do.
 
     Returns
     -------
@@ -67,7 +71,10 @@ def controlled_rounding(
     x, fibre, box = x[order], fibre[order], boxes[order]
     heads = np.flatnonzero(np.diff(fibre, prepend=-1))
     name = fibres.of[order[heads]]
-    n = by_running_sums(x, fibres.low[name], heads, name, key)
+    if is_pair and is_dense(len(x), len(heads), len(one_way.low)):
+        n = in_halves(x, fibre, one_way.of[order], fibres.low[name], key)
+    else:
+        n = by_running_sums(x, fibres.low[name], heads, name, key)
     moving = Moving(
         n=n,
         x=x,
@@ -87,27 +94,6 @@ def controlled_rounding(
 def _numbered(of: Int64Array) -> Int64Array:
     """Runs of equal neighbours, numbered from 0."""
     return np.cumsum(np.diff(of, prepend=-1) != 0) - 1
-
-
-def by_running_sums(
-    x: FloatArray, target: Int64Array, heads: Int64Array, name: Int64Array, key: bytes
-) -> Int64Array:
-    """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1)."""
-    sizes = np.diff(np.append(heads, len(x)))
-    have = np.add.reduceat(x, heads)
-    scale = np.divide(target, have, out=np.zeros(len(have)), where=have > 1e-200)
-    running = np.cumsum(x)
-    base = np.repeat(running[heads] - x[heads], sizes)
-    start = (siphash(key, [name.view(np.uint64)]) >> np.uint64(64 - _FIXED)).astype(np.int64)
-    inside = ((running - base) * np.repeat(scale, sizes) * (1 << _FIXED)).astype(np.int64)
-    upto = (inside + np.repeat(start, sizes)) >> _FIXED
-    upto = np.minimum(np.maximum(upto, 0), np.repeat(target, sizes))
-    ends = np.append(heads[1:], len(x)) - 1
-    upto[ends] = target  # the last running sum is the target, whatever floats made of it
-    before = np.roll(upto, 1)
-    before[heads] = 0
-    out: Int64Array = upto - before
-    return out
 
 
 def _move_units(moving: Moving) -> None:

@@ -1,0 +1,133 @@
+"""Where rounding starts: whole numbers near fitted cells, before units are moved.
+
+Takes fitted cells, those of one fibre together, and each fibre's rows; gives whole numbers whose sums over fibres are
+these. What a run of neighbours is off stays small, however long it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.schema import FloatArray, Int64Array
+from engine.sticky_prf import siphash
+
+_FIXED = 20  # bits behind the point
+_NOTHING = 1e-200  # fitted rows too few to be divided by
+_STRETCH = 4.0  # loose rows of a stretch of fibres, in which a half is brought to its fitted rows
+MOST_PLACES = 4
+"""Most places of a table of two columns for each of its cells, codes filled up to a power of two, that are reckoned."""
+
+
+def by_running_sums(
+    x: FloatArray, target: Int64Array, heads: Int64Array, name: Int64Array, key: bytes
+) -> Int64Array:
+    """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1).
+
+    Parameters
+    ----------
+    x : ndarray of float64, shape (n_cells,)
+        All >= 0, the cells of each fibre next to each other.
+    target, heads, name : ndarray of int64, shape (n_fibres,)
+        Rows of each fibre, its first cell, and what its start hangs on.
+    key : bytes
+
+    Returns
+    -------
+    ndarray of int64, shape (n_cells,)
+    """
+    sizes = np.diff(np.append(heads, len(x)))
+    have = np.add.reduceat(x, heads)
+    scale = np.divide(target, have, out=np.zeros(len(have)), where=have > _NOTHING)
+    running = np.cumsum(x)
+    base = np.repeat(running[heads] - x[heads], sizes)
+    inside = ((running - base) * np.repeat(scale, sizes) * (1 << _FIXED)).astype(np.int64)
+    upto = (inside + np.repeat(_starts(key, name), sizes)) >> _FIXED
+    upto = np.minimum(np.maximum(upto, 0), np.repeat(target, sizes))
+    ends = np.append(heads[1:], len(x)) - 1
+    upto[ends] = target  # the last running sum is the target, whatever floats made of it
+    before = np.roll(upto, 1)
+    before[heads] = 0
+    out: Int64Array = upto - before
+    return out
+
+
+def is_dense(n_cells: int, n_fibres: int, n_codes: int) -> bool:
+    """Whether enough places have a cell for `in_halves` to reckon all of them."""
+    return n_fibres << max(n_codes - 1, 0).bit_length() <= MOST_PLACES * n_cells
+
+
+def in_halves(
+    x: FloatArray, fibre: Int64Array, code: Int64Array, target: Int64Array, key: bytes
+) -> Int64Array:
+    """Round a table of two columns so that runs along both are near their fitted rows.
+
+    The rows of each fibre are split between the lower and the upper half of the codes, these again, and so on. What a
+    half gets follows its running sum over fibres, from a keyed start: so of two codes each is within 1 of its fitted
+    rows over any run of fibres. Further splits follow what their whole has got, and are a little further off.
+
+    Parameters
+    ----------
+    x : ndarray of float64, shape (n_cells,)
+        All >= 0.
+    fibre, code : ndarray of int64, shape (n_cells,)
+        Place of each cell along both columns, in the order of their values.
+    target : ndarray of int64, shape (n_fibres,)
+        Rows of each fibre.
+    key : bytes
+
+    Returns
+    -------
+    ndarray of int64, shape (n_cells,)
+        Where a fibre has fitted rows, cells without any get none.
+    """
+    n_fibres, depth = len(target), int(code.max(initial=0)).bit_length()
+    is_empty = np.bincount(fibre, weights=x, minlength=n_fibres) <= _NOTHING
+    x = np.where(is_empty[fibre], 1.0, x)
+    x = x * (target / np.bincount(fibre, weights=x, minlength=n_fibres))[fibre]
+    fitted = [np.zeros((n_fibres, 1 << depth))]
+    fitted[0][fibre, code] = x
+    for _ in range(depth):
+        fitted.append(fitted[-1].reshape(n_fibres, -1, 2).sum(axis=2))
+    n = target.reshape(-1, 1)
+    for level in range(depth - 1, -1, -1):
+        due = _due(n, fitted[level][:, ::2], fitted[level + 1])
+        name = np.arange(n.shape[1]) + (level << 32)
+        running = np.cumsum((due * (1 << _FIXED) + 0.5).astype(np.int64), axis=0)
+        low = np.diff((running + _starts(key, name)) >> _FIXED, axis=0, prepend=0)
+        n = np.stack([low, n - low], axis=2).reshape(n_fibres, -1)
+    out: Int64Array = n[fibre, code]
+    return out
+
+
+def _due(n: Int64Array, half: FloatArray, whole: FloatArray) -> FloatArray:
+    """What a half is due of the rows of each whole: its share, tilted so that stretches of fibres have what was fitted.
+
+    Parameters
+    ----------
+    n : ndarray of int64, shape (n_fibres, n_wholes)
+    half, whole : ndarray of float64, shape (n_fibres, n_wholes)
+        Fitted rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_fibres, n_wholes)
+        From 0 to `n`; 0 and `n` where the share is.
+    """
+    share = np.divide(half, whole, out=np.zeros_like(whole), where=whole > _NOTHING)
+    due = n * share
+    loose = due * (1.0 - share)
+    running = np.cumsum(loose, axis=0)
+    last = np.maximum((running[-1] / _STRETCH).astype(np.int64) - 1, 0)
+    first = np.cumsum(last + 1) - (last + 1)
+    stretch = (np.minimum((running / _STRETCH).astype(np.int64), last) + first).ravel()
+    over = np.bincount(stretch, weights=(due - half).ravel())
+    room = np.bincount(stretch, weights=loose.ravel())
+    tilt = np.clip(np.divide(over, room, out=np.zeros_like(over), where=room > 0), -1.0, 1.0)
+    brought: FloatArray = due - loose * tilt[stretch].reshape(n.shape)
+    return brought
+
+
+def _starts(key: bytes, name: Int64Array) -> Int64Array:
+    """A start in [0, 1) for each name, in fixed point."""
+    word = siphash(key, [name.astype(np.int64).view(np.uint64)])
+    return (word >> np.uint64(64 - _FIXED)).astype(np.int64)
