@@ -25,6 +25,7 @@ from queries.intervals.extrapolation import (
     reaching,
     stretched,
 )
+from queries.intervals.filling import untold_spread
 from queries.intervals.locked import count_sd, edge_variance, high_of_unreleased, knows
 from queries.intervals.model import Groups
 from queries.intervals.regions import Region, is_single
@@ -228,6 +229,8 @@ def valued_part(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_
     if model.tree is not None:
         sparse = sparse_variance(model.table, *given, weight)
         extra = extra + np.where(model.locked(*given[:2]), 0.0, sparse)
+        unit = np.maximum(rows, 1.0) if is_mean else 1.0
+        extra = extra + untold_spread(model.table, model.tree, *given, numbers) / unit**2
     own = np.zeros(len(numbers))
     own[row] = weight
     shift = absorbed(groups, row, weight)

@@ -26,9 +26,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.cell_keys import distinct_cells
 from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
-from queries.intervals.sums import Z
+from queries.intervals.sums import BLIND, Z
 from queries.intervals.tree import NoiseTree, deepest_buckets
 
 LEANS = 0.1
@@ -43,6 +44,10 @@ SURE = 0.95
 """Share of combinations that were not released which hold no more rows than the bound: the interval starts at 0."""
 DISPERSED = 1.5
 """Variance over mean of the rows of combinations in one box: they are not all alike."""
+AS_GOOD, MOSTLY = 100.0, 0.5
+"""Rows that the spread of all values in a box counts as, next to that of rows which were filled in there; share of a
+group's rows that were filled in, from which on it counts at all. Of seven ages, drawn by lot, some lie close together
+and tell of no spread."""
 _MOST_MEAN = 800.0
 """Beyond it the chance of no row is no number any more; no threshold is as high."""
 MATCHED = 6
@@ -105,6 +110,70 @@ def _raked(
             rate = off / np.maximum(sum_by(code, gives, len(margin)), 1e-12)
             x = np.maximum(x + gives * rate[code], x / 4)
     return x
+
+
+def untold_spread(
+    table: TableBuckets,
+    tree: NoiseTree,
+    n_groups: int,
+    group: Int64Array,
+    row: Int64Array,
+    numbers: FloatArray,
+) -> FloatArray:
+    """Variance of sums of numbers by what few filled rows do not tell of their own spread.
+
+    Rows were filled in by lot; where nearly all of a group were, and these are few, the next lot may be more spread.
+    All rows of the table in the same range of values say how much.
+
+    Parameters
+    ----------
+    group, row : ndarray of int64, shape (n_entries,)
+        Which group has which row.
+    numbers : ndarray of float64, shape (n_rows,)
+        Of all rows of the table; NaN where there is none.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_groups,)
+    """
+    n = table.n[row].astype(np.float64)
+    bucket = tree.row_bucket[row]
+    is_filled = (bucket >= 0) & ~table.measured[bucket]
+    filled = sum_by(group[is_filled], n[is_filled], n_groups)
+    is_mostly = filled > MOSTLY * sum_by(group, n, n_groups)
+    is_filled &= is_mostly[group]
+    if not is_filled.any():
+        return np.zeros(n_groups)
+    group, row, n = group[is_filled], row[is_filled], n[is_filled]
+    (of, box), inverse = distinct_cells((group, tree.row_bucket[row]), (n_groups, len(table.size)))
+    size, first, second = (
+        sum_by(inverse, n * numbers[row] ** power, len(of)) for power in range(3)
+    )
+    own = np.maximum(second - first**2 / size, 0.0)
+    likely = size * _spread_in(table, box, numbers)
+    missing = np.maximum(sum_by(of, likely - own, n_groups), 0.0)
+    more: FloatArray = BLIND[len(table.columns) > 2] * missing * AS_GOOD / (filled + AS_GOOD)
+    return more
+
+
+def _spread_in(table: TableBuckets, box: Int64Array, numbers: FloatArray) -> FloatArray:
+    """Variance of the numbers of all rows with values as in each box; of several columns the one that leaves least."""
+    least = np.full(len(box), np.inf)
+    is_known = np.isfinite(numbers)
+    n = table.n[is_known].astype(np.float64)
+    for j, column in enumerate(table.released):
+        code, n_codes = table.rows[is_known, j], len(column.values)
+        rows, first, second = (
+            np.append(0.0, np.cumsum(sum_by(code, n * numbers[is_known] ** power, n_codes)))
+            for power in range(3)
+        )
+        begin, end = table.first[box, j], table.last[box, j] + 1
+        inside = np.maximum(rows[end] - rows[begin], 1.0)
+        mean = (first[end] - first[begin]) / inside
+        spread = (second[end] - second[begin]) / inside - mean**2
+        is_range = end - begin > 1  # one value has no spread but that of the other columns
+        least = np.where(is_range, np.minimum(least, np.maximum(spread, 0.0)), least)
+    return np.where(np.isfinite(least), least, 0.0)
 
 
 def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int, n_possible: int) -> int:
