@@ -123,14 +123,14 @@ def untold_spread(
     """Variance of sums of numbers by what few filled rows do not tell of their own spread.
 
     Rows were filled in by lot; where nearly all of a group were, and these are few, the next lot may be more spread.
-    All rows of the table in the same range of values say how much.
+    All rows of the table with values as in the same range say how much.
 
     Parameters
     ----------
     group, row : ndarray of int64, shape (n_entries,)
         Which group has which row.
     numbers : ndarray of float64, shape (n_rows,)
-        Of all rows of the table; NaN where there is none.
+        Of all rows of the table; NaN where there is none, or rows are none that the groups could have.
 
     Returns
     -------

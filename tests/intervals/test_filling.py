@@ -12,7 +12,14 @@ from fixtures.intervals import small_release
 from engine.schema import column_set
 from queries.intervals import noise_model, tabulate
 from queries.intervals.estimates import counts
-from queries.intervals.filling import LEANS, _at_most, may_lean, suppression_bound
+from queries.intervals.filling import (
+    AS_GOOD,
+    LEANS,
+    _at_most,
+    may_lean,
+    suppression_bound,
+    untold_spread,
+)
 from queries.intervals.model import Groups
 from queries.intervals.regions import region_of
 from queries.intervals.tabulation import annotated
@@ -154,3 +161,81 @@ def test_tables_of_one_or_three_columns_and_those_hardly_filled_do_not_lean(rele
     table = noise_model(release, ("age", "sex")).table
     assert may_lean(table)
     assert not may_lean(replace(table, card=table.card | {"suppressed_share": 0.01}))
+
+
+def slow_untold(table, tree, numbers, rows) -> float:
+    """Of one group, box by box."""
+    boxes: dict[int, list[int]] = {}
+    for row in rows:
+        boxes.setdefault(int(tree.row_bucket[row]), []).append(row)
+    missing = filled = 0.0
+    for box, inside in boxes.items():
+        if box < 0 or table.measured[box]:
+            continue
+        n, x = table.n[inside], numbers[inside]
+        filled += n.sum()
+        spreads = []
+        for j in range(len(table.columns)):
+            low, high = table.first[box, j], table.last[box, j]
+            if low < high:
+                like = (table.rows[:, j] >= low) & (table.rows[:, j] <= high) & np.isfinite(numbers)
+                mean = np.average(numbers[like], weights=table.n[like])
+                spreads.append(np.average((numbers[like] - mean) ** 2, weights=table.n[like]))
+        own = (n * (x - np.average(x, weights=n)) ** 2).sum()
+        missing += n.sum() * min(spreads, default=0.0) - own
+    blind = 1.0 if len(table.columns) < 3 else 1.5
+    return blind * max(missing, 0.0) * AS_GOOD / (filled + AS_GOOD)
+
+
+@pytest.mark.parametrize("columns", [("income", "sex"), ("age", "region", "sex")])
+def test_few_filled_rows_are_as_spread_as_all_values_of_their_range(release, columns):
+    model = noise_model(release, columns)
+    table, bucket = model.table, model.tree.row_bucket
+    numbers = table.released[0].numbers()[table.rows[:, 0]]
+    filled = np.flatnonzero((bucket >= 0) & ~table.measured[bucket] & np.isfinite(numbers))
+    rng = np.random.default_rng(2)
+    groups = [np.sort(rng.choice(filled, size, replace=False)) for size in (1, 4, 40)]
+    known = np.flatnonzero(table.row_measured & np.isfinite(numbers))
+    groups.append(known[:50])  # what was measured needs no guess
+    group = np.repeat(np.arange(4), [len(rows) for rows in groups])
+    told = untold_spread(table, model.tree, 4, group, np.concatenate(groups), numbers)
+    assert told == pytest.approx([slow_untold(table, model.tree, numbers, rows) for rows in groups])
+    assert told[0] > 0
+    assert told[3] == 0
+
+
+def test_groups_that_were_hardly_filled_need_no_guess(release):
+    model = noise_model(release, ("income", "sex"))
+    table, bucket = model.table, model.tree.row_bucket
+    numbers = table.released[0].numbers()[table.rows[:, 0]]
+    is_known = table.row_measured & np.isfinite(numbers)
+    few = np.flatnonzero((bucket >= 0) & ~table.measured[bucket] & np.isfinite(numbers))[:3]
+    row = np.concatenate([np.flatnonzero(is_known)[:60], few])
+    told = untold_spread(table, model.tree, 1, np.zeros(len(row), dtype=int), row, numbers)
+    assert told.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("figure", ["sum", "avg"])
+def test_sums_and_means_are_less_sure_by_it_within_their_limits(release, monkeypatch, figure):
+    seen = []
+
+    def untold(table, _tree, n_groups, _group, _row, numbers):
+        income = table.released[0].numbers()[table.rows[:, 0]]
+        with np.errstate(invalid="ignore"):
+            inside = (income >= 20_000) & (income <= 60_000)
+        assert (np.isfinite(numbers) == inside).all()
+        seen.append(n_groups)
+        return np.full(n_groups, 1e14)
+
+    limits = "income BETWEEN 20000 AND 60000"
+    text = f"SELECT sex, {figure}(income) AS f, count(*) AS n FROM data WHERE {limits} GROUP BY sex"
+    before = annotated(release, text)
+    monkeypatch.setattr("queries.intervals.estimates.untold_spread", untold)
+    release.models.clear()
+    after = annotated(release, text)
+    for rows in zip(before.rows, after.rows, strict=True):
+        old, new = (dict(zip(after.columns, row, strict=True)) for row in rows)
+        of = new["n"] if figure == "avg" else 1
+        more = (new["f_high"] - new["f"]) ** 2 - (old["f_high"] - old["f"]) ** 2
+        assert more == pytest.approx((1.96e7 / of) ** 2, rel=0.05)
+    assert seen
