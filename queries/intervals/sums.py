@@ -137,16 +137,25 @@ class Lock:
     runs: Int64Array | None = None
     splits: int = 0
 
-    def rounding(self, weight: FloatArray) -> FloatArray:
-        """Variance of weighted sums by rounding alone; weights of shape (n_sums, n_rows)."""
+    def rounding(self, weight: FloatArray, rest: FloatArray) -> FloatArray:
+        """Variance of weighted sums by rounding alone: of weights, and of what is left of them by margins.
+
+        Margins are met, so that both say the same of the sum; of runs the one that has fewer ends tells.
+        """
         if not self.to:
             return np.zeros(len(weight))
         if self.runs is None:
-            of_cells: FloatArray = MOVED * ROUNDING * self.loose * (weight**2).sum(axis=1)
+            of_cells: FloatArray = MOVED * ROUNDING * self.loose * (rest**2).sum(axis=1)
             return of_cells
-        ends = np.diff(np.pad(weight, ((0, 0), (0, 1)))[:, self.runs], axis=1)
-        of_ends: FloatArray = (END + SPLIT * self.splits) * self.loose * (ends**2).sum(axis=1)
+        fewest = np.minimum(self._ends(weight), self.loose * self._ends(rest))
+        of_ends: FloatArray = (END + SPLIT * self.splits) * fewest
         return of_ends
+
+    def _ends(self, weight: FloatArray) -> FloatArray:
+        """Square of all steps of the weights along runs, one sum a row."""
+        steps = np.diff(np.pad(weight, ((0, 0), (0, 1)))[:, self.runs], axis=1)
+        square: FloatArray = (steps**2).sum(axis=1)
+        return square
 
 
 def locks_of(known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]]) -> tuple[Lock, ...]:
@@ -260,7 +269,7 @@ def locked_variance(locks: Sequence[Lock], weight: FloatArray) -> FloatArray:
         of_sum, row = np.nonzero(np.abs(rest) > 1e-6 * most)
         left = rest[of_sum, row]
         variance += sd_of_sums(lock.table, lock.tree, len(rest), of_sum, row, left) ** 2
-        variance += lock.rounding(rest)
+        variance += lock.rounding(given, rest)
     return variance
 
 
