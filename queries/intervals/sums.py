@@ -108,17 +108,37 @@ def sums_of(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Margin:
+    """One of the narrower tables that a table's rows were brought to.
+
+    Attributes
+    ----------
+    place : int
+        Its place among the locks.
+    at : ndarray of int64, shape (n_rows,)
+        Part of the narrower table that each row belongs to, from 1; 0 where there is none.
+    part : ndarray of int64, shape (n_rows_there,)
+        Part of each of its rows, from 0: measured ones are parts by themselves, rows that were filled into one box are
+        one. At which of its values a filled row stands is drawn, and which rows of the wider table stand there with it.
+    room : ndarray of float64, shape (1 + n_parts,)
+        What the rows of each part give together.
+    """
+
+    place: int
+    at: Int64Array
+    part: Int64Array
+    room: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Lock:
     """A table, and the narrower ones that its rows were brought to.
 
     Attributes
     ----------
-    to : tuple of (int, ndarray of int64)
-        Place of each of these among the locks, and the row there of each row here, from 1; 0 where it has none.
     give : ndarray of float64, shape (n_rows,)
         How much each row gives way, as in the fit: a filled one with all it holds, a measured one with its noise.
-    room : tuple of ndarray of float64, shape (1 + n_rows_there,)
-        What the rows of each of a narrower table's rows give together.
+    to : tuple of Margin
     loose : float
         Variance of rounding over that of cells which are rounded by themselves: few are free where margins are met.
     runs : ndarray of int64, shape (n_rows + n_runs + 1,), or None
@@ -131,8 +151,7 @@ class Lock:
     table: TableBuckets
     tree: NoiseTree
     give: FloatArray
-    to: tuple[tuple[int, Int64Array], ...] = ()
-    room: tuple[FloatArray, ...] = ()
+    to: tuple[Margin, ...] = ()
     loose: float = 1.0
     runs: Int64Array | None = None
     splits: int = 0
@@ -169,32 +188,47 @@ def locks_of(known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]]) -> tuple[Lo
     names = sorted(known, key=len, reverse=True)
     place = {name: i for i, name in enumerate(names)}
     return tuple(
-        lock_of(
+        _lock(
             *known[name],
-            tuple(
-                (place[less], rows_in(known[name][0], known[less][0]) + 1)
-                for less in combinations(name, len(name) - 1)
-                if less
-            ),
+            {place[less]: known[less] for less in combinations(name, len(name) - 1) if less},
         )
         for name in names
     )
 
 
-def lock_of(table: TableBuckets, tree: NoiseTree, to: tuple[tuple[int, Int64Array], ...]) -> Lock:
-    """A table with what its rows give to each margin."""
+def _lock(
+    table: TableBuckets, tree: NoiseTree, narrower: dict[int, tuple[TableBuckets, NoiseTree]]
+) -> Lock:
+    """A table with what its rows give to each margin; the narrower tables by their places."""
     n, give = len(table.n), _given_way(table)
-    met = sum(np.count_nonzero(np.bincount(at)[1:]) for _, at in to) - len(to) + 1
+    rows = [rows_in(table, less) for less, _ in narrower.values()]
+    met = sum(len(np.unique(of[of >= 0])) for of in rows) - len(rows) + 1
     return Lock(
         table=table,
         tree=tree,
         give=give,
-        to=to,
-        room=tuple(np.maximum(np.bincount(at, give), 1e-12) for _, at in to),
+        to=tuple(
+            _margin(place, *narrower[place], of, give)
+            for place, of in zip(narrower, rows, strict=True)
+        ),
         loose=n / max(n - met, n / 2, 1.0),
-        runs=_runs(table) if len(to) == 2 else None,
+        runs=_runs(table) if len(table.columns) == 2 else None,
         splits=max(min(len(column.values) for column in table.released) - 1, 1).bit_length() - 1,
     )
+
+
+def _margin(
+    place: int, table: TableBuckets, tree: NoiseTree, of_row: Int64Array, give: FloatArray
+) -> Margin:
+    """A narrower table as a margin of wider rows, each of which belongs to one of its rows, or to none (-1)."""
+    bucket = tree.row_bucket
+    is_filled = (bucket >= 0) & ~table.measured[bucket]
+    alone = np.arange(len(bucket)) + len(table.size)
+    _, part = np.unique(np.where(is_filled, bucket, alone), return_inverse=True)
+    at = np.where(of_row >= 0, part[of_row] + 1, 0)
+    n_parts = int(part.max(initial=-1)) + 1
+    room = np.maximum(np.bincount(at, give, n_parts + 1), 1e-12)
+    return Margin(place=place, at=at, part=part, room=room)
 
 
 def _runs(table: TableBuckets) -> Int64Array:
@@ -280,13 +314,14 @@ def _left_by_margins(lock: Lock, weight: FloatArray, weights: Sequence[FloatArra
     """
     rest, n_sums = weight.copy(), len(weight)
     for _ in range(SWEEPS):
-        for (place, at), room in zip(lock.to, lock.room, strict=True):
-            flat = at + len(room) * np.arange(n_sums)[:, None]
-            together = np.bincount(flat.ravel(), (rest * lock.give).ravel(), n_sums * len(room))
-            mean = together.reshape(n_sums, len(room)) / room
+        for margin in lock.to:
+            n_parts = len(margin.room)
+            flat = margin.at + n_parts * np.arange(n_sums)[:, None]
+            together = np.bincount(flat.ravel(), (rest * lock.give).ravel(), n_sums * n_parts)
+            mean = together.reshape(n_sums, n_parts) / margin.room
             mean[:, 0] = 0.0  # rows that the margin does not have
-            weights[place][:, : len(room) - 1] += mean[:, 1:]
-            rest -= mean[:, at]
+            weights[margin.place][:] += mean[:, 1 + margin.part]
+            rest -= mean[:, margin.at]
     return rest
 
 
