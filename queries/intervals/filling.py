@@ -145,6 +145,7 @@ def untold_spread(
     if not is_filled.any():
         return np.zeros(n_groups)
     group, row, n = group[is_filled], row[is_filled], n[is_filled]
+    numbers = numbers - numbers[row[0]]  # squares of large ones are too coarse
     (of, box), inverse = distinct_cells((group, tree.row_bucket[row]), (n_groups, len(table.size)))
     size, first, second = (
         sum_by(inverse, n * numbers[row] ** power, len(of)) for power in range(3)

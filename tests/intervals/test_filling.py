@@ -203,6 +203,8 @@ def test_few_filled_rows_are_as_spread_as_all_values_of_their_range(release, col
     assert told == pytest.approx([slow_untold(table, model.tree, numbers, rows) for rows in groups])
     assert told[0] > 0
     assert told[3] == 0
+    far = untold_spread(table, model.tree, 4, group, np.concatenate(groups), numbers + 2.0**50)
+    assert far == pytest.approx(told, rel=1e-6)
 
 
 def test_groups_that_were_hardly_filled_need_no_guess(release):
