@@ -105,9 +105,10 @@ def counts(groups: Groups) -> Estimates:
     if not is_single(region):  # many combinations: what the fill put there says something, too
         known |= value > model.suppressed
     less, more = lower_higher(absorbed(groups, row, np.ones(len(row))))
-    low = np.where(known, np.maximum(value - np.ceil(Z * sd + less - 0.5), 0.0), 0.0)
+    down, up = (np.maximum(np.ceil(Z * sd + side - 0.5), 0.0) for side in (less, more))
+    low = np.where(known, np.maximum(value - down, 0.0), 0.0)
     unreleased = np.maximum(high_of_unreleased(groups, value), value)  # never below the fill
-    high = np.where(known, value + np.ceil(Z * sd + more - 0.5), unreleased)
+    high = np.where(known, value + up, unreleased)
     return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_count=True)
 
 
@@ -185,8 +186,8 @@ class Part:
         known = known & np.isfinite(self.value)
         half = np.where(known, Z * sd, np.nan)
         less, more = lower_higher(np.atleast_2d(self.shift))
-        low = self.value - np.hypot(half, self.less) - less
-        high = self.value + np.hypot(half, self.more) + more
+        low = self.value - np.maximum(np.hypot(half, self.less) + less, 0.0)
+        high = self.value + np.maximum(np.hypot(half, self.more) + more, 0.0)
         return Estimates(value=self.value, low=low, high=high, sd=sd, known=known)
 
 
@@ -369,8 +370,12 @@ def quantiles(groups: Groups, known: BoolArray, numbers: FloatArray, quantile: f
     reach = Z * sd + 0.5
     last = start + np.maximum(rows - 1, 0)
     known = known & (rows > 0)
-    low = _end(numbers[row], upto, place, np.floor(place - reach - down), start, value)
-    high = _end(numbers[row], upto, place, np.ceil(place + reach + up), last, value)
+    low = _end(
+        numbers[row], upto, place, np.floor(place - np.maximum(reach + down, 0.0)), start, value
+    )
+    high = _end(
+        numbers[row], upto, place, np.ceil(place + np.maximum(reach + up, 0.0)), last, value
+    )
     model = groups.model
     least, most, lower, higher = reaching(numbers, model.table.n.astype(np.float64), model.beyond)
     low, high = np.where(low <= least, lower, low), np.where(high >= most, higher, high)

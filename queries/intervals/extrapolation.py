@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from engine.cell_keys import distinct_cells
 from engine.schema import FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
-from queries.intervals.filling import Neighbours, rare_neighbours
+from queries.intervals.filling import SURELY, Neighbours, rare_neighbours
 from queries.intervals.model import Groups, NoiseModel, noise_model
 from queries.intervals.regions import Region, is_single
 from queries.intervals.sums import Z
@@ -118,14 +119,16 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     -------
     ndarray of float64, shape (n_ranges, n_groups)
         Each may be all of this or nothing: what two parts of a figure share adds up. The first row is between
-        groups, and in no total of theirs; then come sides of lone values, what is leant by, and ranges beyond ends.
+        groups, and in no total of theirs, the second what is leant by, most of which is sure to be there (`SURELY`);
+        then come sides of lone values, and ranges beyond ends.
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
     if not region.n_groups:
         return np.zeros((1, 0))
     of_ends = [_of_end(groups.model.table, end, region, row, weight) for end in ends]
     leans = sum_by(region.group[row], weight * groups.model.lean[row], region.n_groups)
-    return np.concatenate([_beside(groups, row, weight), leans[None], *of_ends])
+    between, *sides = _beside(groups, row, weight)
+    return np.stack([between, leans, *sides, *chain.from_iterable(of_ends)])
 
 
 def _beside(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
@@ -204,8 +207,15 @@ def _of_end(
 
 
 def lower_higher(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """By how much figures may be lower, and higher, for what `absorbed` gives."""
-    return np.maximum(shift, 0.0).sum(axis=0), np.maximum(-shift, 0.0).sum(axis=0)
+    """By how much figures may be lower, and higher, for what `absorbed` gives.
+
+    Below 0 where they are sure to lean to the other side: then noise reaches less far.
+    """
+    leans = shift[1] if len(shift) > 1 else 0.0
+    return (
+        np.maximum(shift, 0.0).sum(axis=0) - SURELY * np.maximum(-leans, 0.0),
+        np.maximum(-shift, 0.0).sum(axis=0) - SURELY * np.maximum(leans, 0.0),
+    )
 
 
 def _end(

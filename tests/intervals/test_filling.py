@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,12 @@ from fixtures.intervals import small_release
 
 from engine.schema import column_set
 from queries.intervals import noise_model, tabulate
-from queries.intervals.estimates import counts
+from queries.intervals.estimates import Part, counts
+from queries.intervals.extrapolation import lower_higher
 from queries.intervals.filling import (
     AS_GOOD,
     LEANS,
+    SURELY,
     _at_most,
     may_lean,
     suppression_bound,
@@ -22,6 +25,7 @@ from queries.intervals.filling import (
 )
 from queries.intervals.model import Groups
 from queries.intervals.regions import region_of
+from queries.intervals.sums import Z
 from queries.intervals.tabulation import annotated
 
 
@@ -143,10 +147,24 @@ def test_what_rows_lean_by_is_added_on_the_side_that_it_points_to(release):
     leans = np.bincount(region.group[row], model.lean[row])
     assert (np.abs(leans) > 1).any()
     lower, higher = upright.low - own.low, own.high - upright.high
-    assert (lower >= np.floor(np.maximum(leans, 0))).all()
-    assert (higher >= np.floor(np.maximum(-leans, 0))).all()
     known, other = np.where(leans > 0, [lower, higher], [higher, lower])
-    assert (4 * other <= known).all()  # not known exactly
+    assert (known >= np.floor(np.abs(leans))).all()
+    assert np.abs(other + SURELY * np.abs(leans)).max() <= 2  # and what it is not known by
+
+
+def test_what_surely_leans_shortens_the_other_side_to_nothing_at_most():
+    shift = np.array([[0.0, 1.0, 0.0], [10.0, -10.0, 0.0], [-2.0, 3.0, 4.0]])
+    less, more = lower_higher(shift)
+    assert less.tolist() == [10.0, 4.0 - 6.0, 4.0]
+    assert more.tolist() == [2.0 - 6.0, 10.0, 0.0]
+    assert [side.tolist() for side in lower_higher(shift[:1])] == [[0, 1, 0], [0, 0, 0]]
+    groups = SimpleNamespace(sd=lambda _row, _weight: np.ones(3))
+    part = Part(value=np.full(3, 50.0), own=np.zeros(2), shift=shift)
+    groups.region = groups.row = np.arange(2)
+    groups.model = SimpleNamespace(sd=None)
+    found = part.estimates(groups, np.ones(3, dtype=bool))
+    assert found.low == pytest.approx([50 - Z - 10, 50, 50 - Z - 4])
+    assert found.high == pytest.approx([50, 50 + Z + 10, 50 + Z])
 
 
 def test_all_rows_of_a_value_of_the_short_column_do_not_lean(release):
