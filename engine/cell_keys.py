@@ -1,7 +1,8 @@
 """One number for each combination of codes, and the distinct combinations: the one place where keys could overflow.
 
 Takes a column of codes for each place of the combination; gives int64 keys that are equal where combinations are, and
-in their lexicographic order.
+in their lexicographic order. Says which way combinations of two columns are rounded, too: the fit does it, and noise
+intervals know of it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ KEY_LIMIT = 1 << 62
 """Most combinations that one int64 can number."""
 _DENSE = 4
 """Combinations are numbered in place, and not sorted, where at most so many are possible for each that there is."""
+
+
+MOST_PLACES = 4
+"""Most combinations of a table of two columns, the shorter one's values filled up to a power of two, for each that may
+hold rows: with more of them its fibres are rounded one by one."""
 
 
 def cell_keys(
@@ -147,3 +153,21 @@ class CodeSpan:
         codes[small == 0] = NULL_CODE
         codes[small == 1] = OTHER_CODE
         return codes
+
+
+def shorter(sizes: Sequence[int]) -> int:
+    """Place of the column that is split in halves: that of fewer values, the second one of two that have as many."""
+    return int(sizes[1] <= sizes[0])
+
+
+def has_runs(n_long: int, n_short: int, n_possible: int) -> bool:
+    """Whether a table of two columns is rounded by running sums along both of them.
+
+    Parameters
+    ----------
+    n_long, n_short : int
+        Values of the longer and of the shorter column.
+    n_possible : int
+        Combinations of them that may hold rows.
+    """
+    return n_long << max(n_short - 1, 0).bit_length() <= MOST_PLACES * n_possible

@@ -16,6 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
+from engine.cell_keys import shorter
 from engine.fit.borders import Marks, possible
 from engine.fit.candidates import (
     Candidates,
@@ -275,7 +276,7 @@ def find_candidates(
     sizes = tuple(len(support) for support in supports)
     known = [int(table.n[table.measured].sum()) for table in without]
     if len(sizes) == 2:
-        last = int(sizes[1] <= sizes[0])
+        last = shorter(sizes)
     else:
         last = max(range(len(sizes)), key=lambda j: (known[j], j))
     candidates = join_candidates(without, sizes, last)

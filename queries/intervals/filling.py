@@ -35,9 +35,9 @@ from queries.intervals.tree import NoiseTree, deepest_buckets
 LEANS, SURELY = 0.1, 0.5
 """Variance of a sum over the square of what its rows lean by, and the part of that which is sure to be there: it is
 added on its side in full, and this part is taken off the other. Over 20 keys of each of NIST, SD2011 and the census,
-incomes by sex were off by .83 to 1.01 times what they were told to lean by; over 6 keys NIST's by race, marital status,
-tenure and district by .9 to 1.6 times, nine in ten questions of 6 rows and more by .26 (marital status) and .6 times and
-more. What was left of the error was up to half of the lean."""
+incomes by sex were off by .83 to 1.01 times what they were told to lean by; over 6 keys NIST's by race, marital
+status, tenure and district by .9 to 1.6 times, nine in ten questions of 6 rows and more by .26 (marital status) and .6
+times and more. What was left of the error was up to half of the lean."""
 STEPS, SWEEPS = 4, 4
 """Corrections of the guess, and times that it is brought to the counts of both columns."""
 LEAST_FILLED = 0.01
@@ -48,7 +48,7 @@ DISPERSED = 1.5
 """Variance over mean of the rows of combinations in one box: they are not all alike."""
 AS_GOOD, MOSTLY = 100.0, 0.5
 """Rows that the spread of all values in a box counts as, next to that of rows which were filled in there; share of a
-group's rows that were filled in, from which on it counts at all. Of seven ages, drawn by lot, some lie close together
+group's rows that were filled in, above which it counts at all. Of seven ages, drawn by lot, some lie close together
 and tell of no spread."""
 _MOST_MEAN = 800.0
 """Beyond it the chance of no row is no number any more; no threshold is as high."""

@@ -16,6 +16,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from engine.cell_keys import has_runs
 from engine.errors import DamagedRelease
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
@@ -294,7 +295,15 @@ def _locks(release: Session, table: TableBuckets, own: NoiseTree) -> tuple[Lock,
             if tree is None:
                 return ()
             known[columns] = less, tree
-        return locks_of(known)
+        return locks_of(known, [name for name, of in known.items() if _has_runs(release, of[0])])
+
+
+def _has_runs(release: Session, table: TableBuckets) -> bool:
+    """Whether a table was rounded by running sums along two columns."""
+    if len(table.columns) != 2:
+        return False
+    sizes = [len(column.values) for column in table.released]
+    return has_runs(max(sizes), min(sizes), _n_possible(release, table))
 
 
 def _possible(release: Session, table: TableBuckets) -> BoolArray:

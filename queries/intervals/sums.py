@@ -8,13 +8,13 @@ counts that they were brought to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
-from engine.cell_keys import distinct_cells
+from engine.cell_keys import distinct_cells, shorter
 from engine.schema import ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, places_in, sum_by
 from queries.intervals.tree import ROUNDING, NoiseTree, Outside, variance_of_sums
@@ -44,10 +44,9 @@ SWEEPS = 3
 """Times that weights are brought to each margin: what two leave is within 2.4 % of what eight do."""
 
 MOVED = 1.4
-"""Variance that rounding leaves over that of cells rounded by themselves: units are moved until margins are met. Ages
-by sex need 1.0 (SD2011) to 1.8 times (NIST's excerpt), over 24 keys each."""
+"""Variance that rounding leaves over that of cells rounded by themselves: units are moved until margins are met."""
 
-END, SPLIT = 1 / 12, 1 / 48
+END, SPLIT = 1 / 12, 1 / 24
 """Variance of each end of a run of values in a table of two columns, where its rows were split in two, and more for
 each further split: a running sum was cut off there, at a place that is as likely as any other."""
 
@@ -118,8 +117,8 @@ class Margin:
     at : ndarray of int64, shape (n_rows,)
         Part of the narrower table that each row belongs to, from 1; 0 where there is none.
     part : ndarray of int64, shape (n_rows_there,)
-        Part of each of its rows, from 0: measured ones are parts by themselves, rows that were filled into one box are
-        one. At which of its values a filled row stands is drawn, and which rows of the wider table stand there with it.
+        Part of each of its rows, from 0. Measured ones are parts by themselves; rows that were filled into one box are
+        one part, as lots decide at which value of the box each stands, and which rows of the wider table stand there.
     room : ndarray of float64, shape (1 + n_parts,)
         What the rows of each part give together.
     """
@@ -142,8 +141,8 @@ class Lock:
     loose : float
         Variance of rounding over that of cells which are rounded by themselves: few are free where margins are met.
     runs : ndarray of int64, shape (n_rows + n_runs + 1,), or None
-        Of a table of two columns the rows of each value of the shorter one, in the order of the other one's values,
-        which rounding keeps near their running sums; the number of rows before, between and behind them.
+        Of a table that was rounded by running sums (`has_runs`) the rows of each value of the shorter column,
+        in the order of the other one's values; the number of rows before, between and behind them.
     splits : int
         Times that halves of the shorter column's values are split further.
     """
@@ -159,7 +158,8 @@ class Lock:
     def rounding(self, weight: FloatArray, rest: FloatArray) -> FloatArray:
         """Variance of weighted sums by rounding alone: of weights, and of what is left of them by margins.
 
-        Margins are met, so that both say the same of the sum; of runs the one that has fewer ends tells.
+        Margins are met, so that both say the same of the sum; of runs the one with fewer ends tells. In what margins
+        leave, groups make up for each other's errors, which are as large as `loose` says for all that.
         """
         if not self.to:
             return np.zeros(len(weight))
@@ -177,13 +177,17 @@ class Lock:
         return square
 
 
-def locks_of(known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]]) -> tuple[Lock, ...]:
+def locks_of(
+    known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]], with_runs: Collection[ColumnSet] = ()
+) -> tuple[Lock, ...]:
     """Chain a table to its narrower ones; the widest comes first.
 
     Parameters
     ----------
     known : dict of ColumnSet to (TableBuckets, NoiseTree)
         The table, and all that have some of its columns.
+    with_runs : collection of ColumnSet
+        Those that were rounded by running sums along both columns.
     """
     names = sorted(known, key=len, reverse=True)
     place = {name: i for i, name in enumerate(names)}
@@ -191,13 +195,18 @@ def locks_of(known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]]) -> tuple[Lo
         _lock(
             *known[name],
             {place[less]: known[less] for less in combinations(name, len(name) - 1) if less},
+            has_runs=name in with_runs,
         )
         for name in names
     )
 
 
 def _lock(
-    table: TableBuckets, tree: NoiseTree, narrower: dict[int, tuple[TableBuckets, NoiseTree]]
+    table: TableBuckets,
+    tree: NoiseTree,
+    narrower: dict[int, tuple[TableBuckets, NoiseTree]],
+    *,
+    has_runs: bool,
 ) -> Lock:
     """A table with what its rows give to each margin; the narrower tables by their places."""
     n, give = len(table.n), _given_way(table)
@@ -212,7 +221,7 @@ def _lock(
             for place, of in zip(narrower, rows, strict=True)
         ),
         loose=n / max(n - met, n / 2, 1.0),
-        runs=_runs(table) if len(table.columns) == 2 else None,
+        runs=_runs(table) if has_runs else None,
         splits=max(min(len(column.values) for column in table.released) - 1, 1).bit_length() - 1,
     )
 
@@ -234,7 +243,7 @@ def _margin(
 def _runs(table: TableBuckets) -> Int64Array:
     """Rows of a table of two columns as `Lock.runs`."""
     sizes = [len(column.values) for column in table.released]
-    short = int(sizes[1] <= sizes[0])
+    short = shorter(sizes)
     of, along = table.rows[:, short], table.rows[:, 1 - short]
     order = np.lexsort((along, of))
     begin = np.flatnonzero(np.diff(of[order]) != 0) + 1

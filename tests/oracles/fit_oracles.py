@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import product
+from itertools import accumulate, product
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -147,7 +147,7 @@ def halved(x: np.ndarray, target: np.ndarray, n_codes: int, key: bytes) -> np.nd
                     n[f][first] = units
             continue
         half, level = width // 2, width.bit_length() - 2
-        word = np.array([first // width + (level << 32)], dtype=np.uint64)
+        word = np.array([first // width + ((level + 1) << 32)], dtype=np.uint64)
         running = int(siphash(key, [word])[0] >> np.uint64(44))
         lower = [float(row[first : first + half].sum()) for row in fitted]
         whole = [float(row[first : first + width].sum()) for row in fitted]
@@ -166,15 +166,15 @@ def tilted(rows: list[int], lower: list[float], whole: list[float]) -> list[floa
         part / all_of if all_of > 0 else 0.0 for part, all_of in zip(lower, whole, strict=True)
     ]
     loose = [n * s * (1 - s) for n, s in zip(rows, share, strict=True)]
-    n_stretches = max(int(sum(loose) / 4), 1)
-    stretches: list[list[int]] = [[] for _ in range(n_stretches)]
-    for f in range(len(rows)):
-        stretches[min(int(sum(loose[: f + 1]) / 4), n_stretches - 1)].append(f)
+    running = list(accumulate(loose))  # as numpy adds; `sum` makes up for what is rounded off
+    last = max(int(running[-1] / 4) - 1, 0)
+    of_fibre = [min(int(upto / 4), last) for upto in running]
     due = [n * s for n, s in zip(rows, share, strict=True)]
-    for stretch in stretches:
-        room = sum(loose[f] for f in stretch)
-        over = sum(due[f] - lower[f] for f in stretch)
-        tilt = min(max(over / room, -1.0), 1.0) if room > 0 else 0.0
-        for f in stretch:
+    for stretch in set(of_fibre):
+        inside = [f for f, number in enumerate(of_fibre) if number == stretch]
+        room = list(accumulate(loose[f] for f in inside))[-1]
+        over = list(accumulate(due[f] - lower[f] for f in inside))[-1]
+        tilt = min(max(over / room, -1.0), 1.0) if room > 2**-20 else 0.0
+        for f in inside:
             due[f] -= loose[f] * tilt
     return due

@@ -5,7 +5,8 @@ their fitted rows: in a fibre, and of two columns along both (engine/fit/whole/s
 within fibres and then also in pairs between two of them, from sums of the other margins that are too large to ones
 that are too small (engine/fit/whole/walks.py). Released boxes stay near their fitted rows; more of that is given up
 only where it brings every margin to its published counts.
-Seeded by the sampling key; what decides an integer is a whole number. Cox 1987, doi:10.1080/01621459.1987.10478456.
+Seeded by the sampling key; what decides an integer is a whole number, or made of + - * / in a fixed order.
+Cox 1987, doi:10.1080/01621459.1987.10478456.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.cell_keys import has_runs
 from engine.fit.candidates import MarginBounds
-from engine.fit.whole.start import by_running_sums, in_halves, is_dense
+from engine.fit.whole.start import by_running_sums, in_halves
 from engine.fit.whole.steps import Steps, steps_of
 from engine.fit.whole.sums import FILLED, LOOSE, FittedSums, Moving, asked_for
 from engine.schema import FloatArray, Int64Array
@@ -71,7 +73,7 @@ def controlled_rounding(
     x, fibre, box = x[order], fibre[order], boxes[order]
     heads = np.flatnonzero(np.diff(fibre, prepend=-1))
     name = fibres.of[order[heads]]
-    if is_pair and is_dense(len(x), len(heads), len(one_way.low)):
+    if is_pair and has_runs(len(heads), len(one_way.low), len(x)):
         n = in_halves(x, fibre, one_way.of[order], fibres.low[name], key)
     else:
         n = by_running_sums(x, fibres.low[name], heads, name, key)

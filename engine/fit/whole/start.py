@@ -1,7 +1,7 @@
 """Where rounding starts: whole numbers near fitted cells, before units are moved.
 
 Takes fitted cells, those of one fibre together, and each fibre's rows; gives whole numbers whose sums over fibres are
-these. What a run of neighbours is off stays small, however long it is.
+these. What a run of neighbours in a fibre is off stays small, however long it is; of two columns a run along either.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from engine.sticky_prf import siphash
 _FIXED = 20  # bits behind the point
 _NOTHING = 1e-200  # fitted rows too few to be divided by
 _STRETCH = 4.0  # loose rows of a stretch of fibres, in which a half is brought to its fitted rows
-MOST_PLACES = 4
-"""Most places of a table of two columns for each of its cells, codes filled up to a power of two, that are reckoned."""
 
 
 def by_running_sums(
@@ -49,11 +47,6 @@ def by_running_sums(
     before[heads] = 0
     out: Int64Array = upto - before
     return out
-
-
-def is_dense(n_cells: int, n_fibres: int, n_codes: int) -> bool:
-    """Whether enough places have a cell for `in_halves` to reckon all of them."""
-    return n_fibres << max(n_codes - 1, 0).bit_length() <= MOST_PLACES * n_cells
 
 
 def in_halves(
@@ -91,7 +84,7 @@ def in_halves(
     n = target.reshape(-1, 1)
     for level in range(depth - 1, -1, -1):
         due = _due(n, fitted[level][:, ::2], fitted[level + 1])
-        name = np.arange(n.shape[1]) + (level << 32)
+        name = np.arange(n.shape[1]) + ((level + 1) << 32)  # fibres' names are below
         running = np.cumsum((due * (1 << _FIXED) + 0.5).astype(np.int64), axis=0)
         low = np.diff((running + _starts(key, name)) >> _FIXED, axis=0, prepend=0)
         n = np.stack([low, n - low], axis=2).reshape(n_fibres, -1)
@@ -116,15 +109,26 @@ def _due(n: Int64Array, half: FloatArray, whole: FloatArray) -> FloatArray:
     share = np.divide(half, whole, out=np.zeros_like(whole), where=whole > _NOTHING)
     due = n * share
     loose = due * (1.0 - share)
-    running = np.cumsum(loose, axis=0)
-    last = np.maximum((running[-1] / _STRETCH).astype(np.int64) - 1, 0)
-    first = np.cumsum(last + 1) - (last + 1)
-    stretch = (np.minimum((running / _STRETCH).astype(np.int64), last) + first).ravel()
+    stretch = _stretches(loose).ravel()
     over = np.bincount(stretch, weights=(due - half).ravel())
     room = np.bincount(stretch, weights=loose.ravel())
-    tilt = np.clip(np.divide(over, room, out=np.zeros_like(over), where=room > 0), -1.0, 1.0)
+    has_room = room > 2.0**-_FIXED
+    tilt = np.clip(np.divide(over, room, out=np.zeros_like(over), where=has_room), -1.0, 1.0)
     brought: FloatArray = due - loose * tilt[stretch].reshape(n.shape)
     return brought
+
+
+def _stretches(loose: FloatArray) -> Int64Array:
+    """Number of the stretch that each fibre belongs to, of each whole its own; what is left over ends the last one."""
+    running = np.cumsum(loose, axis=0)
+    last = np.maximum((running[-1] / _STRETCH).astype(np.int64) - 1, 0)
+    begun = np.minimum((running / _STRETCH).astype(np.int64), last)
+    number = np.cumsum(
+        np.diff(begun, axis=0, prepend=begun[:1]) != 0, axis=0
+    )  # none without a fibre
+    first = np.cumsum(number[-1] + 1) - (number[-1] + 1)
+    stretches: Int64Array = number + first
+    return stretches
 
 
 def _starts(key: bytes, name: Int64Array) -> Int64Array:
