@@ -23,8 +23,6 @@ KEY_LIMIT = 1 << 62
 """Most combinations that one int64 can number."""
 _DENSE = 4
 """Combinations are numbered in place, and not sorted, where at most so many are possible for each that there is."""
-
-
 MOST_PLACES = 4
 """Most combinations of a table of two columns, the shorter one's values filled up to a power of two, for each that may
 hold rows: with more of them its fibres are rounded one by one."""
