@@ -149,21 +149,22 @@ def test_what_rows_lean_by_is_added_on_the_side_that_it_points_to(release):
     lower, higher = upright.low - own.low, own.high - upright.high
     known, other = np.where(leans > 0, [lower, higher], [higher, lower])
     assert (known >= np.floor(np.abs(leans))).all()
-    assert np.abs(other + SURELY * np.abs(leans)).max() <= 2  # and what it is not known by
+    assert (other >= -np.ceil(SURELY * np.abs(leans))).all()  # less what it is not known by
+    assert (other <= -2).all()
 
 
 def test_what_surely_leans_shortens_the_other_side_to_nothing_at_most():
     shift = np.array([[0.0, 1.0, 0.0], [10.0, -10.0, 0.0], [-2.0, 3.0, 4.0]])
     less, more = lower_higher(shift)
-    assert less.tolist() == [10.0, 4.0 - 6.0, 4.0]
-    assert more.tolist() == [2.0 - 6.0, 10.0, 0.0]
+    assert less.tolist() == [10.0, 4.0 - SURELY * 10, 4.0]
+    assert more.tolist() == [2.0 - SURELY * 10, 10.0, 0.0]
     assert [side.tolist() for side in lower_higher(shift[:1])] == [[0, 1, 0], [0, 0, 0]]
     groups = SimpleNamespace(sd=lambda _row, _weight: np.ones(3))
     part = Part(value=np.full(3, 50.0), own=np.zeros(2), shift=shift)
     groups.region = groups.row = np.arange(2)
     groups.model = SimpleNamespace(sd=None)
     found = part.estimates(groups, np.ones(3, dtype=bool))
-    assert found.low == pytest.approx([50 - Z - 10, 50, 50 - Z - 4])
+    assert found.low == pytest.approx([50 - Z - 10, 50 - max(Z - 1, 0), 50 - Z - 4])
     assert found.high == pytest.approx([50, 50 + Z + 10, 50 + Z])
 
 
@@ -260,3 +261,22 @@ def test_sums_and_means_are_less_sure_by_it_within_their_limits(release, monkeyp
         more = (new["f_high"] - new["f"]) ** 2 - (old["f_high"] - old["f"]) ** 2
         assert more == pytest.approx((1.96e7 / of) ** 2, rel=0.05)
     assert seen
+
+
+@pytest.mark.parametrize(("measured", "is_told"), [(1, True), (3, False)])
+def test_groups_of_which_half_was_filled_are_told_on_either_side_of_it(release, measured, is_told):
+    """Two filled rows next to fewer and to more measured ones."""
+    model = noise_model(release, ("income", "sex"))
+    numbers = model.table.released[0].numbers()[model.table.rows[:, 0]]
+    bucket = model.tree.row_bucket
+    known = np.isfinite(numbers)
+    filled = np.flatnonzero((bucket >= 0) & ~model.table.measured[bucket] & known)
+    sure = np.flatnonzero((bucket >= 0) & model.table.measured[bucket] & known)
+    row = np.concatenate([filled[[0, -1]], sure[:measured]])
+    assert len(row) == 2 + measured
+    table = replace(model.table, n=np.ones_like(model.table.n))
+    told = untold_spread(table, model.tree, 1, np.zeros(len(row), dtype=int), row, numbers)
+    assert (told[0] > 0) == is_told
+    # Rows that lie in no bucket were left over: nothing is known of where they could be.
+    nowhere = SimpleNamespace(row_bucket=np.full(len(bucket), -1))
+    assert untold_spread(table, nowhere, 1, np.zeros(len(row), dtype=int), row, numbers) == [0.0]
