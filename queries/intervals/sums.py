@@ -171,9 +171,14 @@ class Lock:
         return of_ends
 
     def _ends(self, weight: FloatArray) -> FloatArray:
-        """Square of all steps of the weights along runs, one sum a row."""
-        steps = np.diff(np.pad(weight, ((0, 0), (0, 1)))[:, self.runs], axis=1)
-        square: FloatArray = (steps**2).sum(axis=1)
+        """Square of all steps of the weights along runs, and from each run's last row back to its first, by sum.
+
+        All of a run is off alike by where its running sum starts, which a weight that grows along it counts at both.
+        """
+        along = np.pad(weight, ((0, 0), (0, 1)))[:, self.runs]
+        cut = np.flatnonzero(self.runs == weight.shape[1])
+        back = along[:, cut[1:] - 1] - along[:, cut[:-1] + 1]
+        square: FloatArray = (np.diff(along, axis=1) ** 2).sum(axis=1) + (back**2).sum(axis=1)
         return square
 
 

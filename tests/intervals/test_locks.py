@@ -97,7 +97,7 @@ def test_all_rows_of_a_value_have_the_error_of_its_own_table(release):
 
 
 def slow_ends(lock, weight) -> float:
-    """Of a table of two columns, value by value of the shorter one: a step of weights is an end of a run."""
+    """Value by value of the shorter column: steps of weights are ends of runs, and so is the way back to the start."""
     sizes = [len(column.values) for column in lock.table.released]
     short = 1 if sizes[1] <= sizes[0] else 0
     rows, steps = lock.table.rows.tolist(), 0.0
@@ -105,6 +105,7 @@ def slow_ends(lock, weight) -> float:
         own = sorted((row[1 - short], i) for i, row in enumerate(rows) if row[short] == value)
         of_run = [0.0, *(weight[i] for _, i in own), 0.0]
         steps += sum((one - other) ** 2 for one, other in pairwise(of_run))
+        steps += (of_run[1] - of_run[-2]) ** 2
     splits = 1
     while 2**splits < sizes[short]:
         splits += 1
