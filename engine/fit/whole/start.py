@@ -119,13 +119,14 @@ def _due(n: Int64Array, half: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def _stretches(loose: FloatArray) -> Int64Array:
-    """Number of the stretch that each fibre belongs to, of each whole its own; what is left over ends the last one."""
+    """Number of the stretch that each fibre belongs to, of each whole its own; what is left over ends the last one.
+
+    A fibre of many rows may pass several at once: those that begin in none have no number.
+    """
     running = np.cumsum(loose, axis=0)
     last = np.maximum((running[-1] / _STRETCH).astype(np.int64) - 1, 0)
     begun = np.minimum((running / _STRETCH).astype(np.int64), last)
-    number = np.cumsum(
-        np.diff(begun, axis=0, prepend=begun[:1]) != 0, axis=0
-    )  # none without a fibre
+    number = np.cumsum(np.diff(begun, axis=0, prepend=begun[:1]) != 0, axis=0)
     first = np.cumsum(number[-1] + 1) - (number[-1] + 1)
     stretches: Int64Array = number + first
     return stretches
