@@ -33,8 +33,8 @@ falls off, a whole box is off one way, and the square of what it is off by grows
 an edge anywhere in the box. How three columns hang together inside a box nothing tells: there the fill leans."""
 
 ALIKE = (1.2, 1.4)
-"""Variance of a sum of several buckets over that of independent noise, in tables of one column and of more: a bucket and
-its half may hold the same people, who draw the same; and what raking moves to meet margins is no noise of one bucket.
+"""Variance of a sum of several buckets over that of independent noise, in tables of one column and of more: a bucket
+and its half may hold the same people, who draw the same; and what raking moves to meet margins is no noise of a bucket.
 Over 20 keys of each of two seeds means by group were off by .9 to 1.2 times (NIST, SD2011, census) what 1.2 says."""
 
 MOST_ROWS, MOST = 10_000, 1_000_000
