@@ -32,7 +32,7 @@ columns and in wider ones. 1: the fill is what is to be expected, and the truth 
 falls off, a whole box is off one way, and the square of what it is off by grows with the square of its rows; 1/12 were
 an edge anywhere in the box. How three columns hang together inside a box nothing tells: there the fill leans."""
 
-ALIKE = (1.2, 1.4)
+ALIKE = (1.2, 1.3)
 """Variance of a sum of several buckets over that of independent noise, in tables of one column and of more: a bucket
 and its half may hold the same people, who draw the same; and what raking moves to meet margins is no noise of a bucket.
 Over 20 keys of each of two seeds means by group were off by .9 to 1.2 times (NIST, SD2011, census) what 1.2 says."""
