@@ -231,7 +231,7 @@ def valued_part(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_
         sparse = sparse_variance(model.table, *given, weight)
         extra = extra + np.where(model.locked(*given[:2]), 0.0, sparse)
         if not region.is_free:
-            like = np.where(_within_limits(region, model.table.rows), numbers, np.nan)
+            like = np.where(region.group >= 0, numbers, np.nan)  # within the limits
             unit = np.maximum(rows, 1.0) if is_mean else 1.0
             extra = extra + untold_spread(model.table, model.tree, *given, like) / unit**2
     own = np.zeros(len(numbers))
@@ -240,14 +240,6 @@ def valued_part(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_
     return Part(
         value=value, own=own, more=more, less=less, shift=shift, extra=extra, stretch=stretch
     )
-
-
-def _within_limits(region: Region, codes: Int64Array) -> BoolArray:
-    """Which rows of a table have values that the limits of all columns allow."""
-    inside = np.ones(len(codes), dtype=bool)
-    for mask, code in zip(region.allowed, codes.T, strict=True):
-        inside &= mask[code]
-    return inside
 
 
 def sums(
