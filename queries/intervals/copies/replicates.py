@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any
 
@@ -21,8 +22,8 @@ from engine.schema import ColumnSet, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets, places_in
 from queries.intervals.copies.tails import Tails, tails
 from queries.intervals.model import NoiseModel, noise_model
-from queries.intervals.sums import placed_blindly, rows_in
-from queries.intervals.tree import NoiseTree, Outside
+from queries.intervals.sums import ALIKE, placed_blindly, rows_in, unreleased
+from queries.intervals.tree import NoiseTree, Outside, noise_tree
 from queries.sql import Session
 
 N_REPLICATES = 48
@@ -33,6 +34,8 @@ MOST_BYTES = 200 * 2**20
 """What all copies of a release may take; the oldest go first."""
 SWEEPS = 4
 """Times that a copy is brought to the margins of each narrower one, in turn."""
+Lock = tuple[Int64Array, FloatArray]
+"""What a table is locked to: the part that each of its rows belongs to (-1: none), and the parts' counts by copy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,26 +101,39 @@ def _let_go(models: dict[Any, Any], last: Any) -> None:
 def _drawn(
     release: Session, model: NoiseModel, tree: NoiseTree, go_on: Callable[[], None]
 ) -> Replicates:
-    table = model.table
-    rng = _generator(f"{release.content_hash} {table.columns!r}")
+    rng = _generator(f"{release.content_hash} {model.table.columns!r}")
     all_rows = np.sqrt(tree.total_variance) * _scores(_generator(release.content_hash))
-    counts = _counts(table, tree, all_rows, rng)
-    everything = np.zeros(len(table.rows), dtype=np.int64)
-    locks = [(everything, np.maximum(np.rint(table.total + all_rows), 0.0))]
-    locks += [
-        _locked_to(release, table, narrow, go_on)
-        for narrow in _widest_within(release.tables, table.columns)
-    ]
-    if (outside := tree.outside()) is not None:
-        locks += _locked_outside(release, table, outside, locks[0][1], go_on)
-    raked = _raked(table, counts, locks, go_on)
-    whole = _settled(table, _rounded(raked, rng), raked, rng, go_on)
+    whole, locks = _whole(release, model.table, tree, all_rows, rng, go_on)
     go_on()
     return Replicates(
         counts=whole,
         astray=max(_astray(whole, *lock) for lock in locks),
         tails=tails(release, model, rng),
     )
+
+
+def _whole(
+    release: Session,
+    table: TableBuckets,
+    tree: NoiseTree,
+    all_rows: FloatArray,
+    rng: np.random.Generator,
+    go_on: Callable[[], None],
+) -> tuple[Int64Array, list[Lock]]:
+    """Draw whole counts of one table, brought to the copies of all narrower ones; and what they are locked to."""
+    everything = np.zeros(len(table.rows), dtype=np.int64)
+    locks = [(everything, np.maximum(np.rint(table.total + all_rows), 0.0))]
+    for narrow in combinations(table.columns, len(table.columns) - 1):
+        if narrow in release.tables:
+            locks.append(_locked_to(release, table, narrow, go_on))
+        elif narrow:
+            less = unreleased(table, narrow)
+            counts, _ = _whole(release, less, noise_tree(less), all_rows, rng, go_on)
+            locks.append((rows_in(table, less), counts.astype(np.float64)))
+    if (outside := tree.outside()) is not None:
+        locks += _locked_outside(release, table, outside, locks[0][1], go_on)
+    raked = _raked(table, _counts(table, tree, all_rows, rng), locks, go_on)
+    return _settled(table, _rounded(table, raked, rng), raked, rng, go_on), locks
 
 
 def _astray(whole: Int64Array, row: Int64Array, margin: FloatArray) -> float:
@@ -140,12 +156,19 @@ def _scores(rng: np.random.Generator) -> FloatArray:
 
 
 def errors_of_buckets(
-    tree: NoiseTree, n_buckets: int, of_total: FloatArray, rng: np.random.Generator
+    tree: NoiseTree,
+    n_buckets: int,
+    of_total: FloatArray,
+    rng: np.random.Generator,
+    *,
+    times: float = 1.0,
 ) -> FloatArray:
     """Draw the error of every bucket as `variance_of_sums` reckons it: own noise less its share, plus the parent's.
 
     Parameters
     ----------
+    times : float
+        Variance of own noise over what the release states.
     of_total : ndarray of float64, shape (1, n_copies)
         Error of the number of all rows: the same for every table of a release.
 
@@ -157,7 +180,7 @@ def errors_of_buckets(
     out, of_node = np.zeros((n_buckets, n_copies)), of_total
     for level in tree.levels:
         own_child, own_rest = (
-            np.sqrt(own)[:, None] * rng.standard_normal((len(own), n_copies))
+            np.sqrt(times * own)[:, None] * rng.standard_normal((len(own), n_copies))
             for own in (level.own_child, level.own_rest)
         )
         off = of_node - sum_rows(level.child_parent, own_child, level.n_nodes)
@@ -183,7 +206,8 @@ def _counts(
     table: TableBuckets, tree: NoiseTree, of_total: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Counts of rows before any lock: measured ones with their noise, filled ones placed anew inside their boxes."""
-    errors = errors_of_buckets(tree, len(table.size), of_total, rng)
+    times = ALIKE[True] if len(table.columns) > 1 else 1.0
+    errors = errors_of_buckets(tree, len(table.size), of_total, rng, times=times)
     bucket, n = tree.row_bucket, table.n.astype(np.float64)[:, None]
     known = bucket >= 0
     of_row = errors[np.maximum(bucket, 0)]
@@ -213,15 +237,9 @@ def _placed(
     return drawn / np.maximum(sum_rows(bucket, drawn, n_buckets)[bucket], 1e-300)
 
 
-def _widest_within(tables: Sequence[ColumnSet], columns: ColumnSet) -> list[ColumnSet]:
-    """Released tables of some of the columns, without those that a wider one of these holds."""
-    within = [t for t in tables if set(t) < set(columns)]
-    return [t for t in within if not any(set(t) < set(other) for other in within)]
-
-
 def _locked_to(
     release: Session, table: TableBuckets, narrow: ColumnSet, go_on: Callable[[], None]
-) -> tuple[Int64Array, FloatArray]:
+) -> Lock:
     """The row of a narrower table that each row lies in (-1: none), and its counts in the copies."""
     copies = replicates(release, narrow, go_on)
     if copies is None:
@@ -236,7 +254,7 @@ def _locked_outside(
     outside: Outside,
     total: FloatArray,
     go_on: Callable[[], None],
-) -> list[tuple[Int64Array, FloatArray]]:
+) -> list[Lock]:
     """Rows outside a column's universe and all others, and how many they are in the deciding column's copies."""
     copies = replicates(release, outside.decider, go_on)
     if copies is None:
@@ -249,7 +267,7 @@ def _locked_outside(
 def _raked(
     table: TableBuckets,
     counts: FloatArray,
-    locks: Sequence[tuple[Int64Array, FloatArray]],
+    locks: Sequence[Lock],
     go_on: Callable[[], None],
 ) -> FloatArray:
     """Counts brought to the margins of narrower copies: each row gives way by its variance, as in the fit."""
@@ -266,11 +284,17 @@ def _raked(
     return counts
 
 
-def _rounded(counts: FloatArray, rng: np.random.Generator) -> Int64Array:
-    """Whole counts by rounding running sums from a random start: each is right on average, and so is their total."""
-    upto = np.cumsum(counts, axis=0) + rng.random(counts.shape[1])
-    whole = np.diff(np.floor(upto), axis=0, prepend=0.0)
-    return whole.astype(np.int64)
+def _rounded(table: TableBuckets, counts: FloatArray, rng: np.random.Generator) -> Int64Array:
+    """Whole counts by rounding running sums from a random start: each is right on average, and so is their total.
+
+    They run along the column of most values, as the release's own do: a range of it is off by one row at most.
+    """
+    by_size = np.argsort([len(column.values) for column in table.released], kind="stable")
+    order = np.lexsort(table.rows[:, by_size[::-1]].T)
+    upto = np.cumsum(counts[order], axis=0) + rng.random(counts.shape[1])
+    whole = np.empty(counts.shape, dtype=np.int64)
+    whole[order] = np.diff(np.floor(upto), axis=0, prepend=0.0)
+    return whole
 
 
 def _settled(
@@ -292,7 +316,10 @@ def _settled(
             go_on()
             code = table.rows[:, j]
             off = np.rint(sum_rows(code, whole - raked, size)).astype(np.int64)
-            copy, given, taken = _pairs(off, rng)
+            # Of two columns a row changes for a neighbouring value, so that ranges stay right; in wider tables, as in
+            # the release, for any.
+            by_lot = rng if len(sizes) > 2 else None
+            copy, given, taken = _pairs(off, by_lot)
             by_code = np.argsort(code, kind="stable")
             first = np.searchsorted(code[by_code], np.arange(size + 1))
             room = (first[1:] - first[:-1])[given]
@@ -308,18 +335,22 @@ def _settled(
     return whole
 
 
-def _pairs(off: Int64Array, rng: np.random.Generator) -> tuple[Int64Array, Int64Array, Int64Array]:
+def _pairs(
+    off: Int64Array, rng: np.random.Generator | None
+) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Copy, value that gives and value that takes, where one has a row too many and the other one too few.
 
-    `off` says how many each has too many, by value and copy.
+    `off` says how many each has too many, by value and copy. The first gives to the first, or, where there is an `rng`,
+    any to any.
     """
     sides = []
     for side in (off, -off):
         copy, value = np.nonzero(np.maximum(side, 0).T)
         times = side[value, copy]
         copy, value = np.repeat(copy, times), np.repeat(value, times)
-        order = np.lexsort((rng.random(len(copy)), copy))
-        copy, value = copy[order], value[order]
+        if rng is not None:
+            order = np.lexsort((rng.random(len(copy)), copy))
+            copy, value = copy[order], value[order]
         place = np.arange(len(copy)) - np.searchsorted(copy, copy)
         sides.append((copy * (np.abs(off).sum() + 1) + place, copy, value))
     _, one, other = np.intersect1d(sides[0][0], sides[1][0], return_indices=True)

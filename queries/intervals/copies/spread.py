@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.schema import KIND_OTHER, BoolArray, FloatArray
+from engine.schema import KIND_OTHER, FloatArray
 from queries.intervals.buckets import TableBuckets
 from queries.intervals.copies.replicates import N_REPLICATES
 from queries.intervals.copies.tails import DRAWS
@@ -29,6 +29,9 @@ TIED = 0.125
 """A figure that takes at most this many different values for each copy goes by steps."""
 SOME_TIED = 0.9
 """A figure that takes at most this many has some: copies lie in its interval, all of them."""
+MANY_STEPS = 8
+"""A figure that takes so many values, and spreads over a step at least, is as good as normal: a number of rows, or its
+share of others. Half a step more is all that it can be off between two values."""
 _SAME = 1e-9
 
 
@@ -109,12 +112,10 @@ def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole
     n = np.maximum(there.sum(axis=1), 1)
     off = np.where(there, copies - value[:, None], 0.0)
     mean = off.sum(axis=1) / n
-    sd = np.sqrt(
-        (np.where(there, off - mean[:, None], 0.0) ** 2).sum(axis=1) / np.maximum(n - 1, 1)
-    )
-    step, is_stepped = _steps(values[:, 1:-1], least=1.0 if is_whole else 0.0)
-    furthest = np.abs(np.where(there, off - mean[:, None], 0.0)).max(axis=1)
-    half = np.where(is_stepped, np.maximum(T * sd, furthest), T * sd) + step
+    off = np.where(there, off - mean[:, None], 0.0)
+    sd = np.sqrt((off**2).sum(axis=1) / np.maximum(n - 1, 1))
+    half, furthest = T * sd, np.abs(off).max(axis=1)
+    half += _by_steps(values[:, 1:-1], half, furthest, least=1.0 if is_whole else 0.0)
     # What noise does to a figure on average it did once already: the data lie as far the other way.
     lower, higher = _by_tails(value, of_tails, n_ends)
     low = np.minimum(value - mean - half, value) - lower
@@ -133,22 +134,33 @@ def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole
     return Spread(low=low, high=high, status=status, is_whole=is_whole)
 
 
-def _steps(values: FloatArray, *, least: float) -> tuple[FloatArray, BoolArray]:
-    """Size of the steps that each row's figure goes by, 0 where it takes a new value in most copies, and who has some.
+def _by_steps(
+    values: FloatArray, half: FloatArray, furthest: FloatArray, *, least: float
+) -> FloatArray:
+    """How much longer intervals are, on each side, for figures that go by steps: between two, copies cannot tell.
 
-    A median of whole ages, a mode or a rank stays the same in many copies and then jumps: between two values that it
-    takes, copies cannot tell. Where a row's figure takes one value alone, the smallest step of all rows stands for it.
-    A quotient of two medians takes more values, but some of them twice: its spread is no normal one either. No step is
-    smaller than `least`.
+    A median of whole ages, a mode or a rank stays the same in many copies and then jumps: all copies lie inside, and
+    one step more, which is at least `least`; where a row's figure takes one value alone, the smallest step of all rows
+    stands for it. A quotient of two medians takes more values, but some of them twice: its spread is no normal one
+    either, and its widest gap stands for a step. A number of rows takes many (`MANY_STEPS`). Ends of whole figures are
+    rounded outwards afterwards, which is half of a step.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, 1 + n_copies)
+        Released, and on each copy.
+    half, furthest : ndarray of float64, shape (n_rows,)
+        Half of the interval without it; how far the furthest copy is off.
     """
     ordered = np.sort(values, axis=1)  # NaN last
     gaps = np.diff(ordered, axis=1)
     is_new = gaps > _SAME * np.maximum(np.abs(ordered[:, 1:]), 1e-300)
-    n_values = 1 + is_new.sum(axis=1)
+    n_values, n = 1 + is_new.sum(axis=1), np.isfinite(values).sum(axis=1)
+    gaps = np.where(is_new, gaps, 0.0)
     smallest = gaps[is_new].min() if is_new.any() else least
-    span = np.where(is_new, gaps, 0.0).sum(axis=1)
-    step = np.where(n_values > 1, span / np.maximum(n_values - 1, 1), smallest)
-    n = np.isfinite(values).sum(axis=1)
-    widest = np.where(is_new, gaps, 0.0).max(axis=1)
-    some = np.where(n_values <= SOME_TIED * n, widest, 0.0)
-    return np.where(n_values <= TIED * n, np.maximum(step, least), some), n_values <= SOME_TIED * n
+    step = np.where(n_values > 1, gaps.sum(axis=1) / np.maximum(n_values - 1, 1), smallest)
+    step = np.maximum(step, least)
+    jump = np.where(n_values <= TIED * n, step, gaps.max(axis=1))
+    is_fine = (n_values >= MANY_STEPS) & (half >= T * step)
+    longer = np.where(is_fine, step / 2, np.maximum(furthest - half, 0.0) + jump) - least / 2
+    return np.where(n_values <= SOME_TIED * n, longer, 0.0)
