@@ -30,8 +30,8 @@ TIED = 0.125
 SOME_TIED = 0.9
 """A figure that takes at most this many has some: copies lie in its interval, all of them."""
 MANY_STEPS = 8
-"""A figure that takes so many values, and spreads over a step at least, is as good as normal: a number of rows, or its
-share of others. Half a step more is all that it can be off between two values."""
+"""A figure that takes so many values, the middle half of copies over a step at least, is as good as normal: a number of
+rows, or its share of others. Half a step more is all that it can be off between two values."""
 _SAME = 1e-9
 
 
@@ -161,6 +161,7 @@ def _by_steps(
     step = np.where(n_values > 1, gaps.sum(axis=1) / np.maximum(n_values - 1, 1), smallest)
     step = np.maximum(step, least)
     jump = np.where(n_values <= TIED * n, step, gaps.max(axis=1))
-    is_fine = (n_values >= MANY_STEPS) & (half >= T * step)
+    middle = np.take_along_axis(ordered, np.stack([n // 4, 3 * n // 4], axis=1), axis=1)
+    is_fine = (n_values >= MANY_STEPS) & (middle[:, 1] - middle[:, 0] >= step)
     longer = np.where(is_fine, step / 2, np.maximum(furthest - half, 0.0) + jump) - least / 2
     return np.where(n_values <= SOME_TIED * n, longer, 0.0)
