@@ -161,7 +161,7 @@ class TableBuckets:
 
 def sum_by(at: Int64Array, weight: FloatArray, n: int) -> FloatArray:
     """Sum of the weights at each of n places, in order."""
-    return np.bincount(at, weights=weight, minlength=n).astype(np.float64)
+    return np.bincount(at, weights=weight, minlength=n).astype(np.float64, copy=False)
 
 
 def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int64Array:

@@ -188,7 +188,10 @@ def _of_end(
     column, code = table.released[j], table.rows[:, j]
     of_code = np.maximum(end.counted, 1.0)
     is_last = column.valued & (end.sign * column.grid == end.last)
-    here = np.flatnonzero((end.inside.any(axis=0) | is_last)[code[row]])
+    is_near = (end.inside.any(axis=0) | is_last) & region.allowed[j]
+    if not is_near.any():
+        return out
+    here = np.flatnonzero(is_near[code[row]])
     row, weight = row[here], weight[here]
     codes = region.n_groups, len(column.values)
     (group, at), number = distinct_cells((region.group[row], code[row]), codes)

@@ -349,7 +349,8 @@ def variance_of_sums(
         added = square - 2 * mean * off + mean**2 * total
         # What is hidden counts with a weight like its neighbours': no matter where they all count alike.
         second = sum_by(inverse, part * weights**2, size)
-        added += level.unreleased[nodes] * np.clip(second - mean**2, 0.0, mean**2)
+        spread = np.minimum(np.maximum(second - mean**2, 0.0), mean**2)
+        added += level.unreleased[nodes] * spread
         variance += sum_by(sums, np.maximum(added, 0.0), n_sums)
         weights = mean
     return variance + sum_by(sums, weights**2, n_sums) * tree.total_variance
