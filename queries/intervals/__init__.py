@@ -11,9 +11,9 @@ from queries.intervals.crosstable import EACH, TOTAL, CrossTable, Slice, adding_
 from queries.intervals.estimates import Measure, Status, counts, statuses
 from queries.intervals.model import Groups, noise_model
 from queries.intervals.regions import Region
-from queries.intervals.replicated import has_replicates, with_replicates
 from queries.intervals.statement.aggregates import annotated, marks_of, with_statuses
 from queries.intervals.statement.differences import differing, has_differs
+from queries.intervals.statement.replicated import has_replicates, with_replicates
 from queries.intervals.tabulation import Tabulation, tabulate
 from queries.intervals.universes import ruled_out
 

@@ -289,7 +289,8 @@ def total_part(region: Region, part: Part, total_of: Int64Array, base: FloatArra
             for shift in np.atleast_2d(part.shift) + np.zeros(region.n_groups)
         ]
     )
-    shifts[0] = 0.0  # what one group has and another lacks
+    # What one group has another lacks, but where there is no other.
+    shifts[0] *= np.bincount(total_of, minlength=region.n_groups) == 1
     is_counted = bool(np.isin(base, (0.0, 1.0)).all())  # unreleased groups are in its noise
     more, less, extra = (
         0.0 if is_counted else sum_by(total_of, of_group, region.n_groups)[total_of]

@@ -19,9 +19,10 @@ import numpy as np
 from engine.cell_keys import distinct_cells
 from engine.schema import FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
-from queries.intervals.filling import SURELY, Neighbours, rare_neighbours
+from queries.intervals.filling import SURELY
 from queries.intervals.model import Groups, NoiseModel, noise_model
-from queries.intervals.regions import Region, is_single
+from queries.intervals.neighbours import beside
+from queries.intervals.regions import Region
 from queries.intervals.sums import Z
 from queries.sql import Session
 
@@ -34,6 +35,9 @@ LIKELY = 1.83
 95 % quantile of a gamma distribution of shape 5, over 5. Five are as many as the standard threshold hides."""
 FEWER = 20
 """Rows at each end that tell how far values still reach; where all are the same value, the scale ends there."""
+_MOST_SIDES = (
+    1_000_000  # groups and values of a column whose limits are looked at for rare neighbours
+)
 FURTHER, NEXT = 10.0, 1.5
 """How far beyond the outermost value a quantile may be: at most so much as that one lies beyond the mean of the
 outermost rows, and not beyond the middle of the next range, which starts at the next power of two (ranges are snapped
@@ -108,7 +112,7 @@ def ends_of(release: Session, model: NoiseModel) -> tuple[End, ...]:
 def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     """How much higher figures are for rows that are counted elsewhere than they are, at most.
 
-    Those of rare values beside a lone one (`_beside`), those by which filled ranges lean (`lean_of_rows`), and those
+    Those of rare values beside a lone one (`beside`), those by which filled ranges lean (`lean_of_rows`), and those
     beyond the last value, counted further inside.
 
     Where limits hold beyond the end, too, a row there belongs to them as one at the last value does; else it does not.
@@ -127,48 +131,8 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
         return np.zeros((1, 0))
     of_ends = [_of_end(groups.model.table, end, region, row, weight) for end in ends]
     leans = sum_by(region.group[row], weight * groups.model.lean[row], region.n_groups)
-    between, *sides = _beside(groups, row, weight)
+    between, *sides = beside(groups, row, weight)
     return np.stack([between, leans, *sides, *chain.from_iterable(of_ends)])
-
-
-def _beside(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
-    """How much higher figures are for rare values that are counted at lone ones.
-
-    A value's rare neighbours may lie on either side of a limit beside it: figures may be lower where it is inside,
-    higher where it is not. Parameters as in `Groups.sd`.
-
-    Returns
-    -------
-    ndarray of float64, shape (1, n_groups) or (1 + 2 * n_lone, 1)
-        First what values have that are groups: other groups lack it. Of a single group, below that, the lower and then
-        the upper side of each lone value. Parts of one figure have the same shape, whichever rows they hold.
-    """
-    model, region = groups.model, groups.region
-    between = np.zeros((1, region.n_groups))
-    if len(model.table.columns) > 1 or model.tree is None:
-        return between
-    key = ("rare", model.table.columns)
-    if key not in groups.release.models:
-        groups.release.models[key] = rare_neighbours(model.table, model.tree, model.beyond)
-    rare: Neighbours = groups.release.models[key]
-    sides = np.zeros((2, len(rare.at)))
-    if not region.is_free:
-        mask, of_code = region.allowed[0], np.zeros(len(region.allowed[0]))
-        of_code[model.table.rows[row, 0]] = weight
-        by_itself = rare.room(rare.rows.sum(axis=0)) * of_code[rare.at]
-        inside = mask[rare.at]
-        if region.by:
-            place = np.maximum(np.cumsum(mask) - 1, 0)[rare.at]
-            between[0] = sum_by(place, by_itself * inside, region.n_groups)
-        elif is_single(region):
-            part = np.abs(rare.rows) / np.maximum(np.abs(rare.rows).sum(axis=0), 1e-300)
-            sides = part * by_itself
-        else:
-            weighed = np.where(inside, of_code[rare.at], -of_code[rare.beside])
-            sides = rare.room(rare.rows) * (mask[rare.beside] != inside) * weighed
-    if region.n_groups > 1:
-        return between
-    return np.concatenate([between, sides.reshape(-1, 1)])
 
 
 def _of_end(

@@ -1,4 +1,4 @@
-"""What a release says of rows that were filled in, or counted beside where they are: how many, and how far they lean.
+"""What a release says of rows that were filled in: how many there are, and how far ranges lean by them.
 
 The bound for combinations that were not released is one for all of a table: 95 of 100 of them hold no more, as far as
 the density of the boxes tells that they lie in, and the threshold that they did not pass. A bound for each cell by
@@ -10,26 +10,20 @@ boxes as if columns were independent there, and then brings all rows of each val
 group is many and another few, both give way in proportion, so that the many lose and the few gain. It is the same in
 every release, and far beyond the noise where most is filled. That step can be done again: the counts before it are
 those that it turns into the released ones, found by correcting a guess a few times. More would follow the rounding.
-
-A range's rows go to the half that is released, so that those of values too rare to be released are counted at a value
-that is alone. The hidden half is expected to be as dense as the nearest released range, up to the threshold, were
-values spread evenly and not heaped at round numbers. How much of that is there, on average, the fill tells: beside
-released halves as many rows were filled in as are hidden, though not at the same places. Heaps hang on how many digits
-a number has, so halves are compared by the binary digits of their places. Sees released numbers only.
+Sees released numbers only.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from engine.cell_keys import distinct_cells
-from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, BoolArray, FloatArray, Int64Array
-from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
-from queries.intervals.sums import BLIND, Z
+from engine.schema import BoolArray, FloatArray, Int64Array
+from queries.intervals.buckets import TableBuckets, sum_by
+from queries.intervals.sums import BLIND
 from queries.intervals.tree import NoiseTree, deepest_buckets
 
 LEANS, SURELY = 0.1, 0.5
@@ -232,153 +226,3 @@ def _at_most(density: FloatArray, most: int) -> FloatArray:
         mean = mean * density / (most + 3 - upto.sum(axis=0))
     share: FloatArray = upto.T
     return share
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Neighbours:
-    """What values that are alone are expected to stand for.
-
-    Attributes
-    ----------
-    at : ndarray of int64, shape (n_values,)
-        Code of each.
-    beside : ndarray of int64, shape (2, n_values)
-        The next code below it and above it; its own where there is none.
-    rows : ndarray of float64, shape (2, n_values)
-        Rows of rare values below and above that are expected to be counted at it; below 0 where more were filled in.
-    noise : ndarray of float64, shape (n_values,)
-        Half of the interval of its count by its own noise; 0 of the innermost places (0 and -1), where rows beside
-        them count in full.
-    """
-
-    at: Int64Array
-    beside: Int64Array
-    rows: FloatArray
-    noise: FloatArray
-
-    def room(self, rows: FloatArray) -> FloatArray:
-        """How much longer intervals are on one side, for what rows the values may have beside their noise.
-
-        Mostly the fill has them: they are an error like the noise, of that size, and both seldom come together.
-        """
-        longer: FloatArray = np.sign(rows) * (np.hypot(self.noise, rows) - self.noise)
-        return longer
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Lone:
-    """Values alone in a range, and by level the other half of each range that they are alone in.
-
-    Attributes
-    ----------
-    at : ndarray of int64, shape (n_values,)
-    likely, filled : ndarray of float64, shape (n_values, n_levels)
-        Rows of that half, were it as dense as the nearest released range, and fewer than a threshold; those filled in.
-    digits : ndarray of int64, shape (n_values, n_levels)
-        Binary digits of its place.
-    is_upper : ndarray of bool, shape (n_values, n_levels)
-    """
-
-    at: Int64Array
-    likely: FloatArray
-    filled: FloatArray
-    digits: Int64Array
-    is_upper: BoolArray
-
-
-def rare_neighbours(table: TableBuckets, tree: NoiseTree, most: int) -> Neighbours:
-    """Find what is expected of each lone value of a one-way table, where a threshold hides at most so many rows."""
-    kinds = (KIND_NEGATIVE, KIND_NONNEGATIVE) if table.released[0].is_ordered else ()
-    found = [lone for kind in kinds if (lone := _lone(table, tree, kind, most))]
-    n_digits = 65
-    filled, likely = (
-        sum(
-            (sum_by(x.digits.ravel(), getattr(x, of).ravel(), n_digits) for x in found),
-            np.zeros(n_digits),
-        )
-        for of in ("filled", "likely")
-    )
-    # Where few halves speak, as many rows as one of them may hide are taken to be where they are likely.
-    share = (filled + most) / (likely + most)
-    # Beside 0 numbers are as round as those of the next range, and are no heaps apart from them.
-    share[1] = 1.0
-    rows = [np.zeros((2, 0))]
-    for lone in found:
-        left = lone.likely * share[lone.digits] - lone.filled
-        rows.append(np.stack([(left * (lone.is_upper == up)).sum(axis=1) for up in (False, True)]))
-    at = np.concatenate([np.zeros(0, dtype=np.int64), *(lone.at for lone in found)])
-    return Neighbours(
-        at=at,
-        beside=np.stack([_next(table.released[0], at, step) for step in (-1, 1)]),
-        rows=np.concatenate(rows, axis=1),
-        noise=Z * float(table.own_variance[-1]) ** 0.5 * (table.released[0].magnitude[at] > 0),
-    )
-
-
-def _next(column: ReleasedValues, at: Int64Array, step: int) -> Int64Array:
-    """The next code of the same sign; the code itself where it is the last one."""
-    beside = np.clip(at + step, 0, len(column.values) - 1)
-    found: Int64Array = np.where(column.kind[beside] == column.kind[at], beside, at)
-    return found
-
-
-def _lone(table: TableBuckets, tree: NoiseTree, kind: int, most: int) -> _Lone | None:
-    """The lone values of one sign, in the order of their distance from 0; None where there are none."""
-    column = table.released[0]
-    order = np.argsort(column.magnitude, kind="stable")
-    order = order[column.kind[order] == kind]
-    place, row = column.magnitude[order], np.zeros(len(column.values), dtype=np.int64)
-    row[table.rows[:, 0]] = np.arange(len(table.rows))
-    row = row[order]
-    bucket = tree.row_bucket[row]
-    # Rows of a range without a released part; others were filled in beside a released half.
-    is_range = (bucket >= 0) & (tree.is_open[bucket] == 1) & ~table.measured[bucket]
-    solid = np.flatnonzero(table.row_measured[row] | is_range)
-    if len(solid) < 2:
-        return None
-    apart = _apart(place[solid[1:]], place[solid[:-1]])
-    level = np.minimum(np.concatenate([[62], apart]), np.concatenate([apart, [62]]))
-    upto = np.concatenate([[0], np.cumsum(table.n[row])])
-    other = (place[solid] >> level ^ 1) << level
-    begin = np.searchsorted(place, other)
-    end = np.searchsorted(place, other | (1 << level) - 1, side="right")
-    steps = np.arange(int(level.max(initial=0)))
-    half = place[solid][:, None] >> steps ^ 1
-    first, last = half << steps, half << steps | (1 << steps) - 1
-    if kind == KIND_NEGATIVE:
-        first, last = ~last, ~first
-    step, offset = column.step, int(column.grid[order[0]]) % column.step
-    has_room = (last - offset) // step > (first - offset - 1) // step
-    here = (steps < level[:, None]) & has_room & table.row_measured[row[solid]][:, None]
-    dense = (upto[end] - upto[begin])[:, None] * np.exp2(steps - level[:, None])
-    filled = _filled(place, solid, table.n[row].astype(np.float64), len(steps))
-    is_lone = here.any(axis=1)
-    return _Lone(
-        at=order[solid][is_lone],
-        likely=(dense * most / (dense + most) * here)[is_lone],
-        filled=(filled * here)[is_lone],
-        digits=np.frexp(half.astype(np.float64))[1].astype(np.int64)[is_lone],
-        is_upper=((half & 1 == 1) == (kind == KIND_NONNEGATIVE))[is_lone],
-    )
-
-
-def _apart(one: Int64Array, other: Int64Array) -> Int64Array:
-    """Level of the widest range that holds the one place and not the other."""
-    apart = one ^ other
-    level = np.clip(np.frexp(apart.astype(np.float64))[1].astype(np.int64) - 1, 0, 62)
-    return level - (1 << level > apart)  # large numbers may have been rounded up
-
-
-def _filled(place: Int64Array, solid: Int64Array, n: FloatArray, n_levels: int) -> FloatArray:
-    """Rows at all other places, by the nearest of the solid ones and the level of the half beside it."""
-    rest = np.ones(len(place), dtype=bool)
-    rest[solid] = False
-    rest = np.flatnonzero(rest)
-    after = np.searchsorted(solid, rest)
-    both = np.stack([np.maximum(after - 1, 0), np.minimum(after, len(solid) - 1)])
-    level = _apart(place[rest], place[solid[both]])
-    nearer = np.argmin(level, axis=0)
-    of, level = both[nearer, np.arange(len(rest))], level.min(axis=0, initial=62)
-    is_beside = level < n_levels
-    flat = of[is_beside] * n_levels + level[is_beside]
-    return sum_by(flat, n[rest][is_beside], len(solid) * n_levels).reshape(len(solid), n_levels)

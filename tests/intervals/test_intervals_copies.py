@@ -79,7 +79,7 @@ def test_noise_twice_as_large_as_the_release_says_is_seen(made, monkeypatch):
     monkeypatch.setattr(module, "errors_of_buckets", halved)
     monkeypatch.setattr(module, "_scores", lambda rng: scores(rng) / 2)
     without_tails(monkeypatch)
-    monkeypatch.setattr(spread, "_by_steps", lambda *given, least: 0.0)
+    monkeypatch.setattr(spread, "_by_steps", lambda *given, **named: 0.0)
     assert share(found(made, STATEMENTS)) < 0.85
 
 

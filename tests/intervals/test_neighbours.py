@@ -15,8 +15,8 @@ from engine.source import begin_charges
 from queries.intervals import estimates, noise_model, tabulate
 from queries.intervals.buckets import ReleasedValues
 from queries.intervals.extrapolation import absorbed
-from queries.intervals.filling import Neighbours, rare_neighbours
 from queries.intervals.model import Groups
+from queries.intervals.neighbours import Neighbours, rare_neighbours
 from queries.intervals.regions import region_of
 
 SPEC = """

@@ -13,7 +13,7 @@ from engine.errors import NotAnswerable, QueryRefused, TimedOut
 from queries.intervals.copies import replicates as module
 from queries.intervals.copies.replicates import N_REPLICATES, replicates
 from queries.intervals.model import noise_model
-from queries.intervals.replicated import _frame
+from queries.intervals.statement.replicated import _frame
 from queries.release import open_release
 
 TABLES = (("age",), ("sex",), ("region",), ("income",), ("age", "sex"), ("region", "sex"))

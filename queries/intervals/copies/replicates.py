@@ -3,7 +3,7 @@
 Takes an open release and a column set; gives `N_REPLICATES` vectors of counts of its distinct rows, drawn from what the
 release states of its noise and from nothing else. Each copy keeps the locks: its margins are those of the same copy of
 every narrower table that is released. So any statement, run on the copies, says how sure its answer is; official
-statistics publish replicate weights of public-use files for the same purpose. README.md beside this file has the model.
+statistics publish replicate weights of public-use files for the same purpose. README.md above has the model.
 Invariant: the draws are fixed by the content hash of the release and the table, so an answer is the same every time.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any
@@ -34,8 +34,13 @@ MOST_BYTES = 200 * 2**20
 """What all copies of a release may take; the oldest go first."""
 SWEEPS = 4
 """Times that a copy is brought to the margins of each narrower one, in turn."""
-Lock = tuple[Int64Array, FloatArray]
-"""What a table is locked to: the part that each of its rows belongs to (-1: none), and the parts' counts by copy."""
+WIDEST_UNRELEASED = 2
+"""Most columns of a narrower table that is not released and drawn from the wider one. Of wider ones a row is often the
+only one of its cell in several of them, which are drawn apart and would contradict each other."""
+BY_ORDER = 3
+"""Rounds in which values with rows too many and too few are paired in order; then by lot, as pairs may have no row."""
+Totals = tuple[Int64Array, FloatArray]
+"""What a table's copies are brought to: the part that each row belongs to (-1: none), and the parts' counts by copy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,39 +106,82 @@ def _let_go(models: dict[Any, Any], last: Any) -> None:
 def _drawn(
     release: Session, model: NoiseModel, tree: NoiseTree, go_on: Callable[[], None]
 ) -> Replicates:
-    rng = _generator(f"{release.content_hash} {model.table.columns!r}")
+    table = model.table
     all_rows = np.sqrt(tree.total_variance) * _scores(_generator(release.content_hash))
-    whole, locks = _whole(release, model.table, tree, all_rows, rng, go_on)
+    drawing = _Drawing(release=release, all_rows=all_rows, go_on=go_on, source=table.columns)
+    released = drawing.released(table)
+    whole = drawing.whole(table, tree, released)
     go_on()
     return Replicates(
         counts=whole,
-        astray=max(_astray(whole, *lock) for lock in locks),
-        tails=tails(release, model, rng),
+        astray=max(_astray(whole, *totals) for totals in (drawing.total(table), *released)),
+        tails=tails(release, model, _generator(f"{release.content_hash} tails {table.columns!r}")),
     )
 
 
-def _whole(
-    release: Session,
-    table: TableBuckets,
-    tree: NoiseTree,
-    all_rows: FloatArray,
-    rng: np.random.Generator,
-    go_on: Callable[[], None],
-) -> tuple[Int64Array, list[Lock]]:
-    """Draw whole counts of one table, brought to the copies of all narrower ones; and what they are locked to."""
-    everything = np.zeros(len(table.rows), dtype=np.int64)
-    locks = [(everything, np.maximum(np.rint(table.total + all_rows), 0.0))]
-    for narrow in combinations(table.columns, len(table.columns) - 1):
-        if narrow in release.tables:
-            locks.append(_locked_to(release, table, narrow, go_on))
-        elif narrow:
-            less = unreleased(table, narrow)
-            counts, _ = _whole(release, less, noise_tree(less), all_rows, rng, go_on)
-            locks.append((rows_in(table, less), counts.astype(np.float64)))
-    if (outside := tree.outside()) is not None:
-        locks += _locked_outside(release, table, outside, locks[0][1], go_on)
-    raked = _raked(table, _counts(table, tree, all_rows, rng), locks, go_on)
-    return _settled(table, _rounded(table, raked, rng), raked, rng, go_on), locks
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Drawing:
+    """The copies of one table, and of narrower ones that are not released: as it tells of them, each drawn once.
+
+    Attributes
+    ----------
+    all_rows : ndarray of float64, shape (1, N_REPLICATES)
+        Error of the number of all rows: the same for every table of a release.
+    go_on : callable
+        Called before each step; raises where the drawing should end.
+    source : ColumnSet
+        The table.
+    unreleased : dict of ColumnSet to (TableBuckets, ndarray)
+        Narrower ones that were drawn, with their counts.
+    """
+
+    release: Session
+    all_rows: FloatArray
+    go_on: Callable[[], None]
+    source: ColumnSet
+    unreleased: dict[ColumnSet, tuple[TableBuckets, Int64Array]] = field(default_factory=dict)
+
+    def total(self, table: TableBuckets) -> Totals:
+        """The number of all rows."""
+        everything = np.zeros(len(table.rows), dtype=np.int64)
+        return everything, np.maximum(np.rint(table.total + self.all_rows), 0.0)
+
+    def released(self, table: TableBuckets) -> list[Totals]:
+        """The same copy of each narrower table that is released; of those within each other, of the widest."""
+        return [
+            _locked_to(self.release, table, narrow, self.go_on)
+            for narrow in _widest_within(self.release.tables, table.columns)
+        ]
+
+    def whole(self, table: TableBuckets, tree: NoiseTree, released: Sequence[Totals]) -> Int64Array:
+        """Draw whole counts of a table, brought to narrower ones: last to those that are released."""
+        self.go_on()
+        rng = _generator(f"{self.release.content_hash} {table.columns!r} {self.source!r}")
+        totals = [self.total(table), *(self._told(table, less) for less in self._unreleased(table))]
+        if (outside := tree.outside()) is not None:
+            totals += _locked_outside(self.release, table, outside, totals[0][1], self.go_on)
+        counts = _counts(table, tree, self.all_rows, rng)
+        raked = _raked(table, counts, [*totals, *released], self.go_on)
+        return _settled(table, _rounded(table, raked, rng), raked, rng, self.go_on)
+
+    def _unreleased(self, table: TableBuckets) -> list[ColumnSet]:
+        """Narrower tables that are not released, nor told by one that is."""
+        size = min(len(table.columns) - 1, WIDEST_UNRELEASED)
+        known = _widest_within(self.release.tables, table.columns)
+        return [
+            less
+            for less in combinations(table.columns, size)
+            if less and not any(set(less) <= set(released) for released in known)
+        ]
+
+    def _told(self, table: TableBuckets, columns: ColumnSet) -> Totals:
+        """A narrower table as a wider one tells of it."""
+        if columns not in self.unreleased:
+            less = unreleased(table, columns)
+            counts = self.whole(less, noise_tree(less), self.released(less))
+            self.unreleased[columns] = less, counts
+        less, counts = self.unreleased[columns]
+        return rows_in(table, less), counts.astype(np.float64)
 
 
 def _astray(whole: Int64Array, row: Int64Array, margin: FloatArray) -> float:
@@ -161,13 +209,13 @@ def errors_of_buckets(
     of_total: FloatArray,
     rng: np.random.Generator,
     *,
-    times: float = 1.0,
+    alike: float = 1.0,
 ) -> FloatArray:
     """Draw the error of every bucket as `variance_of_sums` reckons it: own noise less its share, plus the parent's.
 
     Parameters
     ----------
-    times : float
+    alike : float
         Variance of own noise over what the release states.
     of_total : ndarray of float64, shape (1, n_copies)
         Error of the number of all rows: the same for every table of a release.
@@ -180,7 +228,7 @@ def errors_of_buckets(
     out, of_node = np.zeros((n_buckets, n_copies)), of_total
     for level in tree.levels:
         own_child, own_rest = (
-            np.sqrt(times * own)[:, None] * rng.standard_normal((len(own), n_copies))
+            np.sqrt(alike * own)[:, None] * rng.standard_normal((len(own), n_copies))
             for own in (level.own_child, level.own_rest)
         )
         off = of_node - sum_rows(level.child_parent, own_child, level.n_nodes)
@@ -206,8 +254,10 @@ def _counts(
     table: TableBuckets, tree: NoiseTree, of_total: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Counts of rows before any lock: measured ones with their noise, filled ones placed anew inside their boxes."""
-    times = ALIKE[True] if len(table.columns) > 1 else 1.0
-    errors = errors_of_buckets(tree, len(table.size), of_total, rng, times=times)
+    # As in closed forms for sums of several buckets. Of one column single values are asked for, too, and copies of it
+    # are as spread as over 20 keys each of NIST, SD2011 and the census without.
+    alike = ALIKE[True] if len(table.columns) > 1 else 1.0
+    errors = errors_of_buckets(tree, len(table.size), of_total, rng, alike=alike)
     bucket, n = tree.row_bucket, table.n.astype(np.float64)[:, None]
     known = bucket >= 0
     of_row = errors[np.maximum(bucket, 0)]
@@ -237,9 +287,15 @@ def _placed(
     return drawn / np.maximum(sum_rows(bucket, drawn, n_buckets)[bucket], 1e-300)
 
 
+def _widest_within(tables: Sequence[ColumnSet], columns: ColumnSet) -> list[ColumnSet]:
+    """Released tables of some of the columns, without those that a wider one of these holds."""
+    within = [t for t in tables if set(t) < set(columns)]
+    return [t for t in within if not any(set(t) < set(other) for other in within)]
+
+
 def _locked_to(
     release: Session, table: TableBuckets, narrow: ColumnSet, go_on: Callable[[], None]
-) -> Lock:
+) -> Totals:
     """The row of a narrower table that each row lies in (-1: none), and its counts in the copies."""
     copies = replicates(release, narrow, go_on)
     if copies is None:
@@ -254,7 +310,7 @@ def _locked_outside(
     outside: Outside,
     total: FloatArray,
     go_on: Callable[[], None],
-) -> list[Lock]:
+) -> list[Totals]:
     """Rows outside a column's universe and all others, and how many they are in the deciding column's copies."""
     copies = replicates(release, outside.decider, go_on)
     if copies is None:
@@ -267,7 +323,7 @@ def _locked_outside(
 def _raked(
     table: TableBuckets,
     counts: FloatArray,
-    locks: Sequence[Lock],
+    locks: Sequence[Totals],
     go_on: Callable[[], None],
 ) -> FloatArray:
     """Counts brought to the margins of narrower copies: each row gives way by its variance, as in the fit."""
@@ -287,7 +343,8 @@ def _raked(
 def _rounded(table: TableBuckets, counts: FloatArray, rng: np.random.Generator) -> Int64Array:
     """Whole counts by rounding running sums from a random start: each is right on average, and so is their total.
 
-    They run along the column of most values, as the release's own do: a range of it is off by one row at most.
+    They run along the column of most values: of each combination of the others, a range of it is off by less than one
+    row.
     """
     by_size = np.argsort([len(column.values) for column in table.released], kind="stable")
     order = np.lexsort(table.rows[:, by_size[::-1]].T)
@@ -311,14 +368,14 @@ def _settled(
     if len(table.columns) == 1:
         return whole
     sizes = [len(column.values) for column in table.released]
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        # Of two columns a row changes for a value near its own where it can, so that ranges stay right. In wider tables
+        # the release moves rows anywhere, too.
+        by_lot = rng if len(sizes) > 2 or number >= BY_ORDER else None
         for j, size in enumerate(sizes):
             go_on()
             code = table.rows[:, j]
             off = np.rint(sum_rows(code, whole - raked, size)).astype(np.int64)
-            # Of two columns a row changes for a neighbouring value, so that ranges stay right; in wider tables, as in
-            # the release, for any.
-            by_lot = rng if len(sizes) > 2 else None
             copy, given, taken = _pairs(off, by_lot)
             by_code = np.argsort(code, kind="stable")
             first = np.searchsorted(code[by_code], np.arange(size + 1))

@@ -28,10 +28,11 @@ ENOUGH = 0.9
 TIED = 0.125
 """A figure that takes at most this many different values for each copy goes by steps."""
 SOME_TIED = 0.9
-"""A figure that takes at most this many has some: copies lie in its interval, all of them."""
+"""A figure that takes at most this many has some: copies lie in its interval, all of them, unless it is a number."""
 MANY_STEPS = 8
-"""A figure that takes so many values, the middle half of copies over a step at least, is as good as normal: a number of
-rows, or its share of others. Half a step more is all that it can be off between two values."""
+"""A figure that takes so many values, the middle half of copies over a step at least, and has no quantile or mode in
+it, is as good as normal: a number of rows, or its share of others. Between two of its values half a step is enough,
+taken as the mean distance of those that copies take."""
 _SAME = 1e-9
 
 
@@ -94,7 +95,14 @@ def _by_tails(
     return lower, higher
 
 
-def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole: bool) -> Spread:
+def spread_of(
+    values: FloatArray,
+    of_tails: FloatArray,
+    n_ends: int,
+    *,
+    is_whole: bool,
+    is_stepped: bool = False,
+) -> Spread:
     """Ends of figures.
 
     Parameters
@@ -105,6 +113,8 @@ def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole
     of_tails : ndarray of float64, shape (n_rows, n_terms * DRAWS)
     n_ends : int
         As in `_by_tails`.
+    is_stepped : bool
+        They may be made of quantiles, modes or the like: however many values they take, they jump.
     """
     values = np.where(np.isfinite(values), values, np.nan)  # of what is endless nothing is known
     value, copies, measured = values[:, 0], values[:, 2:-1], values[:, -1]
@@ -115,7 +125,8 @@ def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole
     off = np.where(there, off - mean[:, None], 0.0)
     sd = np.sqrt((off**2).sum(axis=1) / np.maximum(n - 1, 1))
     half, furthest = T * sd, np.abs(off).max(axis=1)
-    half += _by_steps(values[:, 1:-1], half, furthest, least=1.0 if is_whole else 0.0)
+    least = 1.0 if is_whole else 0.0
+    half += _by_steps(values[:, 1:-1], half, furthest, least=least, is_stepped=is_stepped)
     # What noise does to a figure on average it did once already: the data lie as far the other way.
     lower, higher = _by_tails(value, of_tails, n_ends)
     low = np.minimum(value - mean - half, value) - lower
@@ -135,15 +146,15 @@ def spread_of(values: FloatArray, of_tails: FloatArray, n_ends: int, *, is_whole
 
 
 def _by_steps(
-    values: FloatArray, half: FloatArray, furthest: FloatArray, *, least: float
+    values: FloatArray, half: FloatArray, furthest: FloatArray, *, least: float, is_stepped: bool
 ) -> FloatArray:
     """How much longer intervals are, on each side, for figures that go by steps: between two, copies cannot tell.
 
     A median of whole ages, a mode or a rank stays the same in many copies and then jumps: all copies lie inside, and
     one step more, which is at least `least`; where a row's figure takes one value alone, the smallest step of all rows
     stands for it. A quotient of two medians takes more values, but some of them twice: its spread is no normal one
-    either, and its widest gap stands for a step. A number of rows takes many (`MANY_STEPS`). Ends of whole figures are
-    rounded outwards afterwards, which is half of a step.
+    either, and its widest gap stands for a step. A number of rows takes many (`MANY_STEPS`). Of whole figures all that
+    are at most half a unit beyond an end are taken in later, which is half of their step.
 
     Parameters
     ----------
@@ -162,6 +173,6 @@ def _by_steps(
     step = np.maximum(step, least)
     jump = np.where(n_values <= TIED * n, step, gaps.max(axis=1))
     middle = np.take_along_axis(ordered, np.stack([n // 4, 3 * n // 4], axis=1), axis=1)
-    is_fine = (n_values >= MANY_STEPS) & (middle[:, 1] - middle[:, 0] >= step)
-    longer = np.where(is_fine, step / 2, np.maximum(furthest - half, 0.0) + jump) - least / 2
+    is_normal = (n_values >= MANY_STEPS) & (middle[:, 1] - middle[:, 0] >= step) & (not is_stepped)
+    longer = np.where(is_normal, step / 2, np.maximum(furthest - half, 0.0) + jump) - least / 2
     return np.where(n_values <= SOME_TIED * n, longer, 0.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -85,14 +86,33 @@ _TIES = "its window goes row by row, in an order that leaves ties"
 _MIXED = "a figure that goes by steps stands beside one that does not, and the steps do not show"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """What the shape of a statement says of its figures.
+
+    Attributes
+    ----------
+    hidden : dict of int to str
+        Places of figures that no copy can speak of, with the reason.
+    counted : frozenset of int
+        Places of counts.
+    is_stepped : bool
+        Something in it is a quantile, a mode or the like, which jump from value to value.
+    """
+
+    hidden: dict[int, str]
+    counted: frozenset[int]
+    is_stepped: bool
+
+
 def refused(
     release: Session,
     text: str,
     plain: Result,
     wanted: Collection[int] | None,
     own: Collection[str] = (),
-) -> tuple[dict[int, str], set[int]]:
-    """Places of figures that no copy can speak of, with the reason, and of counts; raises where that is all of them.
+) -> Shape:
+    """Figures that no copy can speak of, and what is known of the others; raises where that is all of them.
 
     Parameters
     ----------
@@ -117,11 +137,13 @@ def refused(
     counted = {at for at, item in enumerate(items) if is_listed and _is_count(item)}
     if wanted is not None and is_listed:
         found = {at: _why_not(items[at], figures, keys) for at in wanted}
-        return {at: why for at, why in found.items() if why}, counted
-    why = _why_not(tree, figures) or _why_not(items, figures, keys)
-    if why:
-        raise Unknown(why)
-    return {}, counted
+        hidden = {at: why for at, why in found.items() if why}
+    else:
+        hidden, why = {}, _why_not(tree, figures) or _why_not(items, figures, keys)
+        if why:
+            raise Unknown(why)
+    is_stepped = any(name_of(node) in STEPPED for node in nodes_in(tree))
+    return Shape(hidden=hidden, counted=frozenset(counted), is_stepped=is_stepped)
 
 
 def refuse_digits(release: Session, table: ColumnSet, tree: Any) -> None:

@@ -75,15 +75,15 @@ def spreads(
     """
     if plain.table is None:
         raise Unknown("it does not read the logical table")
-    hidden, counted = refused(release, text, plain, wanted, tables or ())
+    shape = refused(release, text, plain, wanted, tables or ())
     copies = sound_copies(release, plain.table)
     answers = _answers(release, text, plain.table, copies, tables)
     figures, keys = _columns(plain, answers, wanted, closed)
     rows = {comparable([row[at] for at in keys]): i for i, row in enumerate(plain.rows)}
     found: dict[int, Spread] = {}
-    reasons = {at: why for at, why in hidden.items() if at in figures}
+    reasons = {at: why for at, why in shape.hidden.items() if at in figures}
     for at in figures:
-        if at in hidden:
+        if at in shape.hidden:
             continue
         if not _NUMBER.match(plain.types[at]):
             reasons[at] = "its values are no numbers"
@@ -94,9 +94,15 @@ def spreads(
         if why:
             reasons[at] = why
         else:
-            whole = bool(_WHOLE.match(plain.types[at]))
-            ends = spread_of(values, of_tails, copies.tails.n_ends, is_whole=whole)
-            found[at] = replace(ends, low=np.maximum(ends.low, 0.0)) if at in counted else ends
+            ends = spread_of(
+                values,
+                of_tails,
+                copies.tails.n_ends,
+                is_whole=bool(_WHOLE.match(plain.types[at])),
+                is_stepped=shape.is_stepped,
+            )
+            is_count = at in shape.counted
+            found[at] = replace(ends, low=np.maximum(ends.low, 0.0)) if is_count else ends
     return found, reasons
 
 

@@ -2,7 +2,7 @@
 
 Takes a statement that reads them; gives the statement over a table of one's own in their place, and that table: a row
 for each copy and distinct row, with columns `replicate` (from 1), those of the table, and `count`. Official statistics
-publish replicate weights of public-use files for the same use; README.md beside this file says how to use these.
+publish replicate weights of public-use files for the same use; README.md in the folder above says how to use these.
 """
 
 from __future__ import annotations
