@@ -84,9 +84,57 @@ def test_margins_that_are_not_released_are_kept_as_the_wider_table_tells_them(
         rows = made.sql("SELECT sex, count(*) AS f FROM data GROUP BY sex", intervals=True).rows
         closed = np.mean([(high - low) / 2 / 1.96 for _, _, low, high, _ in rows])
         kept = spread_of_sexes(made)
-        monkeypatch.setattr(module, "combinations", lambda *given: [("age",)])
         assert 0.7 * closed < kept < 1.2 * closed
+        monkeypatch.setattr(module, "WIDEST_UNRELEASED", 0)
         assert spread_of_sexes(made) > 1.5 * closed
+
+
+@pytest.fixture(scope="module")
+def sparse(tmp_path_factory):
+    """Of a table of three columns one column is released by itself, and no pair."""
+    folder = tmp_path_factory.mktemp("sparse")
+    census = make_census(folder / "census", people=3000)
+    tables = (("sex",), ("age", "region", "sex"))
+    with small_release(folder, census, tables=tables) as made:
+        yield made
+
+
+def test_what_is_released_below_tables_that_are_not_is_kept(sparse):
+    wide = ("age", "region", "sex")
+    model = noise_model(sparse, wide)
+    by_sex = module.sum_rows(
+        model.table.rows[:, 2], replicates(sparse, wide).counts.astype(float), 2
+    )
+    assert np.abs(by_sex - replicates(sparse, ("sex",)).counts).max() <= 1
+
+
+def test_tables_that_are_not_released_are_drawn_once_and_always_alike(sparse):
+    wide = ("age", "region", "sex")
+    model = noise_model(sparse, wide)
+    seen = []
+    whole = module._Drawing.whole
+
+    def drawn(self, table, *given):
+        seen.append(table.columns)
+        return whole(self, table, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module._Drawing, "whole", drawn)
+        first = module._drawn(sparse, model, model.tree, sparse.go_on)
+    pairs = [("age", "region"), ("age", "sex"), ("region", "sex")]
+    assert sorted(seen) == sorted([wide, *pairs, ("age",), ("region",)])
+    with open_release(sparse.path) as again:
+        assert np.array_equal(replicates(again, wide).counts, first.counts)
+
+
+def test_noise_of_several_columns_counts_as_in_closed_forms(release, monkeypatch):
+    def spread_of_cells():
+        model = noise_model(release, ("age", "sex"))
+        return module._drawn(release, model, model.tree, release.go_on).counts.std(axis=1).mean()
+
+    once = spread_of_cells()
+    monkeypatch.setattr(module, "ALIKE", (1.0, 2.25 * module.ALIKE[True]))
+    assert 1.2 * once < spread_of_cells() < 1.6 * once
 
 
 def test_ranges_of_the_longer_column_are_rounded_as_one(release):
@@ -143,6 +191,7 @@ CLOSED = [
     ("SELECT region, count(*) / sum(count(*)) OVER () AS f FROM data GROUP BY region", 1.3),
     ("SELECT sex, avg(age) AS f FROM data GROUP BY sex", 1.4),
     ("SELECT sex, sum(age) AS f FROM data GROUP BY sex", 1.4),
+    ("SELECT sex, count(*) + 0.5 AS f FROM data WHERE age BETWEEN 17 AND 52 GROUP BY sex", 1.3),
 ]
 """Statements that have a closed form, and how many times wider their intervals by copies may be: counts that take few
 values go by steps."""
@@ -462,10 +511,22 @@ def test_figures_of_many_steps_are_half_a_step_wider_by_hand():
     assert got.low[0] == pytest.approx(17 - 0.5 - spread.T * sd - 0.5)
     whole = spread.spread_of(made, NONE, 0, is_whole=True)
     assert whole.high[0] == np.floor(17 - 0.5 + spread.T * sd + 0.5)
-    # Where most copies have one value it is no spread: all others lie inside, too.
+    # A quantile that takes as many values may jump all the same: all of them lie inside, and a step more.
+    jumps = spread.spread_of(made, NONE, 0, is_whole=False, is_stepped=True)
+    assert jumps.low[0] == pytest.approx(17 - 0.5 - max(7.5, spread.T * sd) - 1)
+    # Where most copies have one value it is no spread either, and the widest gap (10 to 121) stands for a step.
     few = [10.0] * 41 + [*np.arange(11.0, 18.0) ** 2]
     got = spread.spread_of(_values([10.0, *few]), NONE, 0, is_whole=False)
-    assert got.high[0] - 10.0 >= max(few) - np.mean(few)
+    half = max(spread.T * np.std(few, ddof=1), max(few) - np.mean(few)) + 111
+    assert got.high[0] == pytest.approx(max(10 + 10 - np.mean(few) + half, 10.0))
+
+
+def test_whole_figures_take_in_what_is_half_a_unit_beyond_by_hand():
+    made = _values([30.0, *([30.0, 31.0] * 24)])
+    half = spread.T * np.sqrt(0.25 * 48 / 47) + 1 - 0.5
+    got = spread.spread_of(made, NONE, 0, is_whole=True)
+    assert got.high[0] == np.floor(30 - 0.5 + half + 0.5) == 31
+    assert got.low[0] == np.ceil(30 - 0.5 - half - 0.5) == 28
 
 
 def test_rows_that_too_few_copies_hold_have_no_interval():
