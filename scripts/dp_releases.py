@@ -14,7 +14,7 @@ from score_releases import null_spellings
 
 from engine.api.reading import read
 from engine.evaluation.data.paired import pair
-from engine.evaluation.data.reading import read_original, read_release, released_types
+from engine.evaluation.data.reading import read_original, read_release, released_columns
 from engine.evaluation.data.sampling import generator
 from engine.evaluation.study.model import read_study
 from engine.evaluation.utility.marginals import k_marginals
@@ -77,7 +77,7 @@ def nist24(folder: Path, repeats: int) -> str:
                 start = time.perf_counter()
                 build(one, release)
                 seconds = time.perf_counter() - start
-                original = read_original(spec.source.path, reading, like=released_types(release))
+                original = read_original(spec.source.path, reading, like=released_columns(release))
                 paired = pair(original, read_release(release).tables, study)
                 score = k_marginals(paired, study.marginals, generator(SEED, "marginals"))
                 rows.append(

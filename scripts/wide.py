@@ -30,7 +30,7 @@ from measured import add_option, command_line, markdown, record
 import engine
 from engine.errors import TablepackError
 from engine.evaluation.data.paired import Distinct, Paired, pair
-from engine.evaluation.data.reading import read_original, read_release, released_types
+from engine.evaluation.data.reading import read_original, read_release, released_columns
 from engine.evaluation.data.sampling import generator
 from engine.evaluation.result import named
 from engine.evaluation.risk.suite import ATTACKS, apparent_match
@@ -389,7 +389,7 @@ def halves(study: Study, case: Case, source: Path, folder: Path) -> str:
         texts[name] = {wide: released.tables[wide]}
     part, path = parts["own"]
     original = read_original(
-        part, study.model_copy(update={"nulls": case.nulls}), like=released_types(path)
+        part, study.model_copy(update={"nulls": case.nulls}), like=released_columns(path)
     )
     counts = {}
     for name, tables in texts.items():
@@ -466,7 +466,7 @@ def main() -> None:
                 path: Path, study: Study = study, source: Path = source, case: Case = case
             ) -> pd.DataFrame:
                 reading = study.model_copy(update={"nulls": case.nulls})
-                return read_original(source, reading, like=released_types(path))
+                return read_original(source, reading, like=released_columns(path))
 
             by_key = []
             for number in range(options.keys):

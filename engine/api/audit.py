@@ -38,7 +38,7 @@ from engine.evaluation.audit import (
     write_audit,
     write_card,
 )
-from engine.evaluation.data import data_of, is_release, read_original, released_types
+from engine.evaluation.data import data_of, is_release, read_original, released_columns
 from engine.evaluation.report import check_target
 from engine.evaluation.study import Study, of_spec
 from engine.progress import Progress
@@ -200,7 +200,7 @@ def _read(
         return read_original(source, of_spec(spec, Study(title="")), table=table)
     if data is None:
         raise SpecError("data: give the data that the generator works on")
-    like = released_types(Path(generator)) if is_release(generator) else None
+    like = released_columns(Path(generator)) if is_release(generator) else None
     return read_original(
         data, Study(title="", nulls=spellings(data, table)), like=like, table=table
     )

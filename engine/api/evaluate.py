@@ -300,7 +300,7 @@ def _given(
     releases = [Path(what) for what in synthetic if is_release(what)]
     first = read_release(releases[0]) if releases else None
     original = read_original(
-        rows, reading, like=None if first is None else first.types, table=table
+        rows, reading, like=None if first is None else first.columns, table=table
     )
     return _Given(
         reading=reading,

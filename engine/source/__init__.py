@@ -20,6 +20,7 @@ from engine.source.charges import (
 from engine.source.encoding import (
     cell_sql,
     code_limits,
+    code_sql,
     coded_universes,
     grid_code,
     value_sql,
@@ -74,6 +75,7 @@ __all__ = [
     "charges_path",
     "check_names",
     "code_limits",
+    "code_sql",
     "coded_universes",
     "confidential_connection",
     "csv_rows",

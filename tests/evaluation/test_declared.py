@@ -16,11 +16,13 @@ from engine.api.evaluate import evaluate
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
 from engine.evaluation.data import data_of, read_original
+from engine.evaluation.data.columns import ReleasedColumn
 from engine.evaluation.data.declared import Declared
 from engine.evaluation.data.paired import Reading
 from engine.evaluation.study.model import Study
 from engine.evaluation.study.presets import of_spec
 from engine.release import build
+from engine.schema import Column
 
 COLUMNS = {
     "id": {"kind": "integer"},
@@ -108,7 +110,17 @@ def test_rows_are_those_of_one_plain_file(tmp_path, form):
     what = data_of(spec)
     assert isinstance(what, Declared)
     rows().to_parquet(tmp_path / "plain.parquet")
-    like = {"id": "BIGINT", "town": "VARCHAR", "cost": "DECIMAL(18,2)", "day": "DATE"}
+    like = {
+        name: ReleasedColumn(
+            sql_type=sql_type, column=Column(name=name, kind=kind, value_type=kind)
+        )
+        for name, kind, sql_type in (
+            ("id", "integer", "BIGINT"),
+            ("town", "text", "VARCHAR"),
+            ("cost", "decimal", "DECIMAL(18,2)"),
+            ("day", "date", "DATE"),
+        )
+    }
     found = read_original(what, reading, like=like).sort_values("id").reset_index(drop=True)
     plain = read_original(tmp_path / "plain.parquet", reading, like=like)
     assert found.columns.tolist() == plain.columns.tolist()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, SpecError
 from engine.evaluation.data import reading
+from engine.evaluation.data.columns import on_grid_sql
 from engine.evaluation.data.kinds import kind_of_column
 from engine.evaluation.data.paired import Coded, Paired, distinct, pair
 from engine.evaluation.data.reading import (
@@ -24,7 +27,7 @@ from engine.evaluation.data.reading import (
     read_original,
     read_release,
     read_subject,
-    released_types,
+    released_columns,
 )
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.study.files import (
@@ -34,8 +37,10 @@ from engine.evaluation.study.files import (
     with_files,
 )
 from engine.evaluation.study.model import Study, read_study
-from engine.schema import column_set
+from engine.schema import Column, Resolution, column_set
+from engine.source import grid_code
 from engine.store import manifest_path
+from engine.store.decode import grid_value
 
 OF_N = Study(title="", nulls=("N",))
 BARE = Study(title="")
@@ -59,7 +64,7 @@ def rows(tmp_path):
 
 
 def test_a_release_is_read_with_numbers_cards_and_hash(release, rows):
-    original = read_original(rows, OF_N, like=released_types(release))
+    original = read_original(rows, OF_N, like=released_columns(release))
     subject = read_subject(release, original, OF_N, "r")
     assert subject.kind == "release"
     assert set(subject.tables) == set(subject.cards) == set(TABLES)
@@ -93,7 +98,7 @@ def test_types_of_the_release_decide_for_the_original(release, tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("TOWN,AGE\n1,7\n2,8\n")
     assert read_original(path, OF_N)["TOWN"].dtype == np.float64
-    like = released_types(release)
+    like = released_columns(release)
     assert read_original(path, OF_N, like=like)["TOWN"].tolist() == ["1", "2"]
     path.write_text("TOWN,AGE\na,secret\nb,8\n")
     with pytest.raises(DataError, match="AGE") as refused:
@@ -123,7 +128,7 @@ def test_texts_are_read_the_same_row_by_row_and_as_types(release, monkeypatch, f
         monkeypatch.setattr(reading, "_FEW_TEXTS", most)
         found = read_release(release)
         tables = {c: t for c, t in found.tables.items() if "INCOME" not in c}
-        sides.append(pair(read_original(original, OF_N, like=found.types), tables, OF_N))
+        sides.append(pair(read_original(original, OF_N, like=found.columns), tables, OF_N))
     as_types, as_rows = sides
     assert {("TOWN",), ("AGE", "TOWN"), ("SEX",)} <= set(as_types.tables)
     for name, values in as_types.values.items():
@@ -329,3 +334,50 @@ def test_peers_are_read_by_their_study_as_with_types_given():
     assert "AGEP" not in values, "its dictionary has limits only"
     assert {"0", BLANK_LABEL} <= set(values["NOC"])
     assert "min" not in values["NOC"]
+
+
+# Grids.
+
+
+def test_numbers_lie_on_the_grid_of_the_release(release):
+    """INCOME has steps of 0.1: whoever reads the original finds it where the build put it."""
+    given = pd.DataFrame({"INCOME": [-2.4999999, 0.3000000004, 0.04, 7.0, None], "AGE": [7] * 5})
+    like = released_columns(release)
+    original = read_original(given, BARE, like=like)
+    assert original["INCOME"].tolist()[:4] == [-2.5, 0.3, 0.0, 7.0]
+    assert original["INCOME"].isna().tolist() == [False] * 4 + [True]
+    assert read_like(given, original, BARE)["INCOME"].equals(original["INCOME"]), "strangers, too"
+    assert read_original(given, BARE)["INCOME"][0] == -2.4999999, "no release, no grid"
+
+
+def test_a_spelling_of_a_blank_is_none_on_a_grid(release):
+    """0.96 is 1.0 on the grid, and no blank; 1.04 is declared one."""
+    given = pd.DataFrame({"INCOME": [0.96, 1.04, 1.0]})
+    reading_ = Study(title="", nulls=("1.04",))
+    original = read_original(given, reading_, like=released_columns(release))
+    assert original["INCOME"].isna().tolist() == [False, True, False]
+    assert original["INCOME"].tolist()[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "values"),
+    [
+        ("real", Resolution(base=2, exponent=-15), [23.437499999999996, -0.1, 1e300, 5e-5]),
+        ("real", Resolution(base=10, exponent=2), [149.0, 150.0, 250.0, -1.0]),
+        ("decimal", Resolution(base=10, exponent=-2), [1.015, 2.675, -0.005, 1e15]),
+        ("timestamp", None, ["2020-01-01 00:00:01.7", "1969-12-31 23:59:59.5"]),
+        ("integer", None, [1.0, 2.5]),
+    ],
+)
+def test_grids_are_those_of_builds(kind, step, values):
+    column = Column(name="x", kind=kind, value_type=kind, resolution=step)
+    cast = "TIMESTAMP" if kind == "timestamp" else "DOUBLE"
+    for value in values:
+        typed = f"CAST('{value}' AS {cast})"
+        (got,) = duckdb.execute(f"SELECT {on_grid_sql(column, typed)}").fetchone()
+        if kind == "timestamp":
+            assert got == datetime.fromisoformat(value).replace(microsecond=0)
+        elif step is None or abs(value) > 1e17:
+            assert got == value
+        else:
+            assert got == float(grid_value(column, grid_code(column, value)))

@@ -17,7 +17,7 @@ import pandas as pd
 from engine.evaluation.compare.runs import CHOSEN, CHOSEN_IN_GROUPS, IN_GROUPS
 from engine.evaluation.data.declared import data_of
 from engine.evaluation.data.paired import Paired, pair
-from engine.evaluation.data.reading import Subject, read_original, read_subject, released_types
+from engine.evaluation.data.reading import Subject, read_original, read_subject, released_columns
 from engine.evaluation.result import named
 from engine.evaluation.study.default import default_study
 from engine.evaluation.study.model import Study
@@ -89,7 +89,7 @@ class Scoring:
     def _read(self, release: Path) -> tuple[pd.DataFrame, Study, Subject]:
         """The original and the study, which the first release settles for all, and the release's tables."""
         if self._original is None:
-            like = released_types(release)
+            like = released_columns(release)
             self._original = read_original(
                 self._source, self._reading, like=like, table=self._table
             )

@@ -21,7 +21,7 @@ from engine.evaluation.attacks.membership import membership
 from engine.evaluation.attacks.reconstruction import reconstruction
 from engine.evaluation.data.declared import data_of
 from engine.evaluation.data.paired import Coded, Paired, covering, key_of
-from engine.evaluation.data.reading import read_like, read_original, read_subject, released_types
+from engine.evaluation.data.reading import read_like, read_original, read_subject, released_columns
 from engine.evaluation.data.sampling import generator
 from engine.evaluation.score import Risk
 from engine.evaluation.study.default import default_study
@@ -126,7 +126,7 @@ class Weighing:
         is_first = self._original is None
         if self._original is None:
             self._original = read_original(
-                self._source, self._study, like=released_types(release), table=self._place
+                self._source, self._study, like=released_columns(release), table=self._place
             )
         if is_first and self._given is not None:
             self._control = read_like(self._given, self._original, self._study, name="control")

@@ -16,7 +16,7 @@ from engine.evaluation.data.reading import (
     read_original,
     read_release,
     read_subject,
-    released_types,
+    released_columns,
 )
 from engine.evaluation.data.sampling import generator, sampled
 
@@ -38,6 +38,6 @@ __all__ = [
     "read_original",
     "read_release",
     "read_subject",
-    "released_types",
+    "released_columns",
     "sampled",
 ]

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import DataError
+from engine.evaluation.data.columns import on_grid_sql
 from engine.evaluation.data.relation import Relation
-from engine.schema import literal, quoted
+from engine.schema import Column, literal, quoted
 from engine.source import fetch
 
 Kind = Literal["number", "time", "text"]
@@ -132,9 +133,18 @@ def fitting_kinds(
 
 
 def read_kinds(
-    relation: Relation, kinds: Mapping[str, Kind], *, nulls: Sequence[str]
+    relation: Relation,
+    kinds: Mapping[str, Kind],
+    *,
+    nulls: Sequence[str],
+    grids: Mapping[str, Column] | None = None,
 ) -> pd.DataFrame:
     """Read columns as their kinds say.
+
+    Parameters
+    ----------
+    grids : dict of str to Column, optional
+        Columns on whose grids numbers and times are put.
 
     Raises
     ------
@@ -152,12 +162,25 @@ def read_kinds(
                 relation.place,
             )
             value = f"CAST({value} AS t_{i})"
+        elif grids and name in grids:
+            value = _on_grid(grids[name], kind, value, nulls)
         listed.append(f"{value} AS {quoted(name)}")
     frame = _fetched(relation, f"SELECT {', '.join(listed)} FROM source")
     for name, kind in kinds.items():
         if kind == "number":
             frame[name] = _without_blanks(frame[name], nulls)
     return frame
+
+
+def _on_grid(column: Column, kind: Kind, value: str, nulls: Sequence[str]) -> str:
+    """SQL that puts a value on a release's grid; what spells a blank is left as it is, for it is looked for later."""
+    if kind != ("time" if column.kind == "timestamp" else "number"):
+        return value
+    blanks = [repr(float(n)) for n in nulls if _is_number(n)] if kind == "number" else []
+    snapped = on_grid_sql(column, value)
+    if not blanks or snapped == value:
+        return snapped
+    return f"CASE WHEN {value} IN ({', '.join(blanks)}) THEN {value} ELSE {snapped} END"
 
 
 def _fetched(relation: Relation, sql: str) -> pd.DataFrame:

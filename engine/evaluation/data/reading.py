@@ -20,6 +20,7 @@ import pandas as pd
 import engine.store.manifest
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, StoreError
+from engine.evaluation.data.columns import ReleasedColumn, columns_in
 from engine.evaluation.data.facts import Facts, facts_of, labels_in
 from engine.evaluation.data.fingerprints import hash_of_file, hash_of_frame
 from engine.evaluation.data.kinds import (
@@ -33,7 +34,7 @@ from engine.evaluation.data.kinds import (
 )
 from engine.evaluation.data.paired import Distinct, Reading, distinct
 from engine.evaluation.data.relation import Relation, kind_of_file, opened
-from engine.schema import ColumnSet, column_set, literal, quoted
+from engine.schema import Column, ColumnSet, column_set, literal, quoted
 from engine.store import GeneratorCard, count_names, swap_sentences
 
 _NAMED = 8
@@ -78,15 +79,15 @@ class Released:
 
     Attributes
     ----------
-    types : dict of str to str
-        SQL type of every column.
+    columns : dict of str to ReleasedColumn
+        Every column.
     labels, value_labels : dict
         What columns, and their values as text, are called.
     """
 
     tables: dict[ColumnSet, Distinct]
     cards: dict[ColumnSet, Mapping[str, Any]]
-    types: dict[str, str]
+    columns: dict[str, ReleasedColumn]
     content_hash: str
     facts: Facts
     labels: dict[str, str]
@@ -112,9 +113,9 @@ def read_release(path: Path) -> Released:
         listed = con.execute(
             "SELECT columns, physical, card FROM catalog.tables ORDER BY width, name"
         ).fetchall()
-        types, facts = _types(con), facts_of(con)
+        known, facts = columns_in(con), facts_of(con)
         labels, value_labels = labels_in(con)
-        texts = _text_types(con, types, {physical: names for names, physical, _ in listed})
+        texts = _text_types(con, known, {physical: names for names, physical, _ in listed})
         for names, physical, card in listed:
             columns = column_set(names)
             frame = con.execute(_rows(columns, physical, texts)).df()
@@ -130,7 +131,7 @@ def read_release(path: Path) -> Released:
     return Released(
         tables=tables,
         cards=cards,
-        types=types,
+        columns=known,
         content_hash=record.content_hash,
         facts=facts,
         labels=labels,
@@ -138,16 +139,16 @@ def read_release(path: Path) -> Released:
     )
 
 
-def released_types(path: Path) -> dict[str, str]:
-    """Return the SQL type of every column of a release; see `read_release` for what it raises."""
+def released_columns(path: Path) -> dict[str, ReleasedColumn]:
+    """Return every column of a release; see `read_release` for what it raises."""
     con, _ = engine.store.opening.open_release(path)
     with con:
-        return _types(con)
+        return columns_in(con)
 
 
 def _text_types(
     con: duckdb.DuckDBPyConnection,
-    types: Mapping[str, str],
+    known: Mapping[str, ReleasedColumn],
     tables: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
     """Types that list the values of columns of texts, where they are few: texts are then read once, not once a row.
@@ -158,7 +159,7 @@ def _text_types(
         Columns of each table.
     """
     found: dict[str, str] = {}
-    for name in [c for c, sql_type in types.items() if sql_type == "VARCHAR"]:
+    for name in [c for c, one in known.items() if one.sql_type == "VARCHAR"]:
         parts = [
             f"SELECT DISTINCT {quoted(name)} AS text FROM tables.{quoted(physical)}"
             for physical, columns in tables.items()
@@ -183,16 +184,11 @@ def _rows(columns: ColumnSet, physical: str, texts: Mapping[str, str]) -> str:
     return f"SELECT * {f'REPLACE ({typed})' if typed else ''} FROM tables.{quoted(physical)}"
 
 
-def _types(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    listed = con.execute("SELECT name, sql_type FROM catalog.columns ORDER BY position")
-    return dict(listed.fetchall())
-
-
 def read_original(
     what: Any,
     reading: Reading,
     *,
-    like: Mapping[str, str] | None = None,
+    like: Mapping[str, ReleasedColumn] | None = None,
     table: str | None = None,
 ) -> pd.DataFrame:
     """Read the original: numbers and truth values as floats, times as datetimes, texts as categoricals.
@@ -203,15 +199,17 @@ def read_original(
         CSV (may be gzipped), Parquet or DuckDB file; or a source that is read as its spec says.
     reading : Reading
         Says how blanks are spelled, and which columns are texts whatever their values look like.
-    like : dict of str to str, optional
-        Column -> SQL type, of a release: they decide. Else a column is what all of its values are.
+    like : dict of str to ReleasedColumn, optional
+        Columns of a release: their types decide, and values are put on their grids, as its build did. Else a column
+        is what all of its values are.
     table : str, optional
         Table of a DuckDB file.
 
     Returns
     -------
     DataFrame
-        `attrs` has `place`, what it is for messages, and `notes`, what was left out; see `notes_of`.
+        `attrs` has `place`, what it is for messages, `notes`, what was left out (see `notes_of`), and `grids`, the
+        columns of `like`.
 
     Raises
     ------
@@ -223,7 +221,9 @@ def read_original(
     with opened(what, name="the data", table=table) as relation:
         kinds, notes = kinds_of(relation, nulls=reading.nulls, texts=reading.texts)
         released_kinds = {
-            c: k for c, t in (like or {}).items() if c in kinds and (k := kind_of_type(t))
+            c: k
+            for c, one in (like or {}).items()
+            if c in kinds and (k := kind_of_type(one.sql_type))
         }
         if differing := {c: k for c, k in released_kinds.items() if k != kinds[c]}:
             fitting, _ = fitting_kinds(relation, differing, nulls=reading.nulls)
@@ -233,8 +233,10 @@ def read_original(
                     "check that it is made from these data, and how blanks are spelled (nulls)"
                 )
             kinds |= fitting
-        frame = _frame(relation, kinds, reading)
-        frame.attrs = {"place": relation.place, "notes": (*relation.notes, *notes)}
+        grids = {c: one.column for c, one in (like or {}).items()}
+        frame = _frame(relation, kinds, reading, grids)
+        all_notes = (*relation.notes, *notes)
+        frame.attrs = {"place": relation.place, "notes": all_notes, "grids": grids}
     return frame
 
 
@@ -246,7 +248,7 @@ def notes_of(original: pd.DataFrame) -> tuple[str, ...]:
 def read_like(
     what: Any, original: pd.DataFrame, reading: Reading, *, name: str = "the table"
 ) -> pd.DataFrame:
-    """Read other rows, synthetic ones or control rows, with the kinds of the original.
+    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids.
 
     Parameters
     ----------
@@ -277,7 +279,7 @@ def read_like(
                 [f"{relation.place} and {place} have no usable column in common", *notes]
             )
             raise DataError(message if notes else "; ".join([message, *lacking]))
-        frame = _frame(relation, kinds, reading)
+        frame = _frame(relation, kinds, reading, original.attrs.get("grids", {}))
     for column, kind in kinds.items():
         if kind == "text":
             frame[column] = like_texts(frame[column], original[column])
@@ -336,7 +338,7 @@ def read_subject(
 
 def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -> Subject:
     """A release as a subject; tables with columns that the original lacks, or has in another kind, are left out."""
-    kinds = {c: kind_of_type(t) for c, t in release.types.items()}
+    kinds = {c: kind_of_type(one.sql_type) for c, one in release.columns.items()}
     has = {str(c): kind_of_column(original[c]) for c in original.columns}
     shown = sorted({c for columns in release.tables for c in columns})
     notes = _lacking(shown, [c for c in has if c in kinds])
@@ -379,11 +381,13 @@ def _refuse_rows(path: Path, counted: tuple[str, ...], original: pd.DataFrame) -
         raise DataError(f"{told}, but {place} has several rows of some: {wanted}")
 
 
-def _frame(relation: Relation, kinds: Mapping[str, Kind], reading: Reading) -> pd.DataFrame:
+def _frame(
+    relation: Relation, kinds: Mapping[str, Kind], reading: Reading, grids: Mapping[str, Column]
+) -> pd.DataFrame:
     """Read columns; there must be one."""
     if not kinds:
         raise DataError(f"{relation.place}: has no column that can be evaluated")
-    return read_kinds(relation, kinds, nulls=reading.nulls)
+    return read_kinds(relation, kinds, nulls=reading.nulls, grids=grids)
 
 
 def _lacking(here: Sequence[str], original: Sequence[str]) -> list[str]:

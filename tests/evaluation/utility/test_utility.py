@@ -23,7 +23,7 @@ from fixtures.utility import (
 
 from engine.errors import InternalError, SpecError
 from engine.evaluation.data.paired import Binning, covering, pair
-from engine.evaluation.data.reading import read_release, released_types
+from engine.evaluation.data.reading import read_release, released_columns
 from engine.evaluation.figures import FIGURES
 from engine.evaluation.result import named
 from engine.evaluation.study.model import Row, Study, read_study
@@ -212,8 +212,8 @@ def test_the_sides_of_reach_are_checked():
 def test_tables_of_a_release_are_read_with_their_numbers(tmp_path):
     path = build_release(tmp_path / "r.duckdb")
     found = read_release(path).tables
-    types = released_types(path)
-    assert {c for columns in found for c in columns} <= set(types)
+    known = released_columns(path)
+    assert {c for columns in found for c in columns} <= set(known)
     for columns, shown in found.items():
         assert tuple(sorted(shown.frame.columns)) == columns
         assert len(shown.n) == len(shown.measured) == len(shown.frame)

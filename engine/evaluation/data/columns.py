@@ -1,0 +1,73 @@
+"""Columns of a release as evaluations need them: what a value is, on which grid, and what stands for rare ones.
+
+Takes an open release; gives `ReleasedColumn`s, and the SQL that puts a value of the original where a build puts it.
+All of it is public: it stands in the release's own catalogue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import duckdb
+
+from engine.schema import Column, ColumnKind, Resolution, ValueType
+from engine.source import code_sql
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasedColumn:
+    """A column of a release.
+
+    Attributes
+    ----------
+    sql_type : str
+        Of its values.
+    column : Column
+        Its name, kind, resolution and placeholder.
+    """
+
+    sql_type: str
+    column: Column
+
+
+def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
+    """Read them from the catalogue of an open release, in the source's order."""
+    listed = con.execute(
+        "SELECT name, sql_type, kind, value_type, placeholder, resolution_base, resolution_exponent "
+        "FROM catalog.columns ORDER BY position"
+    ).fetchall()
+    return {
+        name: ReleasedColumn(
+            sql_type=sql_type,
+            column=Column(
+                name=name,
+                kind=cast(ColumnKind, kind),
+                value_type=cast(ValueType, value_type),
+                placeholder=placeholder,
+                resolution=None if base is None else Resolution(base=base, exponent=exponent),
+            ),
+        )
+        for name, sql_type, kind, value_type, placeholder, base, exponent in listed
+    }
+
+
+def on_grid_sql(column: Column, value: str) -> str:
+    """SQL that puts a number or time on a column's grid, as a build does; as it is where there is no grid to speak of.
+
+    Parameters
+    ----------
+    value : str
+        Expression of type DOUBLE, or TIMESTAMP for kind timestamp.
+    """
+    if column.kind == "timestamp":
+        code = code_sql(column, "TIMESTAMP", value)
+        return f"coalesce(make_timestamp(({code}) * 1000000), {value})"
+    if column.kind not in ("real", "decimal") or column.resolution is None:
+        return value
+    step = column.resolution
+    code, scale = code_sql(column, "DOUBLE", value), step.base ** abs(step.exponent)
+    factor = f"CAST({float(scale)!r} AS DOUBLE)"
+    # A quotient of two whole numbers that floats hold is rounded correctly, as a release's value is.
+    number = f"CAST(({code}) AS DOUBLE) {'/' if step.exponent < 0 else '*'} {factor}"
+    return f"coalesce({number}, {value})"
