@@ -121,10 +121,16 @@ def _smallest_shown(attacked: Attacked) -> tuple[int, int]:
     """How many released cells hold fewer than may be shown, and how many were looked at."""
     small = looked_at = 0
     for sight in attacked.sights:
-        if sight.is_suppressed and sight.table.measured is not None:
-            found = cells(attacked.paired, sight)
-            small += int((found.truth[found.is_released] < SMALLEST_SHOWN).sum())
-            looked_at += int(found.is_released.sum())
+        table = sight.table
+        if sight.is_suppressed and table.measured is not None:
+            # Nobody in the data has the placeholder: its cells hold those whose own value is not shown.
+            is_other = np.zeros(len(table.n), np.bool_)
+            for name, other in sight.others.items():
+                is_other |= table.codes[name] == other
+            found = cells(attacked.paired, sight, table)
+            shown = np.unique(found.of[0][table.measured & ~is_other])
+            small += int((found.truth[shown] < SMALLEST_SHOWN).sum())
+            looked_at += len(shown)
     return small, looked_at
 
 

@@ -8,7 +8,7 @@ one sight a release. CONFIDENTIAL: true counts are inside.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -41,12 +41,15 @@ class Sight:
         Standard deviation of the noise of a released cell as the release states it, in rows; NaN: it states none.
     is_suppressed : bool
         The release says that it shows no group of fewer than three.
+    others : dict of str to int
+        Code of what stands for the rare values of a column: no value of the data.
     """
 
     columns: ColumnSet
     table: Coded
     noise_sd: float
     is_suppressed: bool = False
+    others: Mapping[str, int] = field(default_factory=dict)
 
     def variance(self, n: Floats) -> Floats:
         """Return the variance of the error of released cells of so many people.
@@ -96,16 +99,30 @@ class Cells:
     of: tuple[Numbers, ...]
 
 
-def sights_of(paired: Paired, cards: Mapping[ColumnSet, Mapping[str, object]]) -> tuple[Sight, ...]:
+def sights_of(
+    paired: Paired,
+    cards: Mapping[ColumnSet, Mapping[str, object]],
+    placeholders: Mapping[str, str] | None = None,
+) -> tuple[Sight, ...]:
     """Return the tables of a release as sights, with the noise that their cards state.
 
     Parameters
     ----------
     cards : dict of ColumnSet to dict
         As stored in a release; tables of other tools have none.
+    placeholders : dict of str to str, optional
+        What stands for the rare values of a column.
     """
+    others = {
+        c: int(at[0])
+        for c, other in (placeholders or {}).items()
+        if c in paired.values and len(at := np.flatnonzero(paired.values[c] == other))
+    }
     return tuple(
-        _sight(columns, table, cards.get(columns))
+        replace(
+            _sight(columns, table, cards.get(columns)),
+            others={c: others[c] for c in columns if c in others},
+        )
         for columns, table in paired.tables.items()
         if columns
     )
@@ -124,7 +141,8 @@ def held(
     order = sorted(tables, key=lambda columns: (len(columns), columns))
     sights: list[Sight] = []
     for side, one in zip(sides, group, strict=True):
-        sights += [sight for sight in sights_of(side, one.cards) if not _is_known(sight, sights)]
+        own = sights_of(side, one.cards, one.placeholders)
+        sights += [sight for sight in own if not _is_known(sight, sights)]
     paired = replace(sides[0], tables={columns: tables[columns] for columns in order})
     return Attacked(paired=paired, sights=tuple(sights))
 

@@ -62,6 +62,8 @@ class Subject:
         What was left out in reading, and why.
     facts : Facts, optional
         What a release says of itself.
+    placeholders : dict of str to str
+        What stands for the rare values of a release's columns of texts.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Subject:
     cards: Mapping[ColumnSet, Mapping[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     facts: Facts | None = None
+    placeholders: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -362,6 +365,11 @@ def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -
         cards={columns: release.cards[columns] for columns in tables},
         notes=tuple(notes),
         facts=release.facts,
+        placeholders={
+            c: text
+            for c, one in release.columns.items()
+            if (text := one.column.placeholder) is not None
+        },
     )
 
 

@@ -12,7 +12,7 @@ from fixtures.attacks import BARE, build, checked, rng
 from engine.evaluation.attacks import Assumptions, held
 from engine.evaluation.attacks.empty import empty
 from engine.evaluation.data import Subject
-from engine.evaluation.data.paired import distinct
+from engine.evaluation.data.paired import Distinct, distinct
 
 TABLES = [("a",), ("b",), ("a", "b")]
 
@@ -87,6 +87,28 @@ def test_a_suppressed_cell_that_is_shown_is_found_out():
     found = attack(changed(build(people(), TABLES), show_one))
     assert found.values["shown_small"] == 1
     assert "breaks its own rule" in found.verdict
+
+
+def test_what_stands_for_rare_values_is_no_group_of_the_data():
+    """Twenty people whose towns are not shown are released as one placeholder, which nobody in the data has."""
+    original = pd.DataFrame({"town": ["Bath"] * 30 + [f"t{i}" for i in range(20)]})
+    shown = Distinct(
+        frame=pd.DataFrame({"town": ["Bath", "(other)"]}),
+        n=np.array([30, 20]),
+        measured=np.array([True, True]),
+    )
+    card = {"noise_sd": 1.0, "mode": "sticky"}
+    release = Subject(
+        name="r",
+        kind="release",
+        tables={("town",): shown},
+        content_hash="",
+        cards={("town",): card},
+        placeholders={"town": "(other)"},
+    )
+    assert attack(held([release], original, BARE)).values["shown_small"] == 0
+    undeclared = replace(release, placeholders={})
+    assert attack(held([undeclared], original, BARE)).values["shown_small"] == 1
 
 
 def test_tables_that_do_not_say_what_is_released_are_passed_over():
