@@ -10,7 +10,7 @@ engine.attack("r.duckdb", data="people.csv", control="strangers.csv").results[0]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from engine.evaluation.data import (
     read_release,
     read_subject,
 )
+from engine.evaluation.data.words import listed, unshown
 from engine.evaluation.report import (
     Names,
     check_target,
@@ -155,6 +156,7 @@ def evaluate(
             aside=(lambda one: drawn.update(pictures_ahead(one, names))) if is_shown else None,
             progress=tell,
         )
+    evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
         tell("writing the report", 0, 0)
         write_report(evaluation, Path(out), publishable=publishable, force=force, drawn=drawn)
@@ -225,6 +227,7 @@ def attack(
         notes=notes_of(given.original),
         progress=tell,
     )
+    evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
         tell("writing the report", 0, 0)
         write_report(evaluation, Path(out), force=force)
@@ -270,6 +273,19 @@ class _Given:
         return labels_of(
             study, self.folders, labels=carried.labels, value_labels=carried.value_labels
         )
+
+
+def _with_doubts(evaluation: Evaluation) -> Evaluation:
+    """Say where the data, read without a spec, seem not to be read as the build of a release did."""
+    compared = [r.comparison for r in evaluation.results if r.subject.kind == "release"]
+    odd = dict.fromkeys(name for paired in compared for name in unshown(paired))
+    if not odd:
+        return evaluation
+    doubt = (
+        f"{listed(list(odd))}: many rows of the data hold a value that the release does not have; its build may have "
+        "read them otherwise (a value as a blank, say): with the spec of the release (--spec) they are read as it did"
+    )
+    return replace(evaluation, notes=(*evaluation.notes, doubt))
 
 
 def _jobs(jobs: int | None, sources: Sequence[Source]) -> int:

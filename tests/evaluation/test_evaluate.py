@@ -132,6 +132,24 @@ def test_a_release_spec_says_how_to_read_and_the_rest_is_chosen(world):
     assert list(found.study.order["sex"]) == ["Female", "Male"]
 
 
+def test_data_that_are_not_read_as_the_build_did_are_doubted(world):
+    """Many incomes are spelled -8, as where a build reads that as a blank: the release has no such value."""
+    is_third = pd.Series(range(len(world.original)), index=world.original.index) % 3 == 0
+    people = world.original.assign(income=world.original["income"].mask(is_third, -8))
+
+    def doubts(run, **more):
+        notes = run(world.release, **more).notes
+        assert not any("-8" in note for note in notes)
+        return [note for note in notes if "does not have" in note]
+
+    for run in (engine.evaluate, engine.attack):
+        (found,) = doubts(run, data=people)
+        assert found.startswith("income: many rows of the data hold a value that the release does")
+        assert "--spec" in found
+    assert not doubts(engine.attack, data=world.data)
+    assert not doubts(engine.attack, data=people, spec=world.spec), "who gives it is told nothing"
+
+
 def test_sets_of_one_synthesis_are_means_and_combined_estimates(world):
     sets = [shuffled(world.original, seed) for seed in (5, 6, 7)]
     apart = engine.evaluate(*sets, data=world.data, spec=world.study)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, SpecError
 from engine.evaluation.data import reading
-from engine.evaluation.data.columns import on_grid_sql
+from engine.evaluation.data.columns import columns_in, on_grid_sql
 from engine.evaluation.data.kinds import kind_of_column
 from engine.evaluation.data.paired import Coded, Paired, distinct, pair
 from engine.evaluation.data.reading import (
@@ -29,6 +29,7 @@ from engine.evaluation.data.reading import (
     read_subject,
     released_columns,
 )
+from engine.evaluation.data.words import unshown
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.study.files import (
     BLANK_LABEL,
@@ -382,3 +383,43 @@ def test_grids_are_those_of_builds(kind, step, values):
             assert got == value
         else:
             assert got == float(grid_value(column, grid_code(column, value)))
+
+
+# Blanks.
+
+
+def test_blanks_are_those_of_the_release_column_by_column(release, tmp_path):
+    """N is how AGE and TOWN write a blank; id is no column of the release."""
+    path = tmp_path / "x.csv"
+    path.write_text("AGE,SEX,TOWN,id\n7,f,N,N\nN,m,Bath,a\n")
+    original = read_original(path, BARE, like=released_columns(release))
+    assert original["AGE"].isna().tolist() == [False, True]
+    assert original["TOWN"].isna().tolist() == [True, False]
+    assert original["id"].tolist() == ["N", "a"]
+
+
+def test_what_the_release_shows_as_a_value_is_no_blank():
+    """A column of a Parquet file whose text form would write -8 for a blank, and holds it as a number."""
+    with duckdb.connect() as con:
+        con.execute("CREATE SCHEMA catalog")
+        con.execute(
+            "CREATE TABLE catalog.columns AS SELECT name, 'BIGINT' AS sql_type, 'integer' AS kind, "
+            "'integer' AS value_type, NULL AS placeholder, NULL AS resolution_base, "
+            "NULL AS resolution_exponent, spelled AS null_spelling, 1 AS position "
+            "FROM (VALUES ('shown', '-8.0'), ('blank', '-8.0'), ('empty', '')) AS t(name, spelled)"
+        )
+        con.execute(
+            "CREATE TABLE catalog.codes AS SELECT * FROM (VALUES ('shown', '-8', 'negative'), "
+            "('blank', NULL, 'null'), ('blank', '3', 'value')) AS t(column_name, value, kind)"
+        )
+        nulls = {c: one.column.nulls for c, one in columns_in(con).items()}
+    assert nulls == {"shown": (), "blank": ("-8.0",), "empty": ()}
+
+
+@pytest.mark.parametrize(("of_seven", "found"), [(0, ["a"]), (1, [])])
+def test_what_many_have_and_no_table_shows_is_found(of_seven, found):
+    """Forty of 140 have a 7 that no table shows; that one has a 9 is nothing to speak of."""
+    original = pd.DataFrame({"a": [1.0] * 99 + [7.0] * 40 + [9.0], "b": [1.0] * 140})
+    table = pd.DataFrame({"a": [1.0] * 100 + [7.0] * of_seven, "b": [1.0] * (100 + of_seven)})
+    paired = pair(original, {("a", "b"): distinct(table)}, BARE)
+    assert unshown(paired) == found

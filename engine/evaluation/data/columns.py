@@ -24,7 +24,8 @@ class ReleasedColumn:
     sql_type : str
         Of its values.
     column : Column
-        Its name, kind, resolution and placeholder.
+        Its name, kind, resolution and placeholder; as `nulls` how the release writes a blank, but for the empty
+        spelling, and for one that is a value of the release.
     """
 
     sql_type: str
@@ -37,6 +38,7 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
         "SELECT name, sql_type, kind, value_type, placeholder, resolution_base, resolution_exponent "
         "FROM catalog.columns ORDER BY position"
     ).fetchall()
+    blanks = _blanks(con)
     return {
         name: ReleasedColumn(
             sql_type=sql_type,
@@ -46,10 +48,24 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
                 value_type=cast(ValueType, value_type),
                 placeholder=placeholder,
                 resolution=None if base is None else Resolution(base=base, exponent=exponent),
+                nulls=blanks.get(name, ()),
             ),
         )
         for name, sql_type, kind, value_type, placeholder, base, exponent in listed
     }
+
+
+def _blanks(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, ...]]:
+    """How a release writes the blanks of columns, where it says so.
+
+    Typed files (Parquet) have blanks of their own: there the spelling may be a value, which the release then shows.
+    """
+    listed = con.execute(
+        "SELECT name, null_spelling FROM catalog.columns AS c WHERE null_spelling <> '' AND NOT EXISTS ("
+        "SELECT 1 FROM catalog.codes AS v WHERE v.column_name = c.name AND v.kind <> 'null' AND (v.value = "
+        "c.null_spelling OR TRY_CAST(v.value AS DOUBLE) = TRY_CAST(c.null_spelling AS DOUBLE)))"
+    )
+    return {name: (blank,) for name, blank in listed.fetchall()}
 
 
 def on_grid_sql(column: Column, value: str) -> str:

@@ -144,16 +144,18 @@ def read_kinds(
     Parameters
     ----------
     grids : dict of str to Column, optional
-        Columns on whose grids numbers and times are put.
+        Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
 
     Raises
     ------
     DataError
         The rows cannot be read; the message shows no value.
     """
+    known = grids or {}
+    spelled = {c: (*nulls, *(known[c].nulls if c in known else ())) for c in kinds}
     listed = []
     for i, (name, kind) in enumerate(kinds.items()):
-        value = _expression(name, relation.types[name], kind, nulls)
+        value = _expression(name, relation.types[name], kind, spelled[name])
         if kind == "text":
             distinct = f"SELECT DISTINCT {value} AS v FROM source"
             fetch(
@@ -162,13 +164,13 @@ def read_kinds(
                 relation.place,
             )
             value = f"CAST({value} AS t_{i})"
-        elif grids and name in grids:
-            value = _on_grid(grids[name], kind, value, nulls)
+        elif name in known:
+            value = _on_grid(known[name], kind, value, spelled[name])
         listed.append(f"{value} AS {quoted(name)}")
     frame = _fetched(relation, f"SELECT {', '.join(listed)} FROM source")
     for name, kind in kinds.items():
         if kind == "number":
-            frame[name] = _without_blanks(frame[name], nulls)
+            frame[name] = _without_blanks(frame[name], spelled[name])
     return frame
 
 

@@ -223,24 +223,36 @@ def read_original(
     """
     with opened(what, name="the data", table=table) as relation:
         kinds, notes = kinds_of(relation, nulls=reading.nulls, texts=reading.texts)
-        released_kinds = {
-            c: k
-            for c, one in (like or {}).items()
-            if c in kinds and (k := kind_of_type(one.sql_type))
-        }
-        if differing := {c: k for c, k in released_kinds.items() if k != kinds[c]}:
-            fitting, _ = fitting_kinds(relation, differing, nulls=reading.nulls)
-            if wrong := [c for c in differing if c not in fitting]:
-                raise DataError(
-                    f"{relation.place}: {_listed(wrong)}: the values are not of the release's types; "
-                    "check that it is made from these data, and how blanks are spelled (nulls)"
-                )
-            kinds |= fitting
+        kinds |= _released_kinds(relation, kinds, reading, like or {})
         grids = {c: one.column for c, one in (like or {}).items()}
         frame = _frame(relation, kinds, reading, grids)
         all_notes = (*relation.notes, *notes)
         frame.attrs = {"place": relation.place, "notes": all_notes, "grids": grids}
     return frame
+
+
+def _released_kinds(
+    relation: Relation,
+    kinds: Mapping[str, Kind],
+    reading: Reading,
+    like: Mapping[str, ReleasedColumn],
+) -> dict[str, Kind]:
+    """Kinds of a release's columns where the values look like another one; they must be of the release's."""
+    wanted = {
+        c: kind
+        for c, one in like.items()
+        if c in kinds and (kind := kind_of_type(one.sql_type)) not in (None, kinds[c])
+    }
+    fitting: dict[str, Kind] = {}
+    for name, kind in wanted.items():
+        nulls = (*reading.nulls, *like[name].column.nulls)
+        fitting |= fitting_kinds(relation, {name: kind}, nulls=nulls)[0]
+    if wrong := [c for c in wanted if c not in fitting]:
+        raise DataError(
+            f"{relation.place}: {_listed(wrong)}: the values are not of the release's types; "
+            "check that it is made from these data, and how blanks are spelled (nulls)"
+        )
+    return fitting
 
 
 def notes_of(original: pd.DataFrame) -> tuple[str, ...]:

@@ -12,10 +12,12 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.evaluation.data.paired import Grouping, Numbers, Paired, covering
+from engine.evaluation.data.paired import Grouping, Numbers, Paired, covering, n_codes
 
 BLANK = "blank"
 _MOST_NAMED = 12
+_MANY, _MANY_OF_ALL = 30, 0.01
+"""Rows, and share of all rows, from which on a value is one that many have."""
 
 
 def labels(paired: Paired, column: str, *, binned: Collection[str] = ()) -> list[str]:
@@ -82,6 +84,22 @@ def lacking(paired: Paired, columns: Collection[str]) -> str | None:
     if table is None:
         return f"no table has {listed(list(columns))} together"
     return None if table.total else f"the table of {listed(list(table.columns))} has no rows"
+
+
+def unshown(paired: Paired) -> list[str]:
+    """Return columns of which many in the original have one value, or a blank, that no table shows.
+
+    A release leaves out what few have; what many have it lacks only where its build read the data otherwise.
+    """
+    found = []
+    for name, code in paired.original.codes.items():
+        n = np.bincount(code, paired.original.n, minlength=n_codes(paired, name))
+        for columns, table in paired.tables.items():
+            if name in columns:
+                n[table.codes[name]] = 0
+        if n.max(initial=0) >= max(_MANY, _MANY_OF_ALL * paired.original.total):
+            found.append(name)
+    return found
 
 
 def nothing_to_compare(paired: Paired) -> str | None:
