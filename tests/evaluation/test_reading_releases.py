@@ -122,6 +122,15 @@ def test_tables_with_columns_of_one_side_are_left_out(release):
         read_subject(release, pd.DataFrame({"z": [1.0]}), OF_N, "r")
 
 
+def test_data_that_lacks_most_columns_is_refused(release):
+    """One column of four in common is no original; half of them are (above)."""
+    other = read_original(pd.DataFrame({"SEX": ["f", "m"], "POLICY": [1, 2]}), OF_N)
+    with pytest.raises(DataError, match=r"lacks 3 of the 4 columns") as refused:
+        read_subject(release, other, OF_N, "r")
+    assert "AGE, INCOME, TOWN" in str(refused.value)
+    assert "half of its columns at least" in str(refused.value)
+
+
 @pytest.mark.parametrize("few", [0, 1, 2_000])
 def test_texts_are_read_the_same_row_by_row_and_as_types(release, monkeypatch, few):
     original = pd.DataFrame({"AGE": [7, 40], "SEX": ["f", None], "TOWN": ["Lund", "it's"]})

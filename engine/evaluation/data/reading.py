@@ -364,6 +364,7 @@ def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -
     if not any(len(t.n) for t in tables.values()):
         place = original.attrs.get("place", "the data")
         raise DataError("; ".join([f"{path} and {place} have no table in common", *notes]))
+    _refuse_others(path, shown, original)
     _refuse_rows(path, release.facts.counted, original)
     if len(tables) < len(release.tables):
         notes.append(f"{len(release.tables) - len(tables)} tables with such columns are left out")
@@ -383,6 +384,18 @@ def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -
             if (text := one.column.placeholder) is not None
         },
     )
+
+
+def _refuse_others(path: Path, shown: Sequence[str], original: pd.DataFrame) -> None:
+    """Refuse data that lacks most columns of a release: what is left is hardly what it was made from."""
+    missing = [c for c in shown if c not in original.columns]
+    if 2 * len(missing) > len(shown):
+        place = original.attrs.get("place", "the data")
+        raise DataError(
+            f"{place} lacks {len(missing)} of the {len(shown)} columns of {path}: "
+            f"{_listed(missing)}; give the data that it was made from, with half of its columns at least (others are "
+            "left out, and a note says so)"
+        )
 
 
 def _refuse_rows(path: Path, counted: tuple[str, ...], original: pd.DataFrame) -> None:
