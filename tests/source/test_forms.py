@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+import tomllib
 
 import duckdb
 import pandas as pd
@@ -13,9 +14,10 @@ import xlsxwriter
 from fixtures.source import connection
 
 from engine.errors import DataError, SpecError
-from engine.schema import SourceSpec, Writing
+from engine.schema import Column, SourceSpec, Writing
 from engine.source import open_source
 from engine.source.detection import detect_source, make_spec, spec_text
+from engine.source.encoding import cell_sql, value_sql
 from engine.source.forms.finding import found_form
 from engine.source.forms.writing import plain_sql
 from engine.spec import read_spec
@@ -347,6 +349,38 @@ def test_remarks(tmp_path, cells, said):
     assert said in found
     assert bool(said) == bool(found)
     assert "secret" not in found
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([f"{i % 40}.0" if i % 5 else "-8.0" for i in range(400)], 'nulls = ["-8.0", ""]'),
+        ([f'"{i % 40},0"' if i % 5 else '"-9,0"' for i in range(400)], 'nulls = ["-9,0", ""]'),
+        (
+            [f"{i % 40}" if i % 5 else ("99", "99.0")[i % 2] for i in range(400)],
+            '"99", "99.0", ""]',
+        ),
+        (
+            [f"{i % 40}" if i % 5 else ("NA", "-9.0")[i % 2] for i in range(400)],
+            '["-9.0", "NA", ""]',
+        ),
+    ],
+)
+def test_nulls_are_advised_as_the_file_spells_them(tmp_path, cells, said):
+    assert said in remarks(tmp_path, cells)
+
+
+def test_the_advice_of_nulls_makes_them_null(tmp_path):
+    said = remarks(tmp_path, [f'"{i % 40},0"' if i % 5 else '"-9,0"' for i in range(400)])
+    nulls = tuple(tomllib.loads(said[said.index("nulls") :])["nulls"])
+    column = Column(
+        name="x", kind="integer", value_type="integer", nulls=nulls, writing=Writing(decimal=",")
+    )
+    sql = value_sql(column, "VARCHAR", cell_sql(column, "VARCHAR"))
+    con = connection()
+    open_source(con, SourceSpec(path=str(tmp_path / "a.csv"), format="csv"))
+    found = con.execute(f"SELECT count(*) - count({sql}), min({sql}) FROM source").fetchall()
+    assert found == [(80, 1)]
 
 
 def test_numbers_stored_as_numbers_want_sql(tmp_path):

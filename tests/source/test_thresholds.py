@@ -114,7 +114,10 @@ def flips(cells, more, n_trials: int) -> list[int]:
         thresholds = Thresholds(secret(number))
         one, other = (
             look_at(
-                Block(con=con, names=("v",), sql_type="VARCHAR"), thresholds, n_rows=con.n_rows
+                Block(con=con, names=("v",), sql_type="VARCHAR"),
+                thresholds,
+                n_rows=con.n_rows,
+                writings={},
             )["v"]
             for con in (without, with_)
         )

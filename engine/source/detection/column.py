@@ -18,6 +18,7 @@ from engine.schema import (
     ColumnKind,
     Resolution,
     ValueType,
+    Writing,
     literal,
 )
 from engine.source.detection.holders import Block, by_place, list_cells
@@ -77,7 +78,9 @@ class Look:
     is_key: bool
 
 
-def look_at(block: Block, thresholds: Thresholds, *, n_rows: int) -> dict[str, Look]:
+def look_at(
+    block: Block, thresholds: Thresholds, *, n_rows: int, writings: Mapping[str, Writing]
+) -> dict[str, Look]:
     """Detect columns of the relation `source`.
 
     Parameters
@@ -88,6 +91,8 @@ def look_at(block: Block, thresholds: Thresholds, *, n_rows: int) -> dict[str, L
         What numbers of entities are compared to.
     n_rows : int
         Of the source.
+    writings : mapping of str to Writing
+        Of columns that are not written plainly in the file, and shown so.
     """
     list_cells(block)
     written = {
@@ -103,7 +108,7 @@ def look_at(block: Block, thresholds: Thresholds, *, n_rows: int) -> dict[str, L
     if in_doubt:
         shapes |= shapes_of(block, thresholds, {name: written[name] for name in in_doubt})
     columns, doubts = _columns(block, thresholds, shapes, written, in_doubt)
-    for name, sentences in remarks_on(block, columns, thresholds).items():
+    for name, sentences in remarks_on(block, columns, thresholds, writings).items():
         doubts[name] += sentences
     values = _values(block, [c for c in columns if c.kind == "category"], thresholds)
     return {

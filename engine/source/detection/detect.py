@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import duckdb
 from engine.errors import DataError, SpecError
 from engine.keys import MasterKey
 from engine.progress import Progress, silent
-from engine.schema import Column, SourceSpec, literal, quoted
+from engine.schema import Column, SourceSpec, Writing, literal, quoted
 from engine.source.detection.column import NULLS, Look, look_at
 from engine.source.detection.determined import MOST_COLUMNS, Table, determined
 from engine.source.detection.holders import blocks_of, plain_cell
@@ -133,7 +133,8 @@ def detect(
                 there = _NO_HEADER if is_headless else f"there are: {', '.join(opened.columns)}"
                 raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
             written = _written(con, opened, source, thresholds)
-            looks = _looks(con, opened, source.entities, thresholds, report)
+            writings = {name: of.writing for name, of in written.items()}
+            looks = _looks(con, opened, source.entities, thresholds, report, writings)
             detection = _as_written(_detection(source, opened, looks), written)
             detection = _with_nameless(con, opened, detection)
             detection = _with_suspects(con, opened, detection, thresholds)
@@ -202,6 +203,7 @@ def _looks(
     entities: tuple[str, ...],
     thresholds: Thresholds,
     report: Progress,
+    writings: Mapping[str, Writing],
 ) -> dict[str, Look]:
     """Look at the columns of a type that can be read, in the source's order."""
     types = {
@@ -213,7 +215,7 @@ def _looks(
     looks: dict[str, Look] = {}
     for block in blocks_of(con, types, entities, n_rows=n_rows, place=opened.place):
         report("columns", len(looks), len(types))
-        looks |= look_at(block, thresholds, n_rows=n_rows)
+        looks |= look_at(block, thresholds, n_rows=n_rows, writings=writings)
     return {name: looks[name] for name in opened.columns if name in looks}
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.schema import Column, literal
+from engine.schema import Column, Writing, literal, quoted
 from engine.source.detection.holders import Block, by_place, holders
+from engine.source.detection.spec_text import toml
 from engine.source.detection.thresholds import LEAST, Thresholds
+from engine.source.forms.writing import plain_sql
 
 MANY = 4
 """What is nearly so has so many times as many entities as what is not."""
@@ -88,7 +90,10 @@ _FEWEST_CODES, _SPREAD = 15, 5
 
 
 def remarks_on(
-    block: Block, columns: Iterable[Column], thresholds: Thresholds
+    block: Block,
+    columns: Iterable[Column],
+    thresholds: Thresholds,
+    writings: Mapping[str, Writing],
 ) -> dict[str, list[str]]:
     """Say what is remarkable about the cells of columns.
 
@@ -98,6 +103,8 @@ def remarks_on(
         Its table `cells` is there.
     columns : iterable of Column
         As detected.
+    writings : mapping of str to Writing
+        Of columns that `source` shows plainly and `source_as_written` as the file has them.
     """
     out: dict[str, list[str]] = {}
     by_name = {c.name: c for c in columns if c.name not in block.entities}
@@ -106,7 +113,7 @@ def remarks_on(
     texts = [n for n, c in by_name.items() if c.value_type == "text"]
     moments = [n for n, c in by_name.items() if c.value_type == "timestamp"]
     found = [_zones(block, moments, thresholds), _codes(block, whole, thresholds)]
-    found.append(_spikes(block, by_name, numbers, thresholds))
+    found.append(_spikes(block, by_name, numbers, thresholds, writings))
     if block.sql_type == "VARCHAR":
         found.append(_nearly(block, texts, thresholds))
     for remarks in found:
@@ -132,7 +139,11 @@ def _zones(block: Block, names: Sequence[str], thresholds: Thresholds) -> dict[s
 
 
 def _spikes(
-    block: Block, columns: Mapping[str, Column], names: Sequence[str], thresholds: Thresholds
+    block: Block,
+    columns: Mapping[str, Column],
+    names: Sequence[str],
+    thresholds: Thresholds,
+    writings: Mapping[str, Writing],
 ) -> dict[str, str]:
     """Numbers of the fixed list that stand apart from all others."""
     if not names:
@@ -160,10 +171,10 @@ def _spikes(
             if at - MANY * near >= thresholds.of("values", name, f"spike {spike}")
         ]
         if apart:
-            nulls = ", ".join([*(f'"{spike}"' for spike in apart), '""'])
+            way = _as_null(block, columns[name], apart, thresholds, writings.get(name))
             out[name] = (
                 f"in doubt: {', '.join(map(str, apart))} stand apart from the other numbers and may say "
-                f'"not known"; if so, say {_as_null(block, columns[name], apart, nulls)}'
+                f'"not known"; if so, say {way}'
             )
     return out
 
@@ -175,14 +186,48 @@ def _near(number: str, spike: int) -> str:
     return f"{number} BETWEEN {spike - max(spike // 10, 2)} AND {spike + max(spike // 10, 2)}"
 
 
-def _as_null(block: Block, column: Column, apart: Sequence[int], nulls: str) -> str:
+def _as_null(
+    block: Block,
+    column: Column,
+    apart: Sequence[int],
+    thresholds: Thresholds,
+    writing: Writing | None,
+) -> str:
     """What to write so that numbers are null."""
     if block.sql_type == "VARCHAR":
-        return f"nulls = [{nulls}]"
+        spelled = _spelled(block, column.name, apart, thresholds, writing)
+        return f"nulls = {toml(list(dict.fromkeys((*spelled, *column.nulls))))}"
     listed = ", ".join(map(str, apart))
     name = column.name.replace('"', '""')
     cell = f'CASE WHEN "{name}" NOT IN ({listed}) THEN "{name}" END'
     return f"in [source] sql = 'SELECT * REPLACE ({cell} AS \"{name}\") FROM ...' (the file's name without ending)"
+
+
+def _spelled(
+    block: Block,
+    name: str,
+    apart: Sequence[int],
+    thresholds: Thresholds,
+    writing: Writing | None,
+) -> list[str]:
+    """How the file spells numbers, for nulls are compared to the spelling; -8 may be "-8.0" in one of its columns."""
+    relation = f"(SELECT cell AS plain, cell, n FROM cells WHERE {block.places([name])})"
+    if writing is not None:
+        counts = [f"count(DISTINCT {quoted(entity)})" for entity in block.entities] or ["count(*)"]
+        n = counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"
+        cell = quoted(name)
+        plain = f"coalesce({plain_sql(writing, 'real', cell)}, {cell})"
+        relation = f"(SELECT {plain} AS plain, {cell} AS cell, {n} AS n FROM source_as_written GROUP BY ALL)"
+    out = []
+    for spike in apart:
+        # The threshold of the spike itself: that it is there and how it is spelled are one decision.
+        rows = block.fetch(
+            f"SELECT cell FROM {relation} WHERE TRY_CAST(plain AS DOUBLE) = {spike} "
+            f"AND n >= {thresholds.of('values', name, f'spike {spike}')} "
+            f"ORDER BY n DESC, cell LIMIT {MOST_SHOWN}"
+        )
+        out += [str(cell) for (cell,) in rows] or [str(spike)]
+    return out
 
 
 def _codes(block: Block, names: Sequence[str], thresholds: Thresholds) -> dict[str, str]:
