@@ -320,6 +320,29 @@ def test_a_file_as_offices_have_it(tmp_path):
     assert read["Größe"] == ("decimal", "%d.%m.%Y", ",")
 
 
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
+def test_one_byte_that_is_not_utf8_makes_no_other_encoding(tmp_path, ends):
+    path = tmp_path / "a.csv"
+    lines = [f"Zürich,{i}".encode() for i in range(300)]
+    lines[70] = b"Gen\xe8ve,70"
+    path.write_bytes(ends.join([b"place,n", *lines, b""]))
+    with pytest.raises(
+        DataError, match=r"is UTF-8 text, but line 72 holds a byte that is not; .*encoding"
+    ) as error:
+        detect_source(path)
+    assert "Gen" not in str(error.value)
+    said = SourceSpec(path=str(path), format="csv", encoding="cp1252")
+    assert found_form(said)[0].encoding == "cp1252"
+
+
+def test_text_of_another_encoding_with_some_signs_as_in_utf8_is_found_still(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(
+        "".join(f"Zürich,{'x' if i % 20 else 'SÃ¼d'}\n" for i in range(300)).encode("cp1252")
+    )
+    assert found_form(SourceSpec(path=str(path), format="csv"))[0].encoding == "cp1252"
+
+
 # What columns are said to be.
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from engine.errors import DataError
 from engine.schema import SourceSpec
 from engine.source.forms.csv_header import DELIMITERS
 from engine.source.forms.workbook import sheets_of
-from engine.source.relation import matching_files
+from engine.source.relation import SAY_ENCODING, matching_files
 
 _SAMPLE_BYTES = 1 << 20
 _LAID_OUT = 40
@@ -30,6 +31,9 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_NEARLY_ALL = 20
+"""So many signs of several bytes to each byte that is none, and a text is UTF-8: others hold few by chance."""
+_LINE_END = re.compile("\r\n?|\n")
 _WINDOWS = "cp1252"
 _OTHERS = (
     "cp1250",
@@ -84,7 +88,7 @@ def _of_text(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]
     """Encoding, delimiter and lines above the names of a text."""
     head = _head(file)
     remarks = []
-    encoding = source.encoding or _encoding(head)
+    encoding = source.encoding or _encoding(head, f"source {file}")
     if encoding is not None and source.encoding is None:
         remarks.append(
             f"the text is read as {encoding}, found by its signs; look whether names with accents are right"
@@ -113,7 +117,7 @@ def _head(file: str) -> bytes:
     raise DataError(f"source {file}: cannot be read")
 
 
-def _encoding(head: bytes) -> str | None:
+def _encoding(head: bytes, place: str) -> str | None:
     """The encoding of a text; None: UTF-8."""
     known = next((name for bom, name in _BOMS if head.startswith(bom)), None)
     if known is not None:
@@ -122,8 +126,27 @@ def _encoding(head: bytes) -> str | None:
         return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
     if _decoded(head, "utf-8") is not None:
         return None
+    _check_nearly_utf8(head, place)
     western = _decoded(head, _WINDOWS)
     return _WINDOWS if western is not None and _reads_well(western) else _other(head)
+
+
+def _check_nearly_utf8(head: bytes, place: str) -> None:
+    """Refuse a text that is UTF-8 but for few bytes: in another encoding it can be read, with all accents wrong."""
+    # Not final: the last sign may be cut.
+    text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(head)
+    bad = [at for at, sign in enumerate(text) if "\udc80" <= sign <= "\udcff"]
+    n_good = sum(sign > "\x7f" for sign in text) - len(bad)
+    if bad and n_good >= _NEARLY_ALL * len(bad):
+        raise DataError(
+            f"{place}: is UTF-8 text, but line {_line(text[: bad[0]])} holds a byte that is not; write it anew, or "
+            f"{SAY_ENCODING}"
+        )
+
+
+def _line(before: str) -> int:
+    """The number of the line behind some text."""
+    return len(_LINE_END.findall(before)) + 1
 
 
 def _reads_well(text: str) -> bool:
