@@ -166,18 +166,20 @@ def assigned(
 def _in_our_words(error: duckdb.Error, place: str, on_cell: str) -> TablepackError:
     """Sort an error of DuckDB by its fixed phrases; nothing of its text is passed on."""
     text = str(error)
+    line = re.search(r"Line: (\d+)", text)
     if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in text:
         return StoreError(f"{place}: memory or the scratch disk is full while reading it")
     if "Expected Number of Columns" in text:
-        at = re.search(r"Line: (\d+)", text)
-        first = f"; the first is in line {at[1]}" if at else ""
+        first = f"; the first is in line {line[1]}" if line else ""
         return DataError(
             f"{place}: some rows have more or fewer fields than the header{first}. Quote fields that hold the "
             "delimiter, and take out lines that are no rows, such as totals at the end"
         )
     if "unterminated quote" in text:
+        # DuckDB counts rows here, however many lines a quoted field takes.
+        where = f"; it is in row {line[1]}, the header being row 1" if line else ""
         return DataError(
-            f"{place}: a quoted field is not closed, or has text after its closing quote"
+            f"{place}: a quoted field is not closed, or has text after its closing quote{where}"
         )
     if "reached an invalid state" in text:
         return DataError(

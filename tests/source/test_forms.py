@@ -335,6 +335,22 @@ def test_one_byte_that_is_not_utf8_makes_no_other_encoding(tmp_path, ends):
     assert found_form(said)[0].encoding == "cp1252"
 
 
+def test_a_zero_byte_makes_no_utf16(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"place,n\n" + b"Graz,1\n" * 70 + b"Gr\0z,2\n" + b"Graz,3\n" * 70)
+    with pytest.raises(DataError, match="line 72 holds a NUL byte") as error:
+        detect_source(path)
+    assert "Gr" not in str(error.value).replace(str(path), "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_utf16_without_a_mark_is_found(tmp_path, encoding, end):
+    path = tmp_path / "a.csv"
+    path.write_bytes(end.join(["場所,数", *["東京,大"] * 70, ""]).encode(encoding))
+    assert found_form(SourceSpec(path=str(path), format="csv"))[0].encoding == encoding
+
+
 def test_text_of_another_encoding_with_some_signs_as_in_utf8_is_found_still(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(

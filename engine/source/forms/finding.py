@@ -123,12 +123,22 @@ def _encoding(head: bytes, place: str) -> str | None:
     if known is not None:
         return known
     if b"\0" in head:
+        _check_zeros(head, place)
         return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
     if _decoded(head, "utf-8") is not None:
         return None
     _check_nearly_utf8(head, place)
     western = _decoded(head, _WINDOWS)
     return _WINDOWS if western is not None and _reads_well(western) else _other(head)
+
+
+def _check_zeros(head: bytes, place: str) -> None:
+    """Refuse zeros that are not those of UTF-16, where every line's end has one beside it."""
+    end = b"\n" if b"\n" in head else b"\r"
+    beside = max(head.count(end + b"\0"), head.count(b"\0" + end))
+    if beside < head.count(end) / 2:
+        line = _line(head[: head.index(0)].decode("latin-1"))
+        raise DataError(f"{place}: line {line} holds a NUL byte; take it out, or {SAY_ENCODING}")
 
 
 def _check_nearly_utf8(head: bytes, place: str) -> None:
