@@ -10,8 +10,10 @@ import typer
 
 from engine.api.build import new_key
 from engine.cli.console import Tables, Width, entries_of, notes, progress_bar
+from engine.errors import SpecError
 from engine.keys import read_key
 from engine.outputs import SPEC, check_output, write_output
+from engine.schema import MAX_WIDTH
 from engine.spec import example_spec
 
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -64,6 +66,10 @@ def init_command(
     ] = False,
 ) -> None:
     """Look at the data and write a commented spec to review."""
+    if width is not None and width > MAX_WIDTH:
+        raise SpecError(
+            f"--width {width}: at most {MAX_WIDTH}; a wider table is named by itself (--tables)"
+        )
     from engine.source import detection
 
     inputs = [Path(data), *([] if key is None else [key])]

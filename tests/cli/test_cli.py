@@ -95,6 +95,7 @@ def test_no_argument_shows_help(tmp_path):
         (("key", "new", "my.key"), 2, "never overwritten"),
         (("init", "missing.csv", "-o", "n.toml"), 2, "no file"),
         (("init", "data.xyz", "-o", "n.toml"), 2, "does not tell the format"),
+        (("init", "missing.csv", "-o", "n.toml", "--width", "99"), 2, "--width 99: at most 4"),
         (("simulate", "x", "--people", "5"), 2, "people"),
         (("sql", "r.duckdb", "SELECT income, age FROM data"), 5, "No released table holds"),
         (("sql", "r.duckdb", "SELECT nonsense FROM data"), 5, "nonsense"),

@@ -94,6 +94,9 @@ def test_init_writes_the_tables_that_are_given(tmp_path):
         done = tablepack(*words, "--tables", given, cwd=tmp_path)
         assert done.returncode == 2
         assert said in done.stderr
+    done = tablepack(*words, "--width", 4, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "all = 4, but the spec has 3 columns" in done.stderr
     assert len(tomllib.loads((tmp_path / "release.toml").read_text())["tables"]) == 3
     tablepack("key", "new", "release.key", cwd=tmp_path)
     planned = tablepack("plan", "release.toml", "--tables", "sex", "--json", cwd=tmp_path)

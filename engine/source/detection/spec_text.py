@@ -101,7 +101,8 @@ def spec_text(
     Raises
     ------
     SpecError
-        A table names a column that is not there, names whom to protect, or looks like an identifier.
+        A table names a column that is not there, names whom to protect, or looks like an identifier; or all tables of
+        more columns are asked for than there are.
     """
     spec_path = Path(spec_path)
     entities = detection.source.entities or detection.entity_candidates
@@ -172,6 +173,11 @@ def _check_tables(
         else f"tables: the source has no column {name}; there are: {', '.join(names)}"
         for name in asked
         if name not in names
+    ]
+    problems += [
+        f"tables: all = {entry['all']}, but the spec has {len(names)} columns that tables can have"
+        for entry in tables
+        if entry.get("all", 0) > len(names)
     ]
     if problems:
         raise SpecError(problems)
