@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -34,6 +36,7 @@ _CONTEXT = b"tablepack release signature 1\n"
 """Stands before what is signed: no other use of the key signs such bytes."""
 _MOST_BYTES = 10_000
 _ALGORITHM = "Ed25519"
+_PUBLIC_HEAD, _PRIVATE_HEAD = b"-----BEGIN PUBLIC KEY-----", b"-----BEGIN PRIVATE KEY-----"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -317,6 +320,10 @@ def _private_key(path: Path) -> Ed25519PrivateKey:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     data = _key_bytes(path)
+    if _PUBLIC_HEAD in data:  # said before its mode, which is right for it
+        raise SpecError(
+            f"{path}: is the public key, which only checks signatures; sign with the private one, {_other_of(path)}"
+        )
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise SpecError(
             f"key file {path} can be read by others; allow its owner only: chmod 600 {path}"
@@ -330,3 +337,12 @@ def _private_key(path: Path) -> Ed25519PrivateKey:
             f"{path}: holds no private Ed25519 key without a password (PEM), as tablepack sign --new makes"
         )
     return key
+
+
+def _other_of(public: Path) -> str:
+    """Which file holds the private key of a public one: a file beside it that is called so, but for the ending."""
+    for path in sorted(public.parent.glob(f"{glob.escape(public.stem)}*")):
+        with contextlib.suppress(OSError):
+            if path.stem == public.stem and _PRIVATE_HEAD in read_plain(path, _MOST_BYTES):
+                return str(path)
+    return "that tablepack sign --new made with it"

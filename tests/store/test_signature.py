@@ -171,6 +171,14 @@ def test_files_that_are_no_keys(office, release, tmp_path):
         sign_release(release, loose)
 
 
+def test_the_public_key_does_not_sign(office, release, tmp_path):
+    with pytest.raises(SpecError, match=r"office\.pub: is the public key, .* one, .*office\.pem$"):
+        sign_release(release, office / "office.pub")
+    alone = shutil.copy(office / "office.pub", tmp_path / "alone.pub")
+    with pytest.raises(SpecError, match="the private one, that tablepack sign --new made with it"):
+        sign_release(release, alone)
+
+
 def test_another_office_does_not_sign_over_it(office, release):
     before = signature_path(release).read_bytes()
     with pytest.raises(StoreError, match="is the signature of SHA256:"):
