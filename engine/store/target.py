@@ -36,6 +36,14 @@ from engine.store.signature import signature_path
 DATABASE = "staging.duckdb"
 """The staging database inside the staging folder."""
 _BUILD, _LOCK = "build.json", "lock"
+_OTHER_ENDINGS = frozenset(
+    f".{ending}"
+    for ending in (
+        "csv tsv txt md log sql json jsonl ndjson toml yaml yml xml html htm pdf parquet arrow feather "
+        "xlsx xls ods sqlite sqlite3 key pem pub zip gz py ipynb png svg"
+    ).split()
+)
+"""Endings of other kinds of files."""
 # What DuckDB raises when the disk refuses: at once, at commit, and after a failed checkpoint.
 _DISK_ERRORS = (
     duckdb.IOException,
@@ -104,6 +112,7 @@ def check_target(
         raise StoreError(f"{path}: is a link; name the release file itself")
     _check_manifest(path)
     if not path.exists():
+        _check_ending(path)
         return may
     if kind_of(path) != RELEASE:
         raise StoreError(f"{path}: exists and is not a release; move it away, or give another -o")
@@ -113,6 +122,15 @@ def check_target(
             "old one serves until the new one is whole. Or give another -o (out)"
         )
     return may
+
+
+def _check_ending(path: Path) -> None:
+    """Refuse a new release under the name of another kind of file: what opens it by its name would find a database."""
+    if (ending := path.suffix.lower()) in _OTHER_ENDINGS:
+        raise StoreError(
+            f"{path}: releases are not written as {ending}; end its name in .duckdb (or .db, or in nothing); another "
+            "form of it is written by tablepack export"
+        )
 
 
 def _check_manifest(path: Path) -> None:

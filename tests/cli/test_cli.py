@@ -107,6 +107,12 @@ def test_no_argument_shows_help(tmp_path):
         (("doctor", "release.toml"), 6, "manifest"),
         (("build", "release.toml", "-o", "no/such/folder/x.duckdb"), 2, "folder does not exist"),
         (("build", "release.toml", "-o", "release.toml"), 2, "is a spec"),
+        (("build", "release.toml", "-o", "x.toml"), 2, "not written as .toml; end its name in"),
+        (
+            ("build", "release.toml", "-o", "x.CSV"),
+            2,
+            "not written as .csv; end its name in .duckdb",
+        ),
     ],
 )
 def test_exit_codes(built, words, code, said):
@@ -117,7 +123,7 @@ def test_exit_codes(built, words, code, said):
         told = done.stdout if words[0] == "doctor" else done.stderr
         assert told.strip()
         assert "Traceback" not in done.stderr
-    assert not (built / "x").exists()
+    assert not [name for name in ("x", "x.toml", "x.CSV") if (built / name).exists()]
 
 
 def test_exit_code_3_where_too_few_entities_are_there(tmp_path):
