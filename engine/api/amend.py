@@ -80,11 +80,24 @@ def addition(
     listed = {*given.spec.tables}
     wanted = given.spec
     missing = tuple(t for t in named if t not in listed)
-    if missing and given.path is None:
-        wanted = amended(given.spec, more=missing)
-    elif missing:
-        wanted = _read_as(given.path, with_entries(given.text, missing))
+    if missing:
+        wanted = _with(given, missing)
     return _change(before, given, wanted, named, missing, is_more=True, again=again)
+
+
+def _with(given: _Given, missing: tuple[ColumnSet, ...]) -> ReleaseSpec:
+    """A spec with more tables; mistakes in these name them, not their places in a text that nobody wrote."""
+    n_own = 0 if given.path is None else len(parsed_toml(given.text).get("tables", []))
+    try:
+        if given.path is None:
+            return amended(given.spec, more=missing)
+        return _read_as(given.path, with_entries(given.text, missing))
+    except SpecError as error:
+        problems = list(error.problems)
+    for i, columns in enumerate(missing, start=n_own + 1):
+        place, asked = f"tables[{i}].columns: ", f"--columns {','.join(columns)} (tables=): "
+        problems = [asked + p.removeprefix(place) if p.startswith(place) else p for p in problems]
+    raise SpecError(problems)
 
 
 def removal(

@@ -53,7 +53,7 @@ def test_a_built_release_can_be_added_to(tmp_path):
         third.drop([["AGE", "SEX"]])
     with pytest.raises(SpecError, match="no table of SEX"):
         third.drop([["SEX"]])
-    with pytest.raises(SpecError, match="no column HEIGHT"):
+    with pytest.raises(SpecError, match=r"^--columns HEIGHT \(tables=\): no column HEIGHT"):
         third.add([["HEIGHT"]])
 
 
@@ -90,6 +90,10 @@ def test_the_command_line_keeps_the_spec_in_line(spec_path, tmp_path):
         ("region", "sex"),
     }
     assert earlier_release(path).tables == {*read(spec_path).tables}
+    done = tablepack("add", path, "--columns", "education", "--columns", "age,sexx", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--columns age,sexx (tables=): no column sexx; did you mean 'sex'?" in done.stderr
+    assert "tables[" not in done.stderr
     done = tablepack("drop", path, "--columns", "region", "--columns", "age,sex", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "taken out: region; age, sex; " in done.stderr
