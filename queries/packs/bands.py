@@ -45,6 +45,8 @@ class Band:
 
     Attributes
     ----------
+    code : str
+        Its ends; of one that is open `LT18` or `GE80`, as SDMX writes these: -18 would be a number.
     limits : tuple
         Lowest and highest value, both included; None: open at that end.
     """
@@ -208,8 +210,14 @@ def _band(
             labels.append("–".join(dict.fromkeys((begins, ends))))
         else:
             labels.append(words["to under"].format(begins, next_one))
+    begins, ends, next_one = (_told(value, width, _PLAIN) for value in (first, last, after))
+    code = "-".join(dict.fromkeys((begins, ends)))
+    if is_open[0]:
+        code = f"LT{next_one}"
+    elif is_open[1]:
+        code = f"GE{begins}"
     return Band(
-        code="-".join(dict.fromkeys(_told(value, width, _PLAIN) for value in (first, last))),
+        code=code,
         labels=tuple(labels),
         limits=(None if is_open[0] else first, None if is_open[1] else last),
     )

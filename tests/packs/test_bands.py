@@ -53,6 +53,19 @@ def test_whole_numbers():
     assert labels(bands(range(0, 2_000_000, 20_000)))[1] == "200,000–399,999"
 
 
+def test_codes_of_open_bands_are_open_as_their_labels():
+    found = bands(range(95), counts=[100] * 80 + [1] * 15)
+    assert [band.code for band in found[-2:]] == ["60-69", "GE70"]
+    found = bands([-500, *range(40)], counts=[1] + [100] * 40)
+    assert [band.code for band in found[:2]] == ["LT5", "5-9"]
+    days = [
+        datetime.date(1700, 1, 1) + datetime.timedelta(days=i)
+        for i in (0, *range(99_000, 110_000, 100))
+    ]
+    found = bands(days, kind="date", type_="DATE", counts=[1] + [100] * (len(days) - 1))
+    assert (found[0].code, labels(found)[0]) == ("LT1975", "before 1975")
+
+
 def test_few_values_and_those_without_an_order_have_no_bands():
     assert bands(range(MOST_VALUES)) == []
     assert bands([str(i) for i in range(99)], kind="text", type_="VARCHAR") == []
