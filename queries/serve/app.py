@@ -76,6 +76,10 @@ class Wanted(BaseModel):
     who: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
 
 
+_BODIES: dict[str, type[BaseModel]] = {"/api/query": Statement, "/api/requests": Wanted}
+"""What is asked where; elsewhere it is a `Question`."""
+
+
 def app_of(
     release: str | Path | Release,
     *,
@@ -373,8 +377,8 @@ def add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
-        allowed = Statement.model_fields if request.url.path == "/api/query" else ()
-        message = mistakes(error.errors(), allowed)
+        body = _BODIES.get(request.url.path, Question)
+        message = mistakes(error.errors(), body.model_fields)
         return JSONResponse({"error": "BadRequest", "message": message}, 400)
 
     @app.exception_handler(Exception)

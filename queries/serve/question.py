@@ -36,8 +36,9 @@ from queries.serve.values import Band, Variable, bands_of, bound_of, key_of, val
 Percent = Literal["none", "total", "row", "column"]
 MeasureName = Literal["count", "ratio", "mean", "median", "quantile", "sum"]
 Name = Annotated[str, Field(max_length=300)]
-Width = Annotated[int, Field(le=10**13)] | Literal["month", "quarter"]
+WIDEST = 10**13
 """Beyond, the ends of bands are no numbers."""
+Width = Annotated[int, Field(le=WIDEST)] | Literal["month", "quarter"]
 Group = tuple[Name, Annotated[tuple[Name, ...], Field(max_length=2000)]]
 _PLAIN = ("measure", "of", "quantile", "percent")
 _MOST_COLUMNS = 6
@@ -174,7 +175,8 @@ def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
 
 def mistakes(errors: Iterable[Mapping[str, Any]], allowed: Iterable[str] = ()) -> str:
     """Return the mistakes that pydantic lists, a sentence each."""
-    return "; ".join(_mistake(e, tuple(allowed)) for e in errors)
+    told = (_mistake(e, tuple(allowed)) for e in errors)
+    return "; ".join(dict.fromkeys(told))  # a value of two kinds is wrong as either, and told once
 
 
 def _mistake(error: Mapping[str, Any], allowed: tuple[str, ...]) -> str:
@@ -182,10 +184,20 @@ def _mistake(error: Mapping[str, Any], allowed: tuple[str, ...]) -> str:
     if error["type"] == "json_invalid":
         return f"the body is no JSON: {error.get('ctx', {}).get('error', 'it cannot be read')}"
     places = [str(p) for p in error["loc"] if p not in ("body", "query")]
+    if len(places) > 2 and places[0] == "bands":
+        name = "bands" if "body" in error["loc"] else "band"
+        return f"{name}.{places[1]}: {_wanted_width(error.get('input'))}"
     where = ".".join(places) or "the request"
     if error["type"] == "extra_forbidden":
         return f"{where}: unknown; allowed is {', '.join(allowed or Question.model_fields)}"
     return f"{where}: {error['msg']}"
+
+
+def _wanted_width(given: Any) -> str:
+    """What a width of bands is to be, where it is something else."""
+    if str(given).isdecimal():
+        return f"wants a whole number up to {WIDEST:,}"
+    return "wants a whole number, month or quarter"
 
 
 def check(question: Question, variables: Mapping[str, Variable]) -> None:

@@ -92,6 +92,7 @@ def test_times_with_a_zone_are_refused_in_words(client, path):
     [
         ("tabulate", {"rows": ["age"], "foo": 1}, "foo: unknown; allowed is rows, cols, bands, groups"),
         ("query", {"sql": "SELECT 1", "foo": 1}, "foo: unknown; allowed is sql, page, size, format"),
+        ("tabulate", {"rows": ["age"], "bands": {"age": "x"}}, "bands.age: wants a whole number, month or quarter"),
         ("tabulate", b"{nonsense", "the body is no JSON"),
         ("tabulate", {"rows": ["age"], "percent": "some"}, "percent: "),
         ("tabulate", [1], "the request: "),
@@ -100,6 +101,16 @@ def test_times_with_a_zone_are_refused_in_words(client, path):
 def test_a_wrong_body_is_told_in_words(client, where, body, words):
     got = client.ask(f"/api/{where}", method="POST", body=body, content_type="application/json")
     assert (got.status, got.json["message"].startswith(words)) == (400, True), got.body
+
+
+@pytest.mark.parametrize(
+    ("width", "words"),
+    [("x", "a whole number, month or quarter"), ("1.5", "a whole number, month or quarter"),
+     ("9" * 15, "a whole number up to 10,000,000,000,000")],
+)  # fmt: skip
+def test_a_wrong_width_is_told_in_one_sentence(client, width, words):
+    got = client.ask(f"/api/tabulate?rows=age&band.age={width}")
+    assert (got.status, got.json["message"]) == (400, f"band.age: wants {words}")
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_the_sql_of_months_runs(client):
     ("link", "status", "words"),
     [
         ("rows=arrival_date&band.arrival_date=month", 400, "more than 120"),
-        ("rows=arrival_date&band.arrival_date=week", 400, "'month' or 'quarter'"),
+        ("rows=arrival_date&band.arrival_date=week", 400, "a whole number, month or quarter"),
         ("rows=age&band.age=month", 400, "holds no dates"),
         (f"{LINK}&cols=sex&group.sex=W|Female&group.sex=M|Male", 200, ""),
         ("rows=arrival_date&band.arrival_date=month&from.arrival_date=2015-01-01&cols=sex"

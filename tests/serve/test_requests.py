@@ -281,7 +281,7 @@ def test_askers_leave_requests_and_learn_what_became_of_them(built):
         (("age", "region"), {"reason": ""}, 400, "reason"),
         (("age", "region"), {"reason": "x" * 1001}, 400, "reason"),
         (("age", "region"), {"who": "x" * 201}, 400, "who"),
-        (("age", "region"), {"more": 1}, 400, "more"),
+        (("age", "region"), {"more": 1}, 400, "more: unknown; allowed is columns, reason, who"),
     ],
 )
 def test_requests_that_are_refused(asked, columns, more, status, said):
