@@ -220,6 +220,24 @@ def test_a_value_that_is_not_released_may_be_what_suppression_hides(release):
     assert got.rows == [(0, 0, 6, "not released")]
 
 
+def test_what_is_reckoned_from_figures_that_are_not_released_is_not_released(release):
+    got = annotated(
+        release,
+        "SELECT age, count(*) FILTER (WHERE sex = 'Male') AS m, count(*) FILTER (WHERE sex = 'Female') AS f, "
+        "m / f AS r, m / (2 + count(*)) AS p, m * f AS t, m - f AS d, round(1 - m / f, 1) AS o FROM data GROUP BY age",
+    )
+    hidden = {
+        name: [status == "not released" for status in column(got, f"{name}_status")]
+        for name in "mfrptdo"
+    }
+    pairs = list(zip(hidden["m"], hidden["f"], strict=True))
+    assert {(False, False), (True, True)} < {*pairs}  # and some of which one is
+    either, both = [m or f for m, f in pairs], [m and f for m, f in pairs]
+    assert hidden["r"] == hidden["t"] == hidden["o"] == either
+    assert hidden["d"] == both
+    assert all(p for m, p in zip(hidden["m"], hidden["p"], strict=True) if m)
+
+
 UNKNOWN = [
     ("SELECT age, sex FROM data LIMIT 3", "it has no group"),
     ("SELECT COLUMNS('a.*') FROM data", "selects *"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.schema import FloatArray, Int64Array
+from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.estimates import (
     Estimates,
     Part,
@@ -52,7 +52,29 @@ def estimate_of(rows: Evaluated, term: Term) -> Estimates:
     counted = counts(rows.groups)
     if not rows.groups.region.n_groups:
         return replace(counted, is_count=False)
-    return _part(rows, term).estimates(rows.groups, counted.known)
+    found = _part(rows, term).estimates(rows.groups, counted.known)
+    return replace(found, known=found.known & _is_released(rows, term))
+
+
+def _is_released(rows: Evaluated, term: Term) -> BoolArray:
+    """Whether what a figure is reckoned from is released: all of it, and of a sum or difference some.
+
+    Of a sum the interval leaves room for the rest; totals over a window have that in their noise.
+    """
+    if isinstance(term, Rounded):
+        return _is_released(rows, term.term)
+    if isinstance(term, Arithmetic):
+        sides = [side for side in (term.left, term.right) if _hangs_on(side)]
+        released = [_is_released(rows, side) for side in sides]
+        join = np.logical_or if term.operator in "+-" else np.logical_and
+        return join.reduce(released) if released else _all_of(rows)
+    if not isinstance(term, Aggregate) or term.within is not None:
+        return _all_of(rows)
+    return counts(_filtered(rows, term, of_ones=_adds_up_ones(rows, term))).known
+
+
+def _all_of(rows: Evaluated) -> BoolArray:
+    return np.ones(rows.groups.region.n_groups, dtype=bool)
 
 
 def linear(term: Term) -> tuple[list[tuple[Aggregate, float]], float] | None:
@@ -142,6 +164,11 @@ def _is_of_ones(numbers: FloatArray) -> bool:
     """Whether numbers are ones, zeros and blanks, so that their sum is a count."""
     known = numbers[np.isfinite(numbers)]
     return bool(len(known)) and bool(((known == 0) | (known == 1)).all())
+
+
+def _adds_up_ones(rows: Evaluated, term: Aggregate) -> bool:
+    """Whether it is a sum that is a count."""
+    return term.kind == "sum" and _is_of_ones(rows.of(term.of)[rows.groups.row])
 
 
 def _filtered(rows: Evaluated, term: Aggregate, *, of_ones: bool = False) -> Groups:
@@ -279,8 +306,7 @@ def _part_alone(rows: Evaluated, term: Aggregate) -> Part:
     """A count, sum or mean, or the total of one over a window; NaN where no released bucket says anything of it."""
     if term.kind not in ("count", "sum", "avg"):
         raise Unknown("arithmetic over quantiles is not followed")
-    numbers = rows.of(term.of)
-    of_ones = term.kind == "sum" and _is_of_ones(numbers[rows.groups.row])
+    numbers, of_ones = rows.of(term.of), _adds_up_ones(rows, term)
     groups = _filtered(rows, term, of_ones=of_ones)
     if term.kind == "count" or of_ones:
         numbers, part = np.ones(len(numbers)), counted_part(groups)
