@@ -27,7 +27,8 @@ from engine.cli.console import (
 from engine.errors import SpecError
 from engine.keys import check_key_file
 from engine.measure.dp import Balance, balance, ledger_path, set_budget
-from engine.source import Charge, charges, charges_path, pinned_vintages
+from engine.params import ExposureBounds
+from engine.source import Charge, added_up, charges, charges_path, pinned_vintages
 from queries.requests import TableRequest, read_requests, settle_request
 
 EXAMPLE = "Example: `tablepack budget census.key --set 4`"
@@ -38,6 +39,10 @@ NOT_COUNTED = (
 )
 MOST_PRICED = 20
 """Requests whose tables are planned at once: each takes as long as a plan."""
+_COUNTED = (
+    "Wider tables are those of two and more columns, also the ones that are measured for wider ones and not shown; "
+    "one of one column splits no group."
+)
 _HEADS = ("number", "asked", "table", "who", "reason", "cells shown", "suppressed", "exposure")
 
 
@@ -62,13 +67,14 @@ def budget_command(
     ledger = balance(key_path) if epsilon is None else set_budget(key_path, epsilon, delta)
     vintages = pinned_vintages(key_path)
     told = charges(key_path)
+    bounds = read(what).bounds if told and what.suffix.lower() == ".toml" else None
     if as_json:
-        print_json(as_dict(ledger, key_path, vintages) | {"exposure": exposed(told)})
+        print_json(as_dict(ledger, key_path, vintages) | exposure_of(told, bounds))
         return
     out().print(sentence(ledger, key_path), markup=False)
     if ledger.entries:
         _print_entries(ledger)
-    _print_charges(told, key_path)
+    _print_charges(told, key_path, bounds)
     known = f" This key's builds are of vintage {', '.join(vintages)}." if vintages else ""
     notes().print(f"{NOT_COUNTED}{known}", soft_wrap=True, markup=False)
 
@@ -117,9 +123,9 @@ def as_dict(ledger: Balance, key_path: Path, vintages: tuple[str, ...]) -> dict[
     }
 
 
-def exposed(told: tuple[Charge, ...]) -> list[dict[str, Any]]:
-    """The ledger of exposure as plain values, without the sketches."""
-    return [
+def exposure_of(told: tuple[Charge, ...], bounds: ExposureBounds | None) -> dict[str, Any]:
+    """The ledger of exposure as plain values, without the sketches; `bounds` where a spec says them."""
+    listed = [
         {
             "vintage": one.vintage,
             "draws": one.draws,
@@ -130,15 +136,22 @@ def exposed(told: tuple[Charge, ...]) -> list[dict[str, Any]]:
         }
         for one in told
     ]
+    return {
+        "exposure": listed,
+        "exposure_together": round(added_up(told), 4),
+        "exposure_refused_above": None if bounds is None else bounds.refuse_at,
+    }
 
 
-def _print_charges(told: tuple[Charge, ...], key_path: Path) -> None:
-    """Every sticky build that told something new, one a line."""
+def _print_charges(told: tuple[Charge, ...], key_path: Path, bounds: ExposureBounds | None) -> None:
+    """Every sticky build that told something new, one a line, and all together."""
     if not told:
         return
+    bound = "" if bounds is None else f" (refused above {bounds.refuse_at:g})"
+    where = "" if bounds else " What is refused, a spec says: give it in the place of the key file."
     out().print(
-        f"{charges_path(key_path)}: figures a person that sticky builds told at most of a group (they add up for the "
-        "same people)",
+        f"{charges_path(key_path)}: figures a person that sticky builds told at most of a group; for the same people "
+        f"they add up by group and column told, to at most {added_up(told):.2f}{bound}.{where}\n{_COUNTED}",
         soft_wrap=True,
         markup=False,
     )
@@ -153,7 +166,7 @@ def _print_charges(told: tuple[Charge, ...], key_path: Path) -> None:
         for one in told
     ]
     print_table(
-        "", ("vintage", "title", "new tables", "figures a person", "accepted because"), rows
+        "", ("vintage", "title", "new wider tables", "figures a person", "accepted because"), rows
     )
 
 

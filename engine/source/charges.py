@@ -246,14 +246,7 @@ def history(
     ]
     within = [one for one in same if tables.issuperset(one.tables)]
     others = [one for one in mine if one not in within]
-    pairs: dict[tuple[ColumnSet, str], float] = {}
-    for one in others:
-        now = one.renamed(
-            draws, shapes, copies
-        )  # the same groups are singled out under another name
-        for columns, told, figures in one.pairs:
-            pair = tuple(sorted(now.get(c, c) for c in columns)), now.get(told, told)
-            pairs[pair] = pairs.get(pair, 0.0) + figures
+    pairs = _added(others, draws, shapes, copies)
     fresh = {one.draws for one in mine if _is_nearly(one, sketch)} | {draws}
     return History(
         builds=len(others),
@@ -264,6 +257,32 @@ def history(
         is_whole=is_whole,
         looks=len(fresh) + (not is_whole),
     )
+
+
+def added_up(told: Sequence[Charge]) -> float:
+    """Most figures a person of one group and column told, by all charges that may be of the same people.
+
+    A build of all these tables reckons them together, and comes to no more.
+    """
+    most = 0.0
+    for last in told:
+        mine = [one for one in told if not _are_others(one, last.vintage, last.sketch)]
+        most = max(most, *_added(mine, last.draws, last.shapes, {}).values(), 0.0)
+    return most
+
+
+def _added(
+    told: Sequence[Charge], draws: str, shapes: dict[str, str], copies: dict[str, str]
+) -> dict[tuple[ColumnSet, str], float]:
+    """Figures a person of charges, added up by group and column told, under the names of a build."""
+    pairs: dict[tuple[ColumnSet, str], float] = {}
+    for one in told:
+        # The same groups are singled out under another name.
+        now = one.renamed(draws, shapes, copies)
+        for columns, named, figures in one.pairs:
+            pair = tuple(sorted(now.get(c, c) for c in columns)), now.get(named, named)
+            pairs[pair] = pairs.get(pair, 0.0) + figures
+    return pairs
 
 
 def _are_others(charge: Charge, vintage: str, sketch: Sketch) -> bool:

@@ -79,6 +79,41 @@ def test_sticky_builds_are_listed_with_what_they_told(spec):
     assert told == [first | {"tables": 1, "figures_a_person": 0.25, "accepted": "agreed"}]
 
 
+def test_sticky_builds_are_added_up_by_group_and_said_with_the_bound(spec, tmp_path):
+    path = tmp_path / "release.toml"
+    path.write_text(SPEC)
+    people = Sketch(of=("id",), named=False, hashes=(1, 2), size=2)
+    for at, pairs in enumerate(
+        [
+            ((("a",), "b", 0.25), (("b",), "a", 0.1)),
+            ((("a",), "c", 0.3), (("b",), "a", 0.22)),  # of one pair .32 together, of none .55
+        ]
+    ):
+        tables = (("a", "b"), ("a", "b", "c")) if at else (("a", "b"),)
+        said = {"vintage": f"{at}", "draws": f"{at}", "title": "", "tables": tables}
+        add_charge(spec.key_path, Charge(**said, pairs=pairs, sketch=people))
+    by_key, by_spec = run(spec.key_path).stdout, run(path).stdout
+    assert (
+        "they add up by group and column told, to at most 0.32. What is refused, a spec says"
+        in by_key
+    )
+    assert "they add up by group and column told, to at most 0.32 (refused above 0.4).\n" in by_spec
+    assert "Wider tables are those of two and more columns" in by_key
+    told = json.loads(run(path, "--json").stdout)
+    assert (told["exposure_together"], told["exposure_refused_above"]) == (0.32, 0.4)
+    assert json.loads(run(spec.key_path, "--json").stdout)["exposure_refused_above"] is None
+
+
+def test_people_of_whom_none_is_shared_are_not_added_up(spec):
+    for at in range(2):
+        people = Sketch(
+            of=("id",), named=True, hashes=tuple(range(100 * at, 100 * at + 50)), size=64
+        )
+        said = {"vintage": f"{at}", "draws": f"{at}", "title": "", "tables": (("a", "b"),)}
+        add_charge(spec.key_path, Charge(**said, pairs=((("a",), "b", 0.2),), sketch=people))
+    assert json.loads(run(spec.key_path, "--json").stdout)["exposure_together"] == 0.2
+
+
 def test_json_has_all_but_the_id(spec):
     measure(spec, PARAMS)
     text = run(spec.key_path, "--json").stdout
