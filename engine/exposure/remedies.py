@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engine.exposure.reckoning import Figures, all_worst
 from engine.exposure.statement import Pairs
 from engine.exposure.tally import Tally
+from engine.relations import Relations
 from engine.schema import ColumnSet
 
 THRESHOLDS = (6, 8, 10, 12, 15, 20, 25, 30, 40, 50)
@@ -61,7 +62,11 @@ class Remedies:
 
 
 def remedies(
-    tally: Tally, bound: float, before: Pairs, published: Collection[ColumnSet]
+    tally: Tally,
+    bound: float,
+    before: Pairs,
+    published: Collection[ColumnSet],
+    relations: Relations,
 ) -> Remedies:
     """Find the cheapest ways.
 
@@ -73,9 +78,11 @@ def remedies(
         Figures a person by earlier builds, which stay.
     published : collection of ColumnSet
         Tables that may be left out; what only they need goes with them.
+    relations : Relations
+        By these, what they need.
     """
     return Remedies(
-        drop=_to_drop(tally, bound, before, published),
+        drop=_to_drop(tally, bound, before, published, relations),
         threshold=next(
             (t for t in THRESHOLDS if t > tally.floor and _holds(tally.raised(t), bound, before)),
             None,
@@ -85,11 +92,16 @@ def remedies(
 
 
 def _to_drop(
-    tally: Tally, bound: float, before: Pairs, published: Collection[ColumnSet]
+    tally: Tally,
+    bound: float,
+    before: Pairs,
+    published: Collection[ColumnSet],
+    relations: Relations,
 ) -> tuple[ColumnSet, ...] | None:
-    """Greedily: of what is worst, the table that tells most."""
-    kept = {m.columns for m in tally.tables}
+    """Greedily: of what is worst, the table that tells most, and so all published ones that are locked to it."""
     figures = Figures(tally)
+    kept = {columns: frozenset(relations.needed([columns])) for columns in published}
+    counted = {m.columns for m in tally.tables if len(m.columns) > 1}
     dropped: list[ColumnSet] = []
     worst = {group: figures.worst(group) for group in figures.groups}
     while len(dropped) < MOST_DROPPED:
@@ -100,18 +112,21 @@ def _to_drop(
         ]
         most, one = max(over, key=lambda item: item[0], default=(0.0, None))
         if one is None or most <= bound:
-            return tuple(columns for columns in dropped if columns in published)
+            return tuple(dropped)
         table = figures.largest(one.group, one.node, one.told)
-        # Wider tables are locked to it: they go first.
-        for wider in sorted((t for t in kept if set(table) <= set(t)), key=len, reverse=True):
-            if len(wider) == 1:
-                return None
-            figures.leave_out(wider)
-            kept.discard(wider)
-            dropped.append(wider)
-            for group in worst:
-                if set(group) < set(wider):
-                    worst[group] = figures.worst(group)
+        going = sorted((t for t, needs in kept.items() if table in needs), key=len, reverse=True)
+        if not going:
+            return None
+        for columns in going:
+            del kept[columns]
+        dropped += going
+        gone = counted - frozenset().union(*kept.values())
+        counted -= gone
+        for columns in gone:
+            figures.leave_out(columns)
+        for group in worst:
+            if any(set(group) < set(columns) for columns in gone):
+                worst[group] = figures.worst(group)
     return None
 
 

@@ -24,6 +24,7 @@ from engine.exposure import (
     total_mu2,
 )
 from engine.ranges import code_bounds
+from engine.relations import Relations
 from engine.release.relating import Columns
 from engine.schema import KIND_NULL, KIND_OTHER, Column, ColumnSet, Measurement
 from engine.source import (
@@ -160,7 +161,14 @@ def charged(
             unpin_vintage(
                 spec.key_path, spec.vintage
             )  # so that it can still be changed as proposed
-        lines = refusal(exposure, whole(), spec.tables, is_pinned=not is_new, entity=spec.entity)
+        lines = refusal(
+            exposure,
+            whole(),
+            spec.tables,
+            columns.relations,
+            is_pinned=not is_new,
+            entity=spec.entity,
+        )
         raise PrivacyError("\n".join(lines))
     return exposure
 
@@ -192,6 +200,7 @@ def refusal(
     exposure: Exposure,
     tally: Tally,
     published: tuple[ColumnSet, ...],
+    relations: Relations,
     *,
     is_pinned: bool,
     entity: Unit,
@@ -221,7 +230,7 @@ def refusal(
             + (f", earlier builds of these {entity.many} counted" if exposure.builds else "")
         )
         lines += [f"most exposed: {group}" for group in exposure.groups[:1]]
-        ways = remedies(tally, bounds.refuse_at, _charged_before(exposure), published)
+        ways = remedies(tally, bounds.refuse_at, _charged_before(exposure), published, relations)
         lines += [f"  - {way}" for way in ways.sentences(is_pinned=is_pinned)]
         lines.append("  - build in mode dp, which bounds what anybody learns")
     lines.append('  - or accept it and say why, in [privacy]: accept_risk = "..."')

@@ -292,6 +292,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
                 exposure,
                 tally,
                 spec.tables,
+                relations,
                 is_pinned=spec.vintage in pinned_vintages(spec.key_path),
                 entity=spec.entity,
             )

@@ -7,6 +7,7 @@ from attacks.trials import trial_of_rows
 
 from engine.exposure import Figures, Tally, all_worst, remedies
 from engine.exposure.remedies import Remedies
+from engine.relations import NO_RELATIONS, Relation, Relations
 
 TABLES = [("bit", f"c{i}", "flag") for i in range(6)]
 
@@ -28,7 +29,7 @@ def most(tally: Tally) -> float:
 def test_without_the_tables_named_the_bound_holds():
     tally = tally_of(TABLES)
     assert most(tally) > 0.4
-    ways = remedies(tally, 0.4, {}, TABLES)
+    ways = remedies(tally, 0.4, {}, TABLES, NO_RELATIONS)
     assert ways.drop
     assert len(ways.drop) <= 4
     kept = [table for table in TABLES if table not in ways.drop]
@@ -38,7 +39,7 @@ def test_without_the_tables_named_the_bound_holds():
 
 def test_with_the_threshold_named_the_bound_holds():
     tally = tally_of(TABLES)
-    ways = remedies(tally, 0.4, {}, TABLES)
+    ways = remedies(tally, 0.4, {}, TABLES, NO_RELATIONS)
     assert ways.threshold is not None
     assert most(tally.raised(ways.threshold)) <= 0.4
 
@@ -46,13 +47,39 @@ def test_with_the_threshold_named_the_bound_holds():
 def test_what_was_told_before_counts():
     tally = tally_of(TABLES)
     before = {(("flag",), "bit"): 0.3}
-    ways = remedies(tally, 0.4, before, TABLES)
-    alone = remedies(tally, 0.4, {}, TABLES)
+    ways = remedies(tally, 0.4, before, TABLES, NO_RELATIONS)
+    alone = remedies(tally, 0.4, {}, TABLES, NO_RELATIONS)
     assert len(ways.drop) > len(alone.drop)
 
 
+def test_tables_of_a_coarser_column_go_with_those_that_need_them():
+    """Of coarser values tables are measured that nobody listed: what is left out is the listed one locked to them."""
+    rng = np.random.default_rng(8)
+    codes = {name: rng.integers(0, 30, 3_000) ** 2 // 30 for name in ("edu", "income")}
+    codes |= {"age": rng.integers(0, 600, 3_000), "sex": rng.integers(0, 2, 3_000)}
+    codes["agegr"] = codes["age"] // 100
+    of = np.arange(600, dtype=np.int64)
+    relations = Relations(relations=(Relation(finer="age", coarser="agegr", of=of, to=of // 100),))
+    published = [("age", "sex"), ("age", "edu", "income", "sex")]
+    tally = Tally(5)
+    for measurement in trial_of_rows(
+        codes, list(relations.needed(published)), 4
+    ).measurements.values():
+        tally.add(measurement)
+    bound = 0.98 * most(tally)
+    ways = remedies(tally, bound, {}, published, relations)
+    assert ways.drop == (published[1],)
+    assert most_of(tally, relations.needed(published[:1])) <= bound
+
+
+def most_of(tally: Tally, kept) -> float:
+    """Most figures a person, of some tables of a tally."""
+    others = {table.columns for table in tally.tables} - {*kept}
+    return max(one.exposure for one in all_worst(Figures(tally).without(others)))
+
+
 def test_where_nothing_helps_it_says_so():
-    ways = remedies(tally_of(TABLES[:1]), 0.4, {(("flag",), "bit"): 9.0}, TABLES)
+    ways = remedies(tally_of(TABLES[:1]), 0.4, {(("flag",), "bit"): 9.0}, TABLES, NO_RELATIONS)
     assert ways.threshold is None
     assert Remedies(drop=None, threshold=None, columns=()).sentences() == []
 
