@@ -66,10 +66,7 @@ def init_command(
     ] = False,
 ) -> None:
     """Look at the data and write a commented spec to review."""
-    if width is not None and width > MAX_WIDTH:
-        raise SpecError(
-            f"--width {width}: at most {MAX_WIDTH}; a wider table is named by itself (--tables)"
-        )
+    _check_width(width)
     from engine.source import detection
 
     inputs = [Path(data), *([] if key is None else [key])]
@@ -96,6 +93,14 @@ def init_command(
     )
     for remark in source.remarks:
         notes().print(f"  {remark}", soft_wrap=True, markup=False)
+
+
+def _check_width(width: int | None) -> None:
+    """Refuse what no table can have, before the data are looked at."""
+    if width is not None and width > MAX_WIDTH:
+        raise SpecError(
+            f"--width {width}: at most {MAX_WIDTH}; a wider table is named by itself (--tables)"
+        )
 
 
 @key_commands.command("new", epilog="Example: `tablepack key new census.key`")

@@ -97,13 +97,20 @@ def estimates_of(
     return quantiles(groups, counted.known, numbers, quantile)
 
 
-def counts(groups: Groups) -> Estimates:
-    """Number of rows of each group, in whole numbers with whole ends."""
+def counted_rows(groups: Groups) -> tuple[FloatArray, BoolArray]:
+    """Number of rows of each group, and whether any released bucket says something of it."""
     model, region, row = groups.model, groups.region, groups.row
     value = sum_by(region.group[row], model.table.n[row].astype(np.float64), region.n_groups)
-    sd, known = count_sd(groups), knows(groups)
+    known = knows(groups)
     if not is_single(region):  # many combinations: what the fill put there says something, too
         known |= value > model.suppressed
+    return value, known
+
+
+def counts(groups: Groups) -> Estimates:
+    """Number of rows of each group, in whole numbers with whole ends."""
+    row, sd = groups.row, count_sd(groups)
+    value, known = counted_rows(groups)
     less, more = lower_higher(absorbed(groups, row, np.ones(len(row))))
     down, up = (np.maximum(np.ceil(Z * sd + side - 0.5), 0.0) for side in (less, more))
     low = np.where(known, np.maximum(value - down, 0.0), 0.0)

@@ -17,6 +17,7 @@ from queries.intervals.estimates import (
     Estimates,
     Part,
     counted_part,
+    counted_rows,
     counts,
     joined,
     quantiles,
@@ -70,7 +71,7 @@ def _is_released(rows: Evaluated, term: Term) -> BoolArray:
         return join.reduce(released) if released else _all_of(rows)
     if not isinstance(term, Aggregate) or term.within is not None:
         return _all_of(rows)
-    return counts(_filtered(rows, term, of_ones=_adds_up_ones(rows, term))).known
+    return counted_rows(_filtered(rows, term, of_ones=_adds_up_ones(rows, term)))[1]
 
 
 def _all_of(rows: Evaluated) -> BoolArray:
