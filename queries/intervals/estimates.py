@@ -93,29 +93,43 @@ def estimates_of(
     if measure in ("sum", "mean"):
         ends = ends_of(groups.release, groups.model)
         tops = [(end, float(end.far)) for end in ends if end.column == place]
-        return sums(groups, counted.known, numbers, tops, is_mean=measure == "mean")
-    return quantiles(groups, counted.known, numbers, quantile)
+        return sums(groups, numbers, tops, is_mean=measure == "mean")
+    return quantiles(groups, numbers, quantile)
 
 
 def counted_rows(groups: Groups) -> tuple[FloatArray, BoolArray]:
-    """Number of rows of each group, and whether any released bucket says something of it."""
+    """Number of rows of each group, and whether a released bucket tells it, or the fill of many combinations."""
     model, region, row = groups.model, groups.region, groups.row
     value = sum_by(region.group[row], model.table.n[row].astype(np.float64), region.n_groups)
     known = knows(groups)
-    if not is_single(region):  # many combinations: what the fill put there says something, too
-        known |= value > model.suppressed
-    return value, known
+    return value, known if is_single(region) else known | (value > model.suppressed)
+
+
+def are_told(groups: Groups, numbers: FloatArray) -> BoolArray:
+    """Whether more than the fill tells of each group's rows with a number; that of one column knows its ranges.
+
+    Of several columns it takes them for independent: nobody looked whether they rule each other out.
+    """
+    if len(groups.model.table.columns) > 1:
+        return knows(groups, numbers)
+    region = groups.region
+    inside = np.where(np.isfinite(numbers), region.group, -1)
+    _, known = counted_rows(replace(groups, region=replace(region, group=inside)))
+    return known
 
 
 def counts(groups: Groups) -> Estimates:
     """Number of rows of each group, in whole numbers with whole ends."""
     row, sd = groups.row, count_sd(groups)
     value, known = counted_rows(groups)
+    is_sure = are_told(groups, np.ones(len(groups.region.group)))
     less, more = lower_higher(absorbed(groups, row, np.ones(len(row))))
     down, up = (np.maximum(np.ceil(Z * sd + side - 0.5), 0.0) for side in (less, more))
-    low = np.where(known, np.maximum(value - down, 0.0), 0.0)
+    low = np.where(is_sure, np.maximum(value - down, 0.0), 0.0)
     unreleased = np.maximum(high_of_unreleased(groups, value), value)  # never below the fill
-    high = np.where(known, value + up, unreleased)
+    high = np.where(
+        is_sure, value + up, np.where(known, np.maximum(value + up, unreleased), unreleased)
+    )
     return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_count=True)
 
 
@@ -249,12 +263,10 @@ def valued_part(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_
     )
 
 
-def sums(
-    groups: Groups, known: BoolArray, numbers: FloatArray, tops: Sequence[Top], *, is_mean: bool
-) -> Estimates:
-    """Sum or mean of a column over each group, where its rows are known; `tops` as in `beyond`."""
+def sums(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_mean: bool) -> Estimates:
+    """Sum or mean of a column over each group, where a released bucket tells of its numbers; `tops` as in `beyond`."""
     part = valued_part(groups, numbers, tops, is_mean=is_mean)
-    return replace(part.estimates(groups, known), is_amount=not is_mean)
+    return replace(part.estimates(groups, are_told(groups, numbers)), is_amount=not is_mean)
 
 
 def joined(region: Region, operator: str, left: Part, right: Part) -> Part:
@@ -348,7 +360,7 @@ def _totals(region: Region, over: tuple[int, ...]) -> Int64Array:
     return total_of.reshape(-1).astype(np.int64)
 
 
-def quantiles(groups: Groups, known: BoolArray, numbers: FloatArray, quantile: float) -> Estimates:
+def quantiles(groups: Groups, numbers: FloatArray, quantile: float) -> Estimates:
     """A quantile of each group, between neighbours in proportion, as DuckDB's quantile_cont."""
     region = groups.region
     inside = np.flatnonzero((region.group >= 0) & np.isfinite(numbers))
@@ -369,7 +381,7 @@ def quantiles(groups: Groups, known: BoolArray, numbers: FloatArray, quantile: f
     up, down = lower_higher(absorbed(groups, row, moved))
     reach = Z * sd + 0.5
     last = start + np.maximum(rows - 1, 0)
-    known = known & (rows > 0)
+    known = are_told(groups, numbers) & (rows > 0)
     low = _end(
         numbers[row], upto, place, np.floor(place - np.maximum(reach + down, 0.0)), start, value
     )

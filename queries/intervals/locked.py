@@ -16,6 +16,7 @@ from queries.intervals.filling import DISPERSED
 from queries.intervals.model import Groups, noise_model
 from queries.intervals.regions import is_single, region_of, region_within
 from queries.intervals.sums import Z
+from queries.intervals.tree import NoiseTree
 
 EDGE = 2.0
 """Variance of a count for each filled box that its limits cut: the truth is heaped, often at the very limit, so that up
@@ -117,24 +118,52 @@ def _codes_inside(table: TableBuckets, j: int, mask: BoolArray) -> tuple[Int64Ar
     return upto[end] - upto[first], end - first
 
 
-def knows(groups: Groups) -> BoolArray:
-    """Whether a released bucket lies in each group, so that its count says something."""
+def knows(groups: Groups, numbers: FloatArray | None = None) -> BoolArray:
+    """Whether a released bucket lies in each group, so that its count says something.
+
+    Parameters
+    ----------
+    numbers : ndarray of float64, shape (n_rows,), optional
+        Where these are NaN, rows do not count.
+    """
     table, tree, region = groups.model.table, groups.model.tree, groups.region
     inside = region.group >= 0
+    if numbers is not None:
+        inside &= np.isfinite(numbers)
     if tree is None:
         return np.ones(region.n_groups, dtype=bool)
     known = np.zeros(region.n_groups, dtype=bool)
     known[region.group[inside & table.row_measured]] = True
-    whole = np.ones(len(table.size), dtype=bool)
-    for j, mask in enumerate(region.allowed):
-        n_inside, n_codes = _codes_inside(table, j, mask)
-        whole &= (n_inside == n_codes) & ((n_codes == 1) | (j not in region.by))
-    whole &= (table.first < table.last).any(axis=1) & (not region.is_free)
+    whole = (table.first < table.last).any(axis=1) & _are_whole(groups, tree)
     rows = inside & ~table.row_measured
     bucket = tree.row_bucket[np.flatnonzero(rows)]
     rows[rows] = (bucket >= 0) & whole[bucket]
     known[region.group[rows]] = True
     return known
+
+
+def _are_whole(groups: Groups, tree: NoiseTree) -> BoolArray:
+    """Which boxes lie in one group with all their values; of wide tables by expressions, with all their rows."""
+    table, region = groups.model.table, groups.region
+    whole = np.ones(len(table.size), dtype=bool)
+    if not region.is_free:
+        for j, mask in enumerate(region.allowed):
+            n_inside, n_codes = _codes_inside(table, j, mask)
+            whole &= (n_inside == n_codes) & ((n_codes == 1) | (j not in region.by))
+        return whole
+    if len(table.columns) == 1:
+        group = np.full(len(table.released[0].values), -1)
+        group[table.rows[:, 0]] = region.group
+        changed = np.cumsum(np.diff(group, prepend=group[:1]) != 0)
+        first, last = (np.minimum(ends[:, 0], len(group) - 1) for ends in (table.first, table.last))
+        whole &= changed[first] == changed[np.maximum(last, first)]
+        return whole
+    known = tree.row_bucket >= 0
+    lowest, highest = np.full(len(table.size), region.n_groups), np.full(len(table.size), -1)
+    np.minimum.at(lowest, tree.row_bucket[known], region.group[known])
+    np.maximum.at(highest, tree.row_bucket[known], region.group[known])
+    whole &= lowest == highest
+    return whole
 
 
 def high_of_unreleased(groups: Groups, value: FloatArray) -> FloatArray:

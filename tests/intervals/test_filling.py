@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 from fixtures.intervals import small_release
 
+import engine
 from engine.schema import column_set
+from engine.source import begin_charges
 from queries.intervals import noise_model, tabulate
 from queries.intervals.estimates import Part, counts
 from queries.intervals.extrapolation import lower_higher
@@ -280,3 +282,52 @@ def test_groups_of_which_half_was_filled_are_told_on_either_side_of_it(release, 
     # Rows that lie in no bucket were left over: nothing is known of where they could be.
     nowhere = SimpleNamespace(row_bucket=np.full(len(bucket), -1))
     assert untold_spread(table, nowhere, 1, np.zeros(len(row), dtype=int), row, numbers) == [0.0]
+
+
+def test_what_the_fill_alone_tells_begins_at_nothing_and_has_no_mean(tmp_path):
+    """Two of 2,000 who do not smoke say how much: too few, and the fill takes both columns for independent."""
+    smoke = np.repeat(["no", "yes"], [2000, 1200])
+    much = np.where(smoke == "yes", np.arange(3200) % 40 + 1, -1)
+    much[:2] = 21
+    frame = pd.DataFrame({"id": np.arange(3200), "smoke": smoke, "much": much})
+    frame["much"] = frame["much"].astype("Int64").mask(frame["much"] < 0)
+    frame.to_parquet(tmp_path / "d.parquet")
+    (tmp_path / "s.toml").write_text(SMOKERS)
+    text = "SELECT smoke, count(much) AS n, avg(much) AS m, median(much) AS k, sum(much) AS s FROM data GROUP BY smoke"
+    for number in range(1, 7):
+        for old in tmp_path.glob("k.key*"):
+            old.unlink()
+        (tmp_path / "k.key").touch(mode=0o600)
+        (tmp_path / "k.key").write_bytes(number.to_bytes(32, "little"))
+        begin_charges(tmp_path / "k.key")
+        with engine.build(
+            tmp_path / "s.toml", out=tmp_path / f"{number}.duckdb", jobs=1
+        ) as release:
+            no, yes = sorted(release.sql(text, intervals=True).rows, key=lambda row: row[0])[-2:]
+        assert (no[0], no[2]) == ("no", 0)
+        assert no[3] >= 2
+        assert {no[at] for at in (8, 12, 16)} == {"not released"}
+        assert {yes[at] for at in (4, 8, 12, 16)} == {"reliable"}
+
+
+SMOKERS = """
+[release]
+title = "t"
+vintage = "1"
+key = "k.key"
+[source]
+path = "d.parquet"
+entities = ["id"]
+[columns.id]
+kind = "integer"
+[columns.smoke]
+kind = "category"
+[columns.much]
+kind = "integer"
+[[tables]]
+columns = ["smoke", "much"]
+[[tables]]
+columns = ["much"]
+[[tables]]
+columns = ["smoke"]
+"""

@@ -16,6 +16,7 @@ from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.estimates import (
     Estimates,
     Part,
+    are_told,
     counted_part,
     counted_rows,
     counts,
@@ -146,9 +147,8 @@ def _scaled(estimates: Estimates, factor: float, constant: float) -> Estimates:
 def _alone(rows: Evaluated, term: Aggregate) -> Estimates:
     """An aggregate by itself."""
     groups, numbers = _filtered(rows, term), rows.of(term.of)
-    counted = counts(groups)
     if term.kind == "count":
-        return counted
+        return counts(groups)
     if term.kind in ("sum", "avg") and _is_of_ones(numbers[groups.row]):
         if term.kind == "sum":
             return counts(_filtered(rows, term, of_ones=True))
@@ -157,8 +157,8 @@ def _alone(rows: Evaluated, term: Aggregate) -> Estimates:
         return estimate_of(rows, share)
     if term.kind in ("sum", "avg"):
         tops = rows.tops(term.of)
-        return sums(groups, counted.known, numbers, tops, is_mean=term.kind == "avg")
-    return quantiles(groups, counted.known, numbers, term.quantile)
+        return sums(groups, numbers, tops, is_mean=term.kind == "avg")
+    return quantiles(groups, numbers, term.quantile)
 
 
 def _is_of_ones(numbers: FloatArray) -> bool:
@@ -313,7 +313,7 @@ def _part_alone(rows: Evaluated, term: Aggregate) -> Part:
         numbers, part = np.ones(len(numbers)), counted_part(groups)
     else:
         part = valued_part(groups, numbers, rows.tops(term.of), is_mean=term.kind == "avg")
-        part = replace(part, value=np.where(counts(groups).known, part.value, np.nan))
+        part = replace(part, value=np.where(are_told(groups, numbers), part.value, np.nan))
     if term.within is None:
         return part
     base = np.where((groups.region.group >= 0) & np.isfinite(numbers), numbers, 0.0)
