@@ -97,38 +97,36 @@ def estimates_of(
     return quantiles(groups, numbers, quantile)
 
 
-def counted_rows(groups: Groups) -> tuple[FloatArray, BoolArray]:
-    """Number of rows of each group, and whether a released bucket tells it, or the fill of many combinations."""
+def counted_rows(groups: Groups) -> tuple[FloatArray, BoolArray, BoolArray]:
+    """Number of rows of each group; whether it is known, and whether more than the fill tells of it.
+
+    The fill of many combinations makes a number known. That of one column knows its ranges, and that of three the
+    tables of two; of two columns it takes them for independent, and nobody looked whether they rule each other out.
+    """
     model, region, row = groups.model, groups.region, groups.row
     value = sum_by(region.group[row], model.table.n[row].astype(np.float64), region.n_groups)
-    known = knows(groups)
-    return value, known if is_single(region) else known | (value > model.suppressed)
+    is_told = knows(groups)
+    known = is_told if is_single(region) else is_told | (value > model.suppressed)
+    return value, known, is_told if len(model.table.columns) == 2 else known
 
 
 def are_told(groups: Groups, numbers: FloatArray) -> BoolArray:
-    """Whether more than the fill tells of each group's rows with a number; that of one column knows its ranges.
-
-    Of several columns it takes them for independent: nobody looked whether they rule each other out.
-    """
-    if len(groups.model.table.columns) > 1:
-        return knows(groups, numbers)
+    """Whether more than the fill tells of each group's rows with a number."""
     region = groups.region
     inside = np.where(np.isfinite(numbers), region.group, -1)
-    _, known = counted_rows(replace(groups, region=replace(region, group=inside)))
-    return known
+    return counted_rows(replace(groups, region=replace(region, group=inside)))[2]
 
 
 def counts(groups: Groups) -> Estimates:
     """Number of rows of each group, in whole numbers with whole ends."""
     row, sd = groups.row, count_sd(groups)
-    value, known = counted_rows(groups)
-    is_sure = are_told(groups, np.ones(len(groups.region.group)))
+    value, known, is_told = counted_rows(groups)
     less, more = lower_higher(absorbed(groups, row, np.ones(len(row))))
     down, up = (np.maximum(np.ceil(Z * sd + side - 0.5), 0.0) for side in (less, more))
-    low = np.where(is_sure, np.maximum(value - down, 0.0), 0.0)
+    low = np.where(is_told, np.maximum(value - down, 0.0), 0.0)
     unreleased = np.maximum(high_of_unreleased(groups, value), value)  # never below the fill
     high = np.where(
-        is_sure, value + up, np.where(known, np.maximum(value + up, unreleased), unreleased)
+        is_told, value + up, np.where(known, np.maximum(value + up, unreleased), unreleased)
     )
     return Estimates(value=value, low=low, high=high, sd=sd, known=known, is_count=True)
 
@@ -213,17 +211,17 @@ class Part:
 
 
 def counted_part(groups: Groups) -> Part:
-    """Rows of each group; where no released bucket says anything they may be anywhere in the count's own interval."""
+    """Rows of each group; where no released bucket tells of them they may be anywhere in the count's own interval."""
     estimates, group = counts(groups), groups.region.group
-    is_known = estimates.known
-    says = (group >= 0) & is_known[np.maximum(group, 0)]
+    _, _, is_told = counted_rows(groups)
+    says = (group >= 0) & is_told[np.maximum(group, 0)]
     row = np.flatnonzero(says)
     return Part(
         value=estimates.value,
         own=says.astype(np.float64),
-        more=np.where(is_known, 0.0, estimates.high - estimates.value),
-        less=np.where(is_known, 0.0, estimates.value - estimates.low),
-        shift=absorbed(groups, row, np.ones(len(row))) * is_known,
+        more=np.where(is_told, 0.0, estimates.high - estimates.value),
+        less=np.where(is_told, 0.0, estimates.value - estimates.low),
+        shift=absorbed(groups, row, np.ones(len(row))) * is_told,
         extra=edge_variance(groups, row, np.ones(len(row))),
     )
 

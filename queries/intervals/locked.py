@@ -118,18 +118,10 @@ def _codes_inside(table: TableBuckets, j: int, mask: BoolArray) -> tuple[Int64Ar
     return upto[end] - upto[first], end - first
 
 
-def knows(groups: Groups, numbers: FloatArray | None = None) -> BoolArray:
-    """Whether a released bucket lies in each group, so that its count says something.
-
-    Parameters
-    ----------
-    numbers : ndarray of float64, shape (n_rows,), optional
-        Where these are NaN, rows do not count.
-    """
+def knows(groups: Groups) -> BoolArray:
+    """Whether a released bucket lies in each group, so that its count says something."""
     table, tree, region = groups.model.table, groups.model.tree, groups.region
     inside = region.group >= 0
-    if numbers is not None:
-        inside &= np.isfinite(numbers)
     if tree is None:
         return np.ones(region.n_groups, dtype=bool)
     known = np.zeros(region.n_groups, dtype=bool)
