@@ -12,11 +12,11 @@ import pytest
 import engine
 from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE
 from engine.source import begin_charges
-from queries.intervals import estimates, noise_model, tabulate
+from queries.intervals import estimates, extrapolation, noise_model, tabulate
 from queries.intervals.buckets import ReleasedValues
 from queries.intervals.extrapolation import absorbed
 from queries.intervals.model import Groups
-from queries.intervals.neighbours import Neighbours, rare_neighbours
+from queries.intervals.neighbours import Neighbours, beside, rare_neighbours
 from queries.intervals.regions import region_of
 
 SPEC = """
@@ -201,3 +201,66 @@ def test_statements_with_such_limits_hold_over_keys(releases, figure):
     wanted = true["s" if "sum" in figure else "r" if "/" in figure else "c"]
     rows = [r.sql(f"SELECT {figure} AS f FROM data", intervals=True).rows[0] for r in releases]
     assert sum(low <= wanted <= high for _, low, high, *_ in rows) >= KEYS - 1
+
+
+@pytest.fixture(scope="module")
+def by_sex(tmp_path_factory):
+    """The same incomes of women and men, three women to two men at every income."""
+    folder = tmp_path_factory.mktemp("by_sex")
+    income = np.repeat(list(INCOMES), list(INCOMES.values()))
+    sex = np.where(np.arange(len(income)) % 5 < 3, "f", "m")
+    frame = pd.DataFrame({"id": range(len(income)), "income": income, "sex": sex})
+    frame.to_parquet(folder / "d.parquet")
+    more = '[[tables]]\ncolumns = ["sex"]\n[[tables]]\ncolumns = ["income", "sex"]\n'
+    told = SPEC.replace("[[tables]]", '[columns.sex]\nkind = "category"\n[[tables]]') + more
+    (folder / "s.toml").write_text(told)
+    made = []
+    for number in range(1, 7):
+        for old in folder.glob("k.key*"):
+            old.unlink()
+        (folder / "k.key").touch(mode=0o600)
+        (folder / "k.key").write_bytes(number.to_bytes(32, "little"))
+        begin_charges(folder / "k.key")
+        made.append(engine.build(folder / "s.toml", out=folder / f"{number}.duckdb", jobs=1))
+    yield frame, made
+    for release in made:
+        release.close()
+
+
+def held_by_sex(frame, made, *, where, by):
+    """How many intervals of counts hold what the data say."""
+    kept = frame[frame["income"].between(*where)]
+    true = kept.groupby(list(by))["id"].count()
+    found = [tabulate(release, list(by), where={"income": where}) for release in made]
+    return sum(
+        bool(low <= true.get(key if len(by) > 1 else key[0], 0) <= high)
+        for got in found
+        for key, low, high in zip(got.keys, got.low, got.high, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "by"), [((0, 0), ("income", "sex")), ((0, 0), ("sex",)), ((0, 3), ("sex",))]
+)
+def test_groups_of_a_wider_table_have_their_part_of_rare_neighbours(by_sex, monkeypatch, where, by):
+    frame, made = by_sex
+    known = held_by_sex(frame, made, where=where, by=by)
+    assert known >= 11
+    monkeypatch.setattr(
+        extrapolation, "beside", lambda groups, *_: np.zeros((1, groups.region.n_groups))
+    )
+    assert held_by_sex(frame, made, where=where, by=by) < known
+
+
+def test_parts_of_all_groups_are_what_the_value_has(by_sex):
+    """A limit beside 0 leaves both sexes together as much room as it leaves everybody."""
+    release = by_sex[1][1]
+
+    def higher(columns, by):
+        model = noise_model(release, columns)
+        region = region_of(model.table, by, {"income": (None, 0)})
+        groups = Groups(release=release, model=model, region=region)
+        return beside(groups, groups.row, np.ones(len(groups.row))).sum()
+
+    assert higher(("income", "sex"), ("sex",)) == pytest.approx(higher(("income",), ()))
+    assert higher(("income",), ()) > 2
