@@ -211,17 +211,17 @@ class Part:
 
 
 def counted_part(groups: Groups) -> Part:
-    """Rows of each group; where no released bucket tells of them they may be anywhere in the count's own interval."""
+    """Rows of each group; where nothing tells of them they may be anywhere in the count's own interval."""
     estimates, group = counts(groups), groups.region.group
-    _, _, is_told = counted_rows(groups)
-    says = (group >= 0) & is_told[np.maximum(group, 0)]
+    is_known = estimates.known
+    says = (group >= 0) & is_known[np.maximum(group, 0)]
     row = np.flatnonzero(says)
     return Part(
         value=estimates.value,
         own=says.astype(np.float64),
-        more=np.where(is_told, 0.0, estimates.high - estimates.value),
-        less=np.where(is_told, 0.0, estimates.value - estimates.low),
-        shift=absorbed(groups, row, np.ones(len(row))) * is_told,
+        more=np.where(is_known, 0.0, estimates.high - estimates.value),
+        less=np.where(is_known, 0.0, estimates.value - estimates.low),
+        shift=absorbed(groups, row, np.ones(len(row))) * is_known,
         extra=edge_variance(groups, row, np.ones(len(row))),
     )
 

@@ -35,9 +35,6 @@ LIKELY = 1.83
 95 % quantile of a gamma distribution of shape 5, over 5. Five are as many as the standard threshold hides."""
 FEWER = 20
 """Rows at each end that tell how far values still reach; where all are the same value, the scale ends there."""
-_MOST_SIDES = (
-    1_000_000  # groups and values of a column whose limits are looked at for rare neighbours
-)
 FURTHER, NEXT = 10.0, 1.5
 """How far beyond the outermost value a quantile may be: at most so much as that one lies beyond the mean of the
 outermost rows, and not beyond the middle of the next range, which starts at the next power of two (ranges are snapped

@@ -154,7 +154,10 @@ def _are_whole(groups: Groups, tree: NoiseTree) -> BoolArray:
     lowest, highest = np.full(len(table.size), region.n_groups), np.full(len(table.size), -1)
     np.minimum.at(lowest, tree.row_bucket[known], region.group[known])
     np.maximum.at(highest, tree.row_bucket[known], region.group[known])
-    whole &= lowest == highest
+    # Where a combination has no row, nobody knows to which group it belongs.
+    possible = (np.maximum(table.last, table.first) - table.first + 1).prod(axis=1)
+    held = np.bincount(tree.row_bucket[known], minlength=len(table.size))
+    whole &= (lowest == highest) & (held == possible)
     return whole
 
 

@@ -21,7 +21,7 @@ from queries.intervals.sums import Z
 from queries.intervals.tree import NoiseTree
 from queries.sql import Session
 
-_MOST_SIDES = 1_000_000
+_MOST_SIDES = 100_000
 """Most groups times values of a column whose limits are looked at."""
 
 
@@ -74,21 +74,19 @@ def beside(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of float64, shape (1 + 2 * n_lone, n_groups)
-        First what values have that are groups: other groups lack it. Below that, of columns that are not grouped by,
-        the lower and then the upper side of each lone value. Parts of one figure have the same shape, whichever rows
-        they hold.
+        First what values have that are groups: other groups lack it. Below that, column by column, the lower and then
+        the upper side of each lone value. Parts of one figure have the same shape, whichever rows they hold, and
+        whatever they are grouped by.
     """
     model, region = groups.model, groups.region
     between, sides = np.zeros((1, region.n_groups)), []
     for j, column in enumerate(model.table.released):
         rare = _neighbours(groups.release, model, column)
-        if rare is None or (
-            region.n_groups * len(column.values) > _MOST_SIDES and j not in region.by
-        ):
+        if rare is None:
             continue
         if j in region.by:
             between[0] += _of_values(groups, j, rare, row, weight)
-        else:
+        if region.n_groups * len(column.values) <= _MOST_SIDES:
             sides.append(_of_limits(groups, j, rare, row, weight))
     return np.concatenate([between, *sides])
 
@@ -139,7 +137,7 @@ def _of_limits(
     """What limits of column j have of rare values on each side of lone ones, shape (2 * n_lone, n_groups)."""
     region = groups.region
     n_groups, n_lone = region.n_groups, len(rare.at)
-    if region.is_free or region.allowed[j].all():
+    if region.is_free or j in region.by or region.allowed[j].all():
         return np.zeros((2 * n_lone, n_groups))
     mask = region.allowed[j]
     (group, code), part, mean = _held(groups, j, row, weight)

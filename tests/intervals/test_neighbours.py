@@ -264,3 +264,35 @@ def test_parts_of_all_groups_are_what_the_value_has(by_sex):
 
     assert higher(("income", "sex"), ("sex",)) == pytest.approx(higher(("income",), ()))
     assert higher(("income",), ()) > 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT income, count(*) FILTER (WHERE income > 20) * 1.0 / count(*) AS f FROM data GROUP BY income",
+        "SELECT income, sex, avg(CASE WHEN income > 20 THEN 1 ELSE 0 END) AS f FROM data GROUP BY income, sex",
+        "SELECT income, count(*) - count(*) FILTER (WHERE income > 20 AND sex = 'm') AS f FROM data GROUP BY income",
+    ],
+)
+def test_parts_that_are_kept_by_what_is_grouped_by_fit_together(by_sex, text):
+    """A part by an expression knows no groups of values, but as many lone values as the others."""
+    for release in by_sex[1][:2]:
+        got = release.sql(text, intervals=True)
+        assert got.columns[-3:] == ("f_low", "f_high", "f_status")
+        assert all(low is None or low <= f <= high for *_, f, low, high, _ in got.rows)
+
+
+def test_cells_that_are_not_released_are_not_by_an_expression_either(by_sex):
+    """A box of one row may have others that nobody drew."""
+    for release in by_sex[1]:
+        plain, spelled = (
+            release.sql(
+                f"SELECT {key} AS k, sex, count(*) AS n, avg(income) AS m FROM data GROUP BY ALL",
+                intervals=True,
+            ).rows
+            for key in ("income", "income + 0")
+        )
+        status = {row[:2]: (row[5], row[9]) for row in spelled}
+        hidden = [row[:2] for row in plain if row[5] == "not released" and row[2] <= 6]
+        assert hidden
+        assert {one for key in hidden for one in status[key]} == {"not released"}

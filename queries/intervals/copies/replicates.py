@@ -111,10 +111,11 @@ def _drawn(
     drawing = _Drawing(release=release, all_rows=all_rows, go_on=go_on, source=table.columns)
     released = drawing.released(table)
     whole = drawing.whole(table, tree, released)
+    kept = [drawing.total(table), *drawing.outside(table, tree), *released]
     go_on()
     return Replicates(
         counts=whole,
-        astray=max(_astray(whole, *totals) for totals in (drawing.total(table), *released)),
+        astray=max(_astray(whole, *totals) for totals in kept),
         tails=tails(release, model, _generator(f"{release.content_hash} tails {table.columns!r}")),
     )
 
@@ -153,13 +154,19 @@ class _Drawing:
             for narrow in _widest_within(self.release.tables, table.columns)
         ]
 
+    def outside(self, table: TableBuckets, tree: NoiseTree) -> list[Totals]:
+        """Rows in and outside a column's universe, where the deciding column says how many they are."""
+        outside = tree.outside()
+        if outside is None:
+            return []
+        return _locked_outside(self.release, table, outside, self.total(table)[1], self.go_on)
+
     def whole(self, table: TableBuckets, tree: NoiseTree, released: Sequence[Totals]) -> Int64Array:
         """Draw whole counts of a table, brought to narrower ones: last to those that are released."""
         self.go_on()
         rng = _generator(f"{self.release.content_hash} {table.columns!r} {self.source!r}")
         totals = [self.total(table), *(self._told(table, less) for less in self._unreleased(table))]
-        if (outside := tree.outside()) is not None:
-            totals += _locked_outside(self.release, table, outside, totals[0][1], self.go_on)
+        totals += self.outside(table, tree)
         counts = _counts(table, tree, self.all_rows, rng)
         raked = _raked(table, counts, [*totals, *released], self.go_on)
         return _settled(table, _rounded(table, raked, rng), raked, rng, self.go_on)

@@ -149,7 +149,7 @@ def _alone(rows: Evaluated, term: Aggregate) -> Estimates:
     groups, numbers = _filtered(rows, term), rows.of(term.of)
     if term.kind == "count":
         return counts(groups)
-    if term.kind in ("sum", "avg") and _is_of_ones(numbers[groups.row]):
+    if term.kind in ("sum", "avg") and _is_of_ones(rows, term, groups):
         if term.kind == "sum":
             return counts(_filtered(rows, term, of_ones=True))
         parts = replace(term, kind="sum"), replace(term, kind="count")
@@ -161,15 +161,18 @@ def _alone(rows: Evaluated, term: Aggregate) -> Estimates:
     return quantiles(groups, numbers, term.quantile)
 
 
-def _is_of_ones(numbers: FloatArray) -> bool:
-    """Whether numbers are ones, zeros and blanks, so that their sum is a count."""
+def _is_of_ones(rows: Evaluated, term: Aggregate, groups: Groups) -> bool:
+    """Whether numbers are ones, zeros and blanks, so that their sum is a count; those of a column not all zeros."""
+    numbers = rows.of(term.of)[groups.row]
     known = numbers[np.isfinite(numbers)]
-    return bool(len(known)) and bool(((known == 0) | (known == 1)).all())
+    is_column = (term.of or {}).get("class") == "COLUMN_REF"
+    least = (known == 1).any() if is_column else len(known) > 0
+    return bool(least) and bool(((known == 0) | (known == 1)).all())
 
 
 def _adds_up_ones(rows: Evaluated, term: Aggregate) -> bool:
     """Whether it is a sum that is a count."""
-    return term.kind == "sum" and _is_of_ones(rows.of(term.of)[rows.groups.row])
+    return term.kind == "sum" and _is_of_ones(rows, term, rows.groups)
 
 
 def _filtered(rows: Evaluated, term: Aggregate, *, of_ones: bool = False) -> Groups:
@@ -247,7 +250,7 @@ def _others(rows: Evaluated, left: Term, right: Term) -> FloatArray:
     counted = [
         _filtered(rows, of, of_ones=of.kind == "sum")
         for of in (part, whole)
-        if of.kind == "count" or (of.kind == "sum" and _is_of_ones(rows.of(of.of)[rows.groups.row]))
+        if of.kind == "count" or _adds_up_ones(rows, of)
     ]
     if len(counted) < 2:
         return none
