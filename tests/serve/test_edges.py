@@ -197,7 +197,7 @@ def test_formulas_in_csv_files_are_kept_where_the_server_is_told_so(path):
 def test_bands_beyond_all_numbers_are_refused(client, column, width):
     for where in ("tabulate", "plan"):
         got = client.ask(f"/api/{where}?rows={column}&band.{column}={width}")
-        assert (got.status, f"bands.{column}" in got.json["message"]) == (400, True), got.body
+        assert (got.status, f"band.{column}" in got.json["message"]) == (400, True), got.body
 
 
 def test_a_band_given_twice_is_refused(client):

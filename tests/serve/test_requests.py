@@ -328,7 +328,7 @@ def test_the_custodian_sees_costs_and_settles(built):
     done = tablepack("requests", built, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "report [bold]1" in done.stdout
-    assert "3: tables[" in done.stdout
+    assert "3: --columns age,height" in done.stdout
     assert "no column height" in done.stdout
     assert "4: " in done.stdout
     assert "nothing to add" in done.stdout

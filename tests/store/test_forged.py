@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from engine.cli.app import app
 from engine.errors import DamagedRelease, StoreError
-from engine.evaluation.data.reading import read_release, released_types
+from engine.evaluation.data.reading import read_release, released_columns
 from queries.release import open_release
 
 pytestmark = pytest.mark.hostile
@@ -55,7 +55,7 @@ OPENINGS = {
     "publish": command("publish", "{path}", "{folder}"),
     "doctor": command("doctor", "{path}"),
     "read": lambda path, folder: read_release(path),
-    "types": lambda path, folder: released_types(path),
+    "types": lambda path, folder: released_columns(path),
     "serve": serve,
 }
 
