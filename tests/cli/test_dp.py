@@ -216,11 +216,14 @@ def test_overspending_ends_with_3_and_spends_nothing(folder, tmp_path):
 def test_the_same_build_twice_spends_once(folder, tmp_path):
     spec(folder, "epsilon = 1")
     assert build(folder, tmp_path).returncode == 0
-    first = (folder / "r.duckdb").read_bytes()
+    with engine.open(folder / "r.duckdb") as made:
+        first = made.content_hash
     for name in FINISHED:
         (folder / name).unlink()
     assert build(folder, tmp_path).returncode == 0
-    assert (folder / "r.duckdb").read_bytes() == first
+    # Not the bytes of the file: how many tables are written at once hangs on how busy the machine is.
+    with engine.open(folder / "r.duckdb") as made:
+        assert made.content_hash == first
     assert len(measured(folder)) == 1
 
 
