@@ -8,6 +8,8 @@ import pytest
 from fixtures.pipeline import left_over, process, tablepack, write_spec
 from fixtures.release_dp import COLUMNS, TABLES, WIDEST, people
 
+import engine
+
 pytest.importorskip("opendp")
 GIVEN = ["my.key", "my.key.exposure.json", "release.toml", "rows.parquet"]
 FINISHED = ["r.duckdb", "r.duckdb.manifest.json"]
