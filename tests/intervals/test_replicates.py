@@ -13,7 +13,6 @@ from fixtures.pipeline import make_census
 
 from engine.errors import TimedOut
 from queries.intervals.copies import replicates as module
-from queries.intervals.copies import spread
 from queries.intervals.copies.replicates import N_REPLICATES, errors_of_buckets, replicates
 from queries.intervals.model import noise_model
 from queries.intervals.statement import aggregates, reckoned
@@ -454,102 +453,6 @@ def test_what_failed_its_check_has_no_copies_either(release, monkeypatch):
     got = release.sql("SELECT count(*) AS n, stddev_samp(age) AS f FROM data", intervals=True)
     assert asked == [([1], {0})]
     assert got.columns == ("n", "f")
-
-
-NONE = np.zeros((1, 0))
-"""No column has an end."""
-
-
-def _values(*rows):
-    """Figures as `_spread` takes them: shown, again, copies, measured."""
-    return np.array([[row[0], row[0], *row[1:], row[0]] for row in rows], dtype=float)
-
-
-def test_ends_by_hand():
-    """Copies 8 and 12 by turns round 10: standard deviation 2 sqrt(48 / 47), mean 10."""
-    made = _values([10.0, *([8.0, 12.0] * 24)], [10.0, *np.linspace(8.0, 14.0, 48)])
-    got = spread.spread_of(made, NONE, 0, is_whole=False)
-    half = spread.T * 2 * np.sqrt(48 / 47) + 2.0  # steps of 2 between 8, 10 and 12
-    assert got.low[0] == pytest.approx(10 - half)
-    assert got.high[0] == pytest.approx(10 + half)
-    # Noise raised the second by 1 on average, and did so once already.
-    wide = spread.T * np.std(np.linspace(8.0, 14.0, 48), ddof=1)
-    assert got.low[1] == pytest.approx(10 - 1 - wide)
-    assert got.high[1] == pytest.approx(10 - 1 + wide)
-    whole = spread.spread_of(made, NONE, 0, is_whole=True)
-    assert whole.low[0] == np.ceil(10 - half - 0.5)
-    assert whole.high[1] == np.floor(10 - 1 + wide + 0.5)
-
-
-def test_rows_beyond_an_end_widen_one_side_by_hand():
-    """Two ends of three draws each: the first lowers by 3 at most, the second moves by -1 to 2."""
-    made = _values([10.0, *np.linspace(9.0, 11.0, 48)])
-    sure = spread.spread_of(made, NONE, 0, is_whole=False)
-    of_tails = np.array([[9.0, 7.0, np.nan, 9.0, 12.0, 10.0]])
-    got = spread.spread_of(made, of_tails, 2, is_whole=False)
-    assert got.low[0] == pytest.approx(sure.low[0] - np.hypot(3, 1))
-    assert got.high[0] == pytest.approx(sure.high[0] + 2)
-    # What may stand anywhere in a range moves a figure to either side.
-    got = spread.spread_of(made, of_tails, 1, is_whole=False)
-    assert got.low[0] == pytest.approx(sure.low[0] - np.hypot(3, 2))
-    assert got.high[0] == pytest.approx(sure.high[0] + 2)
-
-
-def test_figures_that_go_by_steps_are_one_step_wide_at_least():
-    made = _values([40.0, *[40.0] * 48], [30.0, *([30.0] * 40 + [32.0] * 8)], [0.5, *[0.5] * 48])
-    got = spread.spread_of(made, NONE, 0, is_whole=False)
-    assert got.high[0] - 40.0 == pytest.approx(2.0)  # by the steps of another row
-    assert got.high[1] - 30.0 >= 1.0
-    assert spread.spread_of(made[[0]], NONE, 0, is_whole=True).high[0] == 41.0
-
-
-def test_figures_of_many_steps_are_half_a_step_wider_by_hand():
-    """16 numbers of rows, three copies each: none of them is the end of the interval."""
-    made = _values([17.0, *np.repeat(np.arange(10.0, 26.0), 3)])
-    sd = np.std(np.repeat(np.arange(16.0), 3), ddof=1)
-    got = spread.spread_of(made, NONE, 0, is_whole=False)
-    assert got.low[0] == pytest.approx(17 - 0.5 - spread.T * sd - 0.5)
-    whole = spread.spread_of(made, NONE, 0, is_whole=True)
-    assert whole.high[0] == np.floor(17 - 0.5 + spread.T * sd + 0.5)
-    # A quantile that takes as many values may jump all the same: all of them lie inside, and a step more.
-    jumps = spread.spread_of(made, NONE, 0, is_whole=False, is_stepped=True)
-    assert jumps.low[0] == pytest.approx(17 - 0.5 - max(7.5, spread.T * sd) - 1)
-    # Where most copies have one value it is no spread either, and the widest gap (10 to 121) stands for a step.
-    few = [10.0] * 41 + [*np.arange(11.0, 18.0) ** 2]
-    got = spread.spread_of(_values([10.0, *few]), NONE, 0, is_whole=False)
-    half = max(spread.T * np.std(few, ddof=1), max(few) - np.mean(few)) + 111
-    assert got.high[0] == pytest.approx(max(10 + 10 - np.mean(few) + half, 10.0))
-
-
-def test_whole_figures_take_in_what_is_half_a_unit_beyond_by_hand():
-    made = _values([30.0, *([30.0, 31.0] * 24)])
-    half = spread.T * np.sqrt(0.25 * 48 / 47) + 1 - 0.5
-    got = spread.spread_of(made, NONE, 0, is_whole=True)
-    assert got.high[0] == np.floor(30 - 0.5 + half + 0.5) == 31
-    assert got.low[0] == np.ceil(30 - 0.5 - half - 0.5) == 28
-
-
-def test_rows_that_too_few_copies_hold_have_no_interval():
-    made = _values([10.0, *np.linspace(8, 12, 42), *[np.nan] * 6], [5.0, *np.linspace(4, 6, 48)])
-    got = spread.spread_of(made, NONE, 0, is_whole=False)
-    assert np.isnan(got.low[0])
-    assert got.status[0] == "unreliable"
-    assert got.low[1] < 5.0 < got.high[1]
-
-
-@pytest.mark.filterwarnings("error")
-def test_endless_figures_have_no_interval_and_the_others_theirs():
-    """The logarithm of a group that no copy has rows of."""
-    some = [*np.linspace(8.0, 12.0, 48)]
-    made = _values([-np.inf, *some], [10.0, *some], [10.0, -np.inf, *some[1:]])
-    assert spread.unfit(made) is None
-    tails = np.array([[1.0, 2.0, -np.inf], [-np.inf, 10.0, 11.0], [10.0, 10.0, 10.0]])
-    got = spread.spread_of(made, tails, 1, is_whole=False)
-    assert np.isnan(got.low).tolist() == [True, False, False]
-    assert got.high[1] > 12.0
-    assert np.isfinite(got.low[2])
-    made[1, 1] = np.inf
-    assert "another figure" in str(spread.unfit(made))
 
 
 def test_cost_of_no_copies_is_no_copy(release, monkeypatch):

@@ -28,7 +28,7 @@ ENOUGH = 0.9
 TIED = 0.125
 """A figure that takes at most this many different values for each copy goes by steps."""
 SOME_TIED = 0.9
-"""A figure that takes at most this many has some: copies lie in its interval, all of them, unless it is a number."""
+"""A figure that takes at most this many has some: copies lie in its interval, all of them, but of numbers of rows."""
 MANY_STEPS = 8
 """A figure that takes so many values, the middle half of copies over a step at least, and has no quantile or mode in
 it, is as good as normal: a number of rows, or its share of others. Between two of its values half a step is enough,
