@@ -13,6 +13,7 @@ file from a casual reader, no more. The mode 0700 and the sweep are what protect
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -34,6 +35,10 @@ _CIPHER = "CTR"
 second of one core. A block that is damaged is found all the same, by the checksum inside it."""
 _TRIES, _PAUSE_S = 20, 0.05
 """How often a directory is removed again."""
+_open: set[Path] = set()
+"""Directories of this process, from before they are made until after they are removed: wherever a signal strikes, the
+end of the process removes them."""
+os.register_at_fork(after_in_child=_open.clear)
 
 
 @contextlib.contextmanager
@@ -51,19 +56,37 @@ def scratch_directory() -> Iterator[Path]:
         If the base folder is not ours alone, or cannot be written.
     """
     base = _base_directory()
+    own = base / f"{os.getpid()}-{secrets.token_hex(8)}"
+    _open.add(own)
+    lock = None
     try:
-        with _locked(base / "sweep.lock"):
-            _sweep(base)
-            own = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=base))
-            lock = os.open(own / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-    except OSError as error:
-        raise StoreError(f"scratch folder {base}: cannot be written ({error.strerror})") from None
-    try:
+        try:
+            with _locked(base / "sweep.lock"):
+                _sweep(base)
+                own.mkdir(mode=0o700)
+                lock = os.open(own / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:
+            raise StoreError(
+                f"scratch folder {base}: cannot be written ({error.strerror})"
+            ) from None
         yield own
     finally:
+        try:
+            _remove(own)
+        finally:
+            _remove(own)  # a signal that struck in the middle of the first one
+        _open.discard(own)
+        if lock is not None:
+            os.close(lock)
+
+
+@atexit.register
+def _remove_open() -> None:
+    """Remove what a signal kept from being removed."""
+    for own in tuple(_open):
         _remove(own)
-        os.close(lock)
+        _open.discard(own)
 
 
 def _remove(own: Path) -> None:

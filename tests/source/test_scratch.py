@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -39,6 +40,75 @@ def test_it_is_gone_after_an_error():
     with pytest.raises(ZeroDivisionError), scratch_directory() as scratch:
         raise ZeroDivisionError
     assert not scratch.exists()
+
+
+def struck(moment):
+    """Use a directory, and raise as a signal does at the n-th line of code that runs; whether it came to that."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if "scratch" not in frame.f_code.co_filename and "shutil" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == moment:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with scratch_directory() as scratch:
+            sys.settrace(None)
+            (scratch / "rows").write_text("x")
+            (scratch / "spill").mkdir()
+            sys.settrace(trace)
+    except (KeyboardInterrupt, OSError):  # the latter: `shutil` closes a file twice
+        pass
+    finally:
+        sys.settrace(before)
+    return lines >= moment
+
+
+def test_whenever_a_signal_strikes_it_is_gone_when_the_process_ends(tmp_path, monkeypatch):
+    for moment in range(1, 400):
+        here = tmp_path / str(
+            moment
+        )  # its own: a lock that was struck is held until the process ends
+        here.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(here))
+        if not struck(moment):
+            break
+        scratch_module._remove_open()
+        assert [p for p in here.glob("*/*") if p.is_dir()] == [], moment
+    assert 40 < moment < 399
+
+
+def test_one_that_is_struck_while_it_is_removed_is_gone_at_once(base, monkeypatch):
+    real, calls = shutil.rmtree, []
+
+    def strikes(path, **how):
+        calls.append(path)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        real(path, **how)
+
+    monkeypatch.setattr(shutil, "rmtree", strikes)
+    with pytest.raises(KeyboardInterrupt), scratch_directory() as scratch:
+        pass
+    assert not scratch.exists()
+    assert len(calls) == 2
+
+
+def test_a_forked_child_leaves_its_parents_directory_alone():
+    with scratch_directory() as scratch:
+        child = os.fork()
+        if child == 0:
+            scratch_module._remove_open()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert scratch.exists()
 
 
 def test_two_at_once_do_not_sweep_each_other():
@@ -112,7 +182,7 @@ def test_a_folder_that_cannot_be_written(monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    monkeypatch.setattr(fcntl, "flock", full)
     with pytest.raises(StoreError, match="cannot be written"), scratch_directory():
         pass
 
