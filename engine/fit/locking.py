@@ -55,6 +55,10 @@ EVERYWHERE = 1e-6
 """Share of the rows spread over all candidates alike, so that raking can reach every margin."""
 
 
+LEAST_LEFT = 1e-6
+"""Rows that a value is taken to have outside its released cells at least."""
+
+
 def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
     """Column sets one column narrower, the one without the last column first."""
     return tuple(combinations(columns, len(columns) - 1))
@@ -179,6 +183,10 @@ def _fitted(job: _Job) -> tuple[Codes, Int64Array, RakeResult]:
     placement = place_candidates(tree, supports, candidates.codes)
     has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
     has_room[placement.node[~placement.released]] = True
+    weight, expected = prior_weights(candidates, without, supports), None
+    if len(supports) == 2:
+        weight = sharpened(weight, candidates.codes, supports, coarse, at_coarse)
+        expected = _expected(tree, placement, weight, candidates.codes, supports)
     fitted = fit_tree(
         tree,
         noisy_total=job.noisy_total,
@@ -187,11 +195,9 @@ def _fitted(job: _Job) -> tuple[Codes, Int64Array, RakeResult]:
         floor=job.floor,
         layer_sd=job.layer_sd,
         most=most_unreleased(tree),
+        expected=expected,
     )
     cap = UNRELEASED_CAP * float(tree.scale[-1])
-    weight = prior_weights(candidates, without, supports)
-    if len(supports) == 2:
-        weight = sharpened(weight, candidates.codes, supports, coarse, at_coarse)
     start = spread(fitted, placement, weight, cap)
     noise = NOISE_LAYERS * (float(job.layer_sd) * float(tree.scale[-1])) ** 2
     fibres, others, one_ways = lock_margins(candidates, without, supports)
@@ -308,6 +314,38 @@ def prior_weights(
     return weight
 
 
+def _expected(
+    tree: Measurement,
+    placement: Placement,
+    weight: FloatArray,
+    codes: Codes,
+    supports: tuple[Support, ...],
+) -> FloatArray:
+    """Rows expected in each node's cells that were not released, the virtual root first.
+
+    As if columns were independent, but of each value's rows only those count that its released cells leave: where these
+    have all, next to none are expected elsewhere, so that combinations which cannot be stay empty.
+    """
+    released, is_open = placement.released, ~placement.released
+    counted = tree.n[placement.node[released] - 1].astype(np.float64)
+    together = []
+    for j, support in enumerate(supports):
+        taken = np.bincount(codes[released, j], weights=counted, minlength=len(support))
+        left = np.maximum(support.n - taken, LEAST_LEFT)
+        weight = weight * (left / support.n)[codes[:, j]]
+        together.append(_sum(left))
+    in_nodes = np.bincount(
+        placement.node[is_open], weights=weight[is_open], minlength=tree.n_nodes + 1
+    ).astype(np.float64)
+    expected: FloatArray = in_nodes * (min(together) / max(_sum(in_nodes), 1e-300))
+    return expected
+
+
+def _sum(x: FloatArray) -> float:
+    """Sum in the order of the entries: the same bits on every machine."""
+    return float(np.cumsum(x)[-1]) if len(x) else 0.0
+
+
 def spread(
     fitted: FittedTree, placement: Placement, weight: FloatArray, cap: float = UNRELEASED_CAP
 ) -> FloatArray:
@@ -333,8 +371,7 @@ def spread(
         full = np.bincount(node, weights=free, minlength=len(mass)) <= 0
         own = np.where(full[node], own, cut + _shares(node, free, np.maximum(left, 0.0)))
     x[filled] = own
-    everywhere = float(np.cumsum(weight)[-1]) if len(weight) else 1.0
-    reachable: FloatArray = x + weight * (EVERYWHERE * fitted.mass[0] / everywhere)
+    reachable: FloatArray = x + weight * (EVERYWHERE * fitted.mass[0] / (_sum(weight) or 1.0))
     return reachable
 
 

@@ -1,8 +1,9 @@
 """Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
 
 Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
-ones; the estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so
-that noise does not pass for people. Then released children and remainder are brought to the parent's
+ones. In a table of one column the estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise
+(James and Stein), so that noise does not pass for people. In a table of two columns each estimate is weighed against
+what its cells are expected to hold, and none is zero. Then released children and remainder are brought to the parent's
 fitted count, each giving way by its variance, so that a range has one value and the error of wide ranges does not
 grow with the leaves in it. The remainder is blind: it comes from noisy counts alone, never from rows left over.
 engine/DESIGN.md, "Fit", says why children give way by variance and are not scaled in proportion.
@@ -18,6 +19,9 @@ import numpy as np
 
 from engine.params import NOISE_LAYERS
 from engine.schema import BoolArray, FloatArray, Int64Array, Measurement
+
+_LEAST = 1e-9
+"""Below it a number of rows is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +53,7 @@ def fit_tree(
     layer_sd: int,
     total_sd: float = 0.0,
     most: FloatArray | None = None,
+    expected: FloatArray | None = None,
 ) -> FittedTree:
     """Fit all nodes to a total.
 
@@ -68,6 +73,8 @@ def fit_tree(
         Standard deviation of the error of `total`.
     most : ndarray of float64, shape (n_nodes + 1,), optional
         Largest mass that the unreleased children of a node can hold, each being too small to be released.
+    expected : ndarray of float64, shape (n_nodes + 1,), optional
+        What each node is expected to hold outside its released children, positive where it has room. None: nothing is.
     """
     parent = tree.parent + 1
     counts = np.concatenate([[noisy_total], np.maximum(tree.n, floor)]).astype(np.float64)
@@ -77,7 +84,12 @@ def fit_tree(
     depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
     noise = ((tree.scale * float(layer_sd)) ** 2 * NOISE_LAYERS)[np.maximum(depth - 1, 0)]
     variance = noise + np.bincount(parent, weights=noise[1:], minlength=len(counts))
-    remainder = _remainders(raw, variance, depth, has_room, n_children)
+    estimated = has_room & (n_children > 0)
+    if expected is None:
+        remainder = _shrunk_remainders(raw, variance, depth, estimated)
+    else:
+        remainder = _likely_remainders(raw, variance, depth, estimated, expected)
+    remainder[has_room & (n_children == 0)] = 1.0  # all of it: any positive weight
     if most is not None:
         remainder = np.where(n_children > 0, np.minimum(remainder, most), remainder)
     noise[0] = total_sd**2
@@ -128,16 +140,11 @@ def _shared_down(
     return FittedTree(mass=mass, remainder=remainders, variance=error)
 
 
-def _remainders(
-    raw: FloatArray,
-    variance: FloatArray,
-    depth: Int64Array,
-    has_room: BoolArray,
-    n_children: Int64Array,
+def _shrunk_remainders(
+    raw: FloatArray, variance: FloatArray, depth: Int64Array, estimated: BoolArray
 ) -> FloatArray:
-    """Remainder of each node with released children and room, per depth with the sum shrunk for its noise."""
+    """Remainders of the nodes that have one, per depth with the sum shrunk for its noise."""
     out = np.zeros(len(raw))
-    estimated = has_room & (n_children > 0)
     for level in range(int(depth.max(initial=0)) + 1):
         here = np.flatnonzero(estimated & (depth == level))
         if len(here):
@@ -145,9 +152,48 @@ def _remainders(
             noise_here = float(np.cumsum(variance[here])[-1])
             shrunk = max(sum_here - noise_here / sum_here, 0.0) if sum_here > 0 else 0.0
             out[here] = positive_with_sum(raw[here], shrunk)
-    alone = has_room & (n_children == 0)
-    out[alone] = 1.0  # all of it: any positive weight
     return out
+
+
+def _likely_remainders(
+    raw: FloatArray,
+    variance: FloatArray,
+    depth: Int64Array,
+    estimated: BoolArray,
+    expected: FloatArray,
+) -> FloatArray:
+    """Remainders of the nodes that have one, weighed against what is expected of them; without noise none is zero.
+
+    Raking shares out a value's rows by what its cells hold. If a remainder were zero as noise had it, all rows of the
+    values in there would go to other boxes, however unlikely: of NIST's 612 people in group quarters 100 came to have
+    incomes that one of them has.
+
+    First what all of a depth hold together is weighed so, then each with its part of that.
+    """
+    out = np.zeros(len(raw))
+    for level in range(int(depth.max(initial=0)) + 1):
+        here = np.flatnonzero(estimated & (depth == level))
+        if len(here):
+            sums = [np.cumsum(of[here])[-1:] for of in (raw, variance, expected)]
+            share = expected[here] / sums[2]
+            out[here] = likeliest(raw[here], variance[here], share * likeliest(*sums))
+    return out
+
+
+def likeliest(x: FloatArray, variance: FloatArray, expected: FloatArray) -> FloatArray:
+    """Positive numbers behind noisy ones: near x where that is large, near what is expected where that is small.
+
+    Notes
+    -----
+    The mode where a number is Gamma distributed with shape 2 and scale `expected`, and noise is normal: the positive
+    root of y^2 - (x - variance / expected) y - variance.
+    """
+    lower = x - variance / np.maximum(expected, _LEAST)
+    root = np.sqrt(lower * lower + 4 * variance)
+    # Of the two spellings of the root the one that takes no difference of near numbers.
+    twice = np.where(lower > 0, lower + root, np.maximum(root - lower, _LEAST))
+    found: FloatArray = np.where(lower > 0, twice / 2, 2 * variance / twice)
+    return found
 
 
 def positive_with_sum(x: FloatArray, total: float) -> FloatArray:
