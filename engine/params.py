@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from engine.errors import SpecError
@@ -266,6 +266,8 @@ class DPParams:
         The true number of rows is declared public and used as such.
     max_rows : int
         Rows that one entity may contribute; more are left out.
+    is_bound_said : bool
+        The spec says `max_rows`, which it must where entities have several rows. No measurement hangs on it.
     max_cells : int
         Largest table of counts that is made: a margin, a full cross-tabulation, the cliques of a junction tree.
     tolerance : float
@@ -294,6 +296,7 @@ class DPParams:
     max_cycles: int = 200
     tolerance: float = 1e-4
     budget: float | None = None
+    is_bound_said: bool = field(default=True, repr=False, compare=False)
 
     @property
     def is_protected(self) -> bool:

@@ -21,7 +21,7 @@ from engine.params import DPParams
 from engine.progress import Progress, silent
 from engine.release.fit_process import FitProcess
 from engine.release.header import header_of, inputs_of
-from engine.release.joint_fitter import JointOrder
+from engine.release.joint_fitter import JointOrder, bound_of
 from engine.source import Opened, open_rows, pin_vintage
 from engine.spec import ReleaseSpec
 from engine.store import check_target, promises, writing
@@ -102,8 +102,8 @@ def joint_order(
             spec,
             opened,
             columns,
-            privacy=asdict(released),
-            notes=tuple(promises({**spent, "max_rows": params.max_rows, "total": total})),
+            privacy={n: value for n, value in asdict(released).items() if n != "is_bound_said"},
+            notes=tuple(promises({**spent, **bound_of(params), "total": total})),
         ),
         release_path=out,
         build_id=build_id(opened.fingerprint, measured),

@@ -217,6 +217,12 @@ def is_exact(report: FitReport) -> bool:
     return report.converged or report.error <= NEARLY
 
 
+def bound_of(params: DPParams) -> dict[str, Any]:
+    """How many rows of an entity count, as cards have it; that it is 1 is said only where the spec says so."""
+    said = {"is_bound_said": True} if params.is_bound_said and params.max_rows == 1 else {}
+    return {"max_rows": params.max_rows, **said}
+
+
 def fit_values(
     order: JointOrder, total: Margin, margins: list[Margin], synthesis: Synthesis
 ) -> dict[str, Any]:
@@ -229,7 +235,7 @@ def fit_values(
         "post": params.post,
         "sample": params.sample,
         "noise": params.noise,
-        "max_rows": params.max_rows,
+        **bound_of(params),
         "margins": len(margins),
         "sd": [min(sds, default=0.0), max(sds, default=0.0)],
         "total": "public" if total.variance == 0 else "noisy",

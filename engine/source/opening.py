@@ -326,22 +326,30 @@ def _counted(
 
 
 def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
-    """Refuse entities of several rows in mode sticky where nobody said how many count.
+    """Refuse entities of several rows where nobody said how many count.
 
     Raises
     ------
     DataError
     """
-    if spec.mode == "dp" or spec.privacy.max_rows is not None or spec.count == "entities":
-        return
+    is_said = spec.privacy.max_rows is not None or spec.count == "entities"
+    if spec.mode == "dp":
+        is_said = spec.dp is None or spec.dp.is_bound_said or not spec.dp.is_protected
     several = [spec.source.entities[e.number] for e in entities if e.tokens is not None]
-    if several:
+    if is_said or not several:
+        return
+    start = f"column {several[0]!r}: names entities with several rows; say in "
+    end = f"tablepack init DATA --entity {several[0]} proposes one, and one for each column"
+    if spec.mode == "dp":
         raise DataError(
-            f"column {several[0]!r}: names entities with several rows; say in [privacy] how many rows of one entity "
-            "count at most in any figure, a power of two such as max_rows = 16 (rows beyond it are not counted, and "
-            "the noise is multiplied by it). To find it: tablepack init DATA --entity "
-            f"{several[0]} proposes one, and one for each column"
+            f"{start}[dp] how many rows of one entity count at most in all, such as max_rows = 4 (rows beyond it are "
+            "not counted, and the noise is multiplied by it; max_rows = 1 counts one row of each)"
         )
+    raise DataError(
+        f"{start}[privacy] how many rows of one entity count at most in any figure, a power of two such as "
+        "max_rows = 16 (rows beyond it are not counted, and the noise is multiplied by it). To find it: "
+        + end
+    )
 
 
 def _in_our_words(error: duckdb.Error) -> TablepackError | KeyboardInterrupt:

@@ -161,7 +161,7 @@ class DPSection(_Section):
     allocation: Allocation | None = None
     total_share: float = 0.02
     public_n: bool = False
-    max_rows: int = 1
+    max_rows: int | None = None
     max_cells: int = 10_000_000
     max_cycles: int = 200
     tolerance: float = 1e-4

@@ -54,7 +54,7 @@ def promises(dp: Mapping[str, Any]) -> list[str]:
     Parameters
     ----------
     dp : mapping
-        `epsilon`, `delta`, `max_rows`, `total`.
+        `epsilon`, `delta`, `max_rows`, `total`; `is_bound_said`, where the spec says that 1 row counts.
     """
     return [guarantee(dp), *_weakened(dp)]
 
@@ -94,6 +94,17 @@ def dp_sentences(
     ]
 
 
+def bounds_rows(dp: Mapping[str, Any]) -> bool:
+    """Whether rows of an entity may have been left out: of a guarantee, by a bound above 1 or one that the spec says.
+
+    Parameters
+    ----------
+    dp : mapping
+        As in `promises`.
+    """
+    return dp["epsilon"] is not None and (dp.get("max_rows", 1) > 1 or "is_bound_said" in dp)
+
+
 def _weakened(dp: Mapping[str, Any]) -> list[str]:
     """What the guarantee leaves out."""
     sentences = []
@@ -101,9 +112,10 @@ def _weakened(dp: Mapping[str, Any]) -> list[str]:
         sentences.append(
             "THE NUMBER OF ROWS IS PUBLIC by declaration: the true one was used, and the guarantee takes it as known."
         )
-    if dp["epsilon"] is not None and dp["max_rows"] > 1:
+    if bounds_rows(dp):
+        rows = "1 row" if dp["max_rows"] == 1 else f"{dp['max_rows']:,} rows"
         sentences.append(
-            f"An entity counts with {dp['max_rows']:,} rows at most: those it has beyond were left out before "
+            f"An entity counts with {rows} at most: those it has beyond were left out before "
             "counting, so counts are too low where entities have more."
         )
     return sentences

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from engine.store import bounds_rows
 from queries.packs.model import NOT_RELEASED, Pack, PackTable
 from queries.packs.texts import number_text
 
@@ -64,6 +65,8 @@ def _of_dp(dp: dict[str, Any], words: dict[str, str]) -> Iterator[str]:
     """Guarantee and making of a table of mode dp."""
     if dp["epsilon"] is not None:
         yield words["epsilon means"].format(f"{dp['epsilon']:g}")
+    if bounds_rows(dp):
+        yield words["bounded means"].format(number_text(dp["max_rows"], 0, words))
     if not dp["covered"]:
         yield words["modelled means"]
     if not dp["converged"]:

@@ -12,6 +12,7 @@ import pytest
 from fixtures.pipeline import counts, write_spec
 from fixtures.release_dp import COLUMNS, WIDEST, N, people, spec_in
 
+from engine.errors import DataError
 from engine.measure.dp import balance, ledger_path
 from engine.release import build
 from engine.spec import read_spec
@@ -134,3 +135,23 @@ def test_a_public_number_of_rows_is_said_in_the_notes(tmp_path):
     with open_release(tmp_path / "r.duckdb") as release:
         assert "THE NUMBER OF ROWS IS PUBLIC" in " ".join(release.notes)
     assert sum(counts(tmp_path / "r.duckdb", "region").values()) == N
+
+
+def test_entities_with_several_rows_want_a_bound_that_is_said_and_told(tmp_path):
+    """Of stays one a patient would count, and nobody would know."""
+    several = people().assign(pid=lambda frame: frame["pid"] // 4)
+    several.to_parquet(tmp_path / "rows.parquet")
+    spec = spec_in(tmp_path, dp="epsilon = 5.0", tables=[("region",)])
+    with pytest.raises(
+        DataError, match=r"several rows; say in \[dp\] how many .* such as max_rows = 4"
+    ):
+        build(spec, tmp_path / "r.duckdb")
+    assert not ledger_path(spec.key_path).exists()
+    spec = spec_in(tmp_path, dp="epsilon = 5.0\nmax_rows = 1", tables=[("region",)])
+    build(spec, tmp_path / "r.duckdb")
+    with open_release(tmp_path / "r.duckdb") as release:
+        assert "counts with 1 row at most" in " ".join(release.card("region").sentences())
+        assert "counts with 1 row at most" in " ".join(release.notes)
+    spec = spec_in(tmp_path, dp="guarantee = false", tables=[("region",)])
+    build(replace(spec, vintage="exact"), tmp_path / "exact.duckdb")  # counts all rows
+    assert sum(counts(tmp_path / "exact.duckdb", "region").values()) == N

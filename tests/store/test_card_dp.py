@@ -89,6 +89,7 @@ def test_what_the_guarantee_leaves_out_stands_beside_it():
     assert len(promises(plain)) == 1
     assert "PUBLIC" in promises(plain | {"total": "public"})[1]
     assert "3 rows at most" in promises(plain | {"max_rows": 3})[1]
+    assert "with 1 row at most" in promises(plain | {"is_bound_said": True})[1]
     assert len(promises(plain | {"epsilon": None, "total": "public", "max_rows": 3})) == 1
 
 

@@ -105,7 +105,8 @@ def with_defaults(spec: ReleaseSpec) -> ReleaseSpec:
         columns=tuple(c for c in spec.columns if c.name not in entities),
         tables=spec.tables,
     )
-    params, zeros = dp_from({"epsilon": EPSILONS[0]}, context, problems)
+    bound = {} if spec.privacy.max_rows is None else {"max_rows": spec.privacy.max_rows}
+    params, zeros = dp_from({"epsilon": EPSILONS[0], **bound}, context, problems)
     if params is None:
         raise SpecError(problems)
     return replace(spec, dp=params, zeros=zeros)

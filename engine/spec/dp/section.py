@@ -94,12 +94,14 @@ def dp_from(
     if len(problems) > n_before:
         return None, ()
     # What is left out was expanded, or only serves the check.
-    left = {"guarantee", "delta", "allocation", "extra", "zeros", *_EXPANDED}
+    left = {"guarantee", "delta", "allocation", "extra", "zeros", "max_rows", *_EXPANDED}
     plain = section.model_dump(exclude=left)
     params = DPParams(
         **plain,
         allocation=section.allocation or _default_allocation(section),
         delta=section.delta or 0.0,
+        max_rows=section.max_rows or 1,
+        is_bound_said=section.max_rows is not None,
         columns=joint.columns,
         margins=joint.margins,
         strata=joint.strata,
@@ -162,7 +164,7 @@ def _number_mistakes(section: DPSection) -> list[str]:
                 f"dp.{key}: wants a number between 0 and 1, both excluded, not {getattr(section, key)}"
             )
     for key in ("max_rows", "max_cells", "max_cycles"):
-        if not 1 <= getattr(section, key) < 2**31:
+        if getattr(section, key) is not None and not 1 <= getattr(section, key) < 2**31:
             problems.append(f"dp.{key}: wants a whole number from 1, not {getattr(section, key)}")
     return problems
 
