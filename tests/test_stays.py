@@ -29,6 +29,7 @@ def told(release, tmp_path_factory):
     folder = release.path.parent
     runs = {
         "plan": ("plan", "release.toml"),
+        "build": ("build", "release.toml", "-o", "again.duckdb"),
         "show": ("show", release.path),
         "card": ("show", release.path, "--table", "age,ward"),
         "sql": ("sql", release.path, TEXT),
@@ -50,6 +51,20 @@ def told(release, tmp_path_factory):
 def test_nothing_calls_stays_people_or_rows(told):
     wrong = {name: _WRONG.findall(text) for name, text in told.items() if _WRONG.search(text)}
     assert wrong == {}
+
+
+def test_whoever_reads_a_count_is_told_that_stays_beyond_the_bound_are_left_out(told):
+    """Intervals are about the noise: of a patient with 10,000 stays they hold those that count."""
+    said = "Of each patient 16 stays at most count in any figure: those beyond are left out"
+    assert [
+        name for name in ("plan", "build", "sql", "intervals", "notes") if said not in told[name]
+    ] == []
+
+
+def test_noise_of_ranges_is_told_beside_that_of_single_values(told):
+    """A column's own bound holds for one value of it; ranges may hold all stays that count."""
+    said = "carries noise of sd 16.13 stays (of ranges of values, and of all: up to 22.63)"
+    assert [name for name in ("card", "sql", "intervals") if said not in told[name]] == []
 
 
 def test_all_that_counts_says_stays_and_whom_it_protects(told):

@@ -32,6 +32,7 @@ from engine.params import MOST_CHOSEN
 from engine.spec import ReleaseSpec, Workload, warning_of_many
 from engine.store import (
     GeneratorCard,
+    bound_sentences,
     exposure_sentences,
     promises,
     read_signature,
@@ -373,7 +374,7 @@ def _print_built(output: Path, *, was_signed: bool, as_json: bool) -> None:
         summary = summary_of(release)
         card = release.card(*release.tables[0]) if release.tables else None
     remarks = _remarks(card) if card is not None and card.dp else []
-    told = [*remarks, *(exposure_sentences(card.exposure) if card else ())]
+    told = [*remarks, *(_told(card) if card else ())]
     _print_summary({**summary, "remarks": remarks} if remarks else summary, told, as_json=as_json)
     if card is not None and card.dp and not card.dp["converged"]:
         raise typer.Exit(4)
@@ -391,6 +392,13 @@ def _print_summary(summary: dict[str, Any], told: Sequence[str], *, as_json: boo
     )
     for sentence in told:
         notes().print(sentence, soft_wrap=True, markup=False)
+
+
+def _told(card: GeneratorCard) -> list[str]:
+    """What a custodian must know of a finished release in mode sticky."""
+    if card.dp:
+        return []
+    return [*bound_sentences(card.scale, card.words), *exposure_sentences(card.exposure)]
 
 
 def _remarks(card: GeneratorCard) -> list[str]:

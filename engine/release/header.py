@@ -12,7 +12,7 @@ from typing import Any
 from engine.schema import Column, ReleaseHeader
 from engine.source import Opened
 from engine.spec import ReleaseSpec
-from engine.store import UNREVIEWED, as_text, grid_value, swap_sentences
+from engine.store import UNREVIEWED, as_text, bound_sentences, grid_value, swap_sentences, words_of
 from engine.units import ENTITIES
 from engine.version import ENGINE_VERSION
 
@@ -60,6 +60,7 @@ def header_of(
             *spec.notes,
             *notes,
             *count_notes(spec),
+            *(heavy_notes(spec) if spec.mode == "sticky" else ()),  # mode dp promises it
             *swap_notes(privacy.get("swap"), tuple(columns)),
             *universe_notes(tuple(columns)),
             *detected_notes(tuple(columns), spec.counted.detected, is_reviewed=spec.is_reviewed),
@@ -93,6 +94,16 @@ def count_notes(spec: ReleaseSpec) -> tuple[str, ...]:
         f"Each of the {named} counts once for each {spec.each} it is in (at most {spec.most} of them), so sums over "
         f"{spec.each} count some of them several times.",
     )
+
+
+def heavy_notes(spec: ReleaseSpec) -> list[str]:
+    """A note for readers and its owner on rows that are not counted."""
+    words = words_of(spec.unit, spec.entity)
+    if spec.mode != "dp":
+        return bound_sentences(spec.counted.max_rows, words)
+    if spec.dp is None or not spec.dp.is_protected:
+        return []
+    return bound_sentences(spec.dp.max_rows, words, is_said=spec.dp.is_bound_said)
 
 
 def swap_notes(told: dict[str, Any] | None, columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ estimates from the number of released buckets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ from engine.fit import (
 from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
 from engine.release.exposing import exposure_of, past_of, refusal
+from engine.release.header import heavy_notes
 from engine.release.one_ways import fit_columns
 from engine.release.relating import added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
@@ -86,6 +87,8 @@ class Plan:
         Of the whole build, with one job.
     unit : Unit
         What rows are called.
+    bounded : sequence of str
+        That rows of an entity are left out, if so.
     workload : Workload or None
         Which statements of files the tables answer.
     modelled : tuple of ColumnSet
@@ -103,6 +106,7 @@ class Plan:
     refused: tuple[str, ...] = ()
     unit: Unit = ROWS
     cost: Cost
+    bounded: Sequence[str] = ()
     workload: Workload | None = None
     modelled: tuple[ColumnSet, ...] = ()
     wishes: dict[ColumnSet, WideWish] = field(default_factory=dict)
@@ -198,7 +202,7 @@ class Plan:
             f"{n:,} table{'' if n == 1 else 's'} ({helpers} more are needed to lock them), about "
             f"{self.unit.counted(self.rows)}, {self.cost}",
             *map(self._of_wide, self.modelled),
-            *self.exposure.sentences(),
+            *chain(self.bounded, self.exposure.sentences()),
         ]
 
     def _wish(self, wide: ColumnSet) -> WideWish:
@@ -278,6 +282,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         warnings=(*_warnings(tables, spec.unit), *_exposed(exposure)),
         exposure=exposure,
         unit=spec.unit,
+        bounded=heavy_notes(spec),
         workload=spec.workload,
         modelled=tuple(t for t in spec.tables if len(relations.base(t)) > MAX_WIDTH),
         wishes=spec.wishes,

@@ -25,6 +25,7 @@ from engine.measure.dp import (
     zeros_of,
 )
 from engine.params import DPParams
+from engine.release.header import heavy_notes
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec, Workload
 from engine.texts import N_SHOWN, html_table, text_table
@@ -86,6 +87,8 @@ class PlanDP:
         How the joint distribution would be fitted.
     workload : Workload or None
         Which statements of files the tables answer.
+    bounded : sequence of str
+        That rows of an entity are left out, if so.
     """
 
     tables: tuple[PlannedTableDP, ...]
@@ -101,6 +104,7 @@ class PlanDP:
     fit: str
     warnings: tuple[str, ...]
     workload: Workload | None = None
+    bounded: Sequence[str] = ()
     heads: ClassVar[tuple[str, ...]] = ("table", "cells", "noise sd")
 
     @property
@@ -152,7 +156,8 @@ class PlanDP:
             price = f"costs epsilon {self.cost.epsilon:g}; {self.left:g} of {self.budget:g} is left"
         return [
             f"{self.margins:,} margin{'' if self.margins == 1 else 's'} with {self.counts:,} counts; {price}; "
-            f"fit: {self.fit}"
+            f"fit: {self.fit}",
+            *self.bounded,
         ]
 
     def __repr__(self) -> str:
@@ -214,6 +219,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
         cells=n_cells(sizes_of(levels, params.columns)),
         fit=_fit(params, levels),
         workload=spec.workload,
+        bounded=heavy_notes(spec),
         warnings=(
             *_ledger_warnings(params, spends, held, budget, delta),
             *_coverage_warnings(params),

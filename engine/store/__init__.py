@@ -16,7 +16,7 @@ from engine.store.card import (
     swap_sentences,
     words_of,
 )
-from engine.store.card_words import bounds_rows, promises
+from engine.store.card_words import bound_sentences, bounds_rows, promises, range_words
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import as_text, grid_value
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
@@ -55,6 +55,7 @@ __all__ = [
     "Signature",
     "Staging",
     "as_text",
+    "bound_sentences",
     "bounds_rows",
     "check_release",
     "check_shared",
@@ -70,6 +71,7 @@ __all__ = [
     "open_release",
     "physical_name",
     "promises",
+    "range_words",
     "read_signature",
     "remove_sets",
     "removed_if_refused",

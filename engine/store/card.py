@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import DamagedRelease
 from engine.schema import ColumnSet, ReleaseHeader
-from engine.store.card_words import dp_sentences, wide_sentences
+from engine.store.card_words import dp_sentences, range_words, wide_sentences
 from engine.texts import html_sentences
 from engine.units import ENTITIES, ROWS, Unit
 
@@ -176,8 +176,8 @@ class GeneratorCard:
             f"{self.rows:,} synthetic {many} in {self.cells:,} distinct combinations of {', '.join(self.columns)}.",
             f"Buckets of fewer than {self.low_threshold} {entities} are never released; the threshold is noisy, "
             f"mean {self.threshold_mean}, sd 1.",
-            f"Each released count carries noise of sd {self.noise_sd:.2f} {many}, always the same for the same "
-            f"{entities}.",
+            f"Each released count carries noise of sd {self.noise_sd:.2f} {many}{self._of_ranges()}, always the same "
+            f"for the same {entities}.",
             *bounded,
             *swap_sentences(self.swap),
             f"{self.cells_released:,} combinations were released as such; about {self.suppressed_share:.1%} of the "
@@ -192,6 +192,10 @@ class GeneratorCard:
             *self._unreviewed(),
             origin,
         ]
+
+    def _of_ranges(self) -> str:
+        """What counts of ranges carry, where finer ones have a lower bound of rows and so less noise."""
+        return range_words(self.noise_sd, self.noise_sd_total)
 
     def _modelled(self) -> list[str]:
         """What the card of a table of mode dp says, or of a wide one."""

@@ -94,6 +94,47 @@ def dp_sentences(
     ]
 
 
+def bound_sentences(
+    max_rows: int | None, words: Mapping[str, str], *, is_said: bool = False
+) -> list[str]:
+    """That rows of an entity beyond a bound are not counted, for all who read figures; nothing where one row counts.
+
+    Parameters
+    ----------
+    max_rows : int or None
+        Rows of one entity that count in any figure, in mode sticky.
+    words : mapping
+        From `words_of`.
+    is_said : bool
+        A bound of 1 is told, too.
+    """
+    if max_rows is None or (max_rows <= 1 and not is_said):
+        return []
+    some = (
+        f"1 {words['one']} at most counts"
+        if max_rows == 1
+        else f"{max_rows:,} {words['many']} at most count"
+    )
+    return [
+        f"Of each {words['entity']} {some} in any figure: those beyond are left out, so counts are too low "
+        f"where {words['entities']} have more; the noise stated, and noise intervals, say nothing "
+        "of that."
+    ]
+
+
+def range_words(noise_sd: float | None, noise_sd_most: float | None) -> str:
+    """That ranges carry more noise than single values, to go on with after the noise of these; empty if they do not.
+
+    Parameters
+    ----------
+    noise_sd, noise_sd_most : float or None
+        Standard deviations of the noise of a finest count, and of one that the bound of the whole release holds for.
+    """
+    if noise_sd is None or noise_sd_most is None or noise_sd_most < noise_sd + 0.01:
+        return ""
+    return f" (of ranges of values, and of all: up to {noise_sd_most:.2f})"
+
+
 def bounds_rows(dp: Mapping[str, Any]) -> bool:
     """Whether rows of an entity may have been left out: of a guarantee, by a bound above 1 or one that the spec says.
 

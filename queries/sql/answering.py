@@ -201,6 +201,8 @@ class Answering:
             dp=self._card(table).dp if is_dp and table is not None else None,
             wide=self._card(table).wide if table is not None and noise_sd == 0 else None,
             swap=swap_of_table(self._facts.swap, table or ()),
+            max_rows=self._facts.max_rows,
+            range_sd=self._facts.range_sd,
             unit=self._facts.unit,
             entity=self._facts.entity,
             warnings=advice.warnings,

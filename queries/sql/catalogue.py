@@ -43,6 +43,8 @@ class Facts:
         Settings by column that were detected and that nobody reviewed; those of the whole release by "privacy".
     swap : dict or None
         Columns that records exchanged before anything was counted, and those that partners agree in; None: none did.
+    max_rows, range_sd : int, float or None
+        Rows of one entity that count, and the noise of counts that this bound holds for; None: no bound is declared.
     """
 
     title: str
@@ -62,6 +64,8 @@ class Facts:
     is_reviewed: bool = False
     unreviewed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     swap: dict[str, Any] | None = None
+    max_rows: int | None = None
+    range_sd: float | None = None
 
 
 def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
@@ -90,6 +94,18 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
         is_reviewed=is_reviewed,
         unreviewed={} if is_reviewed else _unreviewed(columns, tables, json.loads(privacy)),
         swap=json.loads(privacy).get("swap"),
+        **_bound_of(json.loads(privacy)),
+    )
+
+
+def _bound_of(privacy: dict[str, Any]) -> dict[str, Any]:
+    """Rows of one entity that count, and the noise of counts that this bound holds for; nothing in mode dp."""
+    told = [privacy.get(name) for name in ("max_rows", "noise_layers", "layer_sd")]
+    bound, layers, sd = (number if isinstance(number, int) else 0 for number in told)
+    return (
+        {"max_rows": bound, "range_sd": layers**0.5 * sd * bound}
+        if min(bound, layers, sd) > 0
+        else {}
     )
 
 

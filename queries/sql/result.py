@@ -22,7 +22,7 @@ import duckdb
 from engine.errors import MissingPackage
 from engine.outputs import write_output
 from engine.schema import ColumnSet
-from engine.store import swap_sentences
+from engine.store import bound_sentences, bounds_rows, range_words, swap_sentences, words_of
 from engine.texts import html_table, text_table
 from engine.units import ENTITIES, ROWS, Unit
 from queries.sql.advice import FEW, LOOK_UP
@@ -149,6 +149,10 @@ class Result:
         What a card says of a table that is modelled; empty: it is measured, or of mode dp.
     swap : dict
         What a card says of records that exchanged values; empty: no count of the table changes by it.
+    max_rows : int or None
+        Rows of one entity that count; None: no bound is declared.
+    range_sd : float or None
+        Standard deviation of the noise of counts that this bound holds for, as ranges of values are.
     unit, entity : Unit
         What the table's rows are called, and whom the release protects.
     """
@@ -164,6 +168,8 @@ class Result:
         dp: Mapping[str, Any] | None = None,
         wide: Mapping[str, Any] | None = None,
         swap: Mapping[str, Any] | None = None,
+        max_rows: int | None = None,
+        range_sd: float | None = None,
         unit: Unit = ROWS,
         entity: Unit = ENTITIES,
         warnings: tuple[str, ...] = (),
@@ -178,6 +184,7 @@ class Result:
         self.dp: dict[str, Any] = dict(dp or {})
         self.wide: dict[str, Any] = dict(wide or {})
         self.swap: dict[str, Any] = dict(swap or {})
+        self.max_rows, self.range_sd = max_rows, range_sd
         self.unit, self.entity = unit, entity
         self._mark: Callable[[list[tuple[Any, ...]]], Marks] = lambda _: Marks()
         self._warnings = warnings
@@ -328,11 +335,12 @@ class Result:
             return "Not read from the logical table."
         if self.dp:
             return " ".join([f"Answered from table {', '.join(self.table)};", *self._dp_source()])
-        exchanged = "".join(f" {sentence}" for sentence in swap_sentences(self.swap))
+        bounded = bound_sentences(self.max_rows, words_of(self.unit, self.entity))
+        lost = "".join(f" {sentence}" for sentence in (*bounded, *swap_sentences(self.swap)))
         if self.wide:
             return (
                 f"Answered from table {', '.join(self.table)}, which is MODELLED from locked tables of two and three "
-                f"columns: how far the model is off is not known.{exchanged}"
+                f"columns: how far the model is off is not known.{lost}"
             )
         filled = ""
         if self.filled_share is not None and self.filled_share >= WORTH_SAYING:
@@ -342,7 +350,8 @@ class Result:
             )
         return (
             f"Answered from table {', '.join(self.table)}; "
-            f"each of its measured counts carries noise of sd {self.noise_sd:.2f} {self.unit.many}.{filled}{exchanged}"
+            f"each of its measured counts carries noise of sd {self.noise_sd:.2f} {self.unit.many}"
+            f"{range_words(self.noise_sd, self.range_sd)}.{filled}{lost}"
         )
 
     def _dp_source(self) -> list[str]:
@@ -359,6 +368,10 @@ class Result:
                 f"each of its measured counts carries noise of sd {self.noise_sd:.2f} "
                 f"{self.unit.many} at most."
             ]
+        if bounds_rows(self.dp):
+            sentences += bound_sentences(
+                self.dp["max_rows"], words_of(self.unit, self.entity), is_said=True
+            )
         if self.dp["epsilon"] is None:
             sentences.append("NOTHING IS GUARANTEED.")
         if not self.dp["converged"]:

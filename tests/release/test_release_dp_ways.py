@@ -14,7 +14,7 @@ from fixtures.release_dp import COLUMNS, WIDEST, N, people, spec_in
 
 from engine.errors import DataError
 from engine.measure.dp import balance, ledger_path
-from engine.release import build
+from engine.release import build, plan_dp
 from engine.spec import read_spec
 from queries import open_release
 
@@ -152,6 +152,9 @@ def test_entities_with_several_rows_want_a_bound_that_is_said_and_told(tmp_path)
     with open_release(tmp_path / "r.duckdb") as release:
         assert "counts with 1 row at most" in " ".join(release.card("region").sentences())
         assert "counts with 1 row at most" in " ".join(release.notes)
+        said = "Of each entity 1 row at most counts in any figure: those beyond are left out"
+        assert said in release.sql("SELECT count(*) FROM data").source
+    assert said in repr(plan_dp(spec))
     spec = spec_in(tmp_path, dp="guarantee = false", tables=[("region",)])
     build(replace(spec, vintage="exact"), tmp_path / "exact.duckdb")  # counts all rows
     assert sum(counts(tmp_path / "exact.duckdb", "region").values()) == N

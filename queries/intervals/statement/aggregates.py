@@ -276,7 +276,18 @@ def beside(
         types += [type_, *(type_ for _, type_, _ in added)]
         listed += [values, *(values for *_, values in added)]
     rows = list(zip(*listed, strict=True))
-    same = ("table", "noise_sd", "filled_share", "wide", "swap", "dp", "unit", "entity")
+    same = (
+        "table",
+        "noise_sd",
+        "filled_share",
+        "wide",
+        "swap",
+        "max_rows",
+        "range_sd",
+        "dp",
+        "unit",
+        "entity",
+    )
     wider = Result(
         columns=tuple(columns),
         types=tuple(types),
