@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.schema import Column
 from engine.source.encoding import CODE_LIMIT, cell_class, cell_sql, code_sql, value_sql
+from engine.source.forms.writing import MOMENTS, NUMBERS
 from engine.source.relation import Source
 
 _KIND_WORDS = {
@@ -70,11 +71,27 @@ def why_unfit(look: Flags, source: Source, column: Column, *, is_entity: bool) -
         problems.append(_too_large(place, wanted, cell_type))
     if has_other:
         problems.append(
-            f"{place}: holds values that are not {_KIND_WORDS[wanted]}, as declared or detected "
+            f"{place}: holds values that are not {_kind_words(column, wanted, cell_type)}, as declared or detected "
             f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as "category" or '
-            '"text", or add the spelling of null to "nulls"'
+            f'"text", or add the spelling of null to "nulls"{_other_writing(wanted, cell_type)}'
         )
     return problems
+
+
+def _kind_words(column: Column, wanted: str, cell_type: str) -> str:
+    """What cells should be, and how they should be written."""
+    date_format = column.writing.date_format
+    if wanted in MOMENTS and cell_type == "text" and date_format:
+        return f'{wanted}s written as date_format = "{date_format}" has it'
+    return _KIND_WORDS[wanted]
+
+
+def _other_writing(wanted: str, cell_type: str) -> str:
+    """The way out where text is what the spec declares, and only written otherwise."""
+    if cell_type != "text" or wanted not in (*MOMENTS, *NUMBERS):
+        return ""
+    keys = 'date_format, such as "%d.%m.%Y"' if wanted in MOMENTS else 'decimal, such as ","'
+    return f"; written in another way, they want {keys}, in [source] or in the column's section"
 
 
 def _is_too_large(cell_type: str, wanted: str, cell: str) -> str:

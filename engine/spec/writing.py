@@ -6,6 +6,7 @@ Takes checked sections; gives a `schema.Writing`, and sentences for what cannot 
 from __future__ import annotations
 
 import datetime
+import re
 
 from engine.schema import Writing
 from engine.spec.model import ColumnSection, SourceSection
@@ -61,5 +62,5 @@ def _is_whole(date_format: str) -> bool:
     try:
         written = _MOMENT.strftime(date_format)
         return datetime.datetime.strptime(written, date_format).date() == _MOMENT.date()
-    except ValueError:
+    except (ValueError, re.error):  # re.error: a part stands there twice, as in "%d.%d.%Y"
         return False

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import engine.source.ingest
 from engine.errors import DataError, SpecError
-from engine.schema import SourceSpec
+from engine.schema import SourceSpec, Writing
 from engine.source import open_source
 from engine.source.ingest import ingest
 
@@ -72,7 +72,17 @@ def codes(ingested, name="v"):
         (col("boolean"), text("true", "maybe"), "not true, false, 1 or 0"),
         (col("boolean"), [0, 2], "not true, false, 1 or 0"),
         (col("boolean"), text("2020-01-01"), "not true"),
-        (col("date"), text("2020-13-01"), "not dates"),
+        (
+            col("date"),
+            text("2020-13-01"),
+            r"not dates \(YYYY-MM-DD\), .* want date_format, such as",
+        ),
+        (
+            col("date", writing=Writing(date_format="%m/%d/%Y")),
+            text("31/12/2020"),
+            'not dates written as date_format = "%m/%d/%Y" has it, .* want date_format',
+        ),
+        (col("real", resolution=CENT), text("1,5"), 'not numbers, .* want decimal, such as ","'),
         (col("date"), text("2020-01-01 10:00:00"), "not dates"),
         (col("date"), text("infinity"), "infinite"),
         (col("date"), [20200101], "not dates"),

@@ -113,6 +113,10 @@ from engine.spec.columns import resolution_from
             'kind = "text"\nmax_rows = 6\n[privacy]\nmax_rows = 8',
             "columns.v.max_rows: wants a power of two from 1",
         ),
+        (
+            'kind = "date"\ndate_format = "%d.%d.%Y"',
+            "columns.v.date_format: wants year, month and day",
+        ),
         ('kind = "text"\nnull = "N"', "columns.v.null: unknown key; did you mean 'nulls'?"),
     ],
 )
