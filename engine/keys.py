@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 
 from engine.errors import DataError, SpecError, StoreError
+from engine.outputs import OF_KEYS
 from engine.schema import ColumnSet, Int64Array, UInt8Array, UInt64Array
 
 KEY_BYTES = 32
@@ -117,8 +118,7 @@ def check_key_file(path: Path) -> list[str]:
     try:
         info = path.lstat()
     except FileNotFoundError:
-        how = f"tablepack key new {path} (in Python: new_key({str(path)!r}))"
-        return [f"key file {path} does not exist; make one with: {how}"]
+        return [f"key file {path} does not exist; {_way_out(path)}"]
     except OSError:
         return [f"key file {path} cannot be looked at"]
     if stat.S_ISLNK(info.st_mode) or not stat.S_ISREG(info.st_mode):
@@ -133,6 +133,18 @@ def check_key_file(path: Path) -> list[str]:
     if info.st_size != KEY_BYTES:
         problems.append(f"key file {path} does not hold exactly {KEY_BYTES} bytes")
     return problems
+
+
+def _way_out(path: Path) -> str:
+    """What to do about a key that is not there: a new one only where none of that name was used."""
+    for ending in OF_KEYS:
+        beside = path.with_name(path.name + ending)
+        if os.path.lexists(beside):
+            return (
+                f"what was built with it lies beside it ({beside.name}), so it was moved or lost: put it back. A new "
+                "key would draw noise anew for the same people, which protects them less"
+            )
+    return f"make one with: tablepack key new {path} (in Python: new_key({str(path)!r}))"
 
 
 def read_key(path: Path) -> MasterKey:

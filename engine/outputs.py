@@ -46,7 +46,8 @@ RESERVED = {
     REQUESTS: "the requests to a release",
 }
 """Endings of names that we read by their name alone: never those of results, also where nothing is there yet."""
-_OF_KEYS = (".journal", ".exposure.json", ".ledger.json", ".measured")
+OF_KEYS = (".journal", ".exposure.json", ".ledger.json", ".measured")
+"""Endings of what lies beside a key that was used, and goes with it."""
 _BY_NAME = {".key": KEY, ".toml": SPEC}
 """Endings that say what a file is where one is there."""
 _BY_FIELDS = {
@@ -125,7 +126,7 @@ def check_new_key(path: StrPath) -> None:
     target = Path(path)
     with _readable(target):
         _check_name(target)
-        for ending in () if os.path.lexists(target) else _OF_KEYS:
+        for ending in () if os.path.lexists(target) else OF_KEYS:
             beside = target.with_name(target.name + ending)
             if os.path.lexists(beside):
                 raise StoreError(

@@ -220,6 +220,11 @@ def test_what_is_no_file_is_refused(tmp_path):
             read_key(tmp_path / name)
     with pytest.raises(SpecError, match="does not exist; make one with: tablepack key new"):
         read_key(tmp_path / "missing")
+    (tmp_path / "moved.journal").touch()  # a new key would draw noise anew for the same people
+    with pytest.raises(
+        SpecError, match=r"does not exist; .* \(moved.journal\), so it was moved or lost"
+    ):
+        read_key(tmp_path / "moved")
     with pytest.raises(SpecError, match="cannot be looked at"):
         read_key(path / "below")
 
