@@ -117,15 +117,20 @@ def copies_of(paired: Paired, rng: np.random.Generator) -> list[Copies]:
 
 
 def _is_copy(paired: Paired, people: Coded, one: str, other: str) -> bool:
-    """Whether each of two columns tells the other of nearly anybody."""
+    """Whether each of two columns tells the other of nearly anybody whose value somebody shares.
+
+    A value that one person has tells all of that person: two columns of such values need not be copies.
+    """
     size = n_codes(paired, other)
     joint = people.codes[one].astype(np.int64) * size + people.codes[other]
     pairs, n = np.unique(joint, return_counts=True)
     for key, told in ((pairs // size, pairs % size), (pairs % size, pairs // size)):
-        most = np.zeros(int(key.max(initial=-1)) + 1)
-        np.maximum.at(most, key, n)
-        commonest = float(np.bincount(told, n).max(initial=0))
-        wrong = n.sum() - commonest
+        is_shared = np.bincount(key, n)[key] > 1
+        of_key, held = key[is_shared], n[is_shared]
+        most = np.zeros(int(of_key.max(initial=-1)) + 1)
+        np.maximum.at(most, of_key, held)
+        commonest = float(np.bincount(told[is_shared], held).max(initial=0))
+        wrong = held.sum() - commonest
         if wrong == 0 or most.sum() - commonest < NEARLY * wrong:
             return False
     return True

@@ -45,6 +45,21 @@ def test_columns_of_one_value_are_no_copies():
     assert not copies_of(build(columns, [("a", "s"), ("b", "s")]).paired, rng())
 
 
+def test_columns_of_values_of_one_person_each_are_no_copies():
+    """Times of admission and costs in cents: nearly all are of one stay, which tells nothing of the other column."""
+    draw = np.random.default_rng(5)
+    columns = {
+        "a": draw.integers(0, 100_000, 1200),
+        "b": draw.integers(0, 100_000, 1200),
+        "s": np.arange(1200) % 3,
+    }
+    tables = [("a", "s"), ("b", "s")]
+    assert not copies_of(build(columns, tables).paired, rng())
+    assert not copies_of(build(columns | {"a": draw.permutation(1200)}, tables).paired, rng())
+    twice = columns | {"a": columns["a"] // 50, "b": 1 - columns["a"] // 50}
+    assert copies_of(build(twice, tables).paired, rng())
+
+
 def test_every_copy_says_more():
     """The fault that is there today: copies that nobody declared draw noise of their own for the same people."""
     one, eight = (attack(build(*world(n))) for n in (1, 8))
