@@ -260,6 +260,15 @@ def test_sql_reads_the_named_files_only(tmp_path, sql, message):
     assert "secret" not in str(failed.value)
 
 
+def test_sql_that_leaves_no_rows_is_told_from_a_file_without_any(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n2\n")
+    source = SourceSpec(
+        path=str(tmp_path / "a.csv"), format="csv", sql="SELECT * FROM a WHERE x = '3'"
+    )
+    with pytest.raises(DataError, match=r"a\.csv: has no rows left by source\.sql"):
+        open_source(connection(), source)
+
+
 def test_sql_that_fails_on_a_value_does_not_tell_it(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,secret\n")
     with pytest.raises(DataError, match=r"source\.sql fails on a cell .*TRY_CAST") as failed:

@@ -70,6 +70,10 @@ def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any =
             _open_files(con, source, source.paths, "source", place)
     described = fetch(con, "DESCRIBE source", place)
     if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
+        if source.sql is not None:
+            raise DataError(
+                f"{place}: has no rows left by source.sql; look at its conditions and joins"
+            )
         raise DataError(f"{place}: has no rows")
     return Source(
         columns=tuple(str(row[0]) for row in described),
