@@ -330,9 +330,9 @@ def _assembled(
     if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
     privacy, bounds = protection
-    bound = dp.max_rows if is_dp and dp is not None else privacy.max_rows
+    is_row_each = not dp.is_bound_said if is_dp and dp else privacy.max_rows in (None, 1)
     unit, entity = units_for(
-        units[0], units[1], release.count, release.each, entities=entities, is_row_each=bound in (None, 1)
+        units[0], units[1], release.count, release.each, entities=entities, is_row_each=is_row_each
     )  # fmt: skip
     return ReleaseSpec(
         **_said(release),

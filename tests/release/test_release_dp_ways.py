@@ -155,6 +155,9 @@ def test_entities_with_several_rows_want_a_bound_that_is_said_and_told(tmp_path)
         said = "Of each entity 1 row at most counts in any figure: those beyond are left out"
         assert said in release.sql("SELECT count(*) FROM data").source
     assert said in repr(plan_dp(spec))
+    path = tmp_path / "release.toml"
+    path.write_text(path.read_text().replace("[release]", '[release]\nunit = "stays"', 1))
+    assert "Of each entity 1 stay at most counts" in repr(plan_dp(read_spec(path)))
     spec = spec_in(tmp_path, dp="guarantee = false", tables=[("region",)])
     build(replace(spec, vintage="exact"), tmp_path / "exact.duckdb")  # counts all rows
     assert sum(counts(tmp_path / "exact.duckdb", "region").values()) == N
