@@ -93,7 +93,8 @@ def estimates_of(
     if measure in ("sum", "mean"):
         ends = ends_of(groups.release, groups.model)
         tops = [(end, float(end.far)) for end in ends if end.column == place]
-        return sums(groups, numbers, tops, is_mean=measure == "mean")
+        told = are_told(groups, numbers)
+        return sums(groups, numbers, tops, is_mean=measure == "mean", told=told)
     return quantiles(groups, numbers, quantile)
 
 
@@ -261,10 +262,12 @@ def valued_part(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_
     )
 
 
-def sums(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_mean: bool) -> Estimates:
-    """Sum or mean of a column over each group, where a released bucket tells of its numbers; `tops` as in `beyond`."""
+def sums(
+    groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_mean: bool, told: BoolArray
+) -> Estimates:
+    """Sum or mean of numbers over each group, where it is told; `tops` as in `beyond`, `told` as by `are_told`."""
     part = valued_part(groups, numbers, tops, is_mean=is_mean)
-    return replace(part.estimates(groups, are_told(groups, numbers)), is_amount=not is_mean)
+    return replace(part.estimates(groups, told), is_amount=not is_mean)
 
 
 def joined(region: Region, operator: str, left: Part, right: Part) -> Part:

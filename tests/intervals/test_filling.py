@@ -304,12 +304,22 @@ def test_what_the_fill_alone_tells_begins_at_nothing_and_has_no_mean(tmp_path):
             tmp_path / "s.toml", out=tmp_path / f"{number}.duckdb", jobs=1
         ) as release:
             no, yes = sorted(release.sql(text, intervals=True).rows, key=lambda row: row[0])[-2:]
+            other = sorted(release.sql(IN_OTHER_WORDS, intervals=True).rows)[-2:]
         assert (no[0], no[2]) == ("no", 0)
         assert no[3] >= 2
         assert {no[at] for at in (8, 12, 16)} == {"not released"}
         assert {yes[at] for at in (4, 8, 12, 16)} == {"reliable"}
+        for group, status in zip(other, ("not released", "reliable"), strict=True):
+            assert {group[at] for at in (4, 8, 12, 16)} == {status}
+            assert (group[2] is None) == (status == "not released")
 
 
+IN_OTHER_WORDS = """
+SELECT smoke, sum(coalesce(much, 0)) AS a, sum(CASE WHEN much > 0 THEN much ELSE 0 END) AS b,
+    avg(coalesce(much, 0)) AS c, sum(greatest(much, 0)) / count(*) AS d
+FROM data GROUP BY smoke
+"""
+"""A sum, and a mean over all, in which rows without a number count as 0."""
 SMOKERS = """
 [release]
 title = "t"

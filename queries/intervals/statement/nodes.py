@@ -17,6 +17,8 @@ from engine.errors import QueryRefused
 Node = dict[str, Any]
 """A node of DuckDB's parse tree."""
 _PLACES = ("query_location", "query_location_length", "alias")
+_TRUTHS = ("COMPARE_", "CONJUNCTION_", "OPERATOR_IS", "OPERATOR_NOT")
+"""How the types of conditions begin."""
 _STAR_KEYS = {
     *("class", "type", "query_location", "query_location_length", "columns"),
     *("relation_name", "exclude_list"),
@@ -81,6 +83,18 @@ def column_node(*names: str) -> Node:
 def columns_in(node: Any) -> Iterator[str]:
     """Names of the columns that an expression names."""
     return (n["column_names"][-1] for n in nodes_in(node) if n["class"] == "COLUMN_REF")
+
+
+def columns_given(node: Any) -> Iterator[str]:
+    """Names of the columns whose values an expression may hand on: not of those that it only asks something of."""
+    below = node if isinstance(node, list) else []
+    if isinstance(node, dict) and not str(node.get("type", "")).startswith(_TRUTHS):
+        if node.get("class") == "COLUMN_REF":
+            yield node["column_names"][-1]
+        below = [value for key, value in node.items() if key != "when_expr"]
+        below = node["arguments"][1:] if name_of(node) == "if" else below
+    for inner in below:
+        yield from columns_given(inner)
 
 
 def left_out_by(star: Node) -> set[str] | None:

@@ -29,7 +29,7 @@ from queries.intervals.estimates import (
 from queries.intervals.extrapolation import stretched
 from queries.intervals.model import Groups
 from queries.intervals.regions import region_within
-from queries.intervals.statement.nodes import columns_in, text_of
+from queries.intervals.statement.nodes import columns_given, columns_in, text_of
 from queries.intervals.statement.rows import Evaluated, free_region
 from queries.intervals.statement.tree import Aggregate, Arithmetic, Rounded, Term, Unknown
 
@@ -72,7 +72,7 @@ def _is_released(rows: Evaluated, term: Term) -> BoolArray:
         return join.reduce(released) if released else _all_of(rows)
     if not isinstance(term, Aggregate) or term.within is not None:
         return _all_of(rows)
-    return counted_rows(_filtered(rows, term, of_ones=_adds_up_ones(rows, term)))[1]
+    return counted_rows(_filtered(rows, term, adding=_adds_up_ones(rows, term)))[1]
 
 
 def _all_of(rows: Evaluated) -> BoolArray:
@@ -151,13 +151,14 @@ def _alone(rows: Evaluated, term: Aggregate) -> Estimates:
         return counts(groups)
     if term.kind in ("sum", "avg") and _is_of_ones(rows, term, groups):
         if term.kind == "sum":
-            return counts(_filtered(rows, term, of_ones=True))
+            return counts(_filtered(rows, term, adding=True))
         parts = replace(term, kind="sum"), replace(term, kind="count")
         share = Arithmetic(operator="/", left=parts[0], right=parts[1])
         return estimate_of(rows, share)
     if term.kind in ("sum", "avg"):
         tops = rows.tops(term.of)
-        return sums(groups, numbers, tops, is_mean=term.kind == "avg")
+        told = _are_told(rows, term, groups)
+        return sums(groups, numbers, tops, is_mean=term.kind == "avg", told=told)
     return quantiles(groups, numbers, term.quantile)
 
 
@@ -165,9 +166,19 @@ def _is_of_ones(rows: Evaluated, term: Aggregate, groups: Groups) -> bool:
     """Whether numbers are ones, zeros and blanks, so that their sum is a count; those of a column not all zeros."""
     numbers = rows.of(term.of)[groups.row]
     known = numbers[np.isfinite(numbers)]
-    is_column = (term.of or {}).get("class") == "COLUMN_REF"
-    least = (known == 1).any() if is_column else len(known) > 0
+    table = rows.groups.model.table
+    given = {name.casefold() for name in columns_given(term.of)}
+    released = zip(table.columns, table.released, strict=True)
+    of_numbers = any(column.is_number and name.casefold() in given for name, column in released)
+    least = (known == 1).any() if of_numbers else len(known) > 0
     return bool(least) and bool(((known == 0) | (known == 1)).all())
+
+
+def _are_told(rows: Evaluated, term: Aggregate, groups: Groups) -> BoolArray:
+    """Whether more than the fill tells of what a sum or mean adds up: rows that an expression makes 0 add nothing."""
+    if (term.of or {}).get("class") == "COLUMN_REF":
+        return are_told(groups, rows.of(term.of))
+    return counted_rows(_filtered(rows, term, adding=True))[2]
 
 
 def _adds_up_ones(rows: Evaluated, term: Aggregate) -> bool:
@@ -175,16 +186,16 @@ def _adds_up_ones(rows: Evaluated, term: Aggregate) -> bool:
     return term.kind == "sum" and _is_of_ones(rows, term, rows.groups)
 
 
-def _filtered(rows: Evaluated, term: Aggregate, *, of_ones: bool = False) -> Groups:
-    """The groups without the rows that the aggregate leaves out; `of_ones`: and without those that it adds 0 for.
+def _filtered(rows: Evaluated, term: Aggregate, *, adding: bool = False) -> Groups:
+    """The groups without the rows that the aggregate leaves out; `adding`: and without those that it adds nothing for.
 
     What is inside by the values of one column is a limit of that column, as in WHERE, so that both say the same.
     """
     region, table = rows.groups.region, rows.groups.model.table
     is_inside = np.ones(len(region.group), dtype=bool)
-    truths = [node for node in (term.keep, term.of if of_ones else None) if node is not None]
+    truths = [node for node in (term.keep, term.of if adding else None) if node is not None]
     for node in truths:
-        is_inside &= rows.of(node) > 0
+        is_inside &= np.nan_to_num(rows.of(node)) != 0
     blanks = [term.of] if term.of is not None and term.kind == "count" else []
     for node in blanks:
         is_inside &= np.isfinite(rows.of(node))
@@ -248,7 +259,7 @@ def _others(rows: Evaluated, left: Term, right: Term) -> FloatArray:
         return none
     (part, _), (whole, factor) = single, divisor
     counted = [
-        _filtered(rows, of, of_ones=of.kind == "sum")
+        _filtered(rows, of, adding=of.kind == "sum")
         for of in (part, whole)
         if of.kind == "count" or _adds_up_ones(rows, of)
     ]
@@ -311,12 +322,13 @@ def _part_alone(rows: Evaluated, term: Aggregate) -> Part:
     if term.kind not in ("count", "sum", "avg"):
         raise Unknown("arithmetic over quantiles is not followed")
     numbers, of_ones = rows.of(term.of), _adds_up_ones(rows, term)
-    groups = _filtered(rows, term, of_ones=of_ones)
+    groups = _filtered(rows, term, adding=of_ones)
     if term.kind == "count" or of_ones:
         numbers, part = np.ones(len(numbers)), counted_part(groups)
     else:
         part = valued_part(groups, numbers, rows.tops(term.of), is_mean=term.kind == "avg")
-        part = replace(part, value=np.where(are_told(groups, numbers), part.value, np.nan))
+        told = _are_told(rows, term, groups)
+        part = replace(part, value=np.where(told, part.value, np.nan))
     if term.within is None:
         return part
     base = np.where((groups.region.group >= 0) & np.isfinite(numbers), numbers, 0.0)
