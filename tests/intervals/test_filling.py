@@ -305,6 +305,7 @@ def test_what_the_fill_alone_tells_begins_at_nothing_and_has_no_mean(tmp_path):
         ) as release:
             no, yes = sorted(release.sql(text, intervals=True).rows, key=lambda row: row[0])[-2:]
             other = sorted(release.sql(IN_OTHER_WORDS, intervals=True).rows)[-2:]
+            totals = sorted(release.sql(TOTALS, intervals=True).rows)[-2:]
         assert (no[0], no[2]) == ("no", 0)
         assert no[3] >= 2
         assert {no[at] for at in (8, 12, 16)} == {"not released"}
@@ -312,6 +313,8 @@ def test_what_the_fill_alone_tells_begins_at_nothing_and_has_no_mean(tmp_path):
         for group, status in zip(other, ("not released", "reliable"), strict=True):
             assert {group[at] for at in (4, 8, 12, 16)} == {status}
             assert (group[2] is None) == (status == "not released")
+        for group, status in zip(totals, ("not released", "reliable"), strict=True):
+            assert [group[at] for at in (4, 8, 12, 16)] == ["reliable", "reliable", status, status]
 
 
 IN_OTHER_WORDS = """
@@ -320,6 +323,11 @@ SELECT smoke, sum(coalesce(much, 0)) AS a, sum(CASE WHEN much > 0 THEN much ELSE
 FROM data GROUP BY smoke
 """
 """A sum, and a mean over all, in which rows without a number count as 0."""
+TOTALS = """
+SELECT smoke, sum(count(much)) OVER () AS a, sum(sum(much)) OVER () AS b,
+    sum(count(much)) OVER (PARTITION BY smoke) AS c, sum(sum(much)) OVER (PARTITION BY smoke) AS d
+FROM data GROUP BY smoke
+"""
 SMOKERS = """
 [release]
 title = "t"

@@ -51,10 +51,9 @@ def estimate_of(rows: Evaluated, term: Term) -> Estimates:
     if single is not None and len(single[0]) == 1:
         ((of, factor),), constant = single
         return _scaled(_alone(rows, of), factor, constant)
-    counted = counts(rows.groups)
     if not rows.groups.region.n_groups:
-        return replace(counted, is_count=False)
-    found = _part(rows, term).estimates(rows.groups, counted.known)
+        return replace(counts(rows.groups), is_count=False)
+    found = _part(rows, term).estimates(rows.groups, _all_of(rows))
     return replace(found, known=found.known & _is_released(rows, term))
 
 
@@ -325,14 +324,18 @@ def _part_alone(rows: Evaluated, term: Aggregate) -> Part:
     groups = _filtered(rows, term, adding=of_ones)
     if term.kind == "count" or of_ones:
         numbers, part = np.ones(len(numbers)), counted_part(groups)
+        told = counted_rows(groups)[2]
     else:
         part = valued_part(groups, numbers, rows.tops(term.of), is_mean=term.kind == "avg")
         told = _are_told(rows, term, groups)
-        part = replace(part, value=np.where(told, part.value, np.nan))
     if term.within is None:
-        return part
+        is_count = term.kind == "count" or of_ones  # which has an interval where it is not told
+        return part if is_count else replace(part, value=np.where(told, part.value, np.nan))
     base = np.where((groups.region.group >= 0) & np.isfinite(numbers), numbers, 0.0)
-    return total_part(rows.groups.region, part, _totals(rows, term), base)
+    total_of = _totals(rows, term)
+    total = total_part(rows.groups.region, part, total_of, base)
+    is_told = (np.bincount(total_of, told, minlength=len(told)) > 0)[total_of]
+    return replace(total, value=np.where(is_told, total.value, np.nan))
 
 
 def _totals(rows: Evaluated, term: Aggregate) -> Int64Array:
