@@ -163,6 +163,36 @@ def test_one_question_has_one_interval_however_it_is_spelled(release, condition)
         assert ends(got, "f0")[:2] == (made.low.tolist(), made.high.tolist())
 
 
+SPELLED = [
+    ("percentile_cont(0.4) WITHIN GROUP (ORDER BY income)", "quantile_cont(income, 0.4)"),
+    ("percentile_disc(0.4) WITHIN GROUP (ORDER BY income)", "quantile_disc(income, 0.4)"),
+    ("1.0 * count(income) / nullif(count(*), 0)", "1.0 * count(income) / count(*)"),
+    ("coalesce(sum(income), 0)", "sum(income)"),
+    ("ifnull(avg(income) FILTER (WHERE sex = 'Male'), -1)", "avg(income) FILTER (WHERE sex = 'Male')"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("figure", "same"), SPELLED)
+def test_one_figure_has_one_interval_and_one_status_however_it_is_spelled(release, figure, same):
+    other, one = (
+        annotated(release, f"SELECT sex, {text} AS f FROM data GROUP BY sex ORDER BY sex")
+        for text in (figure, same)
+    )
+    assert ends(other, "f") == ends(one, "f")
+    assert not any(w.startswith("No noise interval") for w in other.warnings)
+    assert set(column(other, "f_status")) <= {"reliable", "not released"}
+
+
+def test_groups_that_qualify_have_the_intervals_that_all_have(release):
+    text = "SELECT region, avg(age) AS f FROM data GROUP BY region {} ORDER BY f DESC"
+    every = annotated(release, text.format(""))
+    best = annotated(
+        release, text.format("QUALIFY row_number() OVER (ORDER BY avg(age) DESC) <= 2")
+    )
+    assert best.rows == every.rows[:2]
+    assert best.columns[-1] == "f_status"
+
+
 def test_a_mean_of_ones_is_a_share(release):
     got = annotated(
         release,

@@ -196,8 +196,9 @@ def parse_statement(
         raise NotAlone(f"it reads a subquery that is not followed; {_INSIDE}")
     if source.get("type") != "BASE_TABLE" or name.casefold() != logical_name.casefold():
         raise NotAlone(f"it reads something else than {logical_name} alone")
-    if node.get("sample") or source.get("sample") or node.get("qualify"):
-        raise Unknown("it samples rows or has a QUALIFY")
+    is_of_rows = "qualify" in node and "group_expressions" not in node
+    if node.get("sample") or source.get("sample") or is_of_rows:
+        raise Unknown("it samples rows, or has a QUALIFY that chooses rows and no groups")
     if any(makes_more(n) for item in node["select_list"] for n in nodes_in(item)):
         raise Unknown("it selects *, COLUMNS(...) or UNNEST: more columns or rows than it names")
     hiding = {name.casefold() for name in columns}
@@ -271,7 +272,7 @@ def _parts(node: Node, aggregates: Collection[str]) -> Parts | None:
         if name not in aggregates:
             left += nodes_below(part)
             continue
-        given = parts(part)
+        given = _arguments(part)
         try:
             of = _row_level(given[0]) if given else None
             counted.append(Aggregate(kind="count", of=of, keep=_filter_of(part)))
@@ -393,10 +394,16 @@ def _term(node: Node, groups: Sequence[str]) -> Term:
     if node.get("class") == "WINDOW":
         return _window(node, groups)
     if name in AGGREGATES:
-        return _aggregate(node, name, inner)
+        return _aggregate(node, name, _arguments(node))
     if name in _OPERATORS and len(inner) == 2:
-        left, right = (_term(part, groups) for part in inner)
+        left, right = (_term(part, groups) for part in (inner[0], _divisor(name, inner[1])))
         return Arithmetic(operator=name, left=left, right=right)
+    if (
+        node.get("type") == "OPERATOR_COALESCE"
+        and len(inner) == 2
+        and number_of(inner[1]) is not None
+    ):
+        return _term(inner[0], groups)  # where it is NULL nothing is released, whatever is shown
     if name == "-" and len(inner) == 1:
         return Arithmetic(operator="-", left=0.0, right=_term(inner[0], groups))
     if name == "round" and 1 <= len(inner) <= 2:
@@ -407,6 +414,22 @@ def _term(node: Node, groups: Sequence[str]) -> Term:
         return _term(node["child"], groups)
     what = name or _CLASS_NAMES.get(node.get("class", ""), "this expression")
     raise Unknown(f"{what} is not among what intervals are known for")
+
+
+def _divisor(operator: str, node: Node) -> Node:
+    """The right side of an operator; nullif(x, 0) below a fraction is x: of nothing there is no figure either way."""
+    given = parts(node) if operator == "/" and name_of(node) == "nullif" else []
+    return given[0] if given and number_of(given[1]) == 0 else node
+
+
+def _arguments(node: Node) -> list[Node]:
+    """Arguments of an aggregate; what WITHIN GROUP (ORDER BY ...) orders comes first."""
+    given = parts(node)
+    orders = node.get("order_bys", {}).get("orders", [])
+    is_ordered = len(given) == len(orders) == 1 and name_of(node).startswith("quantile")
+    if is_ordered and orders[0]["type"] != "DESCENDING":
+        return [orders[0]["expression"], *given]
+    return given
 
 
 def _aggregate(node: Node, name: str, inner: list[Node]) -> Aggregate:
