@@ -315,6 +315,7 @@ def test_what_the_fill_alone_tells_begins_at_nothing_and_has_no_mean(tmp_path):
             assert (group[2] is None) == (status == "not released")
         for group, status in zip(totals, ("not released", "reliable"), strict=True):
             assert [group[at] for at in (4, 8, 12, 16)] == ["reliable", "reliable", status, status]
+            assert 0 <= group[18] <= group[17] <= group[19] <= 100
 
 
 IN_OTHER_WORDS = """
@@ -325,7 +326,8 @@ FROM data GROUP BY smoke
 """A sum, and a mean over all, in which rows without a number count as 0."""
 TOTALS = """
 SELECT smoke, sum(count(much)) OVER () AS a, sum(sum(much)) OVER () AS b,
-    sum(count(much)) OVER (PARTITION BY smoke) AS c, sum(sum(much)) OVER (PARTITION BY smoke) AS d
+    sum(count(much)) OVER (PARTITION BY smoke) AS c, sum(sum(much)) OVER (PARTITION BY smoke) AS d,
+    100.0 * count(much) / sum(count(much)) OVER () AS e
 FROM data GROUP BY smoke
 """
 SMOKERS = """

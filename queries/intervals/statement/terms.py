@@ -54,7 +54,33 @@ def estimate_of(rows: Evaluated, term: Term) -> Estimates:
     if not rows.groups.region.n_groups:
         return replace(counts(rows.groups), is_count=False)
     found = _part(rows, term).estimates(rows.groups, _all_of(rows))
-    return replace(found, known=found.known & _is_released(rows, term))
+    found = replace(found, known=found.known & _is_released(rows, term))
+    least, most = sorted((0.0, _whole_of(rows, term)))
+    if not np.isfinite(most - least):
+        return found
+    low, high = (np.clip(ends, least, most) for ends in (found.low, found.high))
+    return replace(found, low=low, high=high)
+
+
+def _whole_of(rows: Evaluated, term: Term) -> float:
+    """What a share of rows would be if it were all of them, such as 100; of other terms infinite."""
+    if not isinstance(term, Arithmetic) or term.right == 0:
+        return np.inf
+    if isinstance(term.right, float | int) and term.operator == "/":
+        return _whole_of(rows, term.left) / term.right
+    for factor, share in ((term.left, term.right), (term.right, term.left)):
+        if isinstance(factor, float | int) and term.operator == "*":
+            return factor * _whole_of(rows, share)
+    single, divisor = _alone_in(term.left), _alone_in(term.right) or _total_in(term.right)
+    if single is None or divisor is None or term.operator != "/":
+        return np.inf
+    (part, of_part), (whole, of_whole) = single, divisor
+    is_part = all(
+        theirs is None or text_of(theirs) == text_of(own)
+        for own, theirs in ((part.of, whole.of), (part.keep, whole.keep))
+    )
+    is_count = part.kind == "count" or _adds_up_ones(rows, part)
+    return of_part / of_whole if is_part and is_count and whole.kind == "count" else np.inf
 
 
 def _is_released(rows: Evaluated, term: Term) -> BoolArray:
