@@ -193,6 +193,18 @@ def test_groups_that_qualify_have_the_intervals_that_all_have(release):
     assert best.columns[-1] == "f_status"
 
 
+def test_what_a_with_calls_as_the_table_is_inside_it_the_table(release):
+    flat = (
+        "SELECT sex, count(*) AS f FROM data WHERE age >= 18 AND age < 65 GROUP BY sex ORDER BY sex"
+    )
+    chained = (
+        "WITH data AS (SELECT * FROM data WHERE age >= 18), d AS (FROM Data WHERE age < 65) "
+        "SELECT sex, count(*) AS f FROM d GROUP BY sex ORDER BY sex"
+    )
+    assert annotated(release, chained).rows == annotated(release, flat).rows
+    assert release.sql(chained).marks.statuses == release.sql(flat).marks.statuses
+
+
 def test_a_mean_of_ones_is_a_share(release):
     got = annotated(
         release,

@@ -55,7 +55,7 @@ def _inlined(
     inner, name = _read(source, known)
     if inner is None or node.get("type") != "SELECT_NODE":
         return node
-    inner = _inlined(inner, known, columns, aggregates)
+    inner = _inlined(inner, _without(known, source), columns, aggregates)
     meant = _meanings(inner, columns, aggregates)
     if meant is None:
         return node
@@ -79,6 +79,12 @@ def _inlined(
         wheres = [{"class": "CONJUNCTION", "type": "CONJUNCTION_AND", "children": wheres}]
     out |= {"from_table": inner["from_table"], "cte_map": {}}
     return {**out, "where_clause": wheres[0]} if wheres else out
+
+
+def _without(known: Mapping[str, Node], source: Node) -> dict[str, Node]:
+    """What is known where the SELECT stands that a FROM reads: inside, its own name is that of a table."""
+    name = source.get("table_name", "").casefold()
+    return {other: value for other, value in known.items() if other != name}
 
 
 def _read(source: Node, known: Mapping[str, Node]) -> tuple[Node | None, str]:
