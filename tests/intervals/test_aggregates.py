@@ -205,6 +205,37 @@ def test_what_a_with_calls_as_the_table_is_inside_it_the_table(release):
     assert release.sql(chained).marks.statuses == release.sql(flat).marks.statuses
 
 
+EACH = "SELECT region, count(*) AS n, avg(age) AS f FROM data GROUP BY region"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT * FROM ({EACH} ORDER BY f DESC LIMIT 2)",
+        f"WITH g AS ({EACH}), r AS (SELECT *, row_number() OVER (ORDER BY f) AS k FROM g) "
+        "SELECT region, n, f FROM r WHERE k < 3",
+        f"SELECT t.region, n, t.f FROM ({EACH}) AS t QUALIFY rank() OVER (ORDER BY f) < 3",
+        f"SELECT * EXCLUDE (m) FROM ({EACH.replace(', avg', ', max(age) AS m, avg')}) ORDER BY f LIMIT 2",
+    ],
+)
+def test_groups_that_are_chosen_later_have_the_intervals_that_all_have(release, text):
+    every, best = annotated(release, EACH), annotated(release, text)
+    assert best.columns == every.columns
+    assert len(best.rows) == 2
+    assert set(best.rows) < set(every.rows)
+    assert not any(w.startswith("No noise interval") for w in best.warnings)
+
+
+def test_what_has_no_interval_has_none_through_a_subquery(release):
+    inner = (
+        "SELECT region, max(age) AS a, count(DISTINCT age) AS b, count(*) AS n FROM data GROUP BY 1"
+    )
+    got = annotated(release, f"SELECT region, a, b AS c, n, n + 1 AS m FROM ({inner})")
+    alone = annotated(release, f"SELECT region, a, b AS c, n FROM ({inner})")
+    assert [name for name in alone.columns if name.endswith("_low")] == ["n_low"]
+    assert not {"a_low", "c_low"} & {*got.columns}
+
+
 def test_a_mean_of_ones_is_a_share(release):
     got = annotated(
         release,

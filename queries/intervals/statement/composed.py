@@ -21,6 +21,7 @@ from queries.intervals.statement.inlined import named_selects
 from queries.intervals.statement.nodes import (
     Node,
     column_node,
+    is_total,
     left_out_by,
     name_of,
     nodes_below,
@@ -33,7 +34,6 @@ from queries.intervals.statement.tree import (
     NotAlone,
     Unknown,
     aggregates_in,
-    is_total,
     parsed_select,
 )
 from queries.sql import NOT_RELEASED, Marks, Session

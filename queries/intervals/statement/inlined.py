@@ -25,6 +25,9 @@ _PLAIN_KEYS = {
     *("modifiers", "group_expressions", "group_sets"),
 }
 
+_COMPUTED = -1
+"""The place of what is computed from several columns, or of none."""
+
 
 def inlined(node: Node, columns: Collection[str], aggregates: Collection[str]) -> Node:
     """Return a SELECT with the subquery that it reads put into it; as it is, where that changes what it means.
@@ -39,6 +42,53 @@ def inlined(node: Node, columns: Collection[str], aggregates: Collection[str]) -
         Names of functions that add up rows.
     """
     return _inlined(node, {}, {name.casefold() for name in columns}, aggregates)
+
+
+def chosen(
+    node: Node, columns: Collection[str], aggregates: Collection[str]
+) -> tuple[Node, list[int]]:
+    """Return the SELECT of which one only chooses columns and rows, and the places of these; none where it does more.
+
+    Groups that are chosen after they were made, by LIMIT, WHERE or a rank, are what they were. Parameters as `inlined`.
+    """
+    inner, shown = _chosen(node, {}, {name.casefold() for name in columns}, aggregates)
+    places = [place for place, _ in shown]
+    return (node, []) if _COMPUTED in places else (inner, places)
+
+
+def _chosen(
+    node: Node, around: Mapping[str, Node], columns: Collection[str], aggregates: Collection[str]
+) -> tuple[Node, list[tuple[int, str]]]:
+    """The same, with the name of each column."""
+    known = {**around, **named_selects(node)}
+    source = node.get("from_table", {})
+    inner, name = _read(source, known)
+    is_plain = node.get("aggregate_handling") == "STANDARD_HANDLING"
+    if inner is None or not is_plain or node.get("group_expressions") or node.get("sample"):
+        return node, []
+    known = _without(known, source)
+    found, given = _chosen(inner, known, columns, aggregates)
+    if not given:
+        found = _inlined(inner, known, columns, aggregates)
+        if found.get("type") != "SELECT_NODE" or _read(found["from_table"], known)[0] is not None:
+            return node, []
+        given = [(at, _named(item)) for at, item in enumerate(found["select_list"])]
+    shown: list[tuple[int, str]] = []
+    for item in (_unqualified(item, name) for item in node["select_list"]):
+        if item.get("class") == "STAR":
+            left_out = left_out_by(item)
+            if left_out is None:
+                return node, []
+            shown += [one for one in given if one[1] not in left_out]
+            continue
+        same = [one for one in given if item.get("column_names", []) == [one[1]]]
+        shown.append((same[0][0] if len(same) == 1 else _COMPUTED, _named(item)))
+    return found, shown
+
+
+def _named(item: Node) -> str:
+    """The name of a selected column, in small letters."""
+    return str(item.get("alias") or (item.get("column_names") or [""])[-1]).casefold()
 
 
 def named_selects(node: Node) -> dict[str, Node]:

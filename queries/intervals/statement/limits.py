@@ -17,6 +17,7 @@ import duckdb
 from engine.schema import ColumnSet
 from queries.intervals.copies.spread import MEASURED, measured_share
 from queries.intervals.model import MUCH_FILLED, noise_model
+from queries.intervals.statement.inlined import chosen
 from queries.intervals.statement.nodes import (
     Node,
     column_node,
@@ -126,8 +127,10 @@ def refused(
     columns = {name.casefold() for name in release.columns}
     with release.cursor() as con:
         tree = parsed_select(con, text)
-        items, _ = followed(tree.get("select_list", []), columns)
-        keys = _keys(con, tree, columns)
+        inner, places = chosen(tree, columns, aggregates_in(con, [tree]))
+        items, _ = followed(inner.get("select_list", []), columns)
+        items = [items[at] for at in places] if places else items
+        keys = _keys(con, inner, columns)
         _refuse_ties(con, tree, columns)
     _refuse_other_tables(tree, {release.logical_name, *own})
     figures, others = _named(tree, columns)

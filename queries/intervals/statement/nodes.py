@@ -75,6 +75,18 @@ def name_of(node: Node) -> str:
     return str(node.get("function_name", "")).lower()
 
 
+def is_total(node: Node) -> bool:
+    """Whether a subquery is one count or sum of all there is."""
+    inner = node["subquery"]["node"]
+    items = inner.get("select_list", [])
+    return (
+        inner.get("type") == "SELECT_NODE"
+        and len(items) == 1
+        and name_of(items[0]) in ("count_star", "count", "sum")
+        and not any(k in inner for k in ("where_clause", "group_expressions", "having"))
+    )
+
+
 def column_node(*names: str) -> Node:
     """A column by its name, or by its table's and its own."""
     return {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [*names]}

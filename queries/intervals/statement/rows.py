@@ -33,7 +33,6 @@ from queries.intervals.statement.tree import (
     ParsedStatement,
     Rounded,
     Term,
-    select_of,
 )
 from queries.sql import Session
 
@@ -179,13 +178,25 @@ def _asked(
     return _Asked(
         row=row,
         named=quoted(release.logical_name),
-        text=text_of_select(con, select_of(question, listed)),
+        text=text_of_select(con, _select_of(question, listed)),
         each=f"SELECT {selected} FROM q",
         groups=f"SELECT DISTINCT {', '.join(keys)}, {rank} AS g FROM q ORDER BY g"
         if keys
         else "SELECT 1",
         expressions=expressions | {key: f"x{i}" for i, key in enumerate(wanted)},
     )
+
+
+def _select_of(statement: ParsedStatement, expressions: Sequence[tuple[str, Node]]) -> Node:
+    """The SELECT that evaluates named expressions on every row of the same FROM."""
+    return {
+        "type": "SELECT_NODE",
+        "modifiers": [],
+        "cte_map": {"map": []},
+        "select_list": [{**node, "alias": name} for name, node in expressions],
+        "from_table": statement.source,
+        "aggregate_handling": "STANDARD_HANDLING",
+    }
 
 
 def _with_ends(

@@ -14,10 +14,11 @@ from typing import Literal
 
 import duckdb
 
-from queries.intervals.statement.inlined import inlined
+from queries.intervals.statement.inlined import chosen, inlined
 from queries.intervals.statement.nodes import (
     Node,
     followed,
+    is_total,
     name_of,
     nodes_below,
     nodes_in,
@@ -187,7 +188,35 @@ def parse_statement(
         It is not a SELECT of aggregates over groups of the logical table.
     """
     node = parsed_select(con, text)
-    node = inlined(node, columns, aggregates_in(con, [node]))
+    aggregates = aggregates_in(con, [node])
+    node = inlined(node, columns, aggregates)
+    inner, places = chosen(node, columns, aggregates)
+    if not places:
+        return _parsed(con, node, logical_name, columns)
+    try:
+        return _moved(_parsed(con, inner, logical_name, columns), places)
+    except Unknown as why:
+        raise NotAlone(str(why)) from None
+
+
+def _moved(statement: ParsedStatement, places: Sequence[int]) -> ParsedStatement:
+    """A statement of which some columns are shown, each but once; `places`: of them among its own."""
+    to = {own: at for at, own in enumerate(places)}
+    if len(to) < len(places) or any(own not in to for own, _ in statement.keys):
+        raise Unknown(f"it reads a subquery that is not followed; {_INSIDE}")
+    return replace(
+        statement,
+        keys=tuple((to[own], node) for own, node in statement.keys),
+        figures=tuple((to[own], term) for own, term in statement.figures if own in to),
+        cast=frozenset(to[own] for own in statement.cast if own in to),
+        parts={to[own]: parts for own, parts in statement.parts.items() if own in to},
+    )
+
+
+def _parsed(
+    con: duckdb.DuckDBPyConnection, node: Node, logical_name: str, columns: Collection[str]
+) -> ParsedStatement:
+    """Read the parse of a statement; see `parse_statement`."""
     if node.get("type") != "SELECT_NODE" or (node.get("cte_map") or {}).get("map"):
         raise NotAlone(f"it has a WITH, a UNION or the like; {_INSIDE}")
     source = node.get("from_table", {})
@@ -280,18 +309,6 @@ def _parts(node: Node, aggregates: Collection[str]) -> Parts | None:
             return None
         is_sure = is_sure and name in AGGREGATES and not part.get("distinct")
     return Parts(counts=tuple(counted), is_sure=is_sure) if counted else None
-
-
-def is_total(node: Node) -> bool:
-    """Whether a subquery is one count or sum of all there is."""
-    inner = node["subquery"]["node"]
-    items = inner.get("select_list", [])
-    return (
-        inner.get("type") == "SELECT_NODE"
-        and len(items) == 1
-        and name_of(items[0]) in ("count_star", "count", "sum")
-        and not any(k in inner for k in ("where_clause", "group_expressions", "having"))
-    )
 
 
 def makes_more(node: Node) -> bool:
@@ -477,15 +494,3 @@ def _window(node: Node, groups: Sequence[str]) -> Aggregate:
     if any(text_of(part) not in groups for part in within):
         raise Unknown("its window is partitioned by something that it does not group by")
     return Aggregate(kind=term.kind, of=term.of, keep=term.keep, within=within)
-
-
-def select_of(statement: ParsedStatement, expressions: Sequence[tuple[str, Node]]) -> Node:
-    """Return the SELECT that evaluates named expressions on every row of the same FROM."""
-    return {
-        "type": "SELECT_NODE",
-        "modifiers": [],
-        "cte_map": {"map": []},
-        "select_list": [{**node, "alias": name} for name, node in expressions],
-        "from_table": statement.source,
-        "aggregate_handling": "STANDARD_HANDLING",
-    }
