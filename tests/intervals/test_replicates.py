@@ -329,6 +329,22 @@ def test_own_tables_have_intervals_by_copies(release):
     assert status == "reliable"
 
 
+def test_rows_that_come_first_have_the_intervals_that_they_have_among_all(release):
+    """Others come first in some copies."""
+    of_men = "SELECT region, count(*) AS m FROM data WHERE sex = 'Male' GROUP BY region"
+    text = (
+        f"WITH a AS (SELECT region, count(*) AS n FROM data GROUP BY region), b AS ({of_men}) "
+        "SELECT region, m / n AS f FROM a JOIN b USING (region) ORDER BY f DESC"
+    )
+    first, every = (release.sql(f"{text} {end}", intervals=True) for end in ("LIMIT 3", ""))
+    assert first.columns == ("region", "f", "f_low", "f_high", "f_status")
+    assert first.rows == every.rows[:3]
+    assert {row[-1] for row in first.rows} == {"reliable"}
+    largest = "SELECT stddev(age) AS f FROM data GROUP BY sex ORDER BY f DESC LIMIT 1"
+    ((value, low, high, _),) = release.sql(largest, intervals=True).rows
+    assert low < value < high
+
+
 def test_groups_without_a_row_in_any_copy_have_no_interval(release):
     """Ages of one's own that nobody released has: 0 in every copy, and nobody knows how many the threshold hides."""
     own = pd.DataFrame({"age": [40, 41, 42, 120]})

@@ -31,7 +31,8 @@ from queries.intervals.copies.spread import (
 from queries.intervals.model import noise_model
 from queries.intervals.statement.groupings import Rows, comparable
 from queries.intervals.statement.limits import refused
-from queries.intervals.statement.tree import Unknown
+from queries.intervals.statement.nodes import text_of_select
+from queries.intervals.statement.tree import Unknown, parsed_select
 from queries.sql import Result, Session
 
 MOST_S = 10.0
@@ -77,8 +78,15 @@ def spreads(
         raise Unknown("it does not read the logical table")
     shape = refused(release, text, plain, wanted, tables or ())
     copies = sound_copies(release, plain.table)
-    answers = _answers(release, text, plain.table, copies, tables)
-    figures, keys = _columns(plain, answers, wanted, closed)
+    whole = _whole(release, text)
+    answers = _answers(release, whole, plain.table, copies, tables)
+    try:
+        figures, keys = _columns(plain, answers, wanted, closed)
+    except Unknown:
+        if whole == text:
+            raise
+        answers = _answers(release, text, plain.table, copies, tables)  # the largest, whichever
+        figures, keys = _columns(plain, answers, wanted, closed)
     rows = {comparable([row[at] for at in keys]): i for i, row in enumerate(plain.rows)}
     found: dict[int, Spread] = {}
     reasons = {at: why for at, why in shape.hidden.items() if at in figures}
@@ -104,6 +112,17 @@ def spreads(
             is_count = at in shape.counted
             found[at] = replace(ends, low=np.maximum(ends.low, 0.0)) if is_count else ends
     return found, reasons
+
+
+def _whole(release: Session, text: str) -> str:
+    """A statement without the LIMIT of its order: which rows come first is not the same in every copy."""
+    with release.cursor() as con:
+        node = parsed_select(con, text)
+        kinds = [one["type"] for one in node.get("modifiers", [])]
+        if "ORDER_MODIFIER" not in kinds or "LIMIT_MODIFIER" not in kinds:
+            return text
+        node["modifiers"] = [one for one in node["modifiers"] if one["type"] != "LIMIT_MODIFIER"]
+        return text_of_select(con, node)
 
 
 def sound_copies(release: Session, columns: ColumnSet) -> Replicates:
@@ -217,20 +236,20 @@ def _columns(
             if (_NUMBER.match(plain.types[at]) if wanted is None else at in wanted)
         ]
         return figures, [at for at in every if at not in figures]
-    keys = [at for at in every if at not in (wanted or ()) and _is_steady(at, plain.rows, answers)]
-    if not _are_apart(plain.rows, keys):
+    keys = [at for at in every if at not in (wanted or ()) and _is_steady(at, answers)]
+    if not _are_apart(answers[0], keys):
         raise Unknown("its rows could not be told apart in copies of the table")
     is_number = [bool(_NUMBER.match(type_)) for type_ in plain.types]
     for at in sorted(keys, key=lambda at: (not is_number[at], -at)):
         fewer = [key for key in keys if key != at]
-        if _are_apart(plain.rows, fewer):
+        if _are_apart(answers[0], fewer):
             keys = fewer
     return [at for at in every if at not in keys and (wanted is None or at in wanted)], keys
 
 
-def _is_steady(at: int, rows: Rows, answers: Sequence[Rows]) -> bool:
+def _is_steady(at: int, answers: Sequence[Rows]) -> bool:
     """Whether a column shows the same values in the copies, as keys do and noisy figures do not."""
-    known = {comparable([row[at]]) for row in rows}
+    known = {comparable([row[at]]) for row in answers[0]}
     shown = [comparable([row[at]]) in known for answer in answers for row in answer]
     return not shown or float(np.mean(shown)) >= ENOUGH
 
