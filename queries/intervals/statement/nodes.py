@@ -109,6 +109,14 @@ def columns_given(node: Any) -> Iterator[str]:
         yield from columns_given(inner)
 
 
+def chooses(node: Any) -> bool:
+    """Whether an expression gives one thing or another by a condition."""
+    return any(
+        n["class"] == "CASE" or name_of(n) == "if" or n["type"].startswith(_TRUTHS)
+        for n in nodes_in(node)
+    )
+
+
 def left_out_by(star: Node) -> set[str] | None:
     """Names of columns that a * leaves out, in small letters; None where it has changes, or is COLUMNS(...)."""
     if set(star) - _STAR_KEYS or star.get("columns"):

@@ -73,13 +73,17 @@ class Evaluated:
         return (*reach[:j], (own[0], own[1]), *reach[j + 1 :])
 
     def tops(self, node: Node | None) -> list[Top]:
-        """Ends of the columns that an expression is made of, and what it is far beyond each; NaN: not known."""
+        """Ends of the columns that an expression is made of, and what it is far beyond each; NaN: not known.
+
+        Of several columns the others have nothing there, which is no row that may be.
+        """
         names = set() if node is None else {name.casefold() for name in columns_in(node)}
         model, far = self.groups.model, self.beyond.get(text_of(node), ())
         own = [(end, float(at)) for end, at in zip(self.ends, far, strict=False)]
         untold = [(end, np.nan) for end in ends_of(self.groups.release, model)]
         columns = [name.casefold() for name in model.table.columns]
-        return [(end, at) for end, at in own or untold if columns[end.column] in names]
+        known = own if len(names) == 1 and own else untold
+        return [(end, at) for end, at in known if columns[end.column] in names]
 
     def of(self, node: Node | None) -> FloatArray:
         """Values of one expression; None: 1 for every row."""

@@ -29,7 +29,7 @@ from queries.intervals.estimates import (
 from queries.intervals.extrapolation import stretched
 from queries.intervals.model import Groups
 from queries.intervals.regions import region_within
-from queries.intervals.statement.nodes import columns_given, columns_in, text_of
+from queries.intervals.statement.nodes import chooses, columns_given, columns_in, text_of
 from queries.intervals.statement.rows import Evaluated, free_region
 from queries.intervals.statement.tree import Aggregate, Arithmetic, Rounded, Term, Unknown
 
@@ -97,7 +97,8 @@ def _is_released(rows: Evaluated, term: Term) -> BoolArray:
         return join.reduce(released) if released else _all_of(rows)
     if not isinstance(term, Aggregate) or term.within is not None:
         return _all_of(rows)
-    return counted_rows(_filtered(rows, term, adding=_adds_up_ones(rows, term)))[1]
+    adding = _adds_up_ones(rows, term) or _adds_up_some(term)
+    return counted_rows(_filtered(rows, term, adding=adding))[1]
 
 
 def _all_of(rows: Evaluated) -> BoolArray:
@@ -181,7 +182,7 @@ def _alone(rows: Evaluated, term: Aggregate) -> Estimates:
         share = Arithmetic(operator="/", left=parts[0], right=parts[1])
         return estimate_of(rows, share)
     if term.kind in ("sum", "avg"):
-        tops = rows.tops(term.of)
+        groups, tops = _filtered(rows, term, adding=_adds_up_some(term)), rows.tops(term.of)
         told = _are_told(rows, term, groups)
         return sums(groups, numbers, tops, is_mean=term.kind == "avg", told=told)
     return quantiles(groups, numbers, term.quantile)
@@ -211,6 +212,11 @@ def _adds_up_ones(rows: Evaluated, term: Aggregate) -> bool:
     return term.kind == "sum" and _is_of_ones(rows, term, rows.groups)
 
 
+def _adds_up_some(term: Aggregate) -> bool:
+    """Whether it is a sum over some rows by a condition inside it, which says what FILTER does."""
+    return term.kind == "sum" and chooses(term.of)
+
+
 def _filtered(rows: Evaluated, term: Aggregate, *, adding: bool = False) -> Groups:
     """The groups without the rows that the aggregate leaves out; `adding`: and without those that it adds nothing for.
 
@@ -221,7 +227,8 @@ def _filtered(rows: Evaluated, term: Aggregate, *, adding: bool = False) -> Grou
     truths = [node for node in (term.keep, term.of if adding else None) if node is not None]
     for node in truths:
         is_inside &= np.nan_to_num(rows.of(node)) != 0
-    blanks = [term.of] if term.of is not None and term.kind == "count" else []
+    is_cut = term.kind == "count" or (term.kind == "avg" and chooses(term.of))
+    blanks = [term.of] if term.of is not None and is_cut else []
     for node in blanks:
         is_inside &= np.isfinite(rows.of(node))
     columns = {name.casefold() for node in [*truths, *blanks] for name in columns_in(node)}
@@ -347,7 +354,7 @@ def _part_alone(rows: Evaluated, term: Aggregate) -> Part:
     if term.kind not in ("count", "sum", "avg"):
         raise Unknown("arithmetic over quantiles is not followed")
     numbers, of_ones = rows.of(term.of), _adds_up_ones(rows, term)
-    groups = _filtered(rows, term, adding=of_ones)
+    groups = _filtered(rows, term, adding=of_ones or _adds_up_some(term))
     if term.kind == "count" or of_ones:
         numbers, part = np.ones(len(numbers)), counted_part(groups)
         told = counted_rows(groups)[2]
