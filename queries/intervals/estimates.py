@@ -206,8 +206,8 @@ class Part:
         known = known & np.isfinite(self.value)
         half = np.where(known, Z * sd, np.nan)
         less, more = lower_higher(np.atleast_2d(self.shift))
-        low = self.value - np.maximum(np.hypot(half, self.less) + less, 0.0)
-        high = self.value + np.maximum(np.hypot(half, self.more) + more, 0.0)
+        low = self.value - np.hypot(half, self.less) - less
+        high = self.value + np.hypot(half, self.more) + more
         return Estimates(value=self.value, low=low, high=high, sd=sd, known=known)
 
 
@@ -383,12 +383,8 @@ def quantiles(groups: Groups, numbers: FloatArray, quantile: float) -> Estimates
     reach = Z * sd + 0.5
     last = start + np.maximum(rows - 1, 0)
     known = are_told(groups, numbers) & (rows > 0)
-    low = _end(
-        numbers[row], upto, place, np.floor(place - np.maximum(reach + down, 0.0)), start, value
-    )
-    high = _end(
-        numbers[row], upto, place, np.ceil(place + np.maximum(reach + up, 0.0)), last, value
-    )
+    low = _end(numbers[row], upto, place, np.floor(place - reach - down), start, value)
+    high = _end(numbers[row], upto, place, np.ceil(place + reach + up), last, value)
     model = groups.model
     least, most, lower, higher = reaching(numbers, model.table.n.astype(np.float64), model.beyond)
     low, high = np.where(low <= least, lower, low), np.where(high >= most, higher, high)

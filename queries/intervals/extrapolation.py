@@ -19,7 +19,6 @@ import numpy as np
 from engine.cell_keys import distinct_cells
 from engine.schema import FloatArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets, sum_by
-from queries.intervals.filling import SURELY
 from queries.intervals.model import Groups, NoiseModel, noise_model
 from queries.intervals.neighbours import beside
 from queries.intervals.regions import Region
@@ -120,8 +119,8 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     -------
     ndarray of float64, shape (n_ranges, n_groups)
         Each may be all of this or nothing: what two parts of a figure share adds up. The first row is between
-        groups, and in no total of theirs, the second what is leant by, most of which is sure to be there (`SURELY`);
-        then come sides of lone values, and ranges beyond ends.
+        groups, and in no total of theirs, the second what is leant by; then come sides of lone values, and ranges
+        beyond ends.
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
     if not region.n_groups:
@@ -171,15 +170,8 @@ def _of_end(
 
 
 def lower_higher(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """By how much figures may be lower, and higher, for what `absorbed` gives.
-
-    Below 0 where they are sure to lean to the other side: then noise reaches less far.
-    """
-    leans = shift[1] if len(shift) > 1 else 0.0
-    return (
-        np.maximum(shift, 0.0).sum(axis=0) - SURELY * np.maximum(-leans, 0.0),
-        np.maximum(-shift, 0.0).sum(axis=0) - SURELY * np.maximum(leans, 0.0),
-    )
+    """By how much figures may be lower, and higher, for what `absorbed` gives."""
+    return np.maximum(shift, 0.0).sum(axis=0), np.maximum(-shift, 0.0).sum(axis=0)
 
 
 def _end(

@@ -312,12 +312,12 @@ def test_a_band_by_an_expression_leaves_the_room_beyond_the_last_value_that_limi
 
 
 def test_the_only_group_of_a_total_leaves_room_for_others_that_may_be_there(release):
-    text = "SELECT age, sex, count(*) AS n, n / sum(n) OVER (PARTITION BY age) AS f FROM data GROUP BY age, sex"
+    text = "SELECT age, income, count(*) AS n, n / sum(n) OVER (PARTITION BY age) AS f FROM data GROUP BY age, income"
     alone = [row for row in release.sql(text, intervals=True).rows if row[6] == 1]
     assert any(row[-1] != "not released" for row in alone)
     for row in alone:
         assert row[-1] == "not released" or row[7] <= row[2] / (row[2] + 2)
-    own = text.replace("PARTITION BY age", "PARTITION BY age, sex")
+    own = text.replace("PARTITION BY age", "PARTITION BY age, income")
     for row in release.sql(own, intervals=True).rows:
         assert row[-1] == "not released" or row[7:9] == (1, 1)
 
@@ -359,7 +359,7 @@ INSIDE = "count(*) FILTER (age < 90)"
 
 
 def test_a_total_leaves_the_same_room_however_its_share_is_written(release):
-    text = "SELECT age, sex, count(*) AS n, {} AS f FROM data GROUP BY age, sex ORDER BY age, sex"
+    text = "SELECT age, income, count(*) AS n, {} AS f FROM data GROUP BY age, income ORDER BY age, income"
     plain, *others = (
         [row[-4:] for row in release.sql(text.format(share), intervals=True).rows]
         for share in (
