@@ -33,11 +33,13 @@ def fitted_tree(
     has_room: list[bool],
     floor: int,
     layer_sd: int,
+    expected: list[float] | None = None,
+    most: list[float] | None = None,
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Masses and remainders by node (-1: the virtual root), node by node with dictionaries.
 
-    The estimates of one depth are shrunk for the noise of their sum; what children and remainder are off their parent
-    is shared out by variance, and what then is left over in proportion.
+    The estimates of one depth are shrunk for the noise of their sum, or weighed against what is expected; what children
+    and remainder are off their parent is shared out by variance, and what then is left over in proportion.
     """
     counts = {-1: float(noisy_total)} | {i: float(max(n, floor)) for i, n in enumerate(tree.n)}
     plain = {-1: float(noisy_total)} | {i: float(n) for i, n in enumerate(tree.n)}
@@ -52,9 +54,17 @@ def fitted_tree(
         here = [v for v in depth if depth[v] == level and children[v] and has_room[v + 1]]
         raw = [plain[v] - sum(counts[c] for c in children[v]) for v in here]
         found = sum(raw)
-        if found > 0:
+        if expected is not None:
+            noisy = sum(doubt[v] for v in here)
+            share = {v: expected[v + 1] / sum(expected[w + 1] for w in here) for v in here}
+            whole = mode(found, noisy, sum(expected[v + 1] for v in here)) if here else 0.0
+            for v, x in zip(here, raw, strict=True):
+                remainder[v] = mode(x, doubt[v], share[v] * whole)
+        elif found > 0:
             sure = found - sum(doubt[v] for v in here) / found
             remainder |= dict(zip(here, projected(raw, sure), strict=True))
+    if most is not None:
+        remainder = {v: min(n, most[v + 1]) for v, n in remainder.items()}
     mass, left = {-1: float(total)}, {}
     for v in sorted(counts, key=lambda v: depth[v]):
         if not children[v]:
@@ -71,6 +81,18 @@ def fitted_tree(
             mass[c] = mass[v] * n / whole
         left[v] = mass.pop("rest")
     return mass, left
+
+
+def mode(x: float, variance: float, expected: float) -> float:
+    """Where y e^(-y / expected) times the normal density of x around y is largest: its slope's zero, by bisection."""
+    if not variance:
+        return max(x, 0.0)
+    low, high = 0.0, max(x, 0.0) + expected + variance**0.5
+    for _ in range(200):
+        y = (low + high) / 2
+        rises = variance - y * variance / expected - y * (y - x) > 0
+        low, high = (y, high) if rises else (low, y)
+    return high
 
 
 def joined(tables: list[dict[tuple, int]], sizes: tuple[int, ...]) -> list[tuple]:
