@@ -323,21 +323,21 @@ def _expected(
 ) -> FloatArray:
     """Rows expected in each node's cells that were not released, the virtual root first.
 
-    As if columns were independent, but of each value's rows only those count that its released cells leave: where these
-    have all, next to none are expected elsewhere, so that combinations which cannot be stay empty.
+    As many as released cells leave of all rows, spread as if columns were independent; but of each value's rows only
+    those count that its released cells leave: where these have all, next to none are expected elsewhere, so that
+    combinations which cannot be stay empty.
     """
     released, is_open = placement.released, ~placement.released
     counted = tree.n[placement.node[released] - 1].astype(np.float64)
-    together = []
+    together = max(_sum(supports[0].n.astype(np.float64)) - _sum(counted), LEAST_LEFT)
     for j, support in enumerate(supports):
         taken = np.bincount(codes[released, j], weights=counted, minlength=len(support))
         left = np.maximum(support.n - taken, LEAST_LEFT)
         weight = weight * (left / support.n)[codes[:, j]]
-        together.append(_sum(left))
     in_nodes = np.bincount(
         placement.node[is_open], weights=weight[is_open], minlength=tree.n_nodes + 1
     ).astype(np.float64)
-    expected: FloatArray = in_nodes * (min(together) / max(_sum(in_nodes), 1e-300))
+    expected: FloatArray = in_nodes * (together / max(_sum(in_nodes), 1e-300))
     return expected
 
 

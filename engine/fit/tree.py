@@ -1,9 +1,9 @@
 """Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
 
 Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
-ones. In a table of one column the estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise
-(James and Stein), so that noise does not pass for people. In a table of two columns each estimate is weighed against
-what its cells are expected to hold, and none is zero. Then released children and remainder are brought to the parent's
+ones. The estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so
+that noise does not pass for people; or, where the caller says what is expected there (pairs whose cells are listed),
+each is weighed against that, and none is zero. Then released children and remainder are brought to the parent's
 fitted count, each giving way by its variance, so that a range has one value and the error of wide ranges does not
 grow with the leaves in it. The remainder is blind: it comes from noisy counts alone, never from rows left over.
 engine/DESIGN.md, "Fit", says why children give way by variance and are not scaled in proportion.
@@ -162,7 +162,7 @@ def _likely_remainders(
     estimated: BoolArray,
     expected: FloatArray,
 ) -> FloatArray:
-    """Remainders of the nodes that have one, weighed against what is expected of them; without noise none is zero.
+    """Remainders of the nodes that have one, weighed against what is expected: with noise none is zero.
 
     Raking shares out a value's rows by what its cells hold. If a remainder were zero as noise had it, all rows of the
     values in there would go to other boxes, however unlikely: of NIST's 612 people in group quarters 100 came to have
