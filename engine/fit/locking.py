@@ -53,8 +53,6 @@ from engine.schema import (
 
 EVERYWHERE = 1e-6
 """Share of the rows spread over all candidates alike, so that raking can reach every margin."""
-
-
 LEAST_LEFT = 1e-6
 """Rows that a value is taken to have outside its released cells at least."""
 

@@ -85,7 +85,8 @@ def spreads(
     except Unknown:
         if whole == text:
             raise
-        answers = _answers(release, text, plain.table, copies, tables)  # the largest, whichever
+        # Of rows that only their place tells apart, such as the three largest, copies may show others.
+        answers = _answers(release, text, plain.table, copies, tables)
         figures, keys = _columns(plain, answers, wanted, closed)
     rows = {comparable([row[at] for at in keys]): i for i, row in enumerate(plain.rows)}
     found: dict[int, Spread] = {}
