@@ -21,10 +21,9 @@ from engine.fit.derived import copied, derived_table, in_line, steps_of, told_co
 from engine.fit.fine.pairs import is_fine
 from engine.fit.locking import lock_table, one_way_table, stated_sd, sub_tables
 from engine.fit.order import FitOrder
-from engine.fit.outermost import found_limits
 from engine.fit.placement import place_candidates
 from engine.fit.relating import Unused, related, relation_of
-from engine.fit.support import fit_support, is_leaf
+from engine.fit.support import fit_support, found_limits, is_leaf
 
 __all__ = [
     "WITH_PARENT",

@@ -28,6 +28,13 @@ from engine.fit.candidates import (
     sums_in,
 )
 from engine.fit.coarse import Coarse, loose_bounds, sharpened, within
+from engine.fit.expected import (
+    expected_rows,
+    ordered_column,
+    prior_weights,
+    total,
+    weighed_nearby,
+)
 from engine.fit.fine.pairs import fine_pair, is_fine
 from engine.fit.placement import (
     UNRELEASED_CAP,
@@ -53,8 +60,6 @@ from engine.schema import (
 
 EVERYWHERE = 1e-6
 """Share of the rows spread over all candidates alike, so that raking can reach every margin."""
-LEAST_LEFT = 1e-6
-"""Rows that a value is taken to have outside its released cells at least."""
 
 
 def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
@@ -179,24 +184,7 @@ def _fitted(job: _Job) -> tuple[Codes, Int64Array, RakeResult]:
     candidates = find_candidates(supports, without, job.marks)
     candidates, at_coarse = within(candidates, coarse) if coarse else (candidates, ())
     placement = place_candidates(tree, supports, candidates.codes)
-    has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
-    has_room[placement.node[~placement.released]] = True
-    weight, expected = prior_weights(candidates, without, supports), None
-    if len(supports) == 2:
-        weight = sharpened(weight, candidates.codes, supports, coarse, at_coarse)
-        expected = _expected(tree, placement, weight, candidates.codes, supports)
-    fitted = fit_tree(
-        tree,
-        noisy_total=job.noisy_total,
-        total=float(supports[0].n.sum()),
-        has_room=has_room,
-        floor=job.floor,
-        layer_sd=job.layer_sd,
-        most=most_unreleased(tree),
-        expected=expected,
-    )
-    cap = UNRELEASED_CAP * float(tree.scale[-1])
-    start = spread(fitted, placement, weight, cap)
+    start = _started(job, candidates, placement, at_coarse)
     noise = NOISE_LAYERS * (float(job.layer_sd) * float(tree.scale[-1])) ** 2
     fibres, others, one_ways = lock_margins(candidates, without, supports)
     others += tuple(loose_bounds(at, c.table) for at, c in zip(at_coarse, coarse, strict=True))
@@ -219,6 +207,40 @@ def _fitted(job: _Job) -> tuple[Codes, Int64Array, RakeResult]:
     if len(supports) > 2 and table_gap(codes, n, without, coarse) >= FAR:
         codes, n = settle(codes, n, candidates, without, job.key, coarse)
     return codes, n, raked
+
+
+def _started(
+    job: _Job, candidates: Candidates, placement: Placement, at_coarse: tuple[Int64Array, ...]
+) -> FloatArray:
+    """Rows of candidates before raking: those of a pair fitted twice, the second time by what the first has nearby."""
+    tree, supports = job.tree, job.supports
+    has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
+    has_room[placement.node[~placement.released]] = True
+
+    def fitted(weight: FloatArray, expected: FloatArray | None) -> FloatArray:
+        masses = fit_tree(
+            tree,
+            noisy_total=job.noisy_total,
+            total=float(supports[0].n.sum()),
+            has_room=has_room,
+            floor=job.floor,
+            layer_sd=job.layer_sd,
+            most=most_unreleased(tree),
+            expected=expected,
+        )
+        return spread(masses, placement, weight, UNRELEASED_CAP * float(tree.scale[-1]))
+
+    weight = prior_weights(candidates, job.without, supports)
+    if len(supports) > 2:
+        return fitted(weight, None)
+    codes = candidates.codes
+    weight = sharpened(weight, codes, supports, job.coarse, at_coarse)
+    first = fitted(weight, expected_rows(tree, placement, weight, codes, supports))
+    along = ordered_column(supports)
+    if along is None:
+        return first
+    weight = weighed_nearby(weight, first, codes, supports, along)
+    return fitted(weight, expected_rows(tree, placement, weight, codes, supports))
 
 
 def stated_sd(tree: Measurement, layer_sd: int, narrower: Iterable[float]) -> float:
@@ -294,56 +316,6 @@ def find_candidates(
     )
 
 
-def prior_weights(
-    candidates: Candidates, without: tuple[Narrower, ...], supports: tuple[Support, ...]
-) -> FloatArray:
-    """Weight of each candidate from the narrower tables: their product, each code counted once.
-
-    A code stands in k - 1 of the narrower tables, so k - 2 of its one-way counts are divided out: n_A n_B for
-    two columns, n_AB n_AC n_BC / (n_A n_B n_C) for three.
-    """
-    weight = np.ones(len(candidates.codes))
-    for at, table in zip(reversed(candidates.at), reversed(without), strict=True):
-        weight = weight * table.n[at]
-    for j, support in enumerate(supports):
-        once = support.n[candidates.codes[:, j]]
-        for _ in range(len(supports) - 2):
-            weight = weight / once
-    return weight
-
-
-def _expected(
-    tree: Measurement,
-    placement: Placement,
-    weight: FloatArray,
-    codes: Codes,
-    supports: tuple[Support, ...],
-) -> FloatArray:
-    """Rows expected in each node's cells that were not released, the virtual root first.
-
-    As many as released cells leave of all rows, spread as if columns were independent; but of each value's rows only
-    those count that its released cells leave: where these have all, next to none are expected elsewhere, so that
-    combinations which cannot be stay empty.
-    """
-    released, is_open = placement.released, ~placement.released
-    counted = tree.n[placement.node[released] - 1].astype(np.float64)
-    together = max(_sum(supports[0].n.astype(np.float64)) - _sum(counted), LEAST_LEFT)
-    for j, support in enumerate(supports):
-        taken = np.bincount(codes[released, j], weights=counted, minlength=len(support))
-        left = np.maximum(support.n - taken, LEAST_LEFT)
-        weight = weight * (left / support.n)[codes[:, j]]
-    in_nodes = np.bincount(
-        placement.node[is_open], weights=weight[is_open], minlength=tree.n_nodes + 1
-    ).astype(np.float64)
-    expected: FloatArray = in_nodes * (together / max(_sum(in_nodes), 1e-300))
-    return expected
-
-
-def _sum(x: FloatArray) -> float:
-    """Sum in the order of the entries: the same bits on every machine."""
-    return float(np.cumsum(x)[-1]) if len(x) else 0.0
-
-
 def spread(
     fitted: FittedTree, placement: Placement, weight: FloatArray, cap: float = UNRELEASED_CAP
 ) -> FloatArray:
@@ -369,7 +341,7 @@ def spread(
         full = np.bincount(node, weights=free, minlength=len(mass)) <= 0
         own = np.where(full[node], own, cut + _shares(node, free, np.maximum(left, 0.0)))
     x[filled] = own
-    reachable: FloatArray = x + weight * (EVERYWHERE * fitted.mass[0] / (_sum(weight) or 1.0))
+    reachable: FloatArray = x + weight * (EVERYWHERE * fitted.mass[0] / (total(weight) or 1.0))
     return reachable
 
 

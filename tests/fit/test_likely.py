@@ -12,8 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.fit_oracles import fitted_tree
 
-from engine.fit import locking
-from engine.fit.locking import LEAST_LEFT
+from engine.fit.expected import LEAST_LEFT, expected_rows
 from engine.fit.placement import Placement
 from engine.fit.tree import fit_tree, likeliest
 from engine.schema import KIND_NONNEGATIVE, KIND_NULL
@@ -215,7 +214,7 @@ class Expecting:
         tree = tree_of([(0, KIND_NONNEGATIVE, 0, i, -1, count) for i, count in enumerate(n)])
         placement = Placement(node=np.array(node)[order], released=np.array(released)[order])
         turn = slice(None, None, -1) if turned else slice(None)
-        return locking._expected(
+        return expected_rows(
             tree,
             placement,
             self.weight[order] * times,
@@ -228,8 +227,9 @@ SOME = ([1, 0, 0, 2], [True, False, False, False], [7, 5])
 
 
 def test_expected_by_hand():
-    # 7 in the first cell leave 3 and 5 of A and 2 and 6 of B: 8 rows, by weights 3 * 6, 5 * 2 and 5 * 6.
-    assert Expecting().rows(*SOME) == pytest.approx([8 * 28 / 58, 0, 8 * 30 / 58])
+    # 7 in the first cell leave 3 and 5 of A and 2 and 6 of B: 8 rows. Its neighbours weigh 60, 45 and 30, so
+    # 60 and 75 by A and 45 and 90 by B: 60 * 3/60 * 6/90, 45 * 5/75 * 2/45 and 30 * 5/75 * 6/90, or 3, 2 and 2 parts.
+    assert Expecting().rows(*SOME) == pytest.approx([8 * 5 / 7, 0, 8 * 2 / 7])
 
 
 def test_with_nothing_released_all_rows_are_expected_as_if_columns_were_independent():

@@ -11,7 +11,8 @@ from oracles.fit_oracles import smallest_gap
 
 from engine.fit import locking, sub_tables
 from engine.fit.candidates import Candidates, Narrower, exact_bounds, join_candidates
-from engine.fit.locking import lock_margins, prior_weights, spread
+from engine.fit.expected import prior_weights
+from engine.fit.locking import lock_margins, spread
 from engine.fit.placement import UNRELEASED_CAP, Placement
 from engine.fit.tree import FittedTree
 from engine.schema import KIND_NULL, NULL_CODE
