@@ -232,6 +232,16 @@ def test_expected_by_hand():
     assert Expecting().rows(*SOME) == pytest.approx([8 * 5 / 7, 0, 8 * 2 / 7])
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_both_columns_are_brought_to_what_is_left_from_the_same_weights(turned):
+    expecting = Expecting()
+    expecting.weight = np.array([1.0, 6.0, 24.0, 2.0])
+    # 3 of the last cell leave 10 and 2 of A and 9 and 3 of B: 12 rows. Weights are 7 and 24 by A, 25 and 6 by B:
+    # 1 * 10/7 * 9/25, 6 * 10/7 * 3/6 and 24 * 2/24 * 9/25, or 18/35, 150/35 and 126/175 parts of 966/175.
+    found = expecting.rows([1, 2, 3, 4], [False, False, False, True], [9, 9, 9, 3], turned=turned)
+    assert found == pytest.approx([0, 12 * 90 / 966, 12 * 750 / 966, 12 * 126 / 966, 0])
+
+
 def test_with_nothing_released_all_rows_are_expected_as_if_columns_were_independent():
     nothing = ([0, 1, 1, 1], [False] * 4, [9])
     assert Expecting().rows(*nothing) == pytest.approx([15 * 90 / 225, 15 * 135 / 225])
