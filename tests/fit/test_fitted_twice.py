@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fixtures.fit import Fits, gaussian, noisy
+from fixtures.fit import KEY, Fits, gaussian, noisy
 
 from engine.fit import expected, locking
+from engine.fit.placement import UNRELEASED_CAP, most_unreleased
 
 STEPS = ("sharpened", "expected_rows", "fit_tree", "spread", "weighed_nearby", "rake")
 
@@ -46,6 +48,17 @@ def test_a_pair_is_fitted_again_with_new_weights_and_what_they_expect(calls):
         assert calls["spread"][turn].given[2] is weight
     assert len(calls["fit_tree"]) == len(calls["spread"]) == 2
     assert raked.given[0] is calls["spread"][1].gave
+
+
+def test_both_fits_hold_no_more_than_can_be_unreleased(calls):
+    fits = noisy(1)
+    pair, supports = (fits.table("A"), fits.table("B")), (fits.supports["A"], fits.supports["B"])
+    tree = replace(fits.measurement(("A", "B")), scale=np.array([1, 1, 1, 4]))
+    settings = {"noisy_total": 150, "floor": 3, "layer_sd": 1, "key": KEY}
+    locking.lock_table(tree, supports, pair, **settings)
+    for fit, spread in zip(calls["fit_tree"], calls["spread"], strict=True):
+        assert fit.named["most"].tolist() == most_unreleased(tree).tolist()
+        assert spread.given[3] == 4 * UNRELEASED_CAP
 
 
 def few_values() -> Fits:

@@ -255,6 +255,13 @@ def test_next_to_nothing_is_expected_where_released_cells_have_all_rows_of_a_val
     assert found[1:].tolist() == [0, 0]
 
 
+def test_next_to_nothing_is_expected_beside_others_of_which_there_are_more():
+    # 10 in the first cell are all of A's 10, and more than B's 9: what is left is in the last one, 5 rows.
+    found = Expecting().rows([4, 1, 2, 3], [True, False, False, False], [0, 0, 0, 10])
+    assert found == pytest.approx([0, 0, 0, 5, 0], abs=1e-5)
+    assert (found[1:4] > 0).all()
+
+
 def test_as_many_are_expected_as_released_cells_leave_of_all():
     # 11 and 2 of 15; noise may leave more of the values of each column, of which some have too many.
     rows = [1, 0, 0, 2], [True, False, False, True], [11, 2]
