@@ -158,6 +158,12 @@ def shorter(sizes: Sequence[int]) -> int:
     return int(sizes[1] <= sizes[0])
 
 
+def ordered_first(sizes: Sequence[int], is_ordered: Sequence[bool]) -> int | None:
+    """Place of the column of two along which values are near each other, the longer one where both are ordered."""
+    long = 1 - shorter(sizes)
+    return next((j for j in (long, 1 - long) if is_ordered[j]), None)
+
+
 def has_runs(n_long: int, n_short: int, n_possible: int) -> bool:
     """Whether a table of two columns is rounded by running sums along both of them.
 

@@ -35,14 +35,17 @@ from queries.release import Release
 TABLES: Mapping[str, intervals.Tables] = {
     "nist": (
         ("AGEP",), ("PINCP",), ("PINCP_DECILE",), ("AGEP", "SEX"), ("AGEP", "PUMA"), ("PINCP", "SEX"),
+        ("EDU", "PINCP"), ("PINCP", "PUMA"),
         ("MSP", "RAC1P"), ("AGEP", "PINCP_DECILE"), ("AGEP", "MSP", "SEX"),
     ),
     "census": (
         ("age",), ("income",), ("hours",), ("age", "sex"), ("age", "region"), ("income", "sex"), ("hours", "sex"),
+        ("activity", "income"), ("income", "region"),
         ("activity", "education"), ("age", "hours"), ("age", "region", "sex"),
     ),
     "sd2011": (
         ("age",), ("income",), ("height",), ("depress",), ("age", "sex"), ("age", "edu"), ("income", "sex"),
+        ("income", "region"), ("income", "socprof"),
         ("height", "sex"), ("age", "depress"), ("age", "edu", "sex"),
     ),
     "census-dp": (

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.cell_keys import shorter
+from engine.cell_keys import ordered_first
 from engine.fit.candidates import Candidates, Codes, Narrower
 from engine.fit.placement import Placement
-from engine.schema import KIND_NULL, KIND_OTHER, FloatArray, Int64Array, Measurement, Support
+from engine.schema import (
+    KIND_NULL,
+    KIND_OTHER,
+    BoolArray,
+    FloatArray,
+    Int64Array,
+    Measurement,
+    Support,
+)
 
 LEAST_LEFT = 1e-6
 """Rows that a value is taken to have outside its released cells at least."""
@@ -48,22 +56,29 @@ def expected_rows(
 ) -> FloatArray:
     """Rows expected in each node's cells that were not released, the virtual root first; of a table of two columns.
 
-    As many as released cells leave of all rows, spread by weight; but each value's weights are first brought, in one
-    step, to the rows that its released cells leave: where these have all, next to none are expected elsewhere, so
-    that combinations which cannot be stay empty.
+    As many as released cells leave of all rows, spread by weight; but each value's weights are first brought to what
+    its released cells leave, of one column and then of the other: where these have all, next to none are expected
+    elsewhere, so that combinations which cannot be stay empty. The mean of both orders hangs on neither, and is right
+    where values keep to separate blocks.
     """
     released, is_open = placement.released, ~placement.released
     counted = tree.n[placement.node[released] - 1].astype(np.float64)
     together = max(total(supports[0].n.astype(np.float64)) - total(counted), LEAST_LEFT)
-    brought = weight[is_open]
+    left = []
     for j, support in enumerate(supports):
-        code = codes[is_open, j]
         taken = np.bincount(codes[released, j], weights=counted, minlength=len(support))
-        weighed = np.bincount(code, weights=weight[is_open], minlength=len(support))
-        left = np.maximum(support.n - taken, LEAST_LEFT)
-        brought = brought * (left[code] / weighed[code])
+        left.append(np.maximum(support.n - taken, LEAST_LEFT))
+
+    def brought(first: int, second: int) -> FloatArray:
+        rows = weight[is_open]
+        for j in (first, second):
+            code = codes[is_open, j]
+            rows = rows * left[j][code] / np.bincount(code, rows, len(left[j]))[code]
+        return rows
+
+    rows = (brought(0, 1) + brought(1, 0)) / 2
     in_nodes = np.bincount(
-        placement.node[is_open], weights=brought, minlength=tree.n_nodes + 1
+        placement.node[is_open], weights=rows, minlength=tree.n_nodes + 1
     ).astype(np.float64)
     expected: FloatArray = in_nodes * (together / max(total(in_nodes), 1e-300))
     return expected
@@ -75,10 +90,10 @@ def total(x: FloatArray) -> float:
 
 
 def ordered_column(supports: tuple[Support, ...]) -> int | None:
-    """Which of two columns has values that lie near each other, the one of more values first; None where none has."""
-    long = 1 - shorter([len(support) for support in supports])
-    is_ordered = [support.values is None and len(support) > 2 for support in supports]
-    return next((j for j in (long, 1 - long) if is_ordered[j]), None)
+    """Which of two columns has values that lie near each other; None where neither has."""
+    n_valued = [int(_is_valued(support).sum()) for support in supports]
+    is_ordered = [one.values is None and n > 2 for one, n in zip(supports, n_valued, strict=True)]
+    return ordered_first([len(one) for one in supports], is_ordered)
 
 
 def weighed_nearby(
@@ -94,7 +109,7 @@ def weighed_nearby(
     Parameters
     ----------
     weight, fitted : ndarray of float64, shape (n_candidates,)
-        As if columns were independent; rows of the first fit.
+        Given the narrower and coarser tables alone; rows of the first fit.
     along : int
         The ordered column (`ordered_column`).
     """
@@ -111,22 +126,27 @@ def weighed_nearby(
         return found
 
     alone = weight * (total(fitted) / (total(weight) or 1.0))
-    return weight * (np.maximum(near(fitted), 0.0) + ALIKE) / (np.maximum(near(alone), 0.0) + ALIKE)
+    return weight * (near(fitted) + ALIKE) / (near(alone) + ALIKE)
 
 
 def near_values(support: Support) -> tuple[Int64Array, Int64Array]:
     """For each value of an ordered column the first one near it, and the one past the last: `NEAR` rows around it.
 
-    A value of which part lies so near counts in full. Null and other have none near them.
+    A value of which part lies so near counts in full. A value is near itself; null and other are near nothing else.
     """
     run = np.concatenate([[0], np.cumsum(support.n)])
     twice = run[:-1] + run[1:]  # the middle of each value's rows
     first = np.searchsorted(2 * run, twice - NEAR, side="right") - 1
     past = np.searchsorted(2 * run, twice + NEAR, side="left")
     at = np.arange(len(support))
-    is_valued = (support.kind != KIND_NULL) & (support.kind != KIND_OTHER)
+    is_valued = _is_valued(support)
     inside = np.flatnonzero(is_valued)
     low, high = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, 0)
     first = np.where(is_valued, np.clip(first, low, at), at)
     past = np.where(is_valued, np.clip(past, at + 1, max(high, 1)), at + 1)
     return first.astype(np.int64), past.astype(np.int64)
+
+
+def _is_valued(support: Support) -> BoolArray:
+    valued: BoolArray = (support.kind != KIND_NULL) & (support.kind != KIND_OTHER)
+    return valued

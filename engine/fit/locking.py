@@ -216,6 +216,7 @@ def _started(
     tree, supports = job.tree, job.supports
     has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
     has_room[placement.node[~placement.released]] = True
+    most, cap = most_unreleased(tree), UNRELEASED_CAP * float(tree.scale[-1])
 
     def fitted(weight: FloatArray, expected: FloatArray | None) -> FloatArray:
         masses = fit_tree(
@@ -225,10 +226,10 @@ def _started(
             has_room=has_room,
             floor=job.floor,
             layer_sd=job.layer_sd,
-            most=most_unreleased(tree),
+            most=most,
             expected=expected,
         )
-        return spread(masses, placement, weight, UNRELEASED_CAP * float(tree.scale[-1]))
+        return spread(masses, placement, weight, cap)
 
     weight = prior_weights(candidates, job.without, supports)
     if len(supports) > 2:

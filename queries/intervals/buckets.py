@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import duckdb
 import numpy as np
 
-from engine.cell_keys import comparable_keys
+from engine.cell_keys import comparable_keys, ordered_first
 from engine.schema import (
     KIND_NEGATIVE,
     KIND_NONNEGATIVE,
@@ -173,6 +173,71 @@ def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int
     at = order[np.minimum(np.searchsorted(known[order], keys), len(known) - 1)]
     places: Int64Array = np.where(known[at] == keys, at, -1)
     return places
+
+
+def outermost(table: TableBuckets, n_rows: int) -> Int64Array:
+    """Filled rows of a table of two columns that are among the outermost of the ordered one, by group and end.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_rows,)
+        A number of each group's rows at each end; -1 of measured rows, of those further inside, and of all where
+        neither column is ordered.
+    """
+    nowhere: Int64Array = np.full(len(table.n), -1)
+    columns = table.released
+    if len(columns) != 2:
+        return nowhere
+    is_ordered = [c.is_ordered and int(c.valued.sum()) > 2 for c in columns]
+    along = ordered_first([len(c.values) for c in columns], is_ordered)
+    if along is None:
+        return nowhere
+    valued = columns[along].valued
+    n = np.where(valued, columns[along].n, 0)
+    before, after = np.cumsum(n) - n, n.sum() - np.cumsum(n)
+    is_out = valued & (np.minimum(before, after) < n_rows)
+    is_last = after < before
+    code, group = table.rows[:, along], table.rows[:, 1 - along]
+    found: Int64Array = np.where(
+        is_out[code] & ~table.row_measured, 2 * group + is_last[code], nowhere
+    )
+    return found
+
+
+def rows_in(table: TableBuckets, narrow: TableBuckets) -> Int64Array:
+    """Row of a narrower table that each row belongs to; -1 where there is none."""
+    keep = [table.columns.index(name) for name in narrow.columns]
+    sizes = [len(column.values) for column in narrow.released]
+    return places_in(narrow.rows, table.rows[:, keep], sizes)
+
+
+def unreleased(table: TableBuckets, columns: ColumnSet) -> TableBuckets:
+    """A narrower table that was measured and is not released, as far as this one tells: its cells.
+
+    Those of few rows were filled in, of a range that was measured: as cells they are bound to it, too.
+    """
+    keep = [table.columns.index(name) for name in columns]
+    rows, at = np.unique(table.rows[:, keep], axis=0, return_inverse=True)
+    n = sum_by(at.reshape(-1), table.n.astype(np.float64), len(rows)).astype(np.int64)
+    measured = n >= int(table.card["threshold_mean"]) * int(table.card.get("scale", 1))
+    noisier = max(float(table.card["noise_sd"]) ** 2 / float(table.own_variance[-1]), 1.0)
+    return replace(
+        table,
+        columns=columns,
+        released=tuple(table.released[j] for j in keep),
+        rows=rows,
+        n=n,
+        row_measured=measured,
+        first=rows,
+        last=rows,
+        span=np.zeros_like(rows),
+        size=n,
+        measured=np.ones(len(rows), dtype=bool),
+        depth=np.full(len(rows), len(table.own_variance) - 1),
+        tops=tuple(table.tops[j] for j in keep),
+        own_variance=table.own_variance * noisier,
+        of_columns=table.of_columns[keep],
+    )
 
 
 def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:

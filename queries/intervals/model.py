@@ -19,7 +19,7 @@ import numpy as np
 from engine.cell_keys import has_runs
 from engine.errors import DamagedRelease
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
-from queries.intervals.buckets import TableBuckets, read_buckets, sum_by
+from queries.intervals.buckets import TableBuckets, read_buckets, sum_by, unreleased
 from queries.intervals.filling import (
     LEANS,
     MOST_PAIRS,
@@ -38,7 +38,6 @@ from queries.intervals.sums import (
     noisier_variance,
     raked_variance,
     sd_of_sums,
-    unreleased,
 )
 from queries.intervals.tree import ROUNDING, NoiseTree, Outside, noise_tree
 from queries.intervals.universes import StatedUniverse, ruled_out, stated_universes

@@ -227,19 +227,28 @@ SOME = ([1, 0, 0, 2], [True, False, False, False], [7, 5])
 
 
 def test_expected_by_hand():
-    # 7 in the first cell leave 3 and 5 of A and 2 and 6 of B: 8 rows. Its neighbours weigh 60, 45 and 30, so
-    # 60 and 75 by A and 45 and 90 by B: 60 * 3/60 * 6/90, 45 * 5/75 * 2/45 and 30 * 5/75 * 6/90, or 3, 2 and 2 parts.
-    assert Expecting().rows(*SOME) == pytest.approx([8 * 5 / 7, 0, 8 * 2 / 7])
+    # 7 in the first cell leave 3 and 5 of A and 2 and 6 of B: 8 rows. Its neighbours weigh 60, 45 and 30: 3, 3 and 2
+    # by A and then 3.6, 2 and 2.4 by B; 4, 2 and 2 by B and then 3, 2.5 and 2.5 by A.
+    assert Expecting().rows(*SOME) == pytest.approx([3.3 + 2.25, 0, 2.45])
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_both_columns_are_brought_to_what_is_left_from_the_same_weights(turned):
+def test_values_are_brought_to_what_is_left_of_one_column_and_the_other_in_both_orders(turned):
     expecting = Expecting()
     expecting.weight = np.array([1.0, 6.0, 24.0, 2.0])
-    # 3 of the last cell leave 10 and 2 of A and 9 and 3 of B: 12 rows. Weights are 7 and 24 by A, 25 and 6 by B:
-    # 1 * 10/7 * 9/25, 6 * 10/7 * 3/6 and 24 * 2/24 * 9/25, or 18/35, 150/35 and 126/175 parts of 966/175.
+    # 3 of the last cell leave 10 and 2 of A and 9 and 3 of B: 12 rows. By A and then by B 3.75, 3 and 5.25; by B and
+    # then by A 15/14, 125/14 and 2.
     found = expecting.rows([1, 2, 3, 4], [False, False, False, True], [9, 9, 9, 3], turned=turned)
-    assert found == pytest.approx([0, 12 * 90 / 966, 12 * 750 / 966, 12 * 126 / 966, 0])
+    assert found == pytest.approx([0, 135 / 56, 167 / 28, 29 / 8, 0])
+
+
+def test_separate_blocks_keep_their_rows():
+    """Both columns ask for the same of a block: done at once for both it would count twice."""
+    expecting = Expecting()
+    expecting.supports = tuple(replace(one, n=np.array([900, 100])) for one in expecting.supports)
+    expecting.weight = np.array([900.0 * 900, 0, 0, 100.0 * 100])
+    found = expecting.rows([0, 0, 0, 1], [False] * 4, [9], order=[0, 3])
+    assert found == pytest.approx([900, 100])
 
 
 def test_with_nothing_released_all_rows_are_expected_as_if_columns_were_independent():

@@ -257,9 +257,14 @@ def test_sums_and_means_are_less_sure_by_it_within_their_limits(release, monkeyp
     after = annotated(release, text)
     for rows in zip(before.rows, after.rows, strict=True):
         old, new = (dict(zip(after.columns, row, strict=True)) for row in rows)
-        of = new["n"] if figure == "avg" else 1
-        more = (new["f_high"] - new["f"]) ** 2 - (old["f_high"] - old["f"]) ** 2
-        assert more == pytest.approx((1.96e7 / of) ** 2, rel=0.05)
+        of, both = 1, 0.0
+        if figure == "avg":  # a quotient has what both its errors make together on top
+            of = new["n"]
+            both = max(new["n_high"] - of, of - new["n_low"]) / of
+        # What rows lean by makes one side longer by as much before and after: the other one tells.
+        ends = [min(one["f_high"] - one["f"], one["f"] - one["f_low"]) for one in (new, old)]
+        more = ends[0] ** 2 - ends[1] ** 2
+        assert more == pytest.approx((1.96e7 / of) ** 2 * (1 + both**2), rel=0.05)
     assert seen
 
 

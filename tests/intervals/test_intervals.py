@@ -84,6 +84,7 @@ def test_half_the_noise_is_noticed(few, monkeypatch):
 
 def test_ranges_of_a_much_filled_table_hold_as_they_count_what_it_leans(tmp_path, monkeypatch):
     know_keys(monkeypatch)
+    monkeypatch.setattr(intervals, "RANGES", 48)
     data = intervals.census_data(tmp_path / "census", people=20_000)
     tables = (("income",), ("sex",), ("income", "sex"))
 
@@ -92,12 +93,12 @@ def test_ranges_of_a_much_filled_table_hold_as_they_count_what_it_leans(tmp_path
         each = intervals.releases("census", tmp_path, 3, tables)
         intervals.collect("census", data, found, each, tables, seed=1811)
         got = found[2, "range", "filled"].all()
-        return intervals.coverage(got[:, got[0] >= 500])
+        return intervals.coverage(got[:, got[0] >= 100])
 
     whole = held()
     assert whole >= 0.92
     monkeypatch.setattr(noise_model, "lean_of_rows", lambda table, *_: np.zeros(len(table.n)))
-    assert held() < whole
+    assert held() < whole - 0.03
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ is a table's own."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pytest
 from fixtures.intervals import small_release
 
 from engine.fit.whole.start import in_halves
-from queries.intervals import noise_model, sums, tabulate
+from queries.intervals import buckets, noise_model, sums, tabulate
 from queries.intervals.model import _locks
 
 
@@ -40,7 +41,7 @@ def test_each_lock_knows_the_rows_of_all_narrower_tables(release):
         for margin in lock.to:
             narrow, tree = locks[margin.place].table, locks[margin.place].tree
             keep = [lock.table.columns.index(name) for name in narrow.columns]
-            own = sums.rows_in(lock.table, narrow)
+            own = buckets.rows_in(lock.table, narrow)
             assert (own >= 0).mean() > 0.9
             assert (narrow.rows[own[own >= 0]] == lock.table.rows[own >= 0][:, keep]).all()
             assert (margin.at == np.where(own >= 0, margin.part[own] + 1, 0)).all()
@@ -57,7 +58,7 @@ def test_each_lock_knows_the_rows_of_all_narrower_tables(release):
 
 def test_cells_of_an_unreleased_table_are_those_of_the_wider_one(release):
     table = noise_model(release, ("age", "region")).table
-    less = sums.unreleased(table, ("region",))
+    less = buckets.unreleased(table, ("region",))
     want = {int(code): int(table.n[table.rows[:, 1] == code].sum()) for code in table.rows[:, 1]}
     assert dict(zip(less.rows[:, 0].tolist(), less.n.tolist(), strict=True)) == want
     fewest = int(table.card["threshold_mean"])
@@ -77,7 +78,7 @@ def test_what_is_left_of_weights_is_nothing_to_any_margin_and_all_else_is_theirs
     give = np.where(lock.table.row_measured, np.minimum(n, own), n)
     taken = np.zeros_like(weight)
     for margin in lock.to:
-        own = sums.rows_in(lock.table, model.locks()[margin.place].table)
+        own = buckets.rows_in(lock.table, model.locks()[margin.place].table)
         for i in range(2):
             left = np.bincount(margin.at, give * weight[i])[1:]
             assert np.abs(left).max() < 0.01
@@ -215,3 +216,40 @@ def test_many_sums_are_reckoned_without_all_margins(name, release, monkeypatch):
     assert (exact.value == bound.value).all()
     assert 0.5 < (bound.high - bound.low).mean() / (exact.high - exact.low).mean() < 2
     assert (bound.low != exact.low).any()
+
+
+def test_the_outermost_filled_rows_are_numbered_by_group_and_end(release):
+    table = noise_model(release, ("age", "region")).table
+    age, n = table.released[0], 300
+    found = buckets.outermost(table, n)
+    valued = [place for place, v in enumerate(age.values) if v is not None]
+    total = sum(int(age.n[place]) for place in valued)
+    seen = 0
+    for row, number in zip(range(len(table.n)), found.tolist(), strict=True):
+        place, group = table.rows[row].tolist()
+        below = sum(int(age.n[p]) for p in valued if p < place)
+        above = total - below - int(age.n[place])
+        is_out = place in valued and min(below, above) < n and not table.row_measured[row]
+        assert number == (2 * group + (above < below) if is_out else -1)
+        seen += is_out
+    assert seen > 20
+    assert (buckets.outermost(noise_model(release, ("age",)).table, n) == -1).all()
+
+
+def test_who_has_the_outermost_values_is_unsure_together(release):
+    """Of each group and end the weighted rows add up before they are squared, next to all that was told before."""
+    locks = noise_model(release, ("age", "region")).locks()
+    lock, rng = locks[0], np.random.default_rng(7)
+    weight = rng.uniform(-1, 2, (3, len(lock.table.n)))
+    want = np.zeros(3)
+    for number in set(lock.outermost[lock.outermost >= 0].tolist()):
+        at = lock.outermost == number
+        want += sums.UNEVEN * ((weight * lock.table.n)[:, at].sum(axis=1)) ** 2
+    assert (want > 0).all()
+    assert lock.uneven(weight) == pytest.approx(want)
+    assert all((one.uneven(weight[:, : len(one.table.n)]) == 0).all() for one in locks[1:])
+    none = replace(lock, outermost=np.full(len(lock.table.n), -1))
+    assert none.uneven(weight).tolist() == [0.0, 0.0, 0.0]
+    told = sums.locked_variance(locks, weight) - sums.locked_variance((none, *locks[1:]), weight)
+    rest = sums._left_by_margins(lock, weight, [np.zeros((3, len(x.table.n))) for x in locks])
+    assert told == pytest.approx(lock.uneven(rest))

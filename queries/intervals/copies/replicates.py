@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from engine.schema import ColumnSet, FloatArray, Int64Array
-from queries.intervals.buckets import TableBuckets, places_in
+from queries.intervals.buckets import TableBuckets, places_in, rows_in, unreleased
 from queries.intervals.copies.tails import Tails, tails
 from queries.intervals.model import NoiseModel, noise_model
-from queries.intervals.sums import ALIKE, placed_blindly, rows_in, unreleased
+from queries.intervals.sums import ALIKE, placed_blindly
 from queries.intervals.tree import NoiseTree, Outside, noise_tree
 from queries.sql import Session
 
