@@ -3,9 +3,10 @@
 Takes a measurement of k >= 2 columns, the columns' supports and the published tables of k - 1 columns; gives the
 synthetic table. Candidate cells are those that no narrower table rules out. Each belongs to the deepest released
 bucket that holds it; what a bucket holds beyond its released children is spread over its own candidates in
-proportion to the narrower tables (maximum entropy given them), capped where a cell that large would have been
-released. Then all is raked to the narrower tables and rounded. Pairs of columns of very many values go another way
-(`engine.fit.fine`). Sees measurements and published tables only.
+proportion to the narrower tables (maximum entropy given them; of pairs times what the group has near the value,
+`engine.fit.expected`), capped where a cell that large would have been released. Then all is raked to the narrower
+tables and rounded. Pairs of columns of very many values go another way (`engine.fit.fine`). Sees measurements and
+published tables only.
 """
 
 from __future__ import annotations
