@@ -40,7 +40,7 @@ STEPS = {
         "engine.fit.locking:place_candidates",
         "engine.fit.locking:cell_groups",
     ),
-    "fitting trees": ("engine.fit.locking:fit_tree", "engine.fit.locking:spread"),
+    "fitting trees": ("engine.fit.locking:_started",),
     "raking": ("engine.fit.locking:lock_margins", "engine.fit.locking:rake"),
     "rounding": (
         "engine.fit.locking:controlled_rounding",
