@@ -49,11 +49,14 @@ def test_an_honest_release_tells_a_third_of_what_bare_cells_tell(with_strangers)
 
 
 def test_cells_shown_as_they_are_are_found_out():
-    """The planted fault: nothing suppressed, no noise. Members are read off, strangers are not."""
-    found, kept = both(1, with_strangers=True)
+    """The planted fault: nothing suppressed, no noise. Members are read off, strangers are not.
+
+    What an honest release of one set of people tells is 0 or, in two of three sets, about .12:
+    the test above looks at six.
+    """
+    found, _ = both(1, with_strangers=True)
     assert found.values["gain"] >= 0.15
-    assert kept.values["gain"] <= 0.05
-    assert kept.control.value == pytest.approx(0.5, abs=0.15)
+    assert found.control.value < found.rate.value - 0.2
     assert found.control_note == STRANGERS
     assert found.rate.value > found.baseline.value
     assert found.breakdown.loc[0, "column"] == "s"
