@@ -3,7 +3,8 @@
 The bound for combinations that were not released is one for all of a table: 95 of 100 of them hold no more, as far as
 the density of the boxes tells that they lie in, and the threshold that they did not pass. A bound for each cell by
 itself would hand out a guess of which cells are empty; one for all keeps to what fine-grained columns are like (an
-income in single units: hardly ever two people) and tells nothing of any one cell.
+income in single units: hardly ever two people) and tells nothing of any one cell. Cells that the fill has rows in have
+one of their own, for all of them: it puts rows where values are heaped (incomes of 50,000), and so do people.
 
 Ranges lean because the fit starts from counts that are right for whole ranges, with filled rows spread inside their
 boxes as if columns were independent there, and then brings all rows of each value to that value's own count: where one
@@ -44,6 +45,8 @@ group's rows that were filled in, above which it counts at all. Of seven ages, d
 and tell of no spread."""
 _MOST_MEAN = 800.0
 """Beyond it the chance of no row is no number any more; no threshold is as high."""
+LEAST_OPEN = 0.05
+"""Part of a box that is taken to be open at least, where rows are filled into it."""
 MATCHED = 6
 """Times that what cells hold before some are released is brought nearer to what they hold after that."""
 MOST_PAIRS = 400_000
@@ -196,6 +199,39 @@ def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int, n_possibl
     n_empty = max(n_possible - np.count_nonzero(table.row_measured) - combinations.sum(), 0.0)
     share = combinations @ _at_most(density / scale, most // scale) + n_empty
     return min(max(int(np.searchsorted(share, share[-1] * SURE)) * scale, 1), most)
+
+
+def bound_with_rows(table: TableBuckets, tree: NoiseTree, most: int) -> int:
+    """Rows that 95 of 100 combinations which were not released hold at most, of those that rows were filled into.
+
+    Each is expected to have the share of its box that its values have of all filled rows in the box's ranges.
+
+    Parameters
+    ----------
+    most : int
+        What suppression hides at most.
+
+    Returns
+    -------
+    int
+        0 in a table of one column, whose own filled rows are all that is known of its values, or where none was filled.
+    """
+    row = np.flatnonzero(~table.row_measured & (tree.row_bucket >= 0))
+    row = row[~table.measured[tree.row_bucket[row]]]
+    if len(table.columns) == 1 or not len(row):
+        return 0
+    box, n = tree.row_bucket[row], table.n[row].astype(np.float64)
+    expected = table.size[box] / np.maximum(tree.is_open[box], LEAST_OPEN)
+    for j, column in enumerate(table.released):
+        code = table.rows[row, j]
+        of_value = sum_by(code, n, len(column.values))
+        upto = np.concatenate([[0.0], np.cumsum(of_value)])
+        expected *= of_value[code] / (upto[table.last[box, j] + 1] - upto[table.first[box, j]])
+    rounded = np.round(np.clip(expected, 0.01, most), 2)  # few are to be reckoned
+    density, times = np.unique(rounded, return_counts=True)
+    scale = int(table.card.get("scale", 1))
+    share = times @ _at_most(density / scale, most // scale)
+    return min(int(np.searchsorted(share, share[-1] * SURE)) * scale, most)
 
 
 def _at_most(density: FloatArray, most: int) -> FloatArray:

@@ -164,8 +164,9 @@ def _are_whole(groups: Groups, tree: NoiseTree) -> BoolArray:
 def high_of_unreleased(groups: Groups, value: FloatArray) -> FloatArray:
     """Upper end of the interval of groups that no released bucket lies in.
 
-    Of single combinations: one bound for all of the table, or what suppression hides where the limits name none of
-    the released values. Of several combinations: from the rows that the fill put there.
+    Of single combinations: one bound for all of the table that have no rows, and one for all that have; or what
+    suppression hides where the limits name none of the released values. Of several combinations: from the rows that the
+    fill put there.
     """
     model, region = groups.model, groups.region
     if any(not mask.any() for mask in region.allowed):
@@ -174,4 +175,4 @@ def high_of_unreleased(groups: Groups, value: FloatArray) -> FloatArray:
     wide = np.ceil(wide + Z * np.sqrt(DISPERSED * wide))
     if model.tree is None or not is_single(region):
         return wide
-    return np.full(region.n_groups, float(model.suppression_bound))
+    return np.where(value > 0, model.bound_with_rows, model.suppression_bound).astype(np.float64)

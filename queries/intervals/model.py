@@ -23,6 +23,7 @@ from queries.intervals.buckets import TableBuckets, read_buckets, sum_by, unrele
 from queries.intervals.filling import (
     LEANS,
     MOST_PAIRS,
+    bound_with_rows,
     lean_of_rows,
     may_lean,
     suppression_bound,
@@ -64,6 +65,8 @@ class NoiseModel:
         A combination of more rows is hidden in fewer than 1 of 20 releases; 0 in mode dp.
     suppression_bound : int
         Rows that 95 of 100 combinations which were not released hold at most; 0 in mode dp.
+    bound_with_rows : int
+        The same of those that rows were filled into; not less, 0 in mode dp.
     beyond : int
         Rows that may lie beyond the outermost released value of a column; 0 in mode dp.
     lean : ndarray of float64, shape (n_rows,)
@@ -79,6 +82,7 @@ class NoiseModel:
     words: str
     suppressed: int = 0
     suppression_bound: int = 0
+    bound_with_rows: int = 0
     beyond: int = 0
     lean: FloatArray = field(default_factory=lambda: np.zeros(0))
     of_margins: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -211,6 +215,8 @@ def _model(release: Session, table: TableBuckets, tree: NoiseTree | None) -> Noi
             "ranges may be off by more than the interval says."
         )
     bound = suppression_bound(table, tree, suppressed, _n_possible(release, table))
+    with_rows = max(bound_with_rows(table, tree, suppressed), bound)
+    of_these = f", of those with synthetic rows {with_rows}" if with_rows > bound else ""
     heavy = (
         f" Several {unit.many} may be of one {entity.one}: groups with very heavy {entity.many} are off by more "
         "than the interval says."
@@ -222,6 +228,7 @@ def _model(release: Session, table: TableBuckets, tree: NoiseTree | None) -> Noi
         tree=tree,
         suppressed=suppressed,
         suppression_bound=bound,
+        bound_with_rows=with_rows,
         beyond=int(card["threshold_mean"]) * scale,
         locks=functools.cache(partial(_locks, release, table, tree)),
         lean=lean_of_rows(
@@ -230,7 +237,7 @@ def _model(release: Session, table: TableBuckets, tree: NoiseTree | None) -> Noi
         words=(
             f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: "
             f"too few {entity.many}, or none: it is not told which (95 of 100 such cells hold at most "
-            f"{bound} {unit.many})."
+            f"{bound} {unit.many}{of_these})."
             f"{filled}{heavy}"
         ),
     )

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.intervals import small_release
+from fixtures.intervals import plain_rows, small_release
 
 import engine
 from engine.schema import column_set
@@ -20,6 +20,7 @@ from queries.intervals.filling import (
     AS_GOOD,
     LEANS,
     _at_most,
+    bound_with_rows,
     may_lean,
     suppression_bound,
     untold_spread,
@@ -28,6 +29,8 @@ from queries.intervals.model import Groups
 from queries.intervals.regions import region_of
 from queries.intervals.sums import Z
 from queries.intervals.tabulation import annotated
+
+HEAPED = ("income",), ("region",), ("income", "region")
 
 
 @pytest.fixture(scope="module")
@@ -42,30 +45,88 @@ def people(census):
 
 
 def hidden_cells(release, people, columns):
-    """Upper ends of a table's hidden cells, and the rows that they hold in truth."""
+    """Upper ends of a table's hidden cells, the rows that the fill put there, and those that they hold in truth."""
     got = tabulate(release, columns)
-    true = people.groupby(columns, dropna=False).size().to_dict()
     keys = [key if len(columns) > 1 else key[0] for key in got.keys]
     hidden = np.array([s == "not released" for s in got.status])
-    return got.high[hidden], np.array([true.get(key, 0) for key in keys])[hidden]
+    filled, true = (
+        frame.groupby(columns, dropna=False).size().to_dict()
+        for frame in (plain_rows(release, *columns), people)
+    )
+    return got.high[hidden], *(
+        np.array([counts.get(key, 0) for key in keys])[hidden] for counts in (filled, true)
+    )
 
 
 @pytest.mark.parametrize("columns", [["age", "sex"], ["age", "region"], ["age", "region", "sex"]])
-def test_the_bound_of_a_table_holds_for_its_hidden_cells(release, people, columns):
-    high, true = hidden_cells(release, people, columns)
-    bound = noise_model(release, column_set(columns)).suppression_bound
-    assert high.min() == bound
-    # The others: the fill itself shows more there, in SQL; of smaller bounds these are more.
-    assert (high == bound).mean() > 0.8
+def test_the_bounds_of_a_table_hold_for_its_hidden_cells(release, people, columns):
+    """One for all without rows, one for all with some; the fill itself may show more there."""
+    high, filled, true = hidden_cells(release, people, columns)
+    model = noise_model(release, column_set(columns))
+    bound = np.where(filled > 0, model.bound_with_rows, model.suppression_bound)
+    assert (high == np.maximum(bound, filled)).all()
     assert (true <= high).mean() >= 0.94
+    assert (true <= high)[filled > 0].mean() >= 0.94
 
 
 def test_empty_cells_are_told_from_small_ones_by_no_end(release, people):
-    """Ends reckoned cell by cell would hand out the guess which cells are empty."""
-    high, true = hidden_cells(release, people, ["age", "region", "sex"])
-    plain = high == high.min()
-    assert plain[true == 0].mean() > 0.9
-    assert plain[true > 0].mean() > 0.9
+    """Ends reckoned cell by cell would hand out the guess which cells are empty. That the fill has rows all can see."""
+    high, filled, true = hidden_cells(release, people, ["age", "region", "sex"])
+    for some in (filled == 0, filled > 0):
+        plain = high == high[some].min()
+        assert plain[some & (true == 0)].mean() > 0.9
+        assert plain[some & (true > 0)].mean() > 0.9
+
+
+def test_cells_with_rows_are_expected_to_hold_as_many_as_their_values_have_in_the_box(release):
+    """The mixture row by row, without rounding: of each value its share of filled rows in the range of the box."""
+    model = noise_model(release, ("age", "region"))
+    table, box_of = model.table, model.tree.row_bucket
+    filled = [
+        i
+        for i in range(len(table.n))
+        if not table.row_measured[i] and not table.measured[box_of[i]]
+    ]
+    assert filled
+    expected = []
+    for i in filled:
+        box, of_it = box_of[i], table.size[box_of[i]] / model.tree.is_open[box_of[i]]
+        for j in range(2):
+            inside = [
+                k for k in filled if table.first[box, j] <= table.rows[k, j] <= table.last[box, j]
+            ]
+            alike = [k for k in inside if table.rows[k, j] == table.rows[i, j]]
+            of_it *= table.n[alike].sum() / table.n[inside].sum()
+        expected.append(min(of_it, model.suppressed))
+    share = _at_most(np.array(expected), model.suppressed).mean(axis=0)
+    told = bound_with_rows(table, model.tree, model.suppressed)
+    assert told == next(n for n, part in enumerate(share) if part >= 0.95 * share[-1])
+    assert bound_with_rows(table, model.tree, 2) <= 2
+
+
+def test_where_values_are_heaped_cells_with_rows_hold_more(census, people, tmp_path):
+    """Two incomes of three in steps of 2,500: nearly all cells are empty, and those that rows are put into are not."""
+    heaped = people.assign(
+        income=np.where(people.index % 3 > 0, people.income // 2_500 * 2_500, people.income)
+    )
+    heaped.to_parquet(tmp_path / "people.parquet")
+    with small_release(tmp_path, tmp_path, tables=HEAPED) as made:
+        high, filled, true = hidden_cells(made, heaped, ["income", "region"])
+        model = noise_model(made, ("income", "region"))
+        assert model.suppression_bound < model.bound_with_rows
+        some = filled > 0
+        assert (true <= np.maximum(model.suppression_bound, filled))[some].mean() < 0.94
+        assert (true <= high)[some].mean() >= 0.94
+        said = f"at most {model.suppression_bound} people, of those with synthetic rows {model.bound_with_rows})"
+        assert said in model.words
+
+
+def test_tables_of_one_column_and_such_without_filled_rows_have_one_bound(release):
+    for columns in (("income",), ("sex",)):
+        model = noise_model(release, columns)
+        assert bound_with_rows(model.table, model.tree, model.suppressed) == 0
+        assert model.bound_with_rows == model.suppression_bound
+        assert "synthetic rows" not in model.words
 
 
 def test_values_in_single_units_hide_fewer_people_than_suppression_may(release):
