@@ -226,7 +226,8 @@ def bound_with_rows(table: TableBuckets, tree: NoiseTree, most: int) -> int:
         code = table.rows[row, j]
         of_value = sum_by(code, n, len(column.values))
         upto = np.concatenate([[0.0], np.cumsum(of_value)])
-        expected *= of_value[code] / (upto[table.last[box, j] + 1] - upto[table.first[box, j]])
+        inside = upto[table.last[box, j] + 1] - upto[table.first[box, j]]
+        expected *= of_value[code] / np.maximum(inside, of_value[code])
     rounded = np.round(np.clip(expected, 0.01, most), 2)  # few are to be reckoned
     density, times = np.unique(rounded, return_counts=True)
     scale = int(table.card.get("scale", 1))
