@@ -11,6 +11,7 @@ import pytest
 import engine
 from engine.errors import DamagedRelease
 from queries.intervals import noise_model
+from queries.intervals.copies import replicates as module
 from queries.intervals.copies.replicates import replicates
 from queries.intervals.sums import _in_step, sd_of_sums
 from queries.intervals.tree import Outside
@@ -114,6 +115,24 @@ def test_copies_have_as_many_outside_as_those_of_the_deciding_column(release):
     off = jobs[outside.row] - ages[outside.rows].sum(axis=0)
     assert np.abs(off).max() <= 1
     assert ages[outside.rows].sum(axis=0).std() > 1
+
+
+def test_noise_of_a_column_with_rows_outside_counts_as_that_of_several_buckets(
+    release, monkeypatch
+):
+    """As in closed forms; copies of a column without a universe hang on no factor."""
+
+    def drawn(name):
+        model = noise_model(release, (name,))
+        return module._drawn(release, model, model.tree, release.go_on).counts
+
+    jobs, ages = drawn("job"), drawn("age")
+    inside = np.delete(np.arange(len(jobs)), noise_model(release, ("job",)).tree.outside().row)
+    monkeypatch.setattr(module, "ALIKE", (2.25 * module.ALIKE[False], module.ALIKE[True]))
+    grown = drawn("job")[inside].std(axis=1) / jobs[inside].std(axis=1)
+    assert grown.min() > 1.2
+    assert grown.max() < 1.6
+    assert np.array_equal(drawn("age"), ages)
 
 
 def test_a_column_that_decides_itself_is_told_as_damage(release):

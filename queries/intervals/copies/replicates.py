@@ -261,9 +261,11 @@ def _counts(
     table: TableBuckets, tree: NoiseTree, of_total: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Counts of rows before any lock: measured ones with their noise, filled ones placed anew inside their boxes."""
-    # As in closed forms for sums of several buckets. Of one column single values are asked for, too, and copies of it
-    # are as spread as over 20 keys each of NIST, SD2011 and the census without.
-    alike = ALIKE[True] if len(table.columns) > 1 else 1.0
+    # As in closed forms for sums of several buckets, which any number is where another column says how many rows are
+    # outside. Of others single values are asked for, too, and copies of one column are as spread as over 20 keys each
+    # of NIST, SD2011 and the census without.
+    is_several = len(table.columns) > 1 or tree.outside() is not None
+    alike = ALIKE[len(table.columns) > 1] if is_several else 1.0
     errors = errors_of_buckets(tree, len(table.size), of_total, rng, alike=alike)
     bucket, n = tree.row_bucket, table.n.astype(np.float64)[:, None]
     known = bucket >= 0
