@@ -110,14 +110,17 @@ def collected(
     folder: Path,
     frame: pd.DataFrame,
     keys: int,
-    make_key: Callable[[Path], object] | None = None,
+    make_key: Callable[[Path, int], object] | None = None,
 ) -> dict[tuple[str, str], np.ndarray]:
     """Truth, value and both ends of every released figure, by unit and table, shape (4, n)."""
     text, found = described(folder, frame), {}
-    for _ in range(keys):
+    for number in range(keys):
         for old in folder.glob("stays.key*"):
             old.unlink()
-        (make_key or engine.new_key)(folder / "stays.key")
+        if make_key:
+            make_key(folder / "stays.key", number)
+        else:
+            engine.new_key(folder / "stays.key")
         for unit, (lines, tables) in RELEASES.items():
             listed = "".join(
                 f"[[tables]]\ncolumns = {list(t)!r}\n".replace("'", '"') for t in tables

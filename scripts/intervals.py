@@ -181,7 +181,7 @@ def releases(
     folder: Path,
     keys: int,
     tables: Tables | None = None,
-    make_key: Callable[[Path], object] | None = None,
+    make_key: Callable[[Path, int], object] | None = None,
 ) -> Iterator[Release]:
     """Releases of the same data under fresh keys, or those of `make_key`; those in the folder are used again."""
     spec = _spec(name, folder, tables or TABLES[name])
@@ -189,7 +189,10 @@ def releases(
         path = folder / f"{name}-{number}.duckdb"
         if not path.exists():
             drop_key(folder)
-            (make_key or engine.new_key)(folder / "fresh.key")
+            if make_key:
+                make_key(folder / "fresh.key", number)
+            else:
+                engine.new_key(folder / "fresh.key")
             engine.build(spec, out=path, jobs=1).close()
         release = engine.open(path)
         yield release

@@ -96,17 +96,16 @@ HEADS = ("data", "mode", "counted", "statistic", "columns", "asked", "filled in"
 
 
 class Keys:
-    """Keys that hang on a text, one after the other; `engine.new_key`'s stand-in."""
+    """Keys that hang on a text and their number; `engine.new_key`'s stand-in."""
 
     def __init__(self, seed: str) -> None:
-        self._seed, self._n = seed, 0
+        self._seed = seed
 
-    def __call__(self, path: Path) -> None:
-        """Write the next."""
+    def __call__(self, path: Path, number: int) -> None:
+        """Write one: always the same, whichever others a folder has already."""
         path.touch(mode=0o600)
-        path.write_bytes(hashlib.sha256(f"{self._seed} {self._n}".encode()).digest())
+        path.write_bytes(hashlib.sha256(f"{self._seed} {number}".encode()).digest())
         begin_charges(path)
-        self._n += 1
 
 
 def _step(x: float, steps: Sequence[tuple[float, str]], last: str) -> str:
@@ -235,7 +234,7 @@ def _alike_releases(folder: Path, spec: Path, keys: int, key: Keys) -> Iterator[
         path = folder / f"alike-{number}.duckdb"
         if not path.exists():
             intervals.drop_key(folder)
-            key(folder / "fresh.key")
+            key(folder / "fresh.key", number)
             engine.build(spec, out=path, jobs=1).close()
         with engine.open(path) as release:
             yield release
