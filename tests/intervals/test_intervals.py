@@ -112,7 +112,7 @@ def test_intervals_hold_over_25_keys(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_was_left_half_full_goes_on_with_the_keys_that_are_missing(tmp_path):
-    intervals.census_data(tmp_path / "census", people=50)
+    intervals.census_data(tmp_path / "census", people=1_000)
     made = []
 
     def make_key(path, number):
