@@ -8,9 +8,11 @@ import sys
 from xml.etree import ElementTree
 
 import bench_add
+import bench_intervals
 import bench_profile
 import bench_steps
 import duckdb
+import numpy as np
 import pytest
 from bench_cost import build_of, check, floor_of
 from bench_picture import draw, draw_steps
@@ -25,7 +27,9 @@ from fixtures.pipeline import (
     write_spec,
 )
 
+from engine import build
 from engine.api.reading import read
+from queries.release import open_release
 
 TABLES = [["region"], ["sex"], ["age"], ["region", "sex"], ["age", "region", "sex"]]
 
@@ -341,3 +345,45 @@ def test_commands_that_fail_and_specs_without_such_a_table_end_the_run(tmp_path)
         bench_add.timed("build", str(tmp_path / "none.toml"))
     with pytest.raises(SystemExit, match="no table of 3 columns"):
         bench_add.added_table(read(small_spec(tmp_path, TABLES[:-1])))
+
+
+@pytest.fixture(scope="module")
+def three_columns(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("intervals")
+    make_census(folder, people=1_000)
+    write_spec(folder, folder / "people.parquet", CENSUS, TABLES, privacy=ACCEPTED, name="s.toml")
+    with build(folder / "s.toml", out=folder / "r.duckdb"):
+        return folder / "r.duckdb"
+
+
+def test_intervals_are_timed_on_the_largest_table_of_three_columns(three_columns):
+    rows = bench_intervals.compared(three_columns, 1)
+    assert [row[:2] for row in rows] == [
+        ["age x region x sex", kind] for kind in bench_intervals.KINDS
+    ]
+    without, beside, added = np.array([row[2:] for row in rows], dtype=float).T
+    assert (without > 0).all()
+    assert added == pytest.approx(beside - without, abs=0.11)  # each is rounded
+
+
+def test_intervals_of_other_figures_are_not_timed(three_columns, monkeypatch):
+    with open_release(three_columns) as release:
+        table, of = bench_intervals.largest(release)
+        texts = bench_intervals.statements("data", table, of)
+        bench_intervals.check(release, texts)
+        plain = release.sql
+
+        def forged(text, *, intervals=False):
+            return plain(f"SELECT * FROM ({text}) LIMIT 3" if intervals else text)
+
+        monkeypatch.setattr(release, "sql", forged)
+        with pytest.raises(SystemExit, match="not the figures"):
+            bench_intervals.check(release, texts)
+
+
+def test_intervals_are_not_timed_where_no_table_has_three_columns(tmp_path):
+    with (
+        build(small_spec(tmp_path, TABLES[:-1]), out=tmp_path / "r.duckdb") as release,
+        pytest.raises(SystemExit, match="no table of three columns"),
+    ):
+        bench_intervals.largest(release)
