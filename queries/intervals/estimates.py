@@ -155,6 +155,8 @@ class Part:
         Variance that values add to that of the rows.
     stretch : ndarray of float64, shape (n_groups,), or 1
         Factor that noisy divisors put on the interval; NaN: it has no end.
+    noise : ndarray of float64, shape (n_groups,), or None
+        Standard deviation of its error, to first order, where it was reckoned with another one.
     """
 
     value: FloatArray
@@ -167,9 +169,12 @@ class Part:
     shift: FloatArray | float = 0.0
     extra: FloatArray | float = 0.0
     stretch: FloatArray | float = 1.0
+    noise: FloatArray | None = None
 
     def sd(self, groups: Groups) -> FloatArray:
         """Standard deviation of its error, to first order."""
+        if self.noise is not None:
+            return self.noise
         region, row, sd = groups.region, groups.row, groups.model.sd
         if self.base is None or self.total_of is None:
             return groups.sd(row, self.own[row])
@@ -240,12 +245,13 @@ def valued_part(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_
     value = sum_by(given[1], n[row] * numbers[row], region.n_groups)
     value = np.where(rows > 0, value, np.nan)
     more, less = beyond(groups, numbers, tops)
-    weight, stretch = numbers[row], np.ones(region.n_groups)
+    weight, stretch, noise = numbers[row], np.ones(region.n_groups), None
     if is_mean:
         safe = np.maximum(rows, 1.0)
         value, more, less = value / safe, more / safe, less / safe
         weight = (weight - value[given[1]]) / safe[given[1]]
-        stretch = stretched(groups.sd(row, np.ones(len(row))), rows)
+        noise, of_rows = groups.sds(row, np.stack([weight, np.ones(len(row))]))
+        stretch = stretched(of_rows, rows)
     extra: FloatArray | float = edge_variance(groups, row, weight)
     if model.tree is not None:
         sparse = sparse_variance(model.table, *given, weight)
@@ -258,7 +264,14 @@ def valued_part(groups: Groups, numbers: FloatArray, tops: Sequence[Top], *, is_
     own[row] = weight
     shift = absorbed(groups, row, weight)
     return Part(
-        value=value, own=own, more=more, less=less, shift=shift, extra=extra, stretch=stretch
+        value=value,
+        own=own,
+        more=more,
+        less=less,
+        shift=shift,
+        extra=extra,
+        stretch=stretch,
+        noise=noise,
     )
 
 

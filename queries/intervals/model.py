@@ -154,6 +154,24 @@ class Groups:
         """
         return self.model.sd(self.region.n_groups, self.region.group[row], row, weight)
 
+    def sds(self, row: Int64Array, weights: FloatArray) -> FloatArray:
+        """`sd` of several figures of each group, which take hardly longer together than one.
+
+        Parameters
+        ----------
+        weights : ndarray of float64, shape (n_figures, n_entries)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_figures, n_groups)
+        """
+        n_figures, n = len(weights), self.region.n_groups
+        if n_figures * n * len(self.model.table.n) > MOST:  # they would be reckoned otherwise
+            return np.stack([self.sd(row, weight) for weight in weights])
+        of_sum = self.region.group[row] + n * np.arange(n_figures)[:, None]
+        given = of_sum.ravel(), np.tile(row, n_figures), weights.ravel()
+        return self.model.sd(n_figures * n, *given).reshape(n_figures, n)
+
 
 def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
     """Read one table with its noise; once as long as the release is open.

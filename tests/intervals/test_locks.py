@@ -13,7 +13,9 @@ from fixtures.intervals import small_release
 
 from engine.fit.whole.start import in_halves
 from queries.intervals import buckets, noise_model, sums, tabulate
-from queries.intervals.model import _locks
+from queries.intervals import model as model_module
+from queries.intervals.model import Groups, _locks
+from queries.intervals.regions import region_of
 
 
 @pytest.fixture(scope="module")
@@ -253,3 +255,21 @@ def test_who_has_the_outermost_values_is_unsure_together(release):
     told = sums.locked_variance(locks, weight) - sums.locked_variance((none, *locks[1:]), weight)
     rest = sums._left_by_margins(lock, weight, [np.zeros((3, len(x.table.n))) for x in locks])
     assert told == pytest.approx(lock.uneven(rest))
+
+
+@pytest.mark.parametrize("at_once", [3, 1])
+def test_figures_that_are_reckoned_together_have_the_errors_that_each_has(
+    release, monkeypatch, at_once
+):
+    """Where so many are too many to be brought to all margins, they are not reckoned together."""
+    model = noise_model(release, ("age", "region", "sex"))
+    region = region_of(model.table, ("region", "sex"), {"age": (None, 60)})
+    groups = Groups(release=release, model=model, region=region)
+    row = groups.row
+    weights = np.random.default_rng(8).uniform(-1, 2, (3, len(row)))
+    monkeypatch.setattr(model_module, "MOST", at_once * region.n_groups * len(model.table.n))
+    want = [groups.sd(row, weight) for weight in weights]
+    got = groups.sds(row, weights)
+    assert got.shape == (3, region.n_groups)
+    assert np.array_equal(got, want)
+    assert len(np.unique(got)) == got.size
