@@ -350,9 +350,7 @@ def test_commands_that_fail_and_specs_without_such_a_table_end_the_run(tmp_path)
 @pytest.fixture(scope="module")
 def three_columns(tmp_path_factory):
     folder = tmp_path_factory.mktemp("intervals")
-    make_census(folder, people=1_000)
-    write_spec(folder, folder / "people.parquet", CENSUS, TABLES, privacy=ACCEPTED, name="s.toml")
-    with build(folder / "s.toml", out=folder / "r.duckdb"):
+    with build(small_spec(folder, TABLES), out=folder / "r.duckdb"):
         return folder / "r.duckdb"
 
 
