@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from types import FrameType
 from typing import Any, NoReturn
 
 from engine.errors import InternalError, SpecError, TablepackError, place_of
@@ -26,6 +27,9 @@ STOPPED = "stopped; run the same command again (a build goes on where it was)"
 PATIENCE = 2.0
 """Seconds in which a second signal does not disturb what the first one ended."""
 _AGAIN = 0.02
+_LOOK = 0.5
+"""Seconds after which it is looked whether what was raised still ends the command."""
+_IMPORT = "<frozen importlib._bootstrap>"
 ENVIRONMENT = {"OPENBLAS_THREAD_TIMEOUT": "4", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """What libraries read as they are loaded: threads of OpenBLAS that have nothing to add up sleep at once, instead of
 keeping a processor busy for a while; and no plugin of others is looked for, or sees what a spec says."""
@@ -54,7 +58,7 @@ class Ending:
         """Exit code, as shells have it."""
         return 128 + self.received
 
-    def __call__(self, number: int, _frame: object = None) -> None:
+    def __call__(self, number: int, frame: FrameType | None = None) -> None:
         """Raise, unless all is over or what the signal before began is under way."""
         now = time.monotonic()
         if self._is_over or (self.received and now - self._since < PATIENCE):
@@ -64,13 +68,34 @@ class Ending:
             # Libraries of C abort where something is raised while they load; nothing is open yet that has to be closed.
             _say(STOPPED)
             os._exit(self.code)
-        self.again()
+        self._raise(frame)
 
-    def again(self, *_: object) -> None:
-        """Raise what was received, where something swallowed it."""
-        if self.received and not self._is_over:
-            # SIGTERM is no KeyboardInterrupt: a prompt goes on after that.
-            raise KeyboardInterrupt if self.received == signal.SIGINT else SystemExit(self.code)
+    def again(self, _number: int = 0, frame: FrameType | None = None) -> None:
+        """Raise what was received, where something swallowed it: no exception is being handled then."""
+        if not self.received or self._is_over:
+            return
+        if sys.exc_info()[1] is None:
+            self._raise(frame)
+        else:
+            self._wake_in(_LOOK)
+
+    def _raise(self, frame: FrameType | None) -> None:
+        """Raise, and look later whether it counts; a moment later where a module is being loaded.
+
+        Libraries of C abort in the middle of that, and Python's own compiler swallows what ends a process.
+        """
+        if _is_importing(frame) and self._wake_in(_AGAIN):
+            return
+        self._wake_in(_LOOK)
+        # SIGTERM is no KeyboardInterrupt: a prompt goes on after that.
+        raise KeyboardInterrupt if self.received == signal.SIGINT else SystemExit(self.code)
+
+    def _wake_in(self, seconds: float) -> bool:
+        """Have `again` called later; False where this is not the handler of the process."""
+        is_ours = signal.getsignal(signal.SIGALRM) == self.again
+        if is_ours:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+        return is_ours
 
     def forget(self) -> bool:
         """Take a Ctrl-C as answered, as a prompt does; whether there was one and nothing else."""
@@ -110,7 +135,7 @@ class Ending:
     def ignored(self, what: Any) -> None:
         """Hook for exceptions that Python cannot raise where they happen: ours is raised a moment later."""
         if self.received and issubclass(what.exc_type, KeyboardInterrupt | SystemExit):
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+            self._wake_in(_AGAIN)
         else:
             sys.__unraisablehook__(what)
 
@@ -187,6 +212,15 @@ def run_and_exit(application: Callable[[], object]) -> NoReturn:
         _say(STOPPED)
         _silence()
     handler.leave_with(code)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being loaded in this frame or in one that called it, up to the door."""
+    while frame is not None and frame.f_code is not run_and_exit.__code__:
+        if frame.f_code.co_filename == _IMPORT:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_program() -> bool:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from engine.cli import loading
 from engine.cli.console import ReleasePath, Trust, notes, out
 from engine.errors import MissingPackage, SpecError, StoreError
 
@@ -109,9 +110,10 @@ def serve_command(
 ) -> None:
     """Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only."""
     try:
-        import uvicorn
+        with loading():
+            import uvicorn
 
-        from queries.serve import StoppingServer, app_of, front_of
+            from queries.serve import StoppingServer, app_of, front_of
     except ImportError:
         raise MissingPackage(
             "`tablepack serve` needs fastapi: pip install 'tablepack[serve]'"

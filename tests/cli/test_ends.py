@@ -235,6 +235,10 @@ BODIES = {
     "swallowed": f"""
     try: {KILL}
     except BaseException: pass""",
+    "swallowed by what goes on": f"""
+    try: {KILL}
+    except BaseException: pass
+    time.sleep(600)""",
     "in a thread": f"""
     import threading
     threading.Thread(target=lambda: time.sleep(.2) or 1 / 0).start()
@@ -261,6 +265,32 @@ def test_a_signal_counts_whatever_becomes_of_it(body, tmp_path):
         [COMMAND[0], "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (130, STOPPED + "\n")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
+def test_a_module_is_loaded_to_its_end(how, tmp_path):
+    """What is raised in the middle aborts libraries of C, and is swallowed by Python's compiler."""
+    loads = f"import os, time\nos.kill(os.getpid(), {int(how)})\ntime.sleep(0.1)\nprint('loaded', flush=True)\n"
+    (tmp_path / "large.py").write_text(loads)
+    code = SWALLOWING.replace("{body}", "import large; time.sleep(600)")
+    done = subprocess.run(
+        [COMMAND[0], "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (128 + how, "loaded\n", STOPPED + "\n")
+
+
+def test_what_ends_a_command_is_not_raised_again(tmp_path):
+    """Where cleaning up takes long, the exception is still being handled: it runs to its end."""
+    body = f"""
+    try: {KILL}
+    finally:
+        time.sleep(1.5)
+        print("clean", flush=True)"""
+    done = subprocess.run(
+        [COMMAND[0], "-c", SWALLOWING.replace("{body}", body)],
+        env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "clean\n", STOPPED + "\n")
 
 
 def test_a_request_to_terminate_ends_the_prompt(made, scratch):
