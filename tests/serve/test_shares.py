@@ -92,21 +92,28 @@ def _table(i):
     return f"/api/tabulate?rows=sex&cols=age&from.age={i % 40}&to.age={60 + i // 40}"
 
 
+def check_one_is_quick(tries, path, n_tables, n_sql, table_s):
+    """Check that one of several runs is quick enough: other work on the machine slows one, a fault of ours all."""
+    found = []
+    for _ in range(tries):
+        found.append(under_load(path, n_tables, n_sql))
+        if found[-1][0] < table_s and found[-1][1] < 2.0:
+            return
+    pytest.fail(f"seconds of tables and of statements, run by run: {found}")
+
+
 def test_one_clients_statements_do_not_stop_another(path):
-    table_s, sql_s = under_load(path, n_tables=15, n_sql=5)
-    assert table_s < 1.0  # 0.3 where nothing else runs on the machine: see the slow test
-    assert sql_s < 2.0
+    # 0.3 s where nothing else runs on the machine: see the slow test
+    check_one_is_quick(3, path, n_tables=15, n_sql=5, table_s=1.0)
 
 
 @pytest.mark.slow
 def test_one_clients_statements_do_not_slow_another(path):
-    table_s, sql_s = under_load(path, n_tables=100, n_sql=50)
-    assert table_s < 0.3
-    assert sql_s < 2.0
+    check_one_is_quick(3, path, n_tables=100, n_sql=50, table_s=0.3)
 
 
 def test_too_many_statements_of_one_client_are_told_when_to_come_back(path):
-    limits = Limits(workers=2, share=1, waiting_each=3, wait_s=1.0)
+    limits = Limits(workers=2, share=1, waiting_each=3, wait_s=3.0)
     with served(app_of(path, limits=limits, timeout_s=20), **CONNECTIONS) as client:
         with open_requests(client, [ENDLESS.format(i) for i in range(4)]) as sockets:
             time.sleep(0.3)
@@ -114,7 +121,7 @@ def test_too_many_statements_of_one_client_are_told_when_to_come_back(path):
             assert (status, body["error"]) == (503, "Busy")
             assert 1 <= int(headers["retry-after"]) <= 60
             assert f"try again in {headers['retry-after']} s" in body["message"]
-            assert took < 0.5  # at once: too many wait
+            assert took < limits.wait_s / 2  # at once: too many wait
             assert asked(client, sql("SELECT 1"))[0] == 200
             first = sockets[1].recv(4096)  # the second waits for its time
             assert first.startswith(b"HTTP/1.1 503")
@@ -178,8 +185,10 @@ def test_what_cannot_be_stopped_is_ended(path):
         pids = workers()
         with open_requests(client, [HARD_TO_STOP]):
             time.sleep(0.4)
-        time.sleep(1.0)
-        assert not workers() & pids
+        until = time.monotonic() + 5
+        while workers() & pids:
+            assert time.monotonic() < until
+            time.sleep(0.05)
         assert asked(client, sql("SELECT 42"), GREEDY)[0] == 200
 
 
