@@ -67,6 +67,21 @@ def test_the_readme_is_short():
     assert len(text_of("README.md")) <= README_CHARACTERS
 
 
+def strangers(table: str, page: str) -> list[str]:
+    """Numbers in the second column of a table that a page does not have."""
+    number = r"\d[\d,]*(?:\.\d+)?"
+    known = set(re.findall(number, page))
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
+    return [n for row in rows for n in re.findall(number, row[2]) if n not in known]
+
+
+def test_figures_of_the_readme_are_those_that_were_measured():
+    table = section(text_of("README.md"), "Measured")
+    assert strangers(table, text_of("releases/MEASURED.md")) == []
+    assert table.count("\n| ") > 8
+    assert strangers("| a | 6.8 s, 0.147 | 0.307 |", "| 6.8 | 1,000 |") == ["0.147"]
+
+
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_path_that_a_paper_names_exists(name):
     text, folder = text_of(name), (ROOT / name).parent
