@@ -51,6 +51,9 @@ class Ending:
         self._since = 0.0
         self._is_over = False
         self._is_loading = False
+        self._is_waiting = False  # for a module to be loaded
+        self._is_to_end = False  # by a SIGTERM that came while a Ctrl-C was under way
+        self._beside: BaseException | None = None  # what was being handled when it was raised
         self._last: int | None = None
 
     @property
@@ -61,31 +64,38 @@ class Ending:
     def __call__(self, number: int, frame: FrameType | None = None) -> None:
         """Raise, unless all is over or what the signal before began is under way."""
         now = time.monotonic()
-        if self._is_over or (self.received and now - self._since < PATIENCE):
+        if self._is_over:
             return
+        if self.received and now - self._since < PATIENCE:
+            self._is_to_end = self._is_to_end or number == signal.SIGTERM
+            return
+        may_wait = not self.received  # a module may never be loaded
         self.received, self._since = self.received or number, now
         if self._is_loading:
             # Libraries of C abort where something is raised while they load; nothing is open yet that has to be closed.
             _say(STOPPED)
             os._exit(self.code)
-        self._raise(frame)
+        self._raise(frame, may_wait=may_wait)
 
     def again(self, _number: int = 0, frame: FrameType | None = None) -> None:
-        """Raise what was received, where something swallowed it: no exception is being handled then."""
+        """Raise what was received, where it had to wait, or something swallowed it: it is not being handled then."""
         if not self.received or self._is_over:
             return
-        if sys.exc_info()[1] is None:
+        handled = sys.exc_info()[1]
+        if self._is_waiting or handled is None or handled is self._beside:
             self._raise(frame)
         else:
             self._wake_in(_LOOK)
 
-    def _raise(self, frame: FrameType | None) -> None:
+    def _raise(self, frame: FrameType | None, *, may_wait: bool = True) -> None:
         """Raise, and look later whether it counts; a moment later where a module is being loaded.
 
         Libraries of C abort in the middle of that, and Python's own compiler swallows what ends a process.
         """
-        if _is_importing(frame) and self._wake_in(_AGAIN):
+        self._is_waiting = may_wait and _is_importing(frame) and self._wake_in(_AGAIN)
+        if self._is_waiting:
             return
+        self._beside = sys.exc_info()[1]
         self._wake_in(_LOOK)
         # SIGTERM is no KeyboardInterrupt: a prompt goes on after that.
         raise KeyboardInterrupt if self.received == signal.SIGINT else SystemExit(self.code)
@@ -101,8 +111,17 @@ class Ending:
         """Take a Ctrl-C as answered, as a prompt does; whether there was one and nothing else."""
         was_asked = self.received == signal.SIGINT
         if was_asked:
-            self.received = 0
+            self.received, self._beside = signal.SIGTERM if self._is_to_end else 0, None
+            self._is_waiting = bool(self.received) and self._wake_in(_AGAIN)
         return was_asked
+
+    def __enter__(self) -> None:
+        """Begin what a signal ends."""
+
+    def __exit__(self, *_: object) -> None:
+        """Hear no more where it was ended: what it held is let go of undisturbed."""
+        if self.received:
+            self.close()
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -115,7 +134,8 @@ class Ending:
 
     def close(self) -> None:
         """Ignore what comes from now on, also while Python ends: the command is over."""
-        self._is_over = True
+        self._is_over, self._beside = True, None
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
 
@@ -237,7 +257,8 @@ def _silence() -> None:
 def _exit_code(application: Callable[[], object], handler: Ending) -> int:
     """Run an application; its exit code."""
     try:
-        application()
+        with handler:
+            application()
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):
             return 0

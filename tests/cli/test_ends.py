@@ -168,7 +168,9 @@ def test_the_first_signal_is_raised_and_later_ones_wait():
         handler(signal.SIGTERM)
     assert handler.code == 130
     before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_REAL, 600)
     handler.close()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     for number, one in before.items():
         signal.signal(number, one)
     handler._since -= PATIENCE
@@ -239,6 +241,16 @@ BODIES = {
     try: {KILL}
     except BaseException: pass
     time.sleep(600)""",
+    "swallowed after a while": f"""
+    try: {KILL}
+    except BaseException: time.sleep(0.7)
+    time.sleep(600)""",
+    "swallowed where another error is handled": f"""
+    try: 1 / 0
+    except ZeroDivisionError:
+        try: {KILL}
+        except BaseException: pass
+        time.sleep(600)""",
     "in a thread": f"""
     import threading
     threading.Thread(target=lambda: time.sleep(.2) or 1 / 0).start()
@@ -258,39 +270,87 @@ def test_a_command_ends_at_once_when_all_is_done(is_called, tmp_path):
     assert done.stdout.split("\n")[:-1] == ["output", "thread", "registered", *last]
 
 
+def run(body, folder):
+    """Exit code, output and errors of an application."""
+    done = subprocess.run(
+        [COMMAND[0], "-c", SWALLOWING.replace("{body}", body)],
+        env=environment(), cwd=folder, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("body", BODIES)
 def test_a_signal_counts_whatever_becomes_of_it(body, tmp_path):
-    code = SWALLOWING.replace("{body}", BODIES[body])
-    done = subprocess.run(
-        [COMMAND[0], "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (130, STOPPED + "\n")
+    assert run(BODIES[body], tmp_path) == (130, "", STOPPED + "\n")
+
+
+def module(folder, seconds, *signals):
+    """Write a module that sends some signals as it is loaded, and takes long."""
+    sent = "".join(f"os.kill(os.getpid(), {int(number)})\n" for number in signals)
+    ends = f"time.sleep({seconds})\nprint('loaded', flush=True)\n"
+    (folder / "large.py").write_text(f"import os, time\n{sent}{ends}")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
-def test_a_module_is_loaded_to_its_end(how, tmp_path):
+@pytest.mark.parametrize(
+    "where", ["import large", "\n try: 1 / 0\n except ArithmeticError: import large"]
+)
+def test_a_module_is_loaded_to_its_end(where, how, tmp_path):
     """What is raised in the middle aborts libraries of C, and is swallowed by Python's compiler."""
-    loads = f"import os, time\nos.kill(os.getpid(), {int(how)})\ntime.sleep(0.1)\nprint('loaded', flush=True)\n"
-    (tmp_path / "large.py").write_text(loads)
-    code = SWALLOWING.replace("{body}", "import large; time.sleep(600)")
-    done = subprocess.run(
-        [COMMAND[0], "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (128 + how, "loaded\n", STOPPED + "\n")
+    module(tmp_path, 0.1, how)
+    body = where.replace("\n ", "\n    ").replace("large", "large; time.sleep(600)")
+    assert run(body, tmp_path) == (128 + how, "loaded\n", STOPPED + "\n")
 
 
-def test_what_ends_a_command_is_not_raised_again(tmp_path):
-    """Where cleaning up takes long, the exception is still being handled: it runs to its end."""
+def test_a_second_signal_ends_a_module_that_is_never_loaded(tmp_path):
+    module(tmp_path, 600, signal.SIGINT)
+    later = f"threading.Timer({PATIENCE + 0.3}, os.kill, (os.getpid(), 2))"
+    body = f"import threading; t = {later}; t.daemon = True; t.start(); import large"
+    assert run(body, tmp_path) == (130, "", STOPPED + "\n")
+
+
+def test_a_request_to_terminate_counts_though_a_ctrl_c_is_answered(tmp_path):
+    module(tmp_path, 0.1, signal.SIGINT, signal.SIGTERM)
+    body = """
+    from engine.cli import ending
+    try: import large; time.sleep(600)
+    except KeyboardInterrupt: print(ending().forget(), flush=True)
+    time.sleep(600)"""
+    assert run(body, tmp_path) == (143, "loaded\nTrue\n", STOPPED + "\n")
+
+
+def test_an_answered_ctrl_c_is_not_raised_again(tmp_path):
     body = f"""
+    from engine.cli import ending
+    try: {KILL}
+    except KeyboardInterrupt: ending().forget()
+    time.sleep(0.8)
+    print("goes on", flush=True)"""
+    assert run(body, tmp_path) == (0, "goes on\n", "")
+
+
+CLEANING = {
+    "under way": f"""
     try: {KILL}
     finally:
-        time.sleep(1.5)
-        print("clean", flush=True)"""
-    done = subprocess.run(
-        [COMMAND[0], "-c", SWALLOWING.replace("{body}", body)],
-        env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (130, "clean\n", STOPPED + "\n")
+        time.sleep(1.2)
+        print("clean", flush=True)""",
+    "as the last is let go of": f"""
+    class Held:
+        def __del__(self, sleep=time.sleep, print=print):
+            sleep(0.8)
+            print("clean", flush=True)
+    def inner():
+        held = Held()
+        {KILL}
+    inner()""",
+}
+
+
+@pytest.mark.parametrize("body", CLEANING)
+def test_what_ends_a_command_is_not_raised_again(body, tmp_path):
+    """Where cleaning up takes long it runs to its end."""
+    assert run(CLEANING[body], tmp_path) == (130, "clean\n", STOPPED + "\n")
 
 
 def test_a_request_to_terminate_ends_the_prompt(made, scratch):
