@@ -350,15 +350,25 @@ print(time.process_time() - begin, made.shape[1])
 """
 
 
-def beside_reference(python: Path, case: Case, source: Path, tables: Tables) -> str:
-    """Processor seconds of the reference for all columns, and of a reader's fit after it."""
-    told = subprocess.run(
+def reference_cost(python: Path, case: Case, source: Path) -> tuple[float, int]:
+    """Processor seconds of the reference, and how many columns it makes; it ends all where the reference fails."""
+    done = subprocess.run(
         [python, "-c", REFERENCE, source, ",".join(case.nulls)],
-        capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    seconds, ours = float(told[0]), fitted(tables, 3)[1]
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        sys.exit(f"{python}: SynDiffix fails ({why}); version 1.0.8 wants pandas below 3")
+    seconds, columns = done.stdout.split()
+    return float(seconds), int(columns)
+
+
+def beside_reference(cost: tuple[float, int], tables: Tables) -> str:
+    """Processor seconds of the reference for all columns, and of a reader's fit."""
+    seconds, columns = cost
+    ours = fitted(tables, 3)[1]
     return (
-        f"In one run: SynDiffix takes {seconds:.0f} processor seconds for {told[1]} columns, the fit of the wide table "
+        f"In one run: SynDiffix takes {seconds:.0f} processor seconds for {columns} columns, the fit of the wide table "
         f"{ours:.1f}: 1/{seconds / ours:.0f}."
     )
 
@@ -468,6 +478,8 @@ def main() -> None:
                 reading = study.model_copy(update={"nulls": case.nulls})
                 return read_original(source, reading, like=released_columns(path))
 
+            python = options.syndiffix  # first: where it cannot run, nothing else is lost
+            cost = None if python is None else reference_cost(python, case, source)
             by_key = []
             for number in range(options.keys):
                 by_key.append(scored_key(study, case, source, original, folder / str(number)))
@@ -480,9 +492,9 @@ def main() -> None:
                 "Fits by a reader from the tables of the first key's release, and from the same counted without noise.",
                 halves(study, case, source, folder / "halves"),
             ]
-            if options.syndiffix is not None:
+            if cost is not None:
                 tables = reader_tables(read_release(release).tables)
-                parts.append(beside_reference(options.syndiffix, case, source, tables))
+                parts.append(beside_reference(cost, tables))
             text = "\n\n".join(parts)
             print(text)
             if options.record:
