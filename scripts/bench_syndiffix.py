@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,6 @@ from engine.keys import new_key
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec, read_spec
 
-NULLS = ["N"]
 REFERENCE = """
 import json, sys, time
 import pandas as pd
@@ -42,11 +43,16 @@ def drawn(spec: ReleaseSpec, n: int, seed: int) -> list[ColumnSet]:
     return [spec.tables[i] for i in sorted(at)]
 
 
-def reference_seconds(python: Path, source: Path, tables: list[ColumnSet]) -> list[float]:
-    """Processor seconds of SynDiffix for each table."""
-    words = [str(python), "-c", REFERENCE, str(source), json.dumps(NULLS), json.dumps(tables)]
-    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    return [json.loads(line)[0] for line in told.splitlines()]
+def reference_seconds(
+    python: Path, source: Path, nulls: Sequence[str], tables: Sequence[Sequence[str]]
+) -> list[float]:
+    """Processor seconds of SynDiffix for each table; all ends where it fails."""
+    words = [str(python), "-c", REFERENCE, str(source), json.dumps(nulls), json.dumps(tables)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        sys.exit(f"{python}: SynDiffix fails ({why}); version 1.0.8 wants pandas below 3")
+    return [json.loads(line)[0] for line in done.stdout.splitlines()]
 
 
 def options() -> argparse.Namespace:
@@ -73,7 +79,7 @@ def main() -> None:
     spec, out = read_spec(str(path)), folder / "syndiffix.duckdb"
     full = timed("build", str(path), "-o", str(out), "--force")
     tables = drawn(spec, chosen.tables, chosen.seed)
-    theirs = reference_seconds(chosen.python, chosen.nist / "national2019.csv", tables)
+    theirs = reference_seconds(chosen.python, chosen.nist / "national2019.csv", ["N"], tables)
     each, own = sum(theirs) / len(theirs), full.cpu_seconds / len(spec.tables)
     rows = [
         [", ".join(columns), f"{seconds:.2f}"]

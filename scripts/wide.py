@@ -12,7 +12,6 @@ import json
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pandas as pd
+from bench_syndiffix import reference_seconds
 from measured import add_option, command_line, markdown, record
 
 import engine
@@ -339,37 +339,12 @@ def ablations(study: Study, release: Path, rows: pd.DataFrame) -> str:
     return markdown(["fit", *ABLATED, "processor seconds"], lines)
 
 
-REFERENCE = """
-import sys, time
-import pandas as pd
-from syndiffix import Synthesizer
-rows = pd.read_csv(sys.argv[1], keep_default_na=False, na_values=sys.argv[2].split(","))
-begin = time.process_time()
-made = Synthesizer(rows).sample()
-print(time.process_time() - begin, made.shape[1])
-"""
-
-
-def reference_cost(python: Path, case: Case, source: Path) -> tuple[float, int]:
-    """Processor seconds of the reference, and how many columns it makes; it ends all where the reference fails."""
-    done = subprocess.run(
-        [python, "-c", REFERENCE, source, ",".join(case.nulls)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        sys.exit(f"{python}: SynDiffix fails ({why}); version 1.0.8 wants pandas below 3")
-    seconds, columns = done.stdout.split()
-    return float(seconds), int(columns)
-
-
-def beside_reference(cost: tuple[float, int], tables: Tables) -> str:
+def beside_reference(seconds: float, columns: Sequence[str], tables: Tables) -> str:
     """Processor seconds of the reference for all columns, and of a reader's fit."""
-    seconds, columns = cost
     ours = fitted(tables, 3)[1]
     return (
-        f"In one run: SynDiffix takes {seconds:.0f} processor seconds for {columns} columns, the fit of the wide table "
-        f"{ours:.1f}: 1/{seconds / ours:.0f}."
+        f"In one run: SynDiffix takes {seconds:.0f} processor seconds for {len(columns)} columns, the fit of the wide "
+        f"table {ours:.1f}: 1/{seconds / ours:.0f}."
     )
 
 
@@ -478,8 +453,9 @@ def main() -> None:
                 reading = study.model_copy(update={"nulls": case.nulls})
                 return read_original(source, reading, like=released_columns(path))
 
-            python = options.syndiffix  # first: where it cannot run, nothing else is lost
-            cost = None if python is None else reference_cost(python, case, source)
+            python, columns = options.syndiffix, data_columns(study)
+            # First: where it cannot run, nothing else is lost.
+            theirs = python and reference_seconds(python, source, case.nulls, [columns])
             by_key = []
             for number in range(options.keys):
                 by_key.append(scored_key(study, case, source, original, folder / str(number)))
@@ -492,9 +468,9 @@ def main() -> None:
                 "Fits by a reader from the tables of the first key's release, and from the same counted without noise.",
                 halves(study, case, source, folder / "halves"),
             ]
-            if cost is not None:
+            if theirs:
                 tables = reader_tables(read_release(release).tables)
-                parts.append(beside_reference(cost, tables))
+                parts.append(beside_reference(theirs[0], columns, tables))
             text = "\n\n".join(parts)
             print(text)
             if options.record:

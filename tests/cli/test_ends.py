@@ -293,13 +293,12 @@ def module(folder, seconds, *signals):
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
 @pytest.mark.parametrize(
-    "where", ["import large", "\n try: 1 / 0\n except ArithmeticError: import large"]
+    "where", ["import large", "\n    try: 1 / 0\n    except ArithmeticError: import large"]
 )
 def test_a_module_is_loaded_to_its_end(where, how, tmp_path):
     """What is raised in the middle aborts libraries of C, and is swallowed by Python's compiler."""
     module(tmp_path, 0.1, how)
-    body = where.replace("\n ", "\n    ").replace("large", "large; time.sleep(600)")
-    assert run(body, tmp_path) == (128 + how, "loaded\n", STOPPED + "\n")
+    assert run(f"{where}; time.sleep(600)", tmp_path) == (128 + how, "loaded\n", STOPPED + "\n")
 
 
 def test_a_second_signal_ends_a_module_that_is_never_loaded(tmp_path):
