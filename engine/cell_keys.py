@@ -35,20 +35,7 @@ def cell_keys(
 
     Where the sizes allow more combinations than one int64 can number, those that occur are numbered instead.
 
-    Parameters
-    ----------
-    columns : sequence of ndarray of integers, shape (n,)
-        Codes from 0 to less than the column's size.
-    sizes : sequence of int
-        Number of codes that each column can have.
-    n : int, optional
-        Number of combinations; wanted where there is no column.
-
-    Returns
-    -------
-    keys : ndarray of int64, shape (n,)
-    n_keys : int
-        Every key is smaller; the product of the sizes, unless that is too large.
+    Returns: keys; n_keys: Every key is smaller; the product of the sizes, unless that is too large.
     """
     keys = np.zeros(len(columns[0]) if len(columns) else (n or 0), dtype=np.int64)
     n_keys = 1
@@ -65,17 +52,7 @@ def cell_keys(
 def comparable_keys(
     one: NDArray[Any], other: NDArray[Any], sizes: Sequence[int]
 ) -> tuple[Int64Array, Int64Array, int]:
-    """Number the combinations of two lists so that equal ones have equal keys; see `cell_keys`.
-
-    Parameters
-    ----------
-    one, other : ndarray of integers, shape (n, n_columns)
-
-    Returns
-    -------
-    ndarray of int64, ndarray of int64, int
-        The keys of both, and a number that all are below.
-    """
+    """Number the combinations of two lists so that equal ones have equal keys; see `cell_keys`."""
     if math.prod(max(int(size), 1) for size in sizes) > KEY_LIMIT:
         keys, n_keys = cell_keys(np.concatenate([one, other]).T, sizes, n=len(one) + len(other))
         return keys[: len(one)], keys[len(one) :], n_keys
@@ -86,10 +63,7 @@ def comparable_keys(
 def distinct_cells(columns: Columns, sizes: Sequence[int]) -> tuple[list[NDArray[Any]], Int64Array]:
     """Distinct combinations in lexicographic order, and which of them each one is.
 
-    Parameters
-    ----------
-    columns, sizes
-        As in `cell_keys`; at least one column.
+    columns, sizes: As in `cell_keys`; at least one column.
     """
     keys, n_keys = cell_keys(columns, sizes)
     if n_keys > _DENSE * len(keys):
@@ -107,14 +81,9 @@ _NARROW = (("UTINYINT", np.uint8), ("USMALLINT", np.uint16), ("UINTEGER", np.uin
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeSpan:
-    """The codes of one column, which can be stored as small numbers: 0 null, 1 other, then from 2 the codes.
+    """The codes of one column, which can be stored as small numbers: 0 null, 1 other, then from 2 the codes."""
 
-    Attributes
-    ----------
-    low, high : int
-        Smallest and largest code but null and other; high < low where there is none.
-    """
-
+    # low, high: Smallest and largest code but null and other; high < low where there is none.
     low: int
     high: int
 
@@ -165,13 +134,5 @@ def ordered_first(sizes: Sequence[int], is_ordered: Sequence[bool]) -> int | Non
 
 
 def has_runs(n_long: int, n_short: int, n_possible: int) -> bool:
-    """Whether a table of two columns is rounded by running sums along both of them.
-
-    Parameters
-    ----------
-    n_long, n_short : int
-        Values of the longer and of the shorter column.
-    n_possible : int
-        Combinations of them that may hold rows.
-    """
+    """Whether a table of two columns is rounded by running sums along both of them."""
     return n_long << max(n_short - 1, 0).bit_length() <= MOST_PLACES * n_possible

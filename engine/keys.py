@@ -52,13 +52,7 @@ EntityId = int | str | float | bool | bytes | datetime.date
 
 
 class MasterKey:
-    """The secret of a key file; shows itself only to this module.
-
-    Parameters
-    ----------
-    secret : bytes
-        Exactly 32 bytes.
-    """
+    """The secret of a key file; shows itself only to this module."""
 
     __slots__ = ("_secret",)
 
@@ -83,15 +77,7 @@ class MasterKey:
     def derive(self, purpose: Purpose, vintage: str, columns: ColumnSet | None = None) -> bytes:
         """Derive the key of one purpose.
 
-        Parameters
-        ----------
-        columns : ColumnSet, optional
-            Given for label and sampling keys only.
-
-        Returns
-        -------
-        bytes
-            32 bytes.
+        columns: Given for label and sampling keys only.
         """
         parts = [purpose, vintage] if columns is None else [purpose, vintage, *columns]
         message = struct.pack("<B", columns is not None) + pack_strings(parts)
@@ -110,10 +96,7 @@ def pack_strings(parts: Iterable[str]) -> bytes:
 def check_key_file(path: Path) -> list[str]:
     """Say what is wrong with a key file.
 
-    Returns
-    -------
-    list of str
-        Problems as sentences; empty if the file is as it must be.
+    Returns: Problems as sentences; empty if the file is as it must be.
     """
     try:
         info = path.lstat()
@@ -148,13 +131,7 @@ def _way_out(path: Path) -> str:
 
 
 def read_key(path: Path) -> MasterKey:
-    """Read a key file.
-
-    Raises
-    ------
-    SpecError
-        If the file is missing, of another length, not ours, readable by others, or not by us.
-    """
+    """Read a key file."""
     problems = check_key_file(path)
     if problems:
         raise SpecError(problems)
@@ -167,13 +144,7 @@ def read_key(path: Path) -> MasterKey:
 
 
 def new_key(path: Path) -> str:
-    """Make a key file of mode 0600 and return the key's public id.
-
-    Raises
-    ------
-    StoreError
-        If the file exists (a key is never overwritten) or cannot be written.
-    """
+    """Make a key file of mode 0600 and return the key's public id."""
     secret = secrets.token_bytes(KEY_BYTES)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -196,11 +167,6 @@ def typed_id(value: EntityId) -> bytes:
     """Bytes of an entity id, injectively: a type tag, then its bytes.
 
     0, "", False, 1, "1" and 1.0 are all different ids.
-
-    Raises
-    ------
-    DataError
-        If the id is null or of a type that cannot name an entity.
     """
     if isinstance(value, bool):
         return b"b" + bytes([value])
@@ -228,19 +194,7 @@ def entity_tokens(
 ) -> UInt64Array:
     """Token of each entity: keyed 128-bit BLAKE2b of its typed, length-prefixed id.
 
-    Parameters
-    ----------
-    key : bytes
-        Derived with purpose "entity".
-    ids : iterable, or ndarray of int64
-        Distinct ids, none null.
-    entity_column : str
-        Name of the column, part of the message: person 1 and household 1 are different entities.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_ids, 2)
-        The token's two little-endian lanes.
+    entity_column: Name of the column, part of the message: person 1 and household 1 are different entities.
     """
     head = pack_strings([entity_column])
     if _LOOPS and key and len(head) < _LONGEST_HEAD:
@@ -296,18 +250,7 @@ def _bytes(raw: bytes) -> UInt8Array:
 def row_tokens(key: bytes, fingerprints: UInt64Array, occurrence: UInt64Array) -> UInt64Array:
     """Token of each row where no column names the entity.
 
-    Parameters
-    ----------
-    key : bytes
-        Derived with purpose "entity".
-    fingerprints : ndarray of uint64, shape (n_rows, 2)
-        128-bit fingerprint of the row's identity columns.
-    occurrence : ndarray of uint64, shape (n_rows,)
-        Number of the row among those of the same fingerprint.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_rows, 2)
+    occurrence: Number of the row among those of the same fingerprint.
     """
     records = np.column_stack([fingerprints, occurrence]).astype("<u8").tobytes()
     state = blake2b(key=key, digest_size=16, person=b"tablepack")

@@ -16,22 +16,15 @@ from engine.schema import BoolArray, Column, ColumnSet, Int64Array
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Levels:
-    """The public levels of one column. Null, where the column may be null, is level 0; the others ascend.
-
-    Attributes
-    ----------
-    low, high : ndarray of int64, shape (n_levels,)
-        Codes of each level, both ends included; for ranked columns ranks in the domain. 0, 0 for null.
-    has_null : bool
-        Level 0 is null.
-    values : tuple or None
-        Ranked columns: the public domain in the order of its ranks.
-    """
+    """The public levels of one column. Null, where the column may be null, is level 0; the others ascend."""
 
     column: Column
+    # low, high: shape (n_levels,): Codes of each level, both ends included; for ranked columns ranks in the
+    # domain. 0, 0 for null.
     low: Int64Array
     high: Int64Array
-    has_null: bool
+    has_null: bool  # Level 0 is null
+    # Ranked columns: the public domain in the order of its ranks.
     values: tuple[object, ...] | None = None
 
     def __len__(self) -> int:
@@ -40,45 +33,28 @@ class Levels:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Margin:
-    """What crosses the wall in dp mode for one margin: a noisy count for every combination of levels.
+    """What crosses the wall in dp mode for one margin: a noisy count for every combination of levels."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        Columns of the strata among them; empty for the total, whose `n` has shape ().
-    n : ndarray of int64
-        One axis a column; may be negative.
-    variance : float
-        Of the noise of each count; 0: the count is exact.
-    branching : int
-        0: measured once, flat. Else a one-way margin measured as a tree: every node holds so many nodes of the depth
-        below, or as many leaves as are left; level i stands under node i // branching**k, k depths up.
-    tree : tuple of ndarray of int64
-        Noisy counts of the tree's inner depths, the coarsest first; without the root (the total) and the leaves (`n`).
-    """
-
+    # Columns of the strata among them; empty for the total, whose `n` has shape ().
     columns: ColumnSet
-    n: Int64Array
-    variance: float
+    n: Int64Array  # One axis a column; may be negative
+    variance: float  # Of the noise of each count; 0: the count is exact
+    # 0: measured once, flat. Else a one-way margin measured as a tree: every node holds so many nodes of
+    # the depth below, or as many leaves as are left; level i stands under node i // branching**k, k depths
+    # up.
     branching: int = 0
+    # Noisy counts of the tree's inner depths, the coarsest first; without the root (the total) and the
+    # leaves (`n`).
     tree: tuple[Int64Array, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StructuralZero:
-    """Combinations of levels that a rule of the spec declares impossible.
-
-    Attributes
-    ----------
-    cells : ndarray of bool
-        One axis a column: True where nobody can be.
-    why : str
-        The rule, for cards.
-    """
+    """Combinations of levels that a rule of the spec declares impossible."""
 
     columns: ColumnSet
-    cells: BoolArray
-    why: str
+    cells: BoolArray  # One axis a column: True where nobody can be
+    why: str  # The rule, for cards
 
 
 def sizes_of(levels: dict[str, Levels], columns: ColumnSet) -> tuple[int, ...]:

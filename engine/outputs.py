@@ -82,19 +82,8 @@ def check_output(
 ) -> None:
     """Refuse a path that no result may be written to; call it before anything is computed.
 
-    Parameters
-    ----------
-    force : bool
-        Another file there may be replaced.
-    own : str
-        The kind of file that this output is, such as `SPEC`: one of it may be replaced, with `force`.
-    inputs : iterable of path
-        Files, or globs, that are read to make it: never replaced.
-
-    Raises
-    ------
-    StoreError
-        What is there, or would be, must not be replaced; or there is no such folder.
+    own: The kind of file that this output is, such as `SPEC`: one of it may be replaced, with `force`.
+    inputs: Files, or globs, that are read to make it: never replaced.
     """
     target = Path(path)
     with _readable(target):
@@ -117,11 +106,8 @@ def check_output(
 
 
 def check_new_key(path: StrPath) -> None:
-    """Refuse a name for a new key beside which files of an older one lie: its ledgers would be lost, or taken for new.
-
-    Raises
-    ------
-    StoreError
+    """Refuse a name for a new key beside which files of an older one lie: its ledgers would be lost, or taken
+    for new.
     """
     target = Path(path)
     with _readable(target):
@@ -293,17 +279,8 @@ def output_file(
 
     What goes to `/dev/stdout` follows what is there.
 
-    Parameters
-    ----------
-    force, own, inputs
-        As for `check_output`.
-    private : bool
-        Mode 0600 from its first byte; otherwise what the umask lets, and no more than the file that it replaces had.
-
-    Raises
-    ------
-    StoreError
-        As `check_output`; or the file cannot be written. What was there is there still.
+    private: Mode 0600 from its first byte; otherwise what the umask lets, and no more than the file that it
+        replaces had.
     """
     target = Path(path)
     given = tuple(inputs)
@@ -406,12 +383,7 @@ def _take_name(there: Path) -> None:
 
 
 def check_folder(path: StrPath) -> None:
-    """Refuse a folder that results may not be written to: anything but an empty or absent one.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Refuse a folder that results may not be written to: anything but an empty or absent one."""
     target = Path(path)
     with _readable(target):
         there = target.resolve()
@@ -422,13 +394,7 @@ def check_folder(path: StrPath) -> None:
 
 @contextlib.contextmanager
 def output_folder(path: StrPath) -> Iterator[Path]:
-    """Lend a folder beside an output, which gets its name when all in it is whole.
-
-    Raises
-    ------
-    StoreError
-        As `check_folder`; or it cannot be written.
-    """
+    """Lend a folder beside an output, which gets its name when all in it is whole."""
     target = Path(path)
     check_folder(target)
     with _readable(target):

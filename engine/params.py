@@ -30,20 +30,11 @@ MOST_SWAPPED = 0.5
 class SwapParams:
     """How records are exchanged before anything is counted.
 
-    Parameters
-    ----------
-    columns : ColumnSet
-        Whose values two records exchange, all of them together.
-    within : ColumnSet
-        In these the two records agree; none: anybody is a partner.
-    similar : tuple of str
-        In these they agree too where such a partner is found; the last one gives way first.
-    rare : ColumnSet
-        Records that share a value of one of these, and one of the columns exchanged, with few others go first.
-    rate : float
-        Share of the records that are exchanged, some of them for equal values.
-    publish_rate : bool
-        Whether the release tells the share. Statistical offices keep theirs to themselves.
+    similar: In these they agree too where such a partner is found; the last one gives way first.
+    rare: Records that share a value of one of these, and one of the columns exchanged, with few others go
+        first.
+    rate: Share of the records that are exchanged, some of them for equal values.
+    publish_rate: Whether the release tells the share. Statistical offices keep theirs to themselves.
     """
 
     columns: ColumnSet
@@ -89,26 +80,16 @@ class SwapParams:
 class PrivacyParams:
     """What decides suppression and noise.
 
-    Parameters
-    ----------
-    profile : str
-        Name of the profile the values started from.
-    low_threshold : int
-        A bucket of fewer entities is never released.
-    threshold_mean : int
-        Mean of the noisy threshold, in entities; its sd is 1.
-    layer_sd : int
-        Standard deviation of each of the two noise layers in rows, for entities of one row; a power of two.
-    max_rows : int or None
-        Most rows that one entity contributes to any bucket, a power of two, by which the noise is multiplied. None:
-        not declared, and each entity has one row.
-    max_rows_by : str
-        "entity": which rows of an entity count is decided once, for all tables, so that groups add up. "bucket": in
-        every bucket by itself, which keeps more of them; what heavy entities lose is then shared by others.
-    detected : tuple of str
-        Names of the settings that were detected in the data and nobody has confirmed.
-    swap : SwapParams or None
-        How records are exchanged before anything is counted; None: they are not.
+    low_threshold: A bucket of fewer entities is never released.
+    layer_sd: Standard deviation of each of the two noise layers in rows, for entities of one row; a power of
+        two.
+    max_rows: Most rows that one entity contributes to any bucket, a power of two, by which the noise is
+        multiplied. None: not declared, and each entity has one row.
+    max_rows_by: "entity": which rows of an entity count is decided once, for all tables, so that groups add
+        up. "bucket": in every bucket by itself, which keeps more of them; what heavy entities lose is then
+        shared by others.
+    detected: Names of the settings that were detected in the data and nobody has confirmed.
+    swap: How records are exchanged before anything is counted; None: they are not.
     """
 
     profile: str = "standard"
@@ -176,14 +157,10 @@ a person (engine/PRIVACY.md, "Levers")."""
 class ExposureBounds:
     """How much a sticky release may give away of small groups, with all that was built before it.
 
-    Parameters
-    ----------
-    warn_at, refuse_at : float
-        Noisy figures a person, in the most exposed group.
-    max_looks : int
-        How often nearly the same data may be measured with fresh noise, under as many names of vintages.
-    accept_risk : str
-        Why the owner accepts more than `refuse_at` and `max_looks`; printed with the release. Empty: not accepted.
+    max_looks: How often nearly the same data may be measured with fresh noise, under as many names of
+        vintages.
+    accept_risk: Why the owner accepts more than `refuse_at` and `max_looks`; printed with the release. Empty:
+        not accepted.
     """
 
     warn_at: float
@@ -228,74 +205,50 @@ LEAST_EPSILON, MOST_EPSILON = 1e-9, 500.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DPParams:
-    """How margins are measured, fitted and sampled.
+    """How margins are measured, fitted and sampled."""
 
-    Attributes
-    ----------
-    epsilon : float or None
-        Of the whole build. None: nothing is protected (`guarantee = false` in the spec); counts cross the wall exact.
-    delta : float
-        0 with Laplace noise; above 0 with Gaussian noise.
-    noise : str
-        "laplace" (pure epsilon) or "gaussian" (zCDP, converted to epsilon at delta).
-    method : str
-        "ipf" (chosen margins) or "catall" (one margin: the full cross-tabulation).
-    columns : ColumnSet
-        Columns of the joint distribution: all that published tables, margins and strata name.
-    margins : tuple of ColumnSet
-        Margins to be measured, each once, by width, then name; the strata's columns are not among their columns.
-        With "catall" the one margin of all columns but the strata.
-    strata : ColumnSet
-        Columns whose levels are disjoint areas: every margin is measured, and fitted, within each of them.
-    ranges : tuple of (str, int)
-        One-way margins that are measured as trees, for range queries, with their branching, by name; each is one of
-        `margins`.
-    post : str
-        What turns noisy margins into targets: "wls" (default), "paper" or "synthpop".
-    sample : str
-        "rounded" (each count is its expectation rounded up or down; with post "wls", whose margins agree, rows then
-        come nearer to these) or "multinomial" (independent rows).
-    prior : float
-        Rows spread evenly over the cells of each margin before anything else (synthpop's priorn).
-    allocation : str
-        How margins share the budget: "equal", or "cells": the more cells a margin has, the more it gets (epsilon as
-        the cube root of the cells, which makes the sum over margins of cells times variance smallest).
-    total_share : float
-        Share of the budget that the total is measured with.
-    public_n : bool
-        The true number of rows is declared public and used as such.
-    max_rows : int
-        Rows that one entity may contribute; more are left out.
-    is_bound_said : bool
-        The spec says `max_rows`, which it must where entities have several rows. No measurement hangs on it.
-    max_cells : int
-        Largest table of counts that is made: a margin, a full cross-tabulation, the cliques of a junction tree.
-    tolerance : float
-        Largest share of rows that a margin may be off by when the fit is called converged.
-    budget : float or None
-        Most epsilon that the ledger may ever hold; pinned by the first build. None: what the ledger says, and a new
-        one gets this build's epsilon.
-    """
-
+    # Of the whole build. None: nothing is protected (`guarantee = false` in the spec); counts cross the
+    # wall exact.
     epsilon: float | None
-    delta: float = 0.0
+    delta: float = 0.0  # 0 with Laplace noise; above 0 with Gaussian noise
+    # "laplace" (pure epsilon) or "gaussian" (zCDP, converted to epsilon at delta).
     noise: Noise = "laplace"
+    # "ipf" (chosen margins) or "catall" (one margin: the full cross-tabulation).
     method: Method = "ipf"
+    # Columns of the joint distribution: all that published tables, margins and strata name.
     columns: ColumnSet = ()
+    # Margins to be measured, each once, by width, then name; the strata's columns are not among their
+    # columns. With "catall" the one margin of all columns but the strata.
     margins: tuple[ColumnSet, ...] = ()
+    # Columns whose levels are disjoint areas: every margin is measured, and fitted, within each of them.
     strata: ColumnSet = ()
+    # One-way margins that are measured as trees, for range queries, with their branching, by name; each is
+    # one of `margins`.
     ranges: tuple[tuple[str, int], ...] = ()
+    # What turns noisy margins into targets: "wls" (default), "paper" or "synthpop".
     post: Post = "wls"
+    # "rounded" (each count is its expectation rounded up or down; with post "wls", whose margins agree,
+    # rows then come nearer to these) or "multinomial" (independent rows).
     sample: Sample = "rounded"
+    # Rows spread evenly over the cells of each margin before anything else (synthpop's priorn).
     prior: float = 0.0
+    # How margins share the budget: "equal", or "cells": the more cells a margin has, the more it gets
+    # (epsilon as the cube root of the cells, which makes the sum over margins of cells times variance
+    # smallest).
     allocation: Allocation = "equal"
-    total_share: float = 0.02
-    public_n: bool = False
-    max_rows: int = 1
+    total_share: float = 0.02  # Share of the budget that the total is measured with
+    public_n: bool = False  # The true number of rows is declared public and used as such
+    max_rows: int = 1  # Rows that one entity may contribute; more are left out
+    # Largest table of counts that is made: a margin, a full cross-tabulation, the cliques of a junction
+    # tree.
     max_cells: int = 10_000_000
     max_cycles: int = 200
+    # Largest share of rows that a margin may be off by when the fit is called converged.
     tolerance: float = 1e-4
+    # Most epsilon that the ledger may ever hold; pinned by the first build. None: what the ledger says, and
+    # a new one gets this build's epsilon.
     budget: float | None = None
+    # The spec says `max_rows`, which it must where entities have several rows. No measurement hangs on it.
     is_bound_said: bool = field(default=True, repr=False, compare=False)
 
     @property
@@ -310,20 +263,13 @@ class DPParams:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ZeroPart:
-    """What one column holds in an impossible combination.
-
-    Attributes
-    ----------
-    low, high : value or None
-        Smallest and largest value, for columns on a grid. None: no limit. A null is never meant.
-    values : tuple or None
-        The values; then there are no limits.
-    """
+    """What one column holds in an impossible combination."""
 
     column: str
+    # low, high: Smallest and largest value, for columns on a grid. None: no limit. A null is never meant.
     low: Any = None
     high: Any = None
-    values: tuple[Any, ...] | None = None
+    values: tuple[Any, ...] | None = None  # The values; then there are no limits
 
     def __str__(self) -> str:
         if self.values is not None:
@@ -335,15 +281,9 @@ class ZeroPart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ZeroRule:
-    """A combination that the spec declares impossible: nobody fits all its parts.
+    """A combination that the spec declares impossible: nobody fits all its parts."""
 
-    Attributes
-    ----------
-    parts : tuple of ZeroPart
-        At least one; their columns differ.
-    """
-
-    parts: tuple[ZeroPart, ...]
+    parts: tuple[ZeroPart, ...]  # At least one; their columns differ
 
     @property
     def columns(self) -> ColumnSet:

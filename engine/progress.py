@@ -41,23 +41,8 @@ def work_of_build(
 ) -> dict[str, list[float]]:
     """What the steps of a build cost, in the order of its stages.
 
-    Parameters
-    ----------
-    n_rows : float
-        About.
-    sizes : mapping of str to int
-        Values of each column; 0: not known.
-    lists : int
-        Columns whose values are listed before rows are coded.
-    tables : sequence of sequence of str
-        In the order in which they are measured.
-    looks : sequence of bool
-        For which of them the rows are looked at; all others are summed from finer cells.
-
-    Returns
-    -------
-    dict of str to list of float
-        By stage, of each of its steps.
+    sizes: Values of each column; 0: not known.
+    looks: For which of them the rows are looked at; all others are summed from finer cells.
     """
     millions, n = n_rows / 1e6, len(sizes)
     could_be = [
@@ -83,12 +68,6 @@ class TimeLeft:
 
     What is left of a stage is reckoned by the pace of that stage, the more of it is done the more so; all else by the
     pace so far.
-
-    Parameters
-    ----------
-    report : Progress
-    clock : callable
-        Seconds.
     """
 
     def __init__(self, report: Progress, clock: Callable[[], float] = time.monotonic) -> None:

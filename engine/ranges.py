@@ -30,16 +30,9 @@ ROOT_LEVEL = 63
 def split_codes(codes: Int64Array) -> tuple[UInt8Array, Int64Array]:
     """Split stored codes into kinds and magnitudes.
 
-    Parameters
-    ----------
-    codes : ndarray of int64, any shape
-        As ingest stores them: `NULL_CODE` and `OTHER_CODE` stand for these kinds.
+    codes: As ingest stores them: `NULL_CODE` and `OTHER_CODE` stand for these kinds.
 
-    Returns
-    -------
-    kind : ndarray of uint8
-    magnitude : ndarray of int64, all >= 0
-        0 for null and other.
+    Returns: kind; magnitude: 0 for null and other.
     """
     kind = np.where(codes < 0, KIND_NEGATIVE, KIND_NONNEGATIVE).astype(np.uint8)
     magnitude = np.where(codes < 0, ~codes, codes)
@@ -54,19 +47,7 @@ def split_codes(codes: Int64Array) -> tuple[UInt8Array, Int64Array]:
 def code_bounds(
     kind: UInt8Array, level: UInt8Array, index: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Smallest and largest code of each range; 0, 0 for null and other.
-
-    Parameters
-    ----------
-    kind, level : ndarray of uint8
-    index : ndarray of int64
-        All of one shape.
-
-    Returns
-    -------
-    low, high : ndarray of int64
-        Both ends belong to the range.
-    """
+    """Smallest and largest code of each range; 0, 0 for null and other."""
     first = index << level.astype(np.int64)
     last = first + ((np.int64(1) << level.astype(np.int64)) - 1)
     negative = kind == KIND_NEGATIVE

@@ -18,23 +18,15 @@ from engine.schema import MAX_WIDTH, ColumnSet, Int64Array
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Relation:
-    """One column tells another.
-
-    Attributes
-    ----------
-    finer, coarser : str
-    of : ndarray of int64, shape (n_values,)
-        Codes of the finer column's released values (as in `engine.schema`, null and other included), ascending.
-    to : ndarray of int64, shape (n_values,)
-        The coarser column's code for each.
-    is_copy : bool
-        The coarser column determines the finer one too: its tables are those of the finer, relabelled.
-    """
+    """One column tells another."""
 
     finer: str
     coarser: str
+    # shape (n_values,): Codes of the finer column's released values (as in `engine.schema`, null and other
+    # included), ascending.
     of: Int64Array
-    to: Int64Array
+    to: Int64Array  # shape (n_values,): The coarser column's code for each
+    # The coarser column determines the finer one too: its tables are those of the finer, relabelled.
     is_copy: bool = False
 
 
@@ -42,11 +34,8 @@ class Relation:
 class Relations:
     """All relations of a release.
 
-    Parameters
-    ----------
-    relations : tuple of Relation
-        Closed: what a determined column determines in turn is among them. A copy is the coarser column of one
-        relation, with the column that stands for it, and of no other.
+    relations: Closed: what a determined column determines in turn is among them. A copy is the coarser column
+        of one relation, with the column that stands for it, and of no other.
     """
 
     relations: tuple[Relation, ...] = ()
@@ -102,11 +91,6 @@ class Relations:
         """Base tables of two and more columns, of published tables and of all that these are locked to.
 
         A table whose base is wider than `MAX_WIDTH` is modelled: its pairs are needed, not itself.
-
-        Returns
-        -------
-        tuple of ColumnSet
-            Such that what a table is locked to comes before it.
         """
         needed: set[ColumnSet] = set()
         bases = {base for columns in published if len(base := self.base(columns)) > 1}
@@ -128,13 +112,7 @@ class Relations:
     def left(
         self, published: Iterable[ColumnSet], finished: Collection[ColumnSet]
     ) -> tuple[ColumnSet, ...]:
-        """The same for the tables that are not finished; what is inside a modelled one is needed again for its fit.
-
-        Parameters
-        ----------
-        finished : collection of ColumnSet
-            Published tables that are stored.
-        """
+        """The same for the tables that are not finished; what is inside a modelled one is needed again for its fit."""
         tables = tuple(published)
         unfinished = [columns for columns in tables if columns not in finished]
         wide = [{*columns} for columns in unfinished if len(self.base(columns)) > MAX_WIDTH]

@@ -23,28 +23,16 @@ from engine.units import ENTITIES, ROWS, Unit
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Universe:
-    """For which rows a column has a value.
+    """For which rows a column has a value."""
 
-    Attributes
-    ----------
-    column : str
-        The column that decides; a row where it is null is outside.
-    low, high : value or None
-        Smallest and largest value inside, for columns on a grid. None: no limit.
-    values : tuple or None
-        The values inside, for columns with a list of values. None: all.
-    complete : bool
-        Every row inside has a value: the column is null exactly outside.
-    outside : value or None
-        What a column with a list of values holds outside, if not null.
-    """
-
-    column: str
+    column: str  # The column that decides; a row where it is null is outside
+    # low, high: Smallest and largest value inside, for columns on a grid. None: no limit.
     low: Any = None
     high: Any = None
+    # The values inside, for columns with a list of values. None: all.
     values: tuple[Any, ...] | None = None
-    complete: bool = True
-    outside: Any = None
+    complete: bool = True  # Every row inside has a value: the column is null exactly outside
+    outside: Any = None  # What a column with a list of values holds outside, if not null
 
     @property
     def condition(self) -> tuple[Any, ...]:
@@ -63,15 +51,10 @@ class Universe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodedUniverse:
-    """A universe in grid codes of the column that decides it.
-
-    Attributes
-    ----------
-    low, high : int or None
-        Its limits.
-    """
+    """A universe in grid codes of the column that decides it."""
 
     declared: Universe
+    # low, high: Its limits.
     low: int | None = None
     high: int | None = None
 
@@ -106,18 +89,10 @@ DEFAULT_PLACEHOLDER = "(other)"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolution:
-    """The grid step of a real or decimal column: `base ** exponent`, base 2 or 10.
+    """The grid step of a real or decimal column: `base ** exponent`, base 2 or 10."""
 
-    Attributes
-    ----------
-    base : int
-        2 or 10.
-    exponent : int
-        The step's exponent; -2 with base 10 is cents.
-    """
-
-    base: int = 10
-    exponent: int = 0
+    base: int = 10  # 2 or 10
+    exponent: int = 0  # The step's exponent; -2 with base 10 is cents
 
     @property
     def step(self) -> float:
@@ -127,21 +102,11 @@ class Resolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writing:
-    """How numbers and dates are written in a source of text.
+    """How numbers and dates are written in a source of text."""
 
-    Attributes
-    ----------
-    decimal : str
-        Sign before the decimals.
-    thousands : str
-        Sign between groups of three digits; empty: none.
-    date_format : str
-        As `strftime` has it, such as "%d.%m.%Y"; empty: ISO, 2021-12-31.
-    """
-
-    decimal: str = "."
-    thousands: str = ""
-    date_format: str = ""
+    decimal: str = "."  # Sign before the decimals
+    thousands: str = ""  # Sign between groups of three digits; empty: none
+    date_format: str = ""  # As `strftime` has it, such as "%d.%m.%Y"; empty: ISO, 2021-12-31
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,34 +191,24 @@ class Measurement:
     """What crosses the wall for one column set: its released buckets, every one of them noisy.
 
     Nodes are sorted by depth, then by place; a node is listed only if it and all its ancestors pass.
-
-    Attributes
-    ----------
-    columns : ColumnSet
-        Empty for the total, which is one node of depth 0.
-    depth : ndarray of uint8, shape (n_nodes,)
-    kind, level : ndarray of uint8, shape (n_nodes, n_columns)
-        A range of column j holds 2**level[:, j] grid codes of its kind.
-    index : ndarray of int64, shape (n_nodes, n_columns)
-        Offset of the range in units of its size. Negative values are mirrored: grid code -1 has index 0 at level 0.
-    parent : ndarray of int64, shape (n_nodes,)
-        Position of the node that holds this one, one depth up; -1 at depth 0.
-    n : ndarray of int64, shape (n_nodes,)
-        Noisy number of rows; may be negative.
-    scale : ndarray of int64, shape (max_depth + 1,)
-        Per depth: the power of two that both noise layers were multiplied with (1: one row an entity).
-    values : tuple or None
-        One-way tables of a ranked column only: the released values in rank order.
     """
 
-    columns: ColumnSet
-    depth: UInt8Array
+    columns: ColumnSet  # Empty for the total, which is one node of depth 0
+    depth: UInt8Array  # shape (n_nodes,)
+    # kind, level: shape (n_nodes, n_columns): A range of column j holds 2**level[:, j] grid codes of its
+    # kind.
     kind: UInt8Array
     level: UInt8Array
+    # shape (n_nodes, n_columns): Offset of the range in units of its size. Negative values are mirrored:
+    # grid code -1 has index 0 at level 0.
     index: Int64Array
+    # shape (n_nodes,): Position of the node that holds this one, one depth up; -1 at depth 0.
     parent: Int64Array
-    n: Int64Array
+    n: Int64Array  # shape (n_nodes,): Noisy number of rows; may be negative
+    # shape (max_depth + 1,): Per depth: the power of two that both noise layers were multiplied with (1:
+    # one row an entity).
     scale: Int64Array
+    # One-way tables of a ranked column only: the released values in rank order.
     values: tuple[Any, ...] | None = None
 
     @property
@@ -264,10 +219,7 @@ class Measurement:
     def kept(self, where: BoolArray) -> Measurement:
         """The measurement of some of its buckets only.
 
-        Parameters
-        ----------
-        where : ndarray of bool, shape (n_nodes,)
-            A bucket is kept only with the one that holds it.
+        where: A bucket is kept only with the one that holds it.
         """
         at, place = np.flatnonzero(where), np.cumsum(where) - 1
         parent = self.parent.take(at)
@@ -288,28 +240,18 @@ class Support:
 
     Sorted: null first, then negative, non-negative, other; each ascending by grid. A value inside a released
     range was drawn once, when the one-way table was fitted, so that every table shows the same values.
-
-    Attributes
-    ----------
-    kind : ndarray of uint8, shape (n_values,)
-    grid : ndarray of int64, shape (n_values,)
-        Place on the column's grid, or rank in `values` for ranked columns; 0 where kind is null or other.
-    n : ndarray of int64, shape (n_values,)
-        Fitted number of rows, all > 0.
-    measured : ndarray of bool, shape (n_values,)
-        The value is itself a released bucket (else it was drawn inside a released range).
-    values : tuple or None
-        Ranked columns: the released values in rank order.
-    noise_sd : float
-        Standard deviation of the error of a measured value's count, in rows (root mean square).
     """
 
     column: Column
-    kind: UInt8Array
+    kind: UInt8Array  # shape (n_values,)
+    # shape (n_values,): Place on the column's grid, or rank in `values` for ranked columns; 0 where kind is
+    # null or other.
     grid: Int64Array
-    n: Int64Array
+    n: Int64Array  # shape (n_values,): Fitted number of rows, all > 0
+    # shape (n_values,): The value is itself a released bucket (else it was drawn inside a released range).
     measured: BoolArray
-    values: tuple[Any, ...] | None = None
+    values: tuple[Any, ...] | None = None  # Ranked columns: the released values in rank order
+    # Standard deviation of the error of a measured value's count, in rows (root mean square).
     noise_sd: float = 0.0
 
     def __len__(self) -> int:
@@ -318,71 +260,45 @@ class Support:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellGroups:
-    """What is known of the noise: one entry for each released finest bucket and each filled remainder.
+    """What is known of the noise: one entry for each released finest bucket and each filled remainder."""
 
-    Attributes
-    ----------
-    kind : ndarray of uint8, shape (n_groups, n_columns)
-    low, high : ndarray of int64, shape (n_groups, n_columns)
-        The box of grid codes, both ends included (0, 0 where kind is null or other).
-    n : ndarray of int64, shape (n_groups,)
-        Fitted number of rows in the group.
-    noise_sd : ndarray of float64, shape (n_groups,)
-        Standard deviation, in rows, of the noise of the bucket it was read from.
-    measured : ndarray of bool, shape (n_groups,)
-        True: a released bucket of single values. False: the remainder of a box, filled blindly. A synthetic row
-        is measured where its group is: `SyntheticTable.measured` says the same.
-    depth : ndarray of int8, shape (n_groups,)
-        Depth in the measured tree of the bucket, or of the one whose remainder the group is; -1 where no released
-        bucket holds the rows, and everywhere in mode dp.
-    tops : tuple of int
-        Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
-    scale : tuple of int
-        As in `Measurement`. Empty in mode dp.
-    """
-
-    kind: UInt8Array
+    kind: UInt8Array  # shape (n_groups, n_columns)
+    # low, high: shape (n_groups, n_columns): The box of grid codes, both ends included (0, 0 where kind is
+    # null or other).
     low: Int64Array
     high: Int64Array
-    n: Int64Array
+    n: Int64Array  # shape (n_groups,): Fitted number of rows in the group
+    # shape (n_groups,): Standard deviation, in rows, of the noise of the bucket it was read from.
     noise_sd: FloatArray
+    # shape (n_groups,): True: a released bucket of single values. False: the remainder of a box, filled
+    # blindly. A synthetic row is measured where its group is: `SyntheticTable.measured` says the same.
     measured: BoolArray
+    # shape (n_groups,): Depth in the measured tree of the bucket, or of the one whose remainder the group
+    # is; -1 where no released bucket holds the rows, and everywhere in mode dp.
     depth: NDArray[np.int8]
+    # Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
     tops: tuple[int, ...] = ()
-    scale: tuple[int, ...] = ()
+    scale: tuple[int, ...] = ()  # As in `Measurement`. Empty in mode dp.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyntheticTable:
-    """One fitted table: distinct synthetic rows with their number.
-
-    Attributes
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-        Positions in the columns' supports; rows distinct, in lexicographic order.
-    n : ndarray of int64, shape (n_cells,)
-        Number of synthetic rows, all > 0.
-    measured : ndarray of bool, shape (n_cells,)
-        The cell is itself a released bucket (else filled within a larger one).
-    noise_sd : float
-        Standard deviation of the error of a measured cell, in rows: that of its own noise, or of a narrower table
-        it is locked to if that is larger.
-    gap : int
-        Largest difference between a margin of this table and the published narrower table.
-    rake_cycles : int
-        Raking cycles run (0: nothing to rake to).
-    rake_error : float
-        Rows that a margin's sums were off by when raking stopped, as a share of all rows.
-    """
+    """One fitted table: distinct synthetic rows with their number."""
 
     columns: ColumnSet
+    # shape (n_cells, n_columns): Positions in the columns' supports; rows distinct, in lexicographic order.
     codes: NDArray[np.int32]
-    n: Int64Array
+    n: Int64Array  # shape (n_cells,): Number of synthetic rows, all > 0
+    # shape (n_cells,): The cell is itself a released bucket (else filled within a larger one).
     measured: BoolArray
     groups: CellGroups
+    # Standard deviation of the error of a measured cell, in rows: that of its own noise, or of a narrower
+    # table it is locked to if that is larger.
     noise_sd: float = 0.0
+    # Largest difference between a margin of this table and the published narrower table.
     gap: int = 0
-    rake_cycles: int = 0
+    rake_cycles: int = 0  # Raking cycles run (0: nothing to rake to)
+    # Rows that a margin's sums were off by when raking stopped, as a share of all rows.
     rake_error: float = 0.0
 
     @property
@@ -408,47 +324,27 @@ def literal(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceSpec:
-    """Where the rows are and whom they are about.
+    """Where the rows are and whom they are about."""
 
-    Attributes
-    ----------
-    path : str or None
-        File or glob, or how to reach a database; None where a frame was handed over in Python.
-    format : str
-        "csv" (any text with a delimiter), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres", "mysql",
-        "table" (of Spark's catalogue) or "frame".
-    table : str or None
-        Table (or schema.table) of a database.
-    entities : tuple of str
-        Columns that name the protected entities; empty: each row is one.
-    identity : tuple of str
-        Columns that identify a row where there are no entity columns; empty: all columns of the spec.
-    more : tuple of str
-        Files or globs besides `path`.
-    encoding, delimiter : str or None
-        Of text; None: UTF-8, and the one that fits the first records.
-    skip : int
-        Lines of text, or rows of a sheet, above the column names.
-    sheet : str or None
-        Of a workbook; None: its only one.
-    sql : str or None
-        A SELECT over the files, each a table named as the file is.
-    engine, master, memory : str
-        What reads and counts the rows: "duckdb" or "spark"; where Spark runs, empty: as Spark itself is told; most
-        memory of the working database, such as "4GB", empty: the default.
-    """
-
+    # File or glob, or how to reach a database; None where a frame was handed over in Python.
     path: str | None
+    # "csv" (any text with a delimiter), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres",
+    # "mysql", "table" (of Spark's catalogue) or "frame".
     format: SourceFormat
-    table: str | None = None
+    table: str | None = None  # Table (or schema.table) of a database
+    # Columns that name the protected entities; empty: each row is one.
     entities: tuple[str, ...] = ()
+    # Columns that identify a row where there are no entity columns; empty: all columns of the spec.
     identity: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()  # Files or globs besides `path`
+    # encoding, delimiter: Of text; None: UTF-8, and the one that fits the first records.
     encoding: str | None = None
     delimiter: str | None = None
-    skip: int = 0
-    sheet: str | None = None
-    sql: str | None = None
+    skip: int = 0  # Lines of text, or rows of a sheet, above the column names
+    sheet: str | None = None  # Of a workbook; None: its only one
+    sql: str | None = None  # A SELECT over the files, each a table named as the file is
+    # engine, master, memory: What reads and counts the rows: "duckdb" or "spark"; where Spark runs, empty:
+    # as Spark itself is told; most memory of the working database, such as "4GB", empty: the default.
     engine: Literal["duckdb", "spark"] = "duckdb"
     master: str = ""
     memory: str = ""
@@ -461,40 +357,20 @@ class SourceSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseHeader:
-    """What a release says of itself before any table: all of it public.
-
-    Attributes
-    ----------
-    logical_name : str
-        Name of the logical table in SQL.
-    mode : str
-        "sticky".
-    key_id : str
-        Public name of the key (a keyed digest, 16 hex digits); tells keys apart, reveals nothing.
-    privacy : dict
-        The privacy parameters as plain values.
-    columns : tuple of Column
-        The columns of the tables, without the entity columns.
-    tables : tuple of ColumnSet
-        The tables to be published, by width, then name.
-    notes : tuple of str
-        Sentences for readers of the release.
-    unit, entity : Unit
-        What a row is called, and whom the release protects.
-    is_reviewed : bool
-        A person says that what is marked as detected was looked at.
-    """
+    """What a release says of itself before any table: all of it public."""
 
     title: str
-    logical_name: str
+    logical_name: str  # Name of the logical table in SQL
     vintage: str
-    mode: str
+    mode: str  # "sticky"
+    # Public name of the key (a keyed digest, 16 hex digits); tells keys apart, reveals nothing.
     key_id: str
-    privacy: dict[str, Any] = field(default_factory=dict)
+    privacy: dict[str, Any] = field(default_factory=dict)  # The privacy parameters as plain values
     engine_version: str = ""
-    columns: tuple[Column, ...] = ()
-    tables: tuple[ColumnSet, ...] = ()
-    notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()  # The columns of the tables, without the entity columns
+    tables: tuple[ColumnSet, ...] = ()  # The tables to be published, by width, then name
+    notes: tuple[str, ...] = ()  # Sentences for readers of the release
+    # unit, entity: What a row is called, and whom the release protects.
     unit: Unit = ROWS
     entity: Unit = ENTITIES
-    is_reviewed: bool = False
+    is_reviewed: bool = False  # A person says that what is marked as detected was looked at

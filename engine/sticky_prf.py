@@ -97,19 +97,7 @@ def use_loop(module: SimpleNamespace | None) -> None:
 
 
 def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
-    """SipHash-2-4 of many messages at once, compiled where that was brought in.
-
-    Parameters
-    ----------
-    key : bytes
-        At least 16 bytes; the first 16 are used.
-    words : sequence of ndarray of uint64, each of shape (n,)
-        Message i is words[0][i], words[1][i], ... as little-endian bytes.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n,)
-    """
+    """SipHash-2-4 of many messages at once, compiled where that was brought in."""
     n = len(words[0])
     out = np.empty(n, dtype=np.uint64)
     if _LOOPS:
@@ -133,12 +121,7 @@ def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
 
 
 def siphash128(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
-    """SipHash-2-4 with 128 bits out; parameters as in `siphash`.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n, 2)
-    """
+    """SipHash-2-4 with 128 bits out; parameters as in `siphash`."""
     n = len(words[0])
     out = np.empty((n, 2), dtype=np.uint64)
     state = np.empty((5, min(n, CHUNK)), dtype=np.uint64)
@@ -159,12 +142,8 @@ def siphash128(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
 def gaussian_table(log2_sd: int) -> tuple[int, UInt64Array]:
     """Cumulative table of the discrete Gaussian with sd 2**log2_sd, p(k) proportional to exp(-k^2 / 2 sd^2).
 
-    Returns
-    -------
-    first : int
-        The smallest value drawn.
-    thresholds : ndarray of uint64
-        A draw with bits u is first + (number of thresholds <= u).
+    Returns: first: The smallest value drawn; thresholds: A draw with bits u is first + (number of thresholds
+    <= u).
     """
     reach = 9 << log2_sd
     with localcontext() as context:
@@ -184,18 +163,7 @@ def gaussian_table(log2_sd: int) -> tuple[int, UInt64Array]:
 
 
 def integer_gaussian(bits: UInt64Array, log2_sd: int) -> Int64Array:
-    """Turn random bits into integer Gaussians of mean 0.
-
-    Parameters
-    ----------
-    bits : ndarray of uint64, shape (n,)
-    log2_sd : int
-        The standard deviation is 2**log2_sd.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-    """
+    """Turn random bits into integer Gaussians of mean 0."""
     spare = max(0, log2_sd - MAX_TABLE_LOG2_SD)
     first, thresholds = gaussian_table(log2_sd - spare)
     drawn = np.searchsorted(thresholds, bits, side="right") + first
@@ -226,19 +194,7 @@ def _normal_cdf_bits() -> UInt64Array:
 
 
 def passes_threshold(n_entities: Int64Array, bits: UInt64Array, mean: int) -> BoolArray:
-    """Whether n_entities >= a threshold drawn from N(mean, 1).
-
-    Parameters
-    ----------
-    n_entities : ndarray of int64, shape (n,)
-    bits : ndarray of uint64, shape (n,)
-        Random bits of each entity set.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        True with probability Phi(n_entities - mean).
-    """
+    """Whether n_entities >= a threshold drawn from N(mean, 1)."""
     z = np.clip(n_entities - mean, -9, 9) + 9
     passed: BoolArray = bits < _normal_cdf_bits()[z]
     return passed | (n_entities >= mean + 9)

@@ -30,13 +30,7 @@ MANY, TOO_MANY = 1e5, 1e15
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
-    """Return what TOML holds.
-
-    Raises
-    ------
-    tomllib.TOMLDecodeError
-        It is none, nested too deep, or holds a number that is too long; with the line.
-    """
+    """Return what TOML holds."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -46,13 +40,7 @@ def parsed_toml(text: str) -> dict[str, Any]:
 
 
 def parsed_json(text: str) -> Any:
-    """Return what JSON holds.
-
-    Raises
-    ------
-    ValueError
-        It is none, nested too deep, or holds a number that is too long; with the line.
-    """
+    """Return what JSON holds."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

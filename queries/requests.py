@@ -39,30 +39,16 @@ _FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableRequest:
-    """One request.
+    """One request."""
 
-    Attributes
-    ----------
-    number : int
-        From 1, in the order of asking.
-    columns : ColumnSet
-    reason, who : str
-        As the asker wrote them; who may be empty.
-    when : str
-        Day and time in UTC, ISO.
-    state : str
-        "waiting", "added" or "declined".
-    answer : str
-        What the custodian wrote.
-    """
-
-    number: int
+    number: int  # From 1, in the order of asking
     columns: ColumnSet
+    # reason, who: As the asker wrote them; who may be empty.
     reason: str
     who: str
-    when: str
-    state: State = "waiting"
-    answer: str = ""
+    when: str  # Day and time in UTC, ISO
+    state: State = "waiting"  # "waiting", "added" or "declined"
+    answer: str = ""  # What the custodian wrote
 
 
 def requests_path(release: Path) -> Path:
@@ -71,13 +57,7 @@ def requests_path(release: Path) -> Path:
 
 
 def read_requests(release: Path) -> tuple[TableRequest, ...]:
-    """Return all requests to a release, in the order of asking.
-
-    Raises
-    ------
-    StoreError
-        The file cannot be read, or is not one of ours.
-    """
+    """Return all requests to a release, in the order of asking."""
     path = requests_path(release)
     try:
         if path.stat().st_size > _LARGEST:
@@ -97,22 +77,7 @@ def read_requests(release: Path) -> tuple[TableRequest, ...]:
 def leave_request(
     release: Path, columns: ColumnSet, *, reason: str, who: str = "", now: datetime | None = None
 ) -> TableRequest:
-    """Leave a request; the one that waits already, where the same asker asks for the same again.
-
-    Parameters
-    ----------
-    now : datetime, optional
-        When; by default this moment.
-
-    Raises
-    ------
-    QueryRefused
-        No reason, or a text that is too long.
-    TooLarge
-        Too many requests wait.
-    StoreError
-        The file cannot be written.
-    """
+    """Leave a request; the one that waits already, where the same asker asks for the same again."""
     reason, who = _plain(reason), _plain(who)
     if not reason:
         raise QueryRefused("A request wants a reason: what the table is for")
@@ -145,13 +110,7 @@ def leave_request(
 
 
 def settle_request(release: Path, number: int, state: State, answer: str = "") -> TableRequest:
-    """Say what became of a request that waits.
-
-    Raises
-    ------
-    StoreError
-        No request of this number waits; or the file cannot be written.
-    """
+    """Say what became of a request that waits."""
     with _locked(release):
         known = read_requests(release)
         found = waiting_request(release, known, number)
@@ -161,13 +120,7 @@ def settle_request(release: Path, number: int, state: State, answer: str = "") -
 
 
 def waiting_request(release: Path, known: tuple[TableRequest, ...], number: int) -> TableRequest:
-    """Return the request of a number that waits.
-
-    Raises
-    ------
-    StoreError
-        There is none.
-    """
+    """Return the request of a number that waits."""
     for one in known:
         if one.number == number and one.state == "waiting":
             return one

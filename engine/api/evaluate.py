@@ -236,28 +236,16 @@ def attack(
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Given:
-    """What was handed over, as it is read.
+    """What was handed over, as it is read."""
 
-    Attributes
-    ----------
-    reading : Study
-        How the data is read; the whole study where `is_whole`.
-    name : str
-        Of the data, for people.
-    folders : list of Path
-        Where files that a study names are looked for.
-    release : Released or None
-        The first release.
-    """
-
-    reading: Study
+    reading: Study  # How the data is read; the whole study where `is_whole`
     is_whole: bool
     original: pd.DataFrame
     subjects: list[Subject]
     control: pd.DataFrame | None
-    name: str
-    folders: list[Path]
-    release: Released | None
+    name: str  # Of the data, for people
+    folders: list[Path]  # Where files that a study names are looked for
+    release: Released | None  # The first release
 
     def study(self) -> tuple[Study, tuple[str, ...]]:
         """The study, chosen by rule where none was declared, and what a reader must know of the choice."""

@@ -40,10 +40,7 @@ class Ending:
 
     What comes out at the top may be another exception (libraries turn it into theirs); `received` says why.
 
-    Attributes
-    ----------
-    received : int
-        Number of the signal; 0: none.
+    received: Number of the signal; 0: none.
     """
 
     def __init__(self) -> None:
@@ -203,13 +200,7 @@ def _check_words(words: list[str]) -> None:
 
 
 def run_and_exit(application: Callable[[], object]) -> NoReturn:
-    """Run an application and end the process with its exit code.
-
-    Parameters
-    ----------
-    application : callable
-        Raises what went wrong, or SystemExit.
-    """
+    """Run an application and end the process with its exit code."""
     handler = Ending()
     code = 0
     if _is_program():

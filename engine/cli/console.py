@@ -109,13 +109,7 @@ def notes() -> Console:
 
 @contextmanager
 def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
-    """Show a progress bar with the time left while a long run reports, a line now and then where there is no terminal.
-
-    Parameters
-    ----------
-    quiet : bool
-        Show nothing.
-    """
+    """Progress bar with the time left; without a terminal, a line now and then."""
     if quiet:
         yield silent
         return

@@ -80,13 +80,7 @@ def budget_command(
 
 
 def key_of(what: Path) -> Path:
-    """The key file: the path itself, or the one that a spec names.
-
-    Raises
-    ------
-    SpecError
-        If the spec has mistakes, or the file is no key.
-    """
+    """The key file: the path itself, or the one that a spec names."""
     if what.suffix.lower() == ".toml":
         return read(what).key_path
     problems = check_key_file(what)

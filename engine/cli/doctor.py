@@ -110,18 +110,12 @@ def verify_command(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One check.
-
-    Attributes
-    ----------
-    exit_code : int
-        0 where all is well.
-    """
+    """One check."""
 
     check: str
     ok: bool
     detail: str
-    exit_code: int = 0
+    exit_code: int = 0  # 0 where all is well
 
 
 def examine(release: Path | None) -> list[Finding]:

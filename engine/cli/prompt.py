@@ -24,15 +24,7 @@ _LEAVE = (".quit", ".exit", ".q")
 def prompt(
     release: Release, answer: Callable[[str], None], *, read: Callable[[str], str] = input
 ) -> None:
-    """Read statements and answer them until the input ends.
-
-    Parameters
-    ----------
-    answer : callable
-        Prints the answer of one statement.
-    read : callable
-        Gives the next line; takes the prompt to print.
-    """
+    """Read statements and answer them until the input ends."""
     with suppress(ImportError):
         importlib.import_module("readline")  # lines can be edited, and those before called back
     notes().print(

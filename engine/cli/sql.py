@@ -126,13 +126,7 @@ def _read() -> str:
 
 
 def _form_of(output: Path | None) -> Form:
-    """The form of a file with this name.
-
-    Raises
-    ------
-    SpecError
-        Its ending is none of ours: `new.html` would hold no such thing.
-    """
+    """The form of a file with this name."""
     suffix = "" if output is None else output.suffix.lower()
     if suffix not in FORMS and suffix not in AS_TABLE:
         raise SpecError(

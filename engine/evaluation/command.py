@@ -20,33 +20,14 @@ _LONGEST = 1 << 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """What a command came to.
+    """What a command came to."""
 
-    Attributes
-    ----------
-    code : int or None
-        Of its exit; None: it ran too long and was ended.
-    said : str
-        The end of its output and its errors.
-    """
-
-    code: int | None
-    said: str
+    code: int | None  # Of its exit; None: it ran too long and was ended
+    said: str  # The end of its output and its errors
 
 
 def run_command(words: Sequence[str], folder: Path, seconds: float) -> Ended:
-    """Run a command until it ends, where the caller is, so that it reads as typed; then end what it left behind.
-
-    Parameters
-    ----------
-    folder : Path
-        Holds what it says, until the folder goes.
-
-    Raises
-    ------
-    OSError
-        It cannot be started.
-    """
+    """Run a command until it ends, where the caller is, so that it reads as typed; then end what it left behind."""
     log = folder / "said.txt"
     with log.open("wb") as said:
         process = subprocess.Popen(

@@ -21,23 +21,14 @@ N_SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Result:
-    """Results of one subject.
-
-    Attributes
-    ----------
-    scores : dict of str to Score
-        By measure.
-    scale : dict of str to Score
-        The same measures of a sample of the original in the place of the subject.
-    risks : dict of str to Risk
-        By attack.
-    """
+    """Results of one subject."""
 
     subject: Subject
     comparison: Paired
-    scores: Mapping[str, Score]
+    scores: Mapping[str, Score]  # By measure
+    # The same measures of a sample of the original in the place of the subject.
     scale: Mapping[str, Score]
-    risks: Mapping[str, Risk]
+    risks: Mapping[str, Risk]  # By attack
     seconds: float
 
     def figures(self) -> dict[str, float]:
@@ -56,39 +47,22 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Evaluation:
-    """Subjects side by side.
-
-    Attributes
-    ----------
-    results : tuple of Result
-        In the order given; the first is the one that the others are compared with.
-    share : float
-        Share of the original that the scale samples, 0 to 1.
-    data : str
-        Name of the file of the original; no path.
-    n_rows : int
-        Rows of the original.
-    labels : dict of str to str
-        What columns are called.
-    value_labels : dict of str to dict
-        Column -> value as text -> what it is called.
-    notes : tuple of str
-        What a reader must know: how the study was chosen, what of the original was left out.
-    version : str
-        Of tablepack.
-    """
+    """Subjects side by side."""
 
     title: str
     study: Study
+    # In the order given; the first is the one that the others are compared with.
     results: tuple[Result, ...]
-    share: float
-    data: str
-    n_rows: int
-    labels: Mapping[str, str] = field(default_factory=dict)
+    share: float  # Share of the original that the scale samples, 0 to 1
+    data: str  # Name of the file of the original; no path
+    n_rows: int  # Rows of the original
+    labels: Mapping[str, str] = field(default_factory=dict)  # What columns are called
+    # Column -> value as text -> what it is called.
     value_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # What a reader must know: how the study was chosen, what of the original was left out.
     notes: tuple[str, ...] = ()
     seed: int = 0
-    version: str = ""
+    version: str = ""  # Of tablepack
 
     def __repr__(self) -> str:
         heads, rows, below = self._first()

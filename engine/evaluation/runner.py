@@ -34,24 +34,13 @@ COUNTS = Job(stage="measuring", name="univariate")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """How an evaluation is run.
+    """How an evaluation is run."""
 
-    Attributes
-    ----------
-    share : float
-        Share of the original that the scale samples, 0 to 1.
-    seed : int
-        Fixes all that is drawn.
-    baselines : dict of str to float, optional
-        Column -> precision of a model on people outside the data.
-    attacks : bool
-        Strong attackers attack, too.
-    """
-
-    share: float = 0.4
-    seed: int = 2021
+    share: float = 0.4  # Share of the original that the scale samples, 0 to 1
+    seed: int = 2021  # Fixes all that is drawn
+    # Column -> precision of a model on people outside the data.
     baselines: Mapping[str, float] | None = None
-    attacks: bool = False
+    attacks: bool = False  # Strong attackers attack, too
 
 
 def evaluate_all(
@@ -73,29 +62,11 @@ def evaluate_all(
 ) -> Evaluation:
     """Evaluate subjects against one original.
 
-    Parameters
-    ----------
-    data : str
-        Name of the original, for people.
-    control : DataFrame, optional
-        People of the same population whom no subject was made from.
-    together : bool
-        The subjects are sets of one synthesis: scores are averaged, estimates combined.
-    combining : str
-        By which rules: see `engine.evaluation.utility.estimates.combined_estimates`.
-    labels, value_labels : dict, optional
-        What columns and values are called.
-    notes : tuple of str
-        What a reader must know: how the study was chosen, what of the original was left out.
-    workers : Workers, optional
-        That work beside this process.
-    aside : callable, optional
-        Called for each subject while others measure, with the counts of single columns as its only score.
-
-    Raises
-    ------
-    SpecError
-        There is nothing to evaluate, or two subjects have one name.
+    control: People of the same population whom no subject was made from.
+    together: The subjects are sets of one synthesis: scores are averaged, estimates combined.
+    combining: By which rules: see `engine.evaluation.utility.estimates.combined_estimates`.
+    notes: What a reader must know: how the study was chosen, what of the original was left out.
+    aside: Called for each subject while others measure, with the counts of single columns as its only score.
     """
     names = [subject.name for subject in subjects]
     if not names or len(set(names)) < len(names):
@@ -230,23 +201,9 @@ def attack_subjects(
 ) -> Evaluation:
     """Attack finished releases, or tables of any tool.
 
-    Parameters
-    ----------
-    data : str
-        Name of the data, for people.
-    control : DataFrame, optional
-        People of the same population whom no subject was made from.
-    together : bool
-        One attacker holds all subjects; else each is attacked alone.
-    labels, value_labels : dict, optional
-        What columns and values are called.
-    notes : tuple of str
-        What a reader must know: what of the data was left out.
-
-    Raises
-    ------
-    SpecError
-        There is nothing to attack.
+    control: People of the same population whom no subject was made from.
+    together: One attacker holds all subjects; else each is attacked alone.
+    notes: What a reader must know: what of the data was left out.
     """
     if not subjects:
         raise SpecError("attack needs at least one release or synthetic table")
@@ -298,15 +255,6 @@ def _attacked(
 def as_one(results: Sequence[Result], study: Study, combining: Rule = "partial") -> Result:
     """Put m synthetic sets of one synthesis together: figures are means over the sets, estimates are combined.
 
-    Parameters
-    ----------
-    results : sequence of Result
-        One a set.
-    combining : str
-        As in `evaluate_all`.
-
-    Notes
-    -----
     Breakdowns are those of the first set. Snoke et al. 2018 average the pMSE over sets; Reiter 2003 combines estimates.
     """
     first = results[0]

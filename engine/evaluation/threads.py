@@ -50,10 +50,7 @@ def unchecked() -> Iterator[None]:
 def in_threads(call: Callable[[One], Found], items: Iterable[One]) -> Iterator[Found]:
     """Results of a call for each item, in their order; after an error, or where nobody asks on, no further one begins.
 
-    Parameters
-    ----------
-    call : callable
-        Must not change what others read.
+    call: Must not change what others read.
     """
 
     def unchecked_call(item: One) -> Found:

@@ -81,17 +81,11 @@ EVERY = (
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Compared:
-    """What jobs need. The sample that is the scale is drawn where it is first asked for.
-
-    Attributes
-    ----------
-    share : float
-        Of the original, that the scale samples.
-    """
+    """What jobs need. The sample that is the scale is drawn where it is first asked for."""
 
     paired: Paired
     study: Study
-    share: float
+    share: float  # Of the original, that the scale samples
     seed: int
     baselines: Mapping[str, float] | None = None
     _drawn: list[Paired] = field(default_factory=list)
@@ -130,10 +124,7 @@ class Compared:
 def default_jobs(size: int) -> int:
     """Processes where nobody says how many: one a processor that we may use, as memory allows, not too many.
 
-    Parameters
-    ----------
-    size : int
-        Bytes of the files that are compared, of which each process has a copy.
+    size: Bytes of the files that are compared, of which each process has a copy.
     """
     processors = os.cpu_count() or 1
     with contextlib.suppress(AttributeError):  # not everywhere
@@ -146,12 +137,8 @@ def default_jobs(size: int) -> int:
 class Workers:
     """Processes beside this one, which works, too. Use as a context manager: none is left when it is over.
 
-    Parameters
-    ----------
-    jobs : int
-        Processes, this one with them; no more are started than there are jobs to do.
-    meanwhile : callable, optional
-        Called once from here when the others have got to work, so that what comes later finds it done.
+    jobs: Processes, this one with them; no more are started than there are jobs to do.
+    meanwhile: Called once from here when the others have got to work, so that what comes later finds it done.
     """
 
     def __init__(self, jobs: int, meanwhile: Callable[[], None] | None = None) -> None:
@@ -188,13 +175,9 @@ class Workers:
     ) -> list[Found]:
         """Do all jobs, here and in the workers; after an error none is begun, and it is raised.
 
-        Parameters
-        ----------
-        tell : callable
-            Called from here with a job that begins here, how many are done, and how many there are.
-        aside : callable, optional
-            Called from here between jobs with what is found, until it says that it has done its own; not where there
-            is no other worker.
+        tell: Called from here with a job that begins here, how many are done, and how many there are.
+        aside: Called from here between jobs with what is found, until it says that it has done its own; not
+            where there is no other worker.
         """
         if not self._children:
             with unchecked():

@@ -22,24 +22,8 @@ _STEPS = 200
 def guessed_right(people: float, figures: FloatArray, cells: FloatArray, layer_sd: float) -> float:
     """How often an evenly distributed bit is guessed right by who knows all other columns of a group.
 
-    Parameters
-    ----------
-    people : float
-        In the group.
-    figures : ndarray of float64, shape (n_tables,)
-        Independent figures that each table gives about the bit.
-    cells : ndarray of float64, shape (n_tables,)
-        Cells of known columns that each table splits the group into, before it is split by the bit.
-    layer_sd : float
-        Standard deviation of each of the two noise layers, in rows.
+    cells: Cells of known columns that each table splits the group into, before it is split by the bit.
 
-    Returns
-    -------
-    float
-        From 0.5 to 1.
-
-    Notes
-    -----
     The best linear estimate from random sums: its error is the fixed point of Tse and Hanly 1999
     (doi:10.1109/18.749008). A cell's two counts, locked to their sum, tell the number of ones with the noise variance
     of one layer; that of a bit is 1/4.
@@ -57,13 +41,8 @@ def guessed_right(people: float, figures: FloatArray, cells: FloatArray, layer_s
 def tables_mu2(tally: Tally, layer_sd: float) -> float:
     """What locked tables add to the squared mu of a typical person, for who knows everybody else.
 
-    Parameters
-    ----------
-    layer_sd : float
-        Standard deviation of each of the two noise layers, in rows, before a table's own scale.
+    layer_sd: Standard deviation of each of the two noise layers, in rows, before a table's own scale.
 
-    Notes
-    -----
     One person more shifts one released count of a table by 1 under noise of variance 2 * layer_sd**2; of the shift the
     table's share is news.
     """

@@ -16,28 +16,17 @@ from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Worst:
-    """The most exposed bucket of one table of groups, for one column told.
-
-    Attributes
-    ----------
-    group : ColumnSet
-    node : int
-        The bucket's place in the measurement of `group`.
-    told : str
-    people : float
-    figures, cells : ndarray of float64, shape (n_tables,)
-        Figures of each table that shows the column, and cells of its other columns, inside the bucket.
-    values : float
-        Values or ranges of the column that are released inside the bucket.
-    """
+    """The most exposed bucket of one table of groups, for one column told."""
 
     group: ColumnSet
-    node: int
+    node: int  # The bucket's place in the measurement of `group`
     told: str
     people: float
+    # figures, cells: shape (n_tables,): Figures of each table that shows the column, and cells of its other
+    # columns, inside the bucket.
     figures: FloatArray
     cells: FloatArray
-    values: float
+    values: float  # Values or ranges of the column that are released inside the bucket
 
     @property
     def exposure(self) -> float:
@@ -120,27 +109,15 @@ class Figures:
 
 @dataclass(kw_only=True, slots=True)
 class _Split:
-    """How all tables split the groups of one.
-
-    Attributes
-    ----------
-    counts : ndarray of bool, shape (n_tables,)
-        Which of the tables count.
-    cells : ndarray of int32, shape (n_nodes, n_tables)
-    table : ndarray of int64, shape (n_figures,)
-    told : list of str
-        Of each column of `figures`, its table and what it tells.
-    figures : ndarray of int32, shape (n_nodes, n_figures)
-    people : ndarray of float64, shape (n_nodes,)
-    """
+    """How all tables split the groups of one."""
 
     tables: list[ColumnSet]
-    counts: BoolArray
-    cells: Int32Array
-    table: Int64Array
-    told: list[str]
-    figures: Int32Array
-    people: FloatArray
+    counts: BoolArray  # shape (n_tables,): Which of the tables count
+    cells: Int32Array  # shape (n_nodes, n_tables)
+    table: Int64Array  # shape (n_figures,)
+    told: list[str]  # Of each column of `figures`, its table and what it tells
+    figures: Int32Array  # shape (n_nodes, n_figures)
+    people: FloatArray  # shape (n_nodes,)
 
     def worst(self, group: ColumnSet, node: int, told: str, places: Int64Array) -> Worst:
         """What is known of one bucket and column."""

@@ -20,29 +20,19 @@ MOST_DROPPED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remedies:
-    """Ways to bring a release under its bound.
+    """Ways to bring a release under its bound."""
 
-    Attributes
-    ----------
-    drop : tuple of ColumnSet or None
-        Tables without which it holds; None: it does not hold without any.
-    threshold : int or None
-        The smallest mean threshold with which it holds; None: none of those tried.
-    columns : tuple of str
-        Columns that split the exposed groups most: coarser values of them help.
-    """
-
+    # Tables without which it holds; None: it does not hold without any.
     drop: tuple[ColumnSet, ...] | None
+    # The smallest mean threshold with which it holds; None: none of those tried.
     threshold: int | None
+    # Columns that split the exposed groups most: coarser values of them help.
     columns: tuple[str, ...]
 
     def sentences(self, *, is_pinned: bool = False) -> list[str]:
         """The ways in words, cheapest first.
 
-        Parameters
-        ----------
-        is_pinned : bool
-            Thresholds and encodings are those of an earlier build: only fewer tables help.
+        is_pinned: Thresholds and encodings are those of an earlier build: only fewer tables help.
         """
         lines = []
         if self.drop:
@@ -70,16 +60,7 @@ def remedies(
 ) -> Remedies:
     """Find the cheapest ways.
 
-    Parameters
-    ----------
-    bound : float
-        Most figures a person.
-    before : dict
-        Figures a person by earlier builds, which stay.
-    published : collection of ColumnSet
-        Tables that may be left out; what only they need goes with them.
-    relations : Relations
-        By these, what they need.
+    published: Tables that may be left out; what only they need goes with them.
     """
     return Remedies(
         drop=_to_drop(tally, bound, before, published, relations),

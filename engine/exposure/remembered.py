@@ -72,15 +72,7 @@ def _arrays(tally: Tally) -> Iterator[tuple[str, NDArray[Any]]]:
 class Remembered:
     """What an earlier tally counted.
 
-    Parameters
-    ----------
-    raw : bytes or memoryview
-        From `packed`, and known to be: nothing in it is checked.
-
-    Attributes
-    ----------
-    tables : frozenset of ColumnSet
-        Those of two and more columns.
+    tables: Those of two and more columns.
     """
 
     def __init__(self, raw: bytes | memoryview) -> None:

@@ -12,33 +12,17 @@ from engine.schema import ColumnSet
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A group of people that a released bucket singles out, and a column that further tables tell of them.
+    """A group of people that a released bucket singles out, and a column that further tables tell of them."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        One or two columns that single it out.
-    ranges : tuple of str
-        Its value or range in each of them.
-    people : int
-        Noisy number of rows, at least the mean threshold times the buckets that any table splits it into.
-    told : str
-        The column.
-    figures : int
-        Noisy figures of this build's tables that split the group and show the column.
-    tables : int
-        Tables that they come from.
-    guessed : float
-        How often an evenly distributed bit in the place of the column would be guessed right, by who knows all other
-        columns of the group; 0.5 is chance.
-    """
-
-    columns: ColumnSet
-    ranges: tuple[str, ...]
+    columns: ColumnSet  # One or two columns that single it out
+    ranges: tuple[str, ...]  # Its value or range in each of them
+    # Noisy number of rows, at least the mean threshold times the buckets that any table splits it into.
     people: int
-    told: str
-    figures: int
-    tables: int
+    told: str  # The column
+    figures: int  # Noisy figures of this build's tables that split the group and show the column
+    tables: int  # Tables that they come from
+    # How often an evenly distributed bit in the place of the column would be guessed right, by who knows
+    # all other columns of the group; 0.5 is chance.
     guessed: float
 
     @property
@@ -67,37 +51,21 @@ Pairs = dict[tuple[ColumnSet, str], float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exposure:
-    """What the tables of a build, and all builds before it, give away. Reckoned from noisy counts: it may be shown.
+    """What the tables of a build, and all builds before it, give away. Reckoned from noisy counts: it may be shown."""
 
-    Attributes
-    ----------
-    groups : tuple of Group
-        The most exposed, one for each columns and column told, worst first.
-    pairs : dict
-        Most figures a person in any such group, by this build's tables.
-    added : dict
-        The same by the tables that the earlier builds counted in `before` did not hold.
-    before : dict
-        The same by earlier builds of these people that told something else, added up.
-    builds : int
-        These builds.
-    looks : int
-        States of nearly the same data that were ever measured with fresh noise, this one included.
-    is_whole : bool
-        The ledger was there from the key's first day; else what it was used for before counts as one look.
-    mu : float
-        Of Gaussian differential privacy for the counts: how far this build's tables shift with a typical person, in
-        standard deviations of their noise.
-    bounds : ExposureBounds
-    """
-
+    # The most exposed, one for each columns and column told, worst first.
     groups: tuple[Group, ...]
-    pairs: Pairs
-    added: Pairs
+    pairs: Pairs  # Most figures a person in any such group, by this build's tables
+    added: Pairs  # The same by the tables that the earlier builds counted in `before` did not hold
+    # The same by earlier builds of these people that told something else, added up.
     before: Pairs = field(default_factory=dict)
-    builds: int = 0
+    builds: int = 0  # These builds
+    # States of nearly the same data that were ever measured with fresh noise, this one included.
     looks: int = 1
+    # The ledger was there from the key's first day; else what it was used for before counts as one look.
     is_whole: bool = True
+    # Of Gaussian differential privacy for the counts: how far this build's tables shift with a typical
+    # person, in standard deviations of their noise.
     mu: float
     bounds: ExposureBounds
 

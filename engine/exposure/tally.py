@@ -29,49 +29,27 @@ DENSE = 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Split:
-    """How one table splits the groups of one narrower table.
+    """How one table splits the groups of one narrower table."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        The wider table.
-    node : ndarray of int32, shape (n,)
-        Buckets of the narrower table that are the finest to hold some finest bucket of the wider one: their places in
-        the measurement, ascending.
-    cells : ndarray of int32, shape (n,)
-        How many each holds.
-    told : tuple of str
-        The columns of the wider table that the group's lacks.
-    news : ndarray of int32, shape (n_told, n)
-        How many of them tell news of each of these columns: in every other one, some bucket differs in it alone.
-    """
-
-    columns: ColumnSet
+    columns: ColumnSet  # The wider table
+    # shape (n,): Buckets of the narrower table that are the finest to hold some finest bucket of the wider
+    # one: their places in the measurement, ascending.
     node: Int32Array
-    cells: Int32Array
-    told: tuple[str, ...]
+    cells: Int32Array  # shape (n,): How many each holds
+    told: tuple[str, ...]  # The columns of the wider table that the group's lacks
+    # shape (n_told, n): How many of them tell news of each of these columns: in every other one, some
+    # bucket differs in it alone.
     news: Int32Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counted:
-    """A table of a tally.
-
-    Attributes
-    ----------
-    columns : ColumnSet
-    scale : int
-        What the noise of its finest buckets was multiplied with.
-    news : float
-        The share of a typical person that it tells and narrower ones do not.
-    tree : Measurement or None
-        None: it was counted by an earlier build, or forgotten.
-    """
+    """A table of a tally."""
 
     columns: ColumnSet
-    scale: int
-    news: float
-    tree: Measurement | None = None
+    scale: int  # What the noise of its finest buckets was multiplied with
+    news: float  # The share of a typical person that it tells and narrower ones do not
+    tree: Measurement | None = None  # None: it was counted by an earlier build, or forgotten
 
 
 class Tally:
@@ -79,20 +57,12 @@ class Tally:
 
     Measurements come narrower before wider, as a build measures them.
 
-    Parameters
-    ----------
-    floor : int
-        Mean threshold of a released bucket, in entities: a group that a table splits into k buckets has about k
-        times as many people, whatever its own noisy count says.
+    floor: Mean threshold of a released bucket, in entities: a group that a table splits into k buckets has
+        about k times as many people, whatever its own noisy count says.
 
-    Attributes
-    ----------
-    tables : list of Counted
-        All but the total.
-    groups : dict of ColumnSet to Measurement
-        Tables that single groups out.
-    splits : dict of ColumnSet to list of Split
-        By these, how each table splits them.
+    tables: All but the total.
+    groups: Tables that single groups out.
+    splits: By these, how each table splits them.
     """
 
     def __init__(self, floor: int) -> None:
@@ -105,13 +75,7 @@ class Tally:
         self._forgotten: frozenset[ColumnSet] = frozenset()
 
     def add(self, measurement: Measurement) -> None:
-        """Count what a further table splits.
-
-        Raises
-        ------
-        InternalError
-            If a narrower table that it splits has not come before.
-        """
+        """Count what a further table splits."""
         columns = measurement.columns
         if not columns:
             return
@@ -148,15 +112,7 @@ class Tally:
             self._let_go(len(self.tables) - 1)
 
     def recall(self, counted: Counted, tree: Measurement | None, splits: Sequence[Split]) -> None:
-        """Take over what an earlier tally counted of a table of two and more columns.
-
-        Parameters
-        ----------
-        tree : Measurement or None
-            Of a table that singles groups out.
-        splits : sequence of Split
-            Of the groups of `grouped`, in this order.
-        """
+        """Take over what an earlier tally counted of a table of two and more columns."""
         if tree is not None:
             self._begin_group(tree)
         self.tables.append(counted)
@@ -205,17 +161,7 @@ class Tally:
         return out
 
     def people(self, group: ColumnSet, counted: Int32Array | None = None) -> FloatArray:
-        """People of every bucket of a group's table, as far as noisy counts tell.
-
-        Parameters
-        ----------
-        counted : ndarray of int32, shape (n_nodes,)
-            Most buckets that any one table splits each into.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_nodes,)
-        """
+        """People of every bucket of a group's table, as far as noisy counts tell."""
         noisy = self.groups[group].n.astype(np.float64)
         least = np.full_like(noisy, 2) if counted is None else np.maximum(counted, 2.0)
         return np.maximum(noisy, self.floor * least)
@@ -223,14 +169,8 @@ class Tally:
     def figures(self, group: ColumnSet) -> tuple[Int32Array, list[tuple[int, str]], Int32Array]:
         """What each table of `splits` has inside every bucket of a group's table.
 
-        Returns
-        -------
-        cells : ndarray of int32, shape (n_nodes, n_tables)
-            Finest buckets of each.
-        of : list of (int, str)
-            Place of the table in `splits`, and a column told.
-        figures : ndarray of int32, shape (n_nodes, len(of))
-            Those of them that tell news of it.
+        Returns: cells: Finest buckets of each; of: Place of the table in `splits`, and a column told;
+        figures: Those of them that tell news of it.
         """
         tree, splits = self.groups[group], self.splits[group]
         of = [(at, name) for at, split in enumerate(splits) for name in split.told]
@@ -253,13 +193,7 @@ def grouped(width: int) -> list[tuple[int, ...]]:
 def _split(
     columns: ColumnSet, node: Int64Array, told: tuple[str, ...], is_news: BoolArray
 ) -> Split:
-    """Count finest buckets by the bucket of the group that holds them.
-
-    Parameters
-    ----------
-    node : ndarray of int64, shape (n_cells,)
-    is_news : ndarray of bool, shape (n_cells, n_told)
-    """
+    """Count finest buckets by the bucket of the group that holds them."""
     cells = np.bincount(node)
     holding = np.flatnonzero(cells)
     news = np.zeros((len(told), len(holding)), dtype=np.int32)
@@ -287,15 +221,6 @@ def alike(tree: Measurement, ranges: Sequence[Int64Array]) -> Int64Array:
 
     Neighbours that were split further count by the bucket that holds their parts, and so do those that were not split
     as far: a bucket is alone only where its column is constant.
-
-    Parameters
-    ----------
-    ranges : sequence of ndarray of int64, each of shape (n_nodes,)
-        By column, the number of each bucket's range.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_cells, n_columns)
     """
     is_finest, k = finest(tree), len(tree.columns)
     codes = [tree.depth.astype(np.int64), *ranges]
@@ -334,11 +259,6 @@ def _news(tree: Measurement, is_finest: BoolArray, counts: Int64Array) -> float:
 
     Its margins are locked to them: of one person more only the interaction is news, a share of 1 - 1/k for each column,
     where k released buckets differ in that column alone.
-
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (n_cells, n_columns)
-        From `alike`.
     """
     rows = np.maximum(tree.n[is_finest], 0).astype(np.float64)
     total = max(float(tree.n[tree.depth == 0].clip(min=0).sum()), rows.sum(), 1.0)
@@ -353,16 +273,7 @@ def finest(tree: Measurement) -> BoolArray:
 
 
 def summed_up(tree: Measurement, figures: Int32Array) -> Int32Array:
-    """Add to every bucket what the buckets inside it have.
-
-    Parameters
-    ----------
-    figures : ndarray of int32, shape (n_nodes, n)
-
-    Returns
-    -------
-    ndarray of int32, shape (n_nodes, n)
-    """
+    """Add to every bucket what the buckets inside it have."""
     out = figures.copy()
     for start, stop in reversed(list(_depths(tree))):
         # Children of one parent need not be neighbours: sorted, one reduceat adds them.
@@ -397,13 +308,7 @@ class _Ranges:
         return label * len(self._indexes) + place, self._indexes[place] == index
 
     def places(self, tree: Measurement, j: int) -> Int64Array:
-        """Number of the range of each bucket in its column j.
-
-        Raises
-        ------
-        InternalError
-            If a range is not released by itself.
-        """
+        """Number of the range of each bucket in its column j."""
         if not tree.n_nodes:
             return np.zeros(0, dtype=np.int64)
         label, is_known = self._label(tree, j)
@@ -432,12 +337,7 @@ class _Boxes:
     def holding(self, places: list[Int64Array], parent: Int64Array) -> Int64Array:
         """The finest bucket that holds each bucket of a wider table; -1 where none does.
 
-        Parameters
-        ----------
-        places : list of ndarray of int64, each of shape (n,)
-            Numbers of the wider buckets' ranges in these columns.
-        parent : ndarray of int64, shape (n,)
-            Of the wider buckets: where one is not found, what holds its parent holds it too.
+        parent: Of the wider buckets: where one is not found, what holds its parent holds it too.
         """
         if not len(self._known):
             return np.full(len(parent), -1, dtype=np.int64)

@@ -49,18 +49,7 @@ def marks_of(support: Support, universes: Universes) -> Marks:
 
 
 def possible(codes: Codes, marks: tuple[Marks, ...]) -> BoolArray:
-    """Whether no universe rules a combination out.
-
-    Parameters
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-    marks : tuple of dict
-        One entry a column.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_cells,)
-    """
+    """Whether no universe rules a combination out."""
     out = np.ones(len(codes), dtype=bool)
     for condition in {c for of_column in marks for c in of_column}:
         lowest = np.ones(len(codes), dtype=np.int8)
@@ -80,24 +69,7 @@ def with_rows_outside(
 
     The other codes share the difference, each by its noise variance.
 
-    Parameters
-    ----------
-    universe : CodedUniverse
-        Of this column.
-    decider : Support
-        Of the column that decides it.
-    variance : float
-        Noise variance of a released bucket.
-
-    Returns
-    -------
-    Support
-        With the same total.
-
-    Raises
-    ------
-    SpecError
-        If the noisy counts contradict the declaration by far more than noise can.
+    Returns: With the same total.
     """
     sides = _sides(decider, universe)
     if (sides == 0).any() or _may_say_outside(support, universe).any():

@@ -23,55 +23,33 @@ DENSE_LIMIT = 1 << 21
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MarginBounds:
-    """A partition of the candidates, with bounds for the sum of each part.
+    """A partition of the candidates, with bounds for the sum of each part."""
 
-    Attributes
-    ----------
-    of : ndarray of int64, shape (n_candidates,)
-        Part of each candidate; for a narrower table, the position of its cell there.
-    low, high : ndarray of int64, shape (n_parts,)
-        Smallest and largest sum allowed; equal where there is one right answer.
-    """
-
+    # shape (n_candidates,): Part of each candidate; for a narrower table, the position of its cell there.
     of: Int64Array
+    # low, high: shape (n_parts,): Smallest and largest sum allowed; equal where there is one right answer.
     low: Int64Array
     high: Int64Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidates:
-    """Candidate cells, those that share all columns but one (`last`) next to each other.
+    """Candidate cells, those that share all columns but one (`last`) next to each other."""
 
-    Attributes
-    ----------
-    codes : ndarray of int32, shape (n_candidates, n_columns)
-        In the order of the table's columns.
-    at : tuple of ndarray of int64, shape (n_candidates,)
-        Entry j: position of each candidate's cell in the narrower table without column j.
-    last : int
-        The column in which neighbours differ.
-    """
-
-    codes: Codes
+    codes: Codes  # shape (n_candidates, n_columns): In the order of the table's columns
+    # shape (n_candidates,): Entry j: position of each candidate's cell in the narrower table without column
+    # j.
     at: tuple[Int64Array, ...]
-    last: int
+    last: int  # The column in which neighbours differ
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Narrower:
-    """A published table as far as wider ones need it.
+    """A published table as far as wider ones need it."""
 
-    Attributes
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-        In lexicographic order.
-    n : ndarray of int64, shape (n_cells,)
-    measured : ndarray of bool, shape (n_cells,)
-        The cell is a released bucket; else its count was filled in.
-    """
-
-    codes: Codes
-    n: Int64Array
+    codes: Codes  # shape (n_cells, n_columns): In lexicographic order
+    n: Int64Array  # shape (n_cells,)
+    # shape (n_cells,): The cell is a released bucket; else its count was filled in.
     measured: BoolArray
 
 
@@ -83,14 +61,7 @@ def exact_bounds(of: Int64Array, n: Int64Array) -> MarginBounds:
 def join_candidates(without: Sequence[Narrower], sizes: tuple[int, ...], last: int) -> Candidates:
     """Join the narrower tables of a column set.
 
-    Parameters
-    ----------
-    without : sequence of Narrower
-        Entry j is the published table without column j.
-    sizes : tuple of int
-        Number of codes of each column.
-    last : int
-        The column in which neighbours are to differ.
+    without: Entry j is the published table without column j.
     """
     k = len(sizes)
     others = [j for j in range(k) if j != last]
@@ -150,18 +121,10 @@ def position_in(table: Narrower, codes: Codes, sizes: tuple[int, ...]) -> Int64A
 def sums_in(table: Narrower, codes: Codes, n: Int64Array) -> tuple[Int64Array, int]:
     """Add up rows by the cells of a table.
 
-    Parameters
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-        Columns as in the table; rows need not be distinct.
-    n : ndarray of int64, shape (n_cells,)
+    codes: Columns as in the table; rows need not be distinct.
 
-    Returns
-    -------
-    sums : ndarray of int64
-        Rows in each cell of the table.
-    outside : int
-        Most rows in any one cell that the table does not have.
+    Returns: sums: Rows in each cell of the table; outside: Most rows in any one cell that the table does not
+    have.
     """
     both = np.concatenate([table.codes, codes])
     sizes = tuple(int(size) + 1 for size in both.max(axis=0, initial=0))

@@ -23,23 +23,13 @@ from engine.schema import (
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Coarse:
-    """A coarser table, and how cells of the finer one are read in it.
-
-    Attributes
-    ----------
-    table : Narrower
-    at : tuple of int
-        For each column of the coarser table, the finer table's column that says its code.
-    replaced : int
-        Which of them is the coarser column.
-    told : ndarray of int64, shape (n_values,)
-        Code of the coarser column by that of the finer one.
-    """
+    """A coarser table, and how cells of the finer one are read in it."""
 
     table: Narrower
+    # For each column of the coarser table, the finer table's column that says its code.
     at: tuple[int, ...]
-    replaced: int
-    told: Int64Array
+    replaced: int  # Which of them is the coarser column
+    told: Int64Array  # shape (n_values,): Code of the coarser column by that of the finer one
 
     def positions(self, codes: Codes) -> Int64Array:
         """Position of each cell in the coarser table, -1 where it has none."""
@@ -75,11 +65,7 @@ def within(
 ) -> tuple[Candidates, tuple[Int64Array, ...]]:
     """The candidates that every coarser table holds, and where.
 
-    Returns
-    -------
-    candidates : Candidates
-    at : tuple of ndarray of int64, shape (n_candidates,)
-        Position in each coarser table.
+    Returns: candidates; at: Position in each coarser table.
     """
     places = [one.positions(candidates.codes) for one in coarse]
     allowed: BoolArray = np.logical_and.reduce([place >= 0 for place in places])

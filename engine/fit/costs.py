@@ -31,18 +31,10 @@ FINE_MB_A_BUCKET, FINE_MB_A_ROW = 6e-5, 8e-4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """What a build with one job takes.
+    """What a build with one job takes."""
 
-    Attributes
-    ----------
-    seconds : float
-        Of one core.
-    megabytes : float
-        Of all its processes at their largest.
-    """
-
-    seconds: float
-    megabytes: float
+    seconds: float  # Of one core
+    megabytes: float  # Of all its processes at their largest
 
     def __str__(self) -> str:
         return (
@@ -62,14 +54,8 @@ def cost_of(
 ) -> Cost:
     """What a build takes.
 
-    Parameters
-    ----------
-    buckets : sequence of float
-        Released buckets of each table that is measured.
-    is_paired : bool
-        Entities have several rows.
-    fine : sequence of float
-        Those of them that are of two columns of very many combinations: rows, not buckets, make most of their cost.
+    fine: Those of them that are of two columns of very many combinations: rows, not buckets, make most of
+        their cost.
     """
     n, n_buckets = len(buckets), float(sum(buckets))
     a_row = READ_ROW + n * (COUNT_PAIR if is_paired else COUNT_ROW)

@@ -41,16 +41,6 @@ def steps_of(deciders: Mapping[str, str], relations: Relations, names: ColumnSet
     The counts of a column are brought in line with the coarser columns that it tells, so these come first; and after
     the column that decides its universe comes the one that has it. Where both cannot be, a universe follows from
     counts that are not in line yet; where not even that can be, the column may come before the one that decides.
-
-    Parameters
-    ----------
-    deciders : mapping of str to str
-        By column that has a universe: the column that decides it.
-
-    Raises
-    ------
-    InternalError
-        If relations go round in a circle.
     """
     for ways in (0, 1, 2):  # with universes in line, not in line, or without them
         graph: dict[Step, set[Step]] = {}
@@ -84,11 +74,6 @@ def told_codes(relation: Relation, finer: Support, coarser: Support) -> Int64Arr
     """Which value of the coarser support each value of the finer one tells.
 
     A value that was drawn inside a range tells what its neighbour in the support tells.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_values,)
-        Positions in the coarser support.
     """
     return _with_neighbours(_told(relation, finer, coarser))
 
@@ -121,17 +106,7 @@ def _with_neighbours(at: Int64Array) -> Int64Array:
 def in_line(finer: Support, coarser: Support, told: Int64Array, variance: float) -> Support:
     """Bring the counts of a column to those of a coarser one that it tells; each gives way by its variance.
 
-    Parameters
-    ----------
-    told : ndarray of int64, shape (n_values,)
-        As from `told_codes`.
-    variance : float
-        Noise variance of a released bucket.
-
-    Returns
-    -------
-    Support
-        With the same total.
+    Returns: With the same total.
     """
     n = finer.n.astype(np.float64)
     have = np.bincount(told, weights=n, minlength=len(coarser))
@@ -156,16 +131,9 @@ def copied(relation: Relation, finer: Support, own: Support) -> tuple[Support, I
     Values that nothing tells, drawn inside ranges, are told in order, by how many rows have smaller ones: upward or
     downward, as most of the others.
 
-    Parameters
-    ----------
-    own : Support
-        As fitted from the copy's own measurement; only its values are used.
+    own: As fitted from the copy's own measurement; only its values are used.
 
-    Returns
-    -------
-    support : Support
-    told : ndarray of int64, shape (n_values of `finer`,)
-        Position in it of what each value of the finer column is called.
+    Returns: support; told: Position in it of what each value of the finer column is called.
     """
     told = _told(relation, finer, own)
     free = np.setdiff1d(np.arange(len(own)), told)
@@ -197,14 +165,7 @@ def derived_table(
 ) -> SyntheticTable:
     """The table of columns of which some are told by those of a base table.
 
-    Parameters
-    ----------
-    told : mapping of str to (int, ndarray of int64)
-        By told column: the base column that tells it, and the code that each of its codes tells.
-    supports : tuple of Support
-        Of `columns`.
-    placement : Placement
-        Where the base's cells lie in its measurement.
+    told: By told column: the base column that tells it, and the code that each of its codes tells.
     """
     own = [_codes_of(name, base, told) for name in columns]
     cells, number = distinct_cells(own, [len(support) for support in supports])

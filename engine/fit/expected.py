@@ -105,13 +105,6 @@ def weighed_nearby(
     cells near them do: so a group counts for more where more of it was fitted, on `NEAR` rows, than independence
     gives. The ratio is the mean of its posterior distribution where it is Gamma distributed around 1, as in maps of
     rare diseases (Clayton and Kaldor 1987, doi:10.2307/2532003), of shape `ALIKE`.
-
-    Parameters
-    ----------
-    weight, fitted : ndarray of float64, shape (n_candidates,)
-        Given the narrower and coarser tables alone; rows of the first fit.
-    along : int
-        The ordered column (`ordered_column`).
     """
     group = codes[:, 1 - along].astype(np.int64)
     shape = len(supports[along]), len(supports[1 - along])

@@ -69,13 +69,7 @@ def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
 
 
 def one_way_table(support: Support, tree: Measurement, layer_sd: int) -> SyntheticTable:
-    """The synthetic table of a single column: its support.
-
-    Parameters
-    ----------
-    layer_sd : int
-        Standard deviation of each noise layer at scale 1.
-    """
+    """The synthetic table of a single column: its support."""
     codes = np.arange(len(support), dtype=np.int32)[:, None]
     placement = place_candidates(tree, (support,), codes)
     return SyntheticTable(
@@ -102,22 +96,7 @@ def lock_table(
 ) -> SyntheticTable:
     """Fit one table of two or more columns.
 
-    Parameters
-    ----------
-    supports : tuple of Support
-        In the order of `tree.columns`.
-    narrower : tuple of SyntheticTable
-        The published tables of one column less, in the order of `sub_tables`.
-    floor : int
-        Fewest rows a released bucket can hold.
-    layer_sd : int
-        Standard deviation of each noise layer at scale 1.
-    key : bytes
-        Sampling key of this column set.
-    marks : tuple of dict
-        Of each column's codes in the declared universes.
-    coarse : tuple of Coarse
-        The published tables of a coarser column in the place of one that tells it.
+    coarse: The published tables of a coarser column in the place of one that tells it.
     """
     without = tuple(Narrower(codes=t.codes, n=t.n, measured=t.measured) for t in reversed(narrower))
     job = _Job(
@@ -248,10 +227,7 @@ def _started(
 def stated_sd(tree: Measurement, layer_sd: int, narrower: Iterable[float]) -> float:
     """Return the noise that is stated for a table's finest counts, in plans, on cards and with answers.
 
-    Parameters
-    ----------
-    narrower : iterable of float
-        What is stated for the tables that it is locked to: their error is its own, too.
+    narrower: What is stated for the tables that it is locked to: their error is its own, too.
     """
     own: float = NOISE_LAYERS**0.5 * layer_sd * float(tree.scale[-1])
     return max(own, *narrower)
@@ -321,13 +297,7 @@ def find_candidates(
 def spread(
     fitted: FittedTree, placement: Placement, weight: FloatArray, cap: float = UNRELEASED_CAP
 ) -> FloatArray:
-    """Give each node's remainder to its own candidates by weight, capped for cells that were not released.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_candidates,)
-        Fitted rows before raking.
-    """
+    """Give each node's remainder to its own candidates by weight, capped for cells that were not released."""
     filled = ~placement.released
     x = fitted.mass[placement.node]  # right for released cells; each is alone in its node
     node, mass = placement.node[filled], fitted.remainder
@@ -367,12 +337,7 @@ def table_gap(
 def margin_gap(codes: Codes, n: Int64Array, table: Narrower, dropped: int) -> int:
     """Largest difference between a table summed over one column and the published narrower table.
 
-    Parameters
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-    n : ndarray of int64, shape (n_cells,)
-    table : Narrower
-        The published table without column `dropped`.
+    table: The published table without column `dropped`.
     """
     sums, outside = sums_in(table, np.delete(codes, dropped, axis=1), n)
     return max(int(np.abs(sums - table.n).max(initial=0)), outside)

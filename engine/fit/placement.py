@@ -39,27 +39,16 @@ UNRELEASED_CAP = 4.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement:
-    """Where candidates lie in the tree.
+    """Where candidates lie in the tree."""
 
-    Attributes
-    ----------
-    node : ndarray of int64, shape (n_candidates,)
-        Deepest released node that holds the candidate, plus 1; 0 where not even a top node does.
-    released : ndarray of bool, shape (n_candidates,)
-        That node is the candidate itself.
-    """
-
+    # shape (n_candidates,): Deepest released node that holds the candidate, plus 1; 0 where not even a top
+    # node does.
     node: Int64Array
-    released: BoolArray
+    released: BoolArray  # shape (n_candidates,): That node is the candidate itself
 
 
 def place_candidates(tree: Measurement, supports: tuple[Support, ...], codes: Codes) -> Placement:
-    """Find each candidate's deepest released node, going down one depth at a time.
-
-    Parameters
-    ----------
-    codes : ndarray of int32, shape (n_candidates, n_columns)
-    """
+    """Find each candidate's deepest released node, going down one depth at a time."""
     path, tops = _Path(tree, supports), _matched_tops(tree, supports, codes)
     kernels = compiled(PLACING)
     deepest = path.deepest(tops, codes, kernels) if kernels else _deepest(path, tops, codes)

@@ -27,20 +27,12 @@ PATIENCE = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RakeResult:
-    """Result of raking.
+    """Result of raking."""
 
-    Attributes
-    ----------
-    x : ndarray of float64, shape (n_cells,)
-    cycles : int
-        Cycles run.
-    error : float
-        Rows by which a margin's sums were out of bounds in the last cycle, as a share of its rows; of all
-        margins the largest.
-    """
-
-    x: FloatArray
-    cycles: int
+    x: FloatArray  # shape (n_cells,)
+    cycles: int  # Cycles run
+    # Rows by which a margin's sums were out of bounds in the last cycle, as a share of its rows; of all
+    # margins the largest.
     error: float
 
 
@@ -54,17 +46,10 @@ def rake(
 ) -> RakeResult:
     """Rake cells to margins.
 
-    Parameters
-    ----------
-    x : ndarray of float64, shape (n_cells,)
-        Start, >= 0; a zero stays a zero.
-    margins : sequence of MarginBounds
-        A sum within its bounds is left alone. The last margin is met best.
-    variance : ndarray of float64, shape (n_cells,), optional
-        Noise variance of each cell; infinite for cells that were filled. None: plain raking.
-    tolerance : float
-        Stop once no sum is out of its bounds by more than this share of max(bound, 1); or when PATIENCE cycles
-        have not halved what the sums are out of bounds together.
+    margins: A sum within its bounds is left alone. The last margin is met best.
+    variance: Noise variance of each cell; infinite for cells that were filled. None: plain raking.
+    tolerance: Stop once no sum is out of its bounds by more than this share of max(bound, 1); or when
+        PATIENCE cycles have not halved what the sums are out of bounds together.
     """
     kernels = compiled(RAKING)
     if kernels and variance is not None:

@@ -33,36 +33,18 @@ TOLERATED, SURE = 30, 8.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unused:
-    """Why a relation is not used.
-
-    Attributes
-    ----------
-    why : str
-        The rest of a sentence.
-    is_contradicted : bool
-        The released counts say that there is none.
-    """
+    """Why a relation is not used."""
 
     finer: str
     coarser: str
-    why: str
-    is_contradicted: bool = False
+    why: str  # The rest of a sentence
+    is_contradicted: bool = False  # The released counts say that there is none
 
 
 def relation_of(
     both: Measurement, finer: Measurement, coarser: Measurement, total: int, noise_sd: float
 ) -> Relation | Unused:
-    """Read off what each released value of one column says of another.
-
-    Parameters
-    ----------
-    both, finer, coarser : Measurement
-        Of the two columns together, and of each.
-    total : int
-        Noisy number of rows.
-    noise_sd : float
-        Standard deviation of the noise of a bucket of single values, in rows.
-    """
+    """Read off what each released value of one column says of another."""
     names = finer.columns[0], coarser.columns[0]
     place = [both.columns.index(name) for name in names]
     single = _singles(both)
@@ -111,14 +93,8 @@ def _codes(tree: Measurement, j: int) -> Int64Array:
 def related(found: Iterable[Relation], precedence: Sequence[str]) -> Relations:
     """Put relations together: which column stands for its copies, and what follows from what.
 
-    Parameters
-    ----------
-    found : iterable of Relation
-    precedence : sequence of str
-        All columns; of columns that are copies of each other the first stands for all.
+    precedence: All columns; of columns that are copies of each other the first stands for all.
 
-    Notes
-    -----
     Relations never go round in a circle but for copies: each released value of the coarser column is told by some
     of the finer, so that one that is no copy has fewer values.
     """

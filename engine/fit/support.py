@@ -55,22 +55,8 @@ def fit_support(
 ) -> Support:
     """Fit one column.
 
-    Parameters
-    ----------
-    tree : Measurement
-        One-way.
-    noisy_total, total : int
-        Measured and fitted number of rows.
-    floor : int
-        Fewest rows a released bucket can hold.
-    layer_sd : int
-        Standard deviation of each noise layer at scale 1.
-    total_sd : float
-        Standard deviation of the noise of the total.
-    code_limits : tuple of int or None
-        Smallest and largest code the column can have, where declared (ranked columns: 0 and the last rank).
-    key : bytes
-        Sampling key of this column.
+    code_limits: Smallest and largest code the column can have, where declared (ranked columns: 0 and the last
+        rank).
     """
     tree = _without_folded(tree, column)
     low, high = code_bounds(tree.kind[:, 0], tree.level[:, 0], tree.index[:, 0])
@@ -164,10 +150,7 @@ def share_out(
 ) -> tuple[Int64Array, Int64Array]:
     """Round fitted masses to whole numbers from the root down, by largest remainder within each parent.
 
-    Returns
-    -------
-    mass, remainder : ndarray of int64, shape (n_nodes + 1,)
-        Entry 0 is the virtual root. Children and remainder add up to their parent exactly.
+    Returns: Entry 0 is the virtual root. Children and remainder add up to their parent exactly.
     """
     parent = tree.parent + 1
     whole = np.zeros(len(mass), dtype=np.int64)
@@ -245,12 +228,7 @@ def _drawn(
 
 
 def with_counts(support: Support, n: Int64Array, noise_sd: float) -> Support:
-    """A support with other counts of its values; those without rows are dropped.
-
-    Parameters
-    ----------
-    n : ndarray of int64, shape (n_values,)
-    """
+    """A support with other counts of its values; those without rows are dropped."""
     occupied = n > 0
     return replace(
         support,
@@ -295,15 +273,8 @@ def found_limits(
 ) -> dict[str, tuple[int, int]]:
     """Smallest and largest code to be drawn, of the columns on a grid that declare no bounds.
 
-    Parameters
-    ----------
-    trees : mapping of str to Measurement
-        One-way.
-    columns : iterable of Column
-        Of the release.
-    deciders : collection of str
-        Columns that decide a universe of any column of the source: they keep their outermost ranges whole, for the
-        border may lie in one.
+    deciders: Columns that decide a universe of any column of the source: they keep their outermost ranges
+        whole, for the border may lie in one.
     """
     out = {}
     for column in columns:

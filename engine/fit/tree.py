@@ -26,20 +26,12 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FittedTree:
-    """Fitted masses of the nodes of a measurement; entry 0 is the virtual root (the total).
+    """Fitted masses of the nodes of a measurement; entry 0 is the virtual root (the total)."""
 
-    Attributes
-    ----------
-    mass : ndarray of float64, shape (n_nodes + 1,)
-        Fitted number of rows in each node.
-    remainder : ndarray of float64, shape (n_nodes + 1,)
-        Part of it that lies in no released child.
-    variance : ndarray of float64, shape (n_nodes + 1,)
-        Variance of the error of `mass`, from the noise of the node, its neighbours and all above it.
-    """
-
-    mass: FloatArray
-    remainder: FloatArray
+    mass: FloatArray  # shape (n_nodes + 1,): Fitted number of rows in each node
+    remainder: FloatArray  # shape (n_nodes + 1,): Part of it that lies in no released child
+    # shape (n_nodes + 1,): Variance of the error of `mass`, from the noise of the node, its neighbours and
+    # all above it.
     variance: FloatArray
 
 
@@ -57,24 +49,10 @@ def fit_tree(
 ) -> FittedTree:
     """Fit all nodes to a total.
 
-    Parameters
-    ----------
-    noisy_total : int
-        Measured count of everything.
-    total : float
-        Fitted count of everything.
-    has_room : ndarray of bool, shape (n_nodes + 1,)
-        Whether a node (the virtual root first) has candidate cells outside its released children.
-    floor : int
-        Fewest rows a released bucket can hold.
-    layer_sd : int
-        Standard deviation of each noise layer at scale 1.
-    total_sd : float
-        Standard deviation of the error of `total`.
-    most : ndarray of float64, shape (n_nodes + 1,), optional
-        Largest mass that the unreleased children of a node can hold, each being too small to be released.
-    expected : ndarray of float64, shape (n_nodes + 1,), optional
-        What each node is expected to hold outside its released children, positive where it has room. None: nothing is.
+    has_room: Whether a node (the virtual root first) has candidate cells outside its released children.
+    most: Largest mass that the unreleased children of a node can hold, each being too small to be released.
+    expected: What each node is expected to hold outside its released children, positive where it has room.
+        None: nothing is.
     """
     parent = tree.parent + 1
     counts = np.concatenate([[noisy_total], np.maximum(tree.n, floor)]).astype(np.float64)
@@ -183,8 +161,6 @@ def _likely_remainders(
 def likeliest(x: FloatArray, variance: FloatArray, expected: FloatArray) -> FloatArray:
     """Positive numbers behind noisy ones: near x where that is large, near what is expected where that is small.
 
-    Notes
-    -----
     The mode where a number is Gamma distributed with shape 2 and scale `expected`, and noise is normal: the positive
     root of y^2 - (x - variance / expected) y - variance.
     """
@@ -199,8 +175,6 @@ def likeliest(x: FloatArray, variance: FloatArray, expected: FloatArray) -> Floa
 def positive_with_sum(x: FloatArray, total: float) -> FloatArray:
     """Nearest point to x with no negative entry and the sum `total`.
 
-    Notes
-    -----
     Euclidean projection onto a simplex: max(x - t, 0) for the one t that gives the sum; Held, Wolfe and
     Crowder 1974, doi:10.1007/BF01580223.
     """

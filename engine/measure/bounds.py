@@ -15,29 +15,15 @@ from engine.schema import Column, ColumnSet
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowBounds:
-    """The most rows that one entity contributes to a bucket.
+    """The most rows that one entity contributes to a bucket."""
 
-    Attributes
-    ----------
-    most : int or None
-        To any bucket; a power of two. None: not declared, each entity has one row.
-    of_values : mapping of str to int
-        To a single value of a column, for the columns that declare it; powers of two.
-    """
-
-    most: int | None
+    most: int | None  # To any bucket; a power of two. None: not declared, each entity has one row.
+    # To a single value of a column, for the columns that declare it; powers of two.
     of_values: Mapping[str, int]
 
     def at(self, columns: ColumnSet, tops: tuple[int, ...]) -> tuple[int, ...]:
         """The bound of every depth of a column set, largest first.
 
-        Parameters
-        ----------
-        tops : tuple of int
-            Top level of each column.
-
-        Notes
-        -----
         A range of 2**level values holds at most 2**level times the rows that one of them may. A null and the
         placeholder are single values at every depth; the bound of the depth holds for them too.
         """

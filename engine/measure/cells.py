@@ -30,52 +30,30 @@ _LOW_64 = "CAST(18446744073709551615 AS HUGEINT)"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdditiveEntities:
-    """Entities that have one row each: sums of cells are sums of distinct entities.
+    """Entities that have one row each: sums of cells are sums of distinct entities."""
 
-    Attributes
-    ----------
-    lanes : ndarray of uint64, shape (n_cells, 2)
-        Sums of the token lanes of each cell's entities, mod 2**64.
-    """
-
+    # shape (n_cells, 2): Sums of the token lanes of each cell's entities, mod 2**64.
     lanes: UInt64Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairedEntities:
-    """Entities with several rows: which entity has how many rows in which cell.
+    """Entities with several rows: which entity has how many rows in which cell."""
 
-    Attributes
-    ----------
-    cell : ndarray of int64, shape (n_pairs,)
-        Position of the cell.
-    entity : ndarray of int64, shape (n_pairs,)
-        Dense entity number, a position in `tokens`.
-    n_rows : ndarray of int64, shape (n_pairs,)
-    tokens : ndarray of uint64, shape (n_entities, 2)
-    """
-
-    cell: Int64Array
-    entity: Int64Array
-    n_rows: Int64Array
-    tokens: UInt64Array
+    cell: Int64Array  # shape (n_pairs,): Position of the cell
+    entity: Int64Array  # shape (n_pairs,): Dense entity number, a position in `tokens`
+    n_rows: Int64Array  # shape (n_pairs,)
+    tokens: UInt64Array  # shape (n_entities, 2)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cells:
-    """The distinct combinations of a column set.
-
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_cells, n_columns)
-    n_rows : ndarray of int64, shape (n_cells,)
-    entities : tuple of AdditiveEntities or PairedEntities
-        One for each kind of entity, at least one.
-    """
+    """The distinct combinations of a column set."""
 
     columns: ColumnSet
-    codes: Int64Array
-    n_rows: Int64Array
+    codes: Int64Array  # shape (n_cells, n_columns)
+    n_rows: Int64Array  # shape (n_cells,)
+    # One for each kind of entity, at least one.
     entities: tuple[AdditiveEntities | PairedEntities, ...]
 
 
@@ -92,16 +70,8 @@ class CellSource(Protocol):
 class DuckDBCells:
     """Counts cells of a table of encoded rows in DuckDB.
 
-    Parameters
-    ----------
-    table : str
-        Its name.
-    sql_names : dict
-        SQL column of each column name.
-    spans : dict, optional
-        The columns that are stored as small numbers.
-    n_rows : int
-        So many rows. With it, of many column sets the narrower are summed from the cells of wider ones (`lattice`).
+    n_rows: So many rows. With it, of many column sets the narrower are summed from the cells of wider ones
+        (`lattice`).
     """
 
     def __init__(
@@ -216,13 +186,9 @@ class DuckDBCells:
 class ArrayCells:
     """Counts cells of few rows in numpy: one sort of small numbers a column set, and no query to plan.
 
-    Parameters
-    ----------
-    columns : dict
-        Codes of the rows by column name, each an ndarray of int64 of shape (n_rows,).
-    entities : tuple of (EntityColumn, ndarray)
-        With the rows' token lanes, uint64 of shape (n_rows, 2); or, where an entity has several rows, its dense
-        numbers, int64 of shape (n_rows,).
+    columns: Codes of the rows by column name, each an ndarray of int64 of shape (n_rows,).
+    entities: With the rows' token lanes, uint64 of shape (n_rows, 2); or, where an entity has several rows,
+        its dense numbers, int64 of shape (n_rows,).
     """
 
     def __init__(
@@ -271,12 +237,7 @@ class ArrayCells:
 class SparkCells:
     """Counts cells of rows that Spark holds.
 
-    Parameters
-    ----------
-    sql_names : dict
-        Column there of each column name.
-    ranks : dict
-        Of ranked columns: what becomes of the positions in their lists; none: they stay.
+    ranks: Of ranked columns: what becomes of the positions in their lists; none: they stay.
     """
 
     def __init__(

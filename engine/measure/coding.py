@@ -34,12 +34,7 @@ def coded_cells(
 
     The table `rows_with_tokens` is dropped, unless it is kept.
 
-    Parameters
-    ----------
-    columns : tuple of Column
-        Columns that tables use.
-    values : dict
-        Released values of each ranked column, in the order of their ranks; all others have one code.
+    values: Released values of each ranked column, in the order of their ranks; all others have one code.
     """
     if ingested.spark is not None:
         ranks = {name: ingested.ranks(name, released) for name, released in values.items()}

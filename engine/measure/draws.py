@@ -22,18 +22,10 @@ from engine.sticky_prf import integer_gaussian, passes_threshold, siphash
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntitySets:
-    """Sets of entities, one an entry.
+    """Sets of entities, one an entry."""
 
-    Attributes
-    ----------
-    size : ndarray of int64, shape (n,)
-        Distinct entities.
-    lanes : ndarray of uint64, shape (n, 2)
-        Sums of the members' token lanes, mod 2**64.
-    """
-
-    size: Int64Array
-    lanes: UInt64Array
+    size: Int64Array  # shape (n,): Distinct entities
+    lanes: UInt64Array  # shape (n, 2): Sums of the members' token lanes, mod 2**64
 
     def take(self, where: BoolArray | Int64Array) -> EntitySets:
         """The chosen sets."""
@@ -137,17 +129,7 @@ class StickyDraws:
 
 
 def label_words(kind: UInt8Array, level: UInt8Array, index: Int64Array) -> list[UInt64Array]:
-    """Words that name buckets injectively: two words a column, kind and level in one, the index in the other.
-
-    Parameters
-    ----------
-    kind, level : ndarray of uint8, shape (n, n_columns)
-    index : ndarray of int64, shape (n, n_columns)
-
-    Returns
-    -------
-    list of ndarray of uint64, each of shape (n,)
-    """
+    """Words that name buckets injectively: two words a column, kind and level in one, the index in the other."""
     words: list[UInt64Array] = []
     for column in range(kind.shape[1]):
         words.append((kind[:, column].astype(np.uint64) << np.uint64(8)) | level[:, column])

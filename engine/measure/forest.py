@@ -29,16 +29,10 @@ from engine.schema import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeEntities:
-    """One kind of entity in some nodes.
-
-    Attributes
-    ----------
-    n_rows : ndarray of int64, shape (n_nodes,)
-        Rows, of each entity as many as count.
-    """
+    """One kind of entity in some nodes."""
 
     sets: EntitySets
-    n_rows: Int64Array
+    n_rows: Int64Array  # shape (n_nodes,): Rows, of each entity as many as count
 
     def take(self, where: BoolArray) -> NodeEntities:
         """The chosen nodes."""
@@ -57,18 +51,8 @@ class _Level:
 def grow(cells: Cells, tops: tuple[int, ...], draws: Draws, bounds: RowBounds) -> Measurement:
     """Measure one column set.
 
-    Parameters
-    ----------
-    tops : tuple of int
-        Top level of each column, in the order of `cells.columns`; empty for the total.
+    tops: Top level of each column, in the order of `cells.columns`; empty for the total.
 
-    Returns
-    -------
-    Measurement
-        Nodes by depth, then in Morton order.
-
-    Notes
-    -----
     O(cells log cells) for the sort, then O(living cells) a depth. See engine/DESIGN.md, "Measure".
     """
     kind, magnitude = split_codes(cells.codes)

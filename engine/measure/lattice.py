@@ -25,15 +25,7 @@ _NEAR = 32
 def summed_from(
     column_sets: Sequence[ColumnSet], sizes: Mapping[str, int], n_rows: int
 ) -> list[ColumnSet]:
-    """For each column set the one to sum it from: itself where the rows are to be counted for it alone.
-
-    Parameters
-    ----------
-    column_sets : sequence of ColumnSet
-    sizes : mapping of str to int
-        Most codes of each column; a column that is missing has too many.
-    n_rows : int
-    """
+    """For each column set the one to sum it from: itself where the rows are to be counted for it alone."""
     chosen: dict[ColumnSet, ColumnSet] = {}
     asked = sorted(set(column_sets), key=lambda s: (-len(s), -_cells(s, sizes), s))
     wide: list[frozenset[str]] = []  # asked for, and worth summing from

@@ -22,20 +22,8 @@ def morton_order(
 ) -> tuple[Int64Array, Int64Array]:
     """Sort cells so that each node is a run, and tell where neighbours part.
 
-    Parameters
-    ----------
-    kind : ndarray of uint8, shape (n_cells, n_columns)
-    magnitude : ndarray of int64, shape (n_cells, n_columns)
-    tops : tuple of int
-        Top level of each column, 0 to 63.
-
-    Returns
-    -------
-    order : ndarray of int64, shape (n_cells,)
-        Positions of the cells in Morton order.
-    parts : ndarray of int64, shape (n_cells,)
-        Smallest depth at which a cell, in that order, lies in another node than the one before it; 0 for the
-        first; max(tops) + 1 between equal cells.
+    Returns: order: Positions of the cells in Morton order; parts: Smallest depth at which a cell, in that
+    order, lies in another node than the one before it; 0 for the first; max(tops) + 1 between equal cells.
     """
     packed = _packed(kind, magnitude, tops)
     order = _sorted(packed)

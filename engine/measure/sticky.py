@@ -45,24 +45,13 @@ from engine.spec import in_universe_order
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """The source of cells once the one-way tables are known.
+    """The source of cells once the one-way tables are known."""
 
-    Attributes
-    ----------
-    source : CellSource
-        Ranked columns coded by rank among their released values.
-    tops : dict
-        Top level of each column.
-    one_way : dict
-        The one-way measurement of each column, and of the total under the empty name.
-    bounds : RowBounds
-        How many rows of one entity count.
-    """
-
-    source: CellSource
-    tops: dict[str, int]
+    source: CellSource  # Ranked columns coded by rank among their released values
+    tops: dict[str, int]  # Top level of each column
+    # The one-way measurement of each column, and of the total under the empty name.
     one_way: dict[str, Measurement]
-    bounds: RowBounds
+    bounds: RowBounds  # How many rows of one entity count
 
 
 def measure_one_way(
@@ -71,13 +60,7 @@ def measure_one_way(
     columns: tuple[Column, ...],
     draws: Draws,
 ) -> Measured:
-    """Measure the total and every column; code ranked columns by released rank.
-
-    Raises
-    ------
-    PrivacyError
-        If not even the total passes the threshold.
-    """
+    """Measure the total and every column; code ranked columns by released rank."""
     raw = encoded_cells(ingested, entities)
     bounds = row_bounds(draws.max_rows, columns)
     total = grow(raw.cells(()), (), draws, bounds)
@@ -102,22 +85,7 @@ def measure_arrays(
     columns: tuple[Column, ...],
     draws: Draws,
 ) -> Measured:
-    """Measure the total and every column of rows that lie in arrays, each row an entity.
-
-    Parameters
-    ----------
-    codes : dict of str to ndarray of int64, each of shape (n_rows,)
-        Positions in `values`.
-    values : dict
-        Public domain of each column.
-    lanes : ndarray of uint64, shape (n_rows, 2)
-        Token lanes of the rows.
-
-    Raises
-    ------
-    PrivacyError
-        If not even the total passes the threshold.
-    """
+    """Measure the total and every column of rows that lie in arrays, each row an entity."""
     source = ArrayCells(codes, len(lanes), ((EntityColumn(number=0, tokens=None), lanes),))
     bounds = row_bounds(draws.max_rows, columns)
     total = grow(source.cells(()), (), draws, bounds)
@@ -198,13 +166,7 @@ def _one_way(cells: Cells, draws: Draws, bounds: RowBounds) -> tuple[int, Measur
 
 
 def top_level(tree: Measurement) -> int:
-    """Push each sign's root down while one of its halves is suppressed; the larger of the two levels.
-
-    Parameters
-    ----------
-    tree : Measurement
-        A one-way tree grown from `ROOT_LEVEL`.
-    """
+    """Push each sign's root down while one of its halves is suppressed; the larger of the two levels."""
     top = 0
     for sign in (KIND_NEGATIVE, KIND_NONNEGATIVE):
         of_sign = tree.kind[:, 0] == sign
@@ -220,13 +182,7 @@ def top_level(tree: Measurement) -> int:
 
 
 class ReleasedRanges:
-    """The released ranges of one column, looked up by arrays.
-
-    Parameters
-    ----------
-    tree : Measurement
-        Its one-way measurement.
-    """
+    """The released ranges of one column, looked up by arrays."""
 
     def __init__(self, tree: Measurement) -> None:
         self._indexes = np.unique(tree.index)
@@ -264,11 +220,6 @@ def within_one_way(wide: Measurement, released: Sequence[ReleasedRanges]) -> Mea
     """Leave out buckets of ranges that are suppressed on their own: not even that they exist is released.
 
     A few of the people of a suppressed range may pass their own threshold together with another column's range.
-
-    Parameters
-    ----------
-    released : sequence of ReleasedRanges
-        Of each of its columns.
     """
     allowed = np.logical_and.reduce(
         [

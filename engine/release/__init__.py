@@ -63,22 +63,13 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """What was built, beside what the spec says of it.
+    """What was built, beside what the spec says of it."""
 
-    Attributes
-    ----------
-    path : Path
-        The release.
-    key_id, content_hash : str
-        As the release has them.
-    exposure : dict
-        What it says that it gives away: `Exposure.as_dict`.
-    """
-
-    path: Path
+    path: Path  # The release
+    # key_id, content_hash: As the release has them.
     key_id: str
     content_hash: str
-    exposure: dict[str, Any]
+    exposure: dict[str, Any]  # What it says that it gives away: `Exposure.as_dict`
 
 
 def build(
@@ -93,23 +84,11 @@ def build(
 ) -> Path:
     """Build a release.
 
-    Parameters
-    ----------
-    out : Path
-        The release file to be made; an older release there serves until the new one is whole.
-    frame : object, optional
-        The pandas or Arrow table where the spec's source is a frame.
-    jobs : int
-        1: measure and fit take turns. 2 and more: they work at the same time, and so many tables are fitted at once.
-    force : bool
-        Replace a release that is there.
-    earlier : EarlierRelease, optional
-        Mode sticky: a release of the same data, key and spec but for its tables. Those that both have are taken from
-        there; the result is what a build of all would be.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, BudgetError, StoreError
+    out: The release file to be made; an older release there serves until the new one is whole.
+    jobs: 1: measure and fit take turns. 2 and more: they work at the same time, and so many tables are fitted
+        at once.
+    earlier: Mode sticky: a release of the same data, key and spec but for its tables. Those that both have
+        are taken from there; the result is what a build of all would be.
     """
     if spec.mode == "dp":
         from engine.release.dp import build_joint  # what it takes is slow to import

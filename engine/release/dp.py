@@ -37,18 +37,8 @@ def build_joint(
 ) -> Path:
     """Build a release in mode dp.
 
-    Parameters
-    ----------
-    out : Path
-        The release file to be made, an absolute path; an older release there serves until the new one is whole.
-    frame : object, optional
-        The pandas or Arrow table where the spec's source is a frame.
-    force : bool
-        Replace a release that is there.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, BudgetError, StoreError
+    out: The release file to be made, an absolute path; an older release there serves until the new one is
+        whole.
     """
     report = progress or silent
     params = spec.dp

@@ -54,18 +54,7 @@ def exposure_of(
     past: History,
     figures: Figures | None = None,
 ) -> Exposure:
-    """What the measured tables tell, with what was told before.
-
-    Parameters
-    ----------
-    columns : tuple of Column
-        Of the release.
-    tally : Tally
-        Of every measurement.
-    total : Measurement
-    figures : Figures, optional
-        Of the tally, where they were reckoned.
-    """
+    """What the measured tables tell, with what was told before."""
     figures = figures or Figures(tally)
     worst = all_worst(figures)
     added = all_worst(figures.without(past.held)) if past.held else worst
@@ -134,19 +123,7 @@ def charged(
 ) -> Exposure:
     """Reckon what a build tells, and write it into the ledger beside the key; or refuse it.
 
-    Parameters
-    ----------
-    is_new : bool
-        This build pinned the vintage: refused, it is free to be changed.
-    whole : callable
-        Gives the tally with every measurement in it, which only a refusal asks for.
-
-    Raises
-    ------
-    PrivacyError
-        If it is more than the owner accepted, with the cheapest ways out. Nothing is written.
-    StoreError
-        If the ledger cannot be read or written.
+    whole: Gives the tally with every measurement in it, which only a refusal asks for.
     """
     with locked(charges_path(spec.key_path)):
         past = past_of(spec, opened, columns, tally)
@@ -207,12 +184,7 @@ def refusal(
 ) -> list[str]:
     """Why a build is refused, and the ways out, a sentence a line.
 
-    Parameters
-    ----------
-    is_pinned : bool
-        Something of the vintage was built: its thresholds and encodings are fixed.
-    entity : Unit
-        Whom the release protects.
+    is_pinned: Something of the vintage was built: its thresholds and encodings are fixed.
     """
     bounds = exposure.bounds
     lines = ["this release would tell more than its owner accepted"]
@@ -264,13 +236,7 @@ def _group(one: Worst, tally: Tally, columns: Mapping[str, Column], layer_sd: in
 
 
 def range_words(column: Column, one_way: Measurement, tree: Measurement, j: int, node: int) -> str:
-    """The range of one bucket in its column j, in words.
-
-    Parameters
-    ----------
-    one_way : Measurement
-        Of the column; it knows the released values of ranked ones.
-    """
+    """The range of one bucket in its column j, in words."""
     kind = tree.kind[node, j]
     if kind == KIND_NULL:
         return "blank"

@@ -54,12 +54,7 @@ takes: the thread that has a worker's answer would wait that long before it asks
 class FitProcess:
     """The parent's side. Use as a context manager; leaving it without `finish` abandons the build.
 
-    Parameters
-    ----------
-    progress : callable, optional
-        Called with the stage, and how much of how much is done, as the child reports it.
-    child : Popen, optional
-        From `interpreter_ahead`, where one was started ahead.
+    progress: Called with the stage, and how much of how much is done, as the child reports it.
     """
 
     def __init__(
@@ -93,16 +88,8 @@ class FitProcess:
     def send(self, measurement: Measurement | Margin, *, ahead: int) -> list[dict[str, Any]]:
         """Hand one measurement over the wall.
 
-        Parameters
-        ----------
-        ahead : int
-            How many measurements may be under way at once, at least `HELD_LIGHT` for each worker, since
-            so many answers may be held back; 0 waits for the answer.
-
-        Returns
-        -------
-        list of dict
-            Answers that have come in: what was fitted.
+        ahead: How many measurements may be under way at once, at least `HELD_LIGHT` for each worker, since so
+            many answers may be held back; 0 waits for the answer.
         """
         self._put(measurement)
         self._waiting += 1
@@ -124,15 +111,8 @@ class FitProcess:
     ) -> list[dict[str, Any]]:
         """Wait for the rest, write the release; the last answer is about the finished file.
 
-        Parameters
-        ----------
-        exposure : dict, optional
-            Mode sticky: what the release says of itself, in plain values.
-        note : callable, optional
-            Called with the SHA-256 of the finished file before that is put in place: so no release is there that was
-            not noted, whenever the two processes are killed.
-        meanwhile : callable
-            Called while the other process writes.
+        note: Called with the SHA-256 of the finished file before that is put in place: so no release is there
+            that was not noted, whenever the two processes are killed.
         """
         self._put(Finish(exposure=exposure, is_awaited=note is not None))
         meanwhile()

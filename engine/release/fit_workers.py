@@ -45,13 +45,7 @@ Child = subprocess.Popen[bytes] | Forked
 
 
 class FitWorkers:
-    """A pool of worker processes, started once there is enough to do, or by `start`. Use as a context manager.
-
-    Parameters
-    ----------
-    count : int
-        0: tables are locked here, one after the other.
-    """
+    """A pool of worker processes, started once there is enough to do, or by `start`. Use as a context manager."""
 
     def __init__(self, count: int) -> None:
         self._count = count

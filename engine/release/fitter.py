@@ -82,10 +82,7 @@ class Store(Protocol):
 class Fitter:
     """Fits measurements as they come and stores the published tables; keeps what wider tables need.
 
-    Parameters
-    ----------
-    workers : FitWorkers, optional
-        None: every table is locked at once, here.
+    workers: None: every table is locked at once, here.
     """
 
     def __init__(self, order: FitOrder, staging: Store, workers: FitWorkers | None = None) -> None:
@@ -129,26 +126,14 @@ class Fitter:
             )
 
     def take(self, measurement: Measurement) -> SyntheticTable | None:
-        """Fit one measurement to the end and store it if it is to be published.
-
-        Raises
-        ------
-        InternalError
-            If it comes before what it is locked to.
-        """
+        """Fit one measurement to the end and store it if it is to be published."""
         self.begin(measurement)
         _, future = self._under_way[-1]
         self.settle(0)
         return future.result() if future else None
 
     def begin(self, measurement: Measurement) -> None:
-        """Start to fit a measurement, waiting for the narrower tables that are still under way.
-
-        Raises
-        ------
-        InternalError
-            If it comes before what it is locked to.
-        """
+        """Start to fit a measurement, waiting for the narrower tables that are still under way."""
         columns = measurement.columns
         if not columns:
             self._noisy_total = max(int(measurement.n[0]), 0)

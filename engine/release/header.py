@@ -32,17 +32,7 @@ def header_of(
     privacy: dict[str, Any],
     notes: tuple[str, ...] = (),
 ) -> ReleaseHeader:
-    """The header of a release.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        In any order; the header has them in the source's.
-    privacy : dict
-        The privacy parameters as plain values.
-    notes : tuple of str
-        Further sentences for readers, before those of the universes.
-    """
+    """The header of a release."""
     return ReleaseHeader(
         title=spec.title,
         logical_name=spec.logical_name,
@@ -107,13 +97,7 @@ def heavy_notes(spec: ReleaseSpec) -> list[str]:
 
 
 def swap_notes(told: dict[str, Any] | None, columns: tuple[Column, ...]) -> tuple[str, ...]:
-    """A note for readers on records that were exchanged; none where none were, or not in these columns.
-
-    Parameters
-    ----------
-    told : dict or None
-        What the release says of it, from `SwapParams.public`.
-    """
+    """A note for readers on records that were exchanged; none where none were, or not in these columns."""
     if told is None or not {*told["columns"]} & {column.name for column in columns}:
         return ()
     return (
@@ -125,15 +109,7 @@ def swap_notes(told: dict[str, Any] | None, columns: tuple[Column, ...]) -> tupl
 def detected_notes(
     columns: tuple[Column, ...], of_privacy: tuple[str, ...], *, is_reviewed: bool = False
 ) -> tuple[str, ...]:
-    """A note for readers on what was found in the data, and whether anybody reviewed it; none where all is declared.
-
-    Parameters
-    ----------
-    of_privacy : tuple of str
-        Detected settings of the section [privacy].
-    is_reviewed : bool
-        A person says that all of it was looked at.
-    """
+    """A note for readers on what was found in the data, and whether anybody reviewed it; none where all is declared."""
     found = [f"{name} (privacy)" for name in of_privacy]
     settings = dict.fromkeys(setting for column in columns for setting in column.detected)
     found += [
@@ -154,12 +130,8 @@ def _some(names: tuple[str, ...]) -> str:
 def bounds_notes(
     columns: tuple[Column, ...], limits: Mapping[str, tuple[int, int]]
 ) -> tuple[str, ...]:
-    """A note for readers on the columns that declare no bounds: between what their values lie, and how that was found.
-
-    Parameters
-    ----------
-    limits : mapping of str to (int, int)
-        Smallest and largest code to be drawn, from `engine.fit.found_limits`.
+    """A note for readers on the columns that declare no bounds: between what their values lie, and how that was
+    found.
     """
     found = [
         f"{column.name} from {ends[0]} to {ends[1]}"

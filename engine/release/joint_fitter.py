@@ -40,35 +40,22 @@ NEARLY = 0.01
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JointOrder:
-    """How to fit, sent before any margin. All of it is public but the sampling key.
-
-    Attributes
-    ----------
-    release_path : Path
-        File to be made.
-    build_id : str
-        Keyed digest of all that decides the release, noisy counts among it; tells whether a staging area can be
-        resumed.
-    levels : dict of str to Levels
-        Of all columns of the joint distribution.
-    sampling_key : bytes
-    cost : dict
-        `epsilon`, `delta` and `rho` of this build, as accounted; `epsilon` None: nothing is guaranteed.
-    ledger : tuple of dict
-        Entries of the ledger in plain values.
-    workers, force, earlier
-        As in `FitOrder`; a joint fit has no use for workers, and takes no tables from elsewhere.
-    """
+    """How to fit, sent before any margin. All of it is public but the sampling key."""
 
     header: ReleaseHeader
-    release_path: Path
+    release_path: Path  # File to be made
+    # Keyed digest of all that decides the release, noisy counts among it; tells whether a staging area can
+    # be resumed.
     build_id: str
-    levels: dict[str, Levels]
+    levels: dict[str, Levels]  # Of all columns of the joint distribution
     zeros: tuple[StructuralZero, ...]
     params: DPParams
     sampling_key: bytes
+    # `epsilon`, `delta` and `rho` of this build, as accounted; `epsilon` None: nothing is guaranteed.
     cost: dict[str, float | None]
-    ledger: tuple[dict[str, Any], ...] = field(default=())
+    ledger: tuple[dict[str, Any], ...] = field(default=())  # Entries of the ledger in plain values
+    # workers, force, earlier: As in `FitOrder`; a joint fit has no use for workers, and takes no tables
+    # from elsewhere.
     workers: int = 0
     force: bool = False
     earlier: None = None
@@ -85,13 +72,7 @@ class JointFitter:
         self._taken: deque[FitAnswer] = deque()
 
     def begin(self, margin: Margin) -> None:
-        """Take one margin; the total, which has no columns, comes first.
-
-        Raises
-        ------
-        InternalError
-            If it does not.
-        """
+        """Take one margin; the total, which has no columns, comes first."""
         if not margin.columns:
             self._total = margin
         elif self._total is None:
@@ -109,14 +90,7 @@ class JointFitter:
     def finish(
         self, progress: Progress, _last: Finish, placing: Placing | None = None
     ) -> ReleaseRecord:
-        """Fit, draw and store all tables that an earlier run has not, then write the release.
-
-        Raises
-        ------
-        InternalError
-            If no total came.
-        StoreError
-        """
+        """Fit, draw and store all tables that an earlier run has not, then write the release."""
         if self._total is None:
             raise InternalError("the total must be measured first")
         missing = [t for t in self._order.header.tables if t not in self._staging.finished()]

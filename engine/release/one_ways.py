@@ -33,39 +33,20 @@ TURNS = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FittedColumns:
-    """All columns of a release, fitted.
-
-    Attributes
-    ----------
-    supports : dict
-    marks : dict
-        Of each column's codes in the declared universes.
-    tables : dict
-        One-way tables of the columns that nothing else stands for.
-    told : dict
-        By finer and coarser column: which code each code tells.
-    """
+    """All columns of a release, fitted."""
 
     supports: dict[str, Support]
-    marks: dict[str, Marks]
+    marks: dict[str, Marks]  # Of each column's codes in the declared universes
+    # One-way tables of the columns that nothing else stands for.
     tables: dict[ColumnSet, SyntheticTable]
+    # By finer and coarser column: which code each code tells.
     told: dict[tuple[str, str], Int64Array]
 
 
 def fit_columns(
     order: FitOrder, trees: Mapping[str, Measurement], total: int, total_scale: int
 ) -> FittedColumns:
-    """Fit every column, in an order in which each finds what it depends on.
-
-    Parameters
-    ----------
-    trees : mapping of str to Measurement
-        One-way.
-    total : int
-        Noisy number of rows.
-    total_scale : int
-        Its noise scale.
-    """
+    """Fit every column, in an order in which each finds what it depends on."""
     relations = order.relations
     columns = {column.name: column for column in order.header.columns}
     deciders = {name: universe.declared.column for name, universe in order.universes.items()}

@@ -41,17 +41,11 @@ class Settle:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finish:
-    """To the fit process: everything was measured, and this is what it gives away.
+    """To the fit process: everything was measured, and this is what it gives away."""
 
-    Attributes
-    ----------
-    exposure : dict or None
-        Mode sticky: what the release says of what it gives away, in plain values.
-    is_awaited : bool
-        The release is put in place once a `Place` has come, which is the last message; else at once.
-    """
-
+    # Mode sticky: what the release says of what it gives away, in plain values.
     exposure: dict[str, Any] | None = None
+    # The release is put in place once a `Place` has come, which is the last message; else at once.
     is_awaited: bool = False
 
 
@@ -73,15 +67,7 @@ def start_interpreter(
 ) -> subprocess.Popen[bytes]:
     """Run a module of ours in a fresh interpreter that works in `folder`.
 
-    Parameters
-    ----------
-    environment : dict of str to str, optional
-        In the place of the few variables that Python needs, and of one thread for arithmetic.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be started.
+    environment: In the place of the few variables that Python needs, and of one thread for arithmetic.
     """
     if environment is None:
         passed = {k: v for k, v in os.environ.items() if k in PASSED_ENVIRONMENT}
@@ -153,11 +139,6 @@ def fork(serve: Serving) -> Forked:
 
     It begins with all that this process has imported, in milliseconds; so it is for one that has read nothing yet. Of
     what is open it keeps its pipes and the standard error.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be copied.
     """
     taken, given = os.pipe(), os.pipe()
     try:

@@ -47,69 +47,36 @@ SAMPLED = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedTable:
-    """One table of a plan.
-
-    Attributes
-    ----------
-    cells : int
-        Combinations that would be released as such.
-    suppressed_share : float
-        Noisy share of the rows outside of them, to be filled in.
-    noise_sd : float
-        Standard deviation of the noise on such a cell, in rows.
-    seconds : float
-        Estimated time to fit and store it.
-    is_published : bool
-        False: only needed by wider tables.
-    """
+    """One table of a plan."""
 
     columns: ColumnSet
-    cells: int
-    suppressed_share: float
-    noise_sd: float
-    seconds: float
-    is_published: bool
+    cells: int  # Combinations that would be released as such
+    suppressed_share: float  # Noisy share of the rows outside of them, to be filled in
+    noise_sd: float  # Standard deviation of the noise on such a cell, in rows
+    seconds: float  # Estimated time to fit and store it
+    is_published: bool  # False: only needed by wider tables
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a build would make.
-
-    Attributes
-    ----------
-    rows : int
-        Noisy total.
-    exposure : Exposure
-        What the release would give away, with all that was built of the same people before.
-    refused : tuple of str
-        Why a build would be refused, and the ways out, a sentence each; empty: it would not.
-    cost : Cost
-        Of the whole build, with one job.
-    unit : Unit
-        What rows are called.
-    bounded : sequence of str
-        That rows of an entity are left out, if so.
-    workload : Workload or None
-        Which statements of files the tables answer.
-    modelled : tuple of ColumnSet
-        Wide tables: nothing is measured for them but all pairs of their columns.
-    wishes : dict of ColumnSet to WideWish
-        Of some of these: what they are to be.
-    added : dict of ColumnSet to int
-        Of each of these: how many tables of two columns are measured for it alone.
-    """
+    """What a build would make."""
 
     tables: tuple[PlannedTable, ...]
-    rows: int
+    rows: int  # Noisy total
     warnings: tuple[str, ...]
+    # What the release would give away, with all that was built of the same people before.
     exposure: Exposure
+    # Why a build would be refused, and the ways out, a sentence each; empty: it would not.
     refused: tuple[str, ...] = ()
-    unit: Unit = ROWS
-    cost: Cost
-    bounded: Sequence[str] = ()
-    workload: Workload | None = None
+    unit: Unit = ROWS  # What rows are called
+    cost: Cost  # Of the whole build, with one job
+    bounded: Sequence[str] = ()  # That rows of an entity are left out, if so
+    workload: Workload | None = None  # Which statements of files the tables answer
+    # Wide tables: nothing is measured for them but all pairs of their columns.
     modelled: tuple[ColumnSet, ...] = ()
+    # Of some of these: what they are to be.
     wishes: dict[ColumnSet, WideWish] = field(default_factory=dict)
+    # Of each of these: how many tables of two columns are measured for it alone.
     added: dict[ColumnSet, int] = field(default_factory=dict)
     heads: ClassVar[tuple[str, ...]] = (
         "table",
@@ -240,13 +207,7 @@ class Plan:
 
 
 def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Plan:
-    """Measure what a build would measure, and keep the sizes only.
-
-    Parameters
-    ----------
-    frame : object, optional
-        The pandas or Arrow table where the spec's source is a frame.
-    """
+    """Measure what a build would measure, and keep the sizes only."""
     report = progress or silent
     tally, tables, sizes, fine = Tally(spec.privacy.threshold_mean), [], [], []
     with open_rows(spec, frame, report) as opened:
@@ -309,19 +270,12 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """What a build would cost, from few of its tables; what it would give away is not looked at.
+    """What a build would cost, from few of its tables; what it would give away is not looked at."""
 
-    Attributes
-    ----------
-    tables, measured : int
-        How many are needed, and how many of them were measured for this.
-    rows : int
-        Noisy total.
-    """
-
+    # tables, measured: How many are needed, and how many of them were measured for this.
     tables: int
     measured: int
-    rows: int
+    rows: int  # Noisy total
     cost: Cost
     unit: Unit = ROWS
 
@@ -349,13 +303,7 @@ class Estimate:
 
 
 def estimate(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Estimate:
-    """Measure one wider table in ten, and tell from these what all would cost.
-
-    Parameters
-    ----------
-    frame : object, optional
-        The pandas or Arrow table where the spec's source is a frame.
-    """
+    """Measure one wider table in ten, and tell from these what all would cost."""
     report = progress or silent
     with open_rows(spec, frame, report) as opened:
         draws = StickyDraws(opened.key, opened.draws, spec.counted)

@@ -40,23 +40,15 @@ MOST_WARNINGS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedTableDP:
-    """One published table.
-
-    Attributes
-    ----------
-    cells : int
-        Combinations of public levels.
-    measured_by : ColumnSet or None
-        The margin that tells its cells with the least noise, strata included. None: no margin holds all its columns,
-        so it is modelled from narrower ones.
-    noise_sd : float or None
-        Standard deviation of the noise on a cell summed from that margin as it was measured, in rows; before anything
-        is reconciled, which lowers it.
-    """
+    """One published table."""
 
     columns: ColumnSet
-    cells: int
+    cells: int  # Combinations of public levels
+    # The margin that tells its cells with the least noise, strata included. None: no margin holds all its
+    # columns, so it is modelled from narrower ones.
     measured_by: ColumnSet | None
+    # Standard deviation of the noise on a cell summed from that margin as it was measured, in rows; before
+    # anything is reconciled, which lowers it.
     noise_sd: float | None
 
     @property
@@ -67,44 +59,25 @@ class PlannedTableDP:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanDP:
-    """What a build in mode dp would measure and make.
-
-    Attributes
-    ----------
-    cost : Cost
-        Of a build that measures anew.
-    budget, spent, left : float or None
-        What the ledger says; with no ledger yet, what the first build would pin. None: nothing is protected.
-    delta : float
-        At which these are stated.
-    total_sd : float
-        Standard deviation of the noise on the number of rows.
-    margins, counts : int
-        Margins, and noisy counts in them (inner nodes of trees included).
-    cells : int
-        Combinations of all columns, strata included.
-    fit : str
-        How the joint distribution would be fitted.
-    workload : Workload or None
-        Which statements of files the tables answer.
-    bounded : sequence of str
-        That rows of an entity are left out, if so.
-    """
+    """What a build in mode dp would measure and make."""
 
     tables: tuple[PlannedTableDP, ...]
-    cost: Cost
+    cost: Cost  # Of a build that measures anew
+    # budget, spent, left: What the ledger says; with no ledger yet, what the first build would pin. None:
+    # nothing is protected.
     budget: float | None
     spent: float | None
     left: float | None
-    delta: float
-    total_sd: float
+    delta: float  # At which these are stated
+    total_sd: float  # Standard deviation of the noise on the number of rows
+    # margins, counts: Margins, and noisy counts in them (inner nodes of trees included).
     margins: int
     counts: int
-    cells: int
-    fit: str
+    cells: int  # Combinations of all columns, strata included
+    fit: str  # How the joint distribution would be fitted
     warnings: tuple[str, ...]
-    workload: Workload | None = None
-    bounded: Sequence[str] = ()
+    workload: Workload | None = None  # Which statements of files the tables answer
+    bounded: Sequence[str] = ()  # That rows of an entity are left out, if so
     heads: ClassVar[tuple[str, ...]] = ("table", "cells", "noise sd")
 
     @property
@@ -180,20 +153,8 @@ class PlanDP:
 def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
     """Plan a build in mode dp.
 
-    Parameters
-    ----------
-    spec : ReleaseSpec
-        With a section [dp].
-    rows : int, optional
-        Number of rows, where it is known from outside the data: tables whose average cell is smaller than its noise
-        are then named.
-
-    Raises
-    ------
-    SpecError
-        If there is no section [dp], or a margin would get next to nothing of the budget.
-    StoreError
-        If the ledger cannot be read.
+    rows: Number of rows, where it is known from outside the data: tables whose average cell is smaller than
+        its noise are then named.
     """
     if spec.dp is None:
         raise SpecError("dp: the spec has no section [dp]; there is nothing to plan in mode dp")

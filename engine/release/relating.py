@@ -27,36 +27,18 @@ _NAMED = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Columns:
-    """The columns of a release, measured one by one, and what they tell of each other.
+    """The columns of a release, measured one by one, and what they tell of each other."""
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        Those that tables use, and all that they are related to.
-    measured : Measured
-    relations : Relations
-    notes : tuple of str
-        What readers are told of the relations.
-    """
-
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # Those that tables use, and all that they are related to
     measured: Measured
     relations: Relations
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # What readers are told of the relations
 
 
 def measure_columns(
     spec: ReleaseSpec, opened: Opened, draws: StickyDraws, report: Progress = silent
 ) -> Columns:
-    """Measure the total and every column, and find out which determine each other.
-
-    Raises
-    ------
-    PrivacyError
-        If not even the total passes the threshold.
-    SpecError
-        If released counts contradict what the spec declares.
-    """
+    """Measure the total and every column, and find out which determine each other."""
     found = _found_copies(opened, report)
     columns = _with_related(spec, opened, found)
     measured = measure_one_way(opened.ingested, opened.entities, columns, draws)
@@ -202,13 +184,7 @@ def added_for(spec: ReleaseSpec, relations: Relations, wide: ColumnSet) -> tuple
 
 
 def check_added(spec: ReleaseSpec, relations: Relations) -> None:
-    """Refuse a wide table that needs more tables than its `max_added` allows, and sets of what is measured.
-
-    Raises
-    ------
-    SpecError
-        Says which, and what would do.
-    """
+    """Refuse a wide table that needs more tables than its `max_added` allows, and sets of what is measured."""
     problems = []
     for wide, wish in spec.wishes.items():
         if wish.sets > 1 and len(relations.base(wide)) <= MAX_WIDTH:

@@ -70,13 +70,7 @@ def make(
     earlier: EarlierRelease | None = None,
     report: Progress | None = None,
 ) -> Made:
-    """Build a release: see `engine.release.build`; `out` is an absolute path, `report` its progress.
-
-    Parameters
-    ----------
-    child : Popen, optional
-        A fit process that was started ahead: `interpreter_ahead`.
-    """
+    """Build a release: see `engine.release.build`; `out` is an absolute path, `report` its progress."""
     clock, is_replaced = TimeLeft(report or silent), out.exists()
     report = clock.report
     with writing(out):
@@ -192,10 +186,7 @@ def _work(
 class _Counting:
     """The tally of a build while it measures; what the one before it counted of the same recipe is not measured again.
 
-    Attributes
-    ----------
-    tally : Tally
-        Of all needed tables once they were measured.
+    tally: Of all needed tables once they were measured.
     """
 
     def __init__(
@@ -223,15 +214,8 @@ class _Counting:
     def measured(self, wanted: Collection[ColumnSet]) -> Iterator[Measurement]:
         """Count all tables, in the order in which the fit needs them.
 
-        Parameters
-        ----------
-        wanted : collection of ColumnSet
-            Tables of two and more columns whose measurements are asked for; all others need be counted only.
-
-        Yields
-        ------
-        Measurement
-            The total, every column, the wanted tables.
+        wanted: Tables of two and more columns whose measurements are asked for; all others need be counted
+            only.
         """
         known = self._known.tables if self._known is not None else frozenset()
         recalled = known - {*wanted}

@@ -28,17 +28,8 @@ class Bell:
 
     It does not raise: handlers of Python do, as soon as the call of C ends.
 
-    Parameters
-    ----------
-    look : callable
-        Told whether one of these signals came since the last look.
-    every : float, optional
-        Seconds between two looks; only after a signal by default.
-
-    Raises
-    ------
-    OSError, RuntimeError
-        No pipe may be opened, no thread started.
+    look: Told whether one of these signals came since the last look.
+    every: Seconds between two looks; only after a signal by default.
     """
 
     def __init__(self, look: Callable[[bool], None], every: float | None = None) -> None:
@@ -88,13 +79,7 @@ def is_main_thread() -> bool:
 
 @contextmanager
 def interruptible(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let a signal to the main thread end at once what runs on a connection.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        A statement was ended so, and no handler raised anything.
-    """
+    """Let a signal to the main thread end at once what runs on a connection."""
     is_ended = False
 
     def look(is_asked: bool) -> None:

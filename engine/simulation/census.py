@@ -43,22 +43,14 @@ _TABLES = {"people": CENSUS_COLUMNS, "events": EVENT_COLUMNS}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SimulatedCensus:
-    """What `simulate_census` has written.
+    """What `simulate_census` has written."""
 
-    Attributes
-    ----------
-    people, events : Path
-        The Parquet files.
-    csv : tuple of Path
-        The same as CSV, where asked for.
-    n_people, n_households, n_events : int
-        Rows (and households); public, as nobody in them exists.
-    """
-
+    # people, events: The Parquet files.
     people: Path
     events: Path
-    csv: tuple[Path, ...]
+    csv: tuple[Path, ...]  # The same as CSV, where asked for
     seed: int
+    # n_people, n_households, n_events: Rows (and households); public, as nobody in them exists.
     n_people: int
     n_households: int
     n_events: int
@@ -74,25 +66,7 @@ def simulate_census(
 ) -> SimulatedCensus:
     """Simulate a census and write it to an empty or new folder.
 
-    Parameters
-    ----------
-    directory : Path
-        Empty, or not there yet.
-    people : int
-        From 1,000 to 100 million.
-    seed : int
-        0 or above; chooses the census.
-    progress : callable of (int, int), optional
-        Called after each block with the people drawn so far and in all.
-    csv : bool
-        Write `people.csv` and `events.csv` too (null is an empty field).
-
-    Raises
-    ------
-    SpecError
-        If a number is out of range.
-    StoreError
-        If the folder holds something or cannot be written. Nothing is left in it then.
+    directory: Empty, or not there yet.
     """
     directory = Path(directory)
     _check_numbers(people, seed)
@@ -122,20 +96,7 @@ def simulate_census(
 
 
 def draw_block(block: int, *, people: int, seed: int) -> tuple[Columns, Columns]:
-    """Draw the people and events of one block, as codes, in the order of the files.
-
-    Parameters
-    ----------
-    block : int
-        From 0; the block holds the people from `block * BLOCK_PEOPLE` on.
-    people, seed : int
-        As of the whole census.
-
-    Returns
-    -------
-    tuple of dict of str to ndarray
-        Columns of people and of events; see `draw_people` and `draw_events`.
-    """
+    """Draw the people and events of one block, as codes, in the order of the files."""
     columns = draw_people_of(block, people=people, seed=seed)
     return columns, draw_events(_generator(seed, block, _EVENT_STREAM), columns)
 

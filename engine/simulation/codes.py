@@ -154,30 +154,19 @@ def birth_country_weights() -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Geography:
-    """The invented country: about 800 wards in about 80 districts in 9 regions.
-
-    Attributes
-    ----------
-    district_of, region_of : ndarray of int64, shape (n_wards,)
-    weight : ndarray of float64, shape (n_wards,)
-        Relative number of households, skewed.
-    diversity : ndarray of int64, shape (n_wards,)
-        0 (few people from elsewhere) to 4 (many).
-    character : ndarray of int64, shape (n_wards,)
-        0 young and urban, 1 suburban, 2 mixed, 3 old and rural.
-    wealth : ndarray of int64, shape (n_wards,)
-        0 deprived, 1 middling, 2 wealthy.
-    """
+    """The invented country: about 800 wards in about 80 districts in 9 regions."""
 
     regions: tuple[str, ...]
     districts: tuple[str, ...]
     wards: tuple[str, ...]
+    # district_of, region_of: shape (n_wards,)
     district_of: NDArray[np.int64]
     region_of: NDArray[np.int64]
-    weight: FloatArray
-    diversity: NDArray[np.int64]
+    weight: FloatArray  # shape (n_wards,): Relative number of households, skewed
+    diversity: NDArray[np.int64]  # shape (n_wards,): 0 (few people from elsewhere) to 4 (many)
+    # shape (n_wards,): 0 young and urban, 1 suburban, 2 mixed, 3 old and rural.
     character: NDArray[np.int64]
-    wealth: NDArray[np.int64]
+    wealth: NDArray[np.int64]  # shape (n_wards,): 0 deprived, 1 middling, 2 wealthy
 
 
 _DISTRICTS_OF_REGION = (5, 9, 8, 9, 10, 12, 11, 10, 7)

@@ -26,14 +26,9 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawTable:
-    """A conditional distribution made ready for draws.
+    """A conditional distribution made ready for draws."""
 
-    Attributes
-    ----------
-    ladder : ndarray of float64, shape (n_rows * n_outcomes,)
-        Row number plus cumulative probability: ascending over the whole table.
-    """
-
+    # shape (n_rows * n_outcomes,): Row number plus cumulative probability: ascending over the whole table.
     ladder: FloatArray
     n_outcomes: int
 
@@ -92,20 +87,6 @@ def window(knots: Mapping[int, float]) -> FloatArray:
 def permuted(places: Int64Array, *, size: int, seed: int, purpose: int) -> Int64Array:
     """Permute 0 .. size - 1 without holding it: a Feistel network that walks until it is inside.
 
-    Parameters
-    ----------
-    places : ndarray of int64
-        Numbers in [0, size).
-    seed, purpose : int
-        Choose the permutation.
-
-    Returns
-    -------
-    ndarray of int64
-        Numbers in [0, size), distinct where `places` are.
-
-    Notes
-    -----
     This keeps identifiers from telling the order of generation; it is no cryptography.
     """
     sequence = np.random.SeedSequence(seed, spawn_key=(2**31, purpose))

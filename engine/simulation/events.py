@@ -57,17 +57,7 @@ _MINUTES = draw_table(
 def draw_events(rng: np.random.Generator, columns: Columns) -> Columns:
     """Draw the visits of one block of people, in order of time.
 
-    Parameters
-    ----------
-    rng : Generator
-        The block's own, apart from the people's.
-    columns : dict of str to ndarray, each of shape (n_people,)
-        `person_id`, `age`, `sex`, `health` and `birth_day` of the block.
-
-    Returns
-    -------
-    dict of str to ndarray, each of shape (n_visits,)
-        `amount` in pence, `visit_date` in days and `visit_at` in microseconds since 1970-01-01.
+    Returns: `amount` in pence, `visit_date` in days and `visit_at` in microseconds since 1970-01-01.
     """
     visits, frequent = _numbers_of_visits(rng, columns)
     who = np.repeat(np.arange(len(visits)), visits)

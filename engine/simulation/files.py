@@ -38,12 +38,7 @@ def write_part(
 ) -> None:
     """Write the drawn codes of one block as values, one Parquet file.
 
-    Parameters
-    ----------
-    columns : tuple of Column
-        What is written, in this order.
-    values : dict of str to ndarray, each of shape (n_rows,)
-        Codes; columns not listed are left out.
+    values: Codes; columns not listed are left out.
     """
     frame = pd.DataFrame(
         {column.name: _for_frame(column, values[column.name]) for column in columns}, copy=False
@@ -87,12 +82,7 @@ def merge_parts(
 ) -> None:
     """Write one Parquet file from the parts, in their order, and remove them.
 
-    Parameters
-    ----------
-    path : Path
-        The Parquet file.
-    csv : bool
-        Write the same as CSV beside it.
+    csv: Write the same as CSV beside it.
     """
     listed = ", ".join(literal(str(part)) for part in parts)
     connection.execute(

@@ -96,26 +96,18 @@ _GENERATION = draw_table(_BIRTH_AGE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Skeleton:
-    """Who lives with whom in one block.
+    """Who lives with whom in one block."""
 
-    Attributes
-    ----------
-    start : ndarray of int64, shape (n_households,)
-        Place of each household's reference person.
-    kind, setting, ward, same_sex : ndarray, shape (n_households,)
-        Position in `HOUSEHOLD_TYPES`, setting, position in the wards, is a same-sex couple.
-    household : ndarray of int64, shape (n_people,)
-        Place of each person's household in the block.
-    relation, sex, age, birth_day : ndarray of int64, shape (n_people,)
-        `birth_day` counts days since 1970-01-01 and agrees with `age`.
-    """
-
-    start: Int64Array
+    start: Int64Array  # shape (n_households,): Place of each household's reference person
+    # kind, setting, ward, same_sex: shape (n_households,): Position in `HOUSEHOLD_TYPES`, setting, position
+    # in the wards, is a same-sex couple.
     kind: Int64Array
     setting: Int64Array
     ward: Int64Array
     same_sex: BoolArray
-    household: Int64Array
+    household: Int64Array  # shape (n_people,): Place of each person's household in the block
+    # relation, sex, age, birth_day: shape (n_people,): `birth_day` counts days since 1970-01-01 and agrees
+    # with `age`.
     relation: Int64Array
     sex: Int64Array
     age: Int64Array

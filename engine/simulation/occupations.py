@@ -36,31 +36,17 @@ INDUSTRY_SHARES = (9, 2, 73, 6, 7, 87, 149, 50, 49, 47, 38, 16, 66, 53, 57, 99, 
 
 
 class Occupation(NamedTuple):
-    """One occupation.
-
-    Attributes
-    ----------
-    weight : float
-        Relative size.
-    female : float
-        Share of women among those who do it.
-    pay : float
-        Typical full-time pay, thousands a year.
-    entry : int
-        0 elementary, 1 intermediate, 2 skilled; a degree is 3 usual, 4 required; 5 a master's is.
-    own : float
-        How often self-employed, relative to all.
-    industries : str
-        Letters, the main one first. All others are ruled out, unless the last is "*": anywhere.
-    """
+    """One occupation."""
 
     code: str
     name: str
-    weight: float
-    female: float
-    pay: float
+    weight: float  # Relative size
+    female: float  # Share of women among those who do it
+    pay: float  # Typical full-time pay, thousands a year
+    # 0 elementary, 1 intermediate, 2 skilled; a degree is 3 usual, 4 required; 5 a master's is.
     entry: int
-    own: float
+    own: float  # How often self-employed, relative to all
+    # Letters, the main one first. All others are ruled out, unless the last is "*": anywhere.
     industries: str
 
 

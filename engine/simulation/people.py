@@ -71,19 +71,11 @@ _ARRIVAL_AGE = draw_table(_arrival_weights())
 def draw_people(rng: np.random.Generator, people: int) -> Columns:
     """Draw one block of people.
 
-    Parameters
-    ----------
-    rng : Generator
-        The block's own.
-    people : int
-        How many, at least 1.
+    people: How many, at least 1.
 
-    Returns
-    -------
-    dict of str to ndarray, each of shape (people,)
-        All published columns but the identifiers; `rent_weekly` in pence, `arrival_date` in days
-        since 1970-01-01. Two working columns beside them: `birth_day`, likewise in days, and
-        `household_place`, the place in the block of the first member of each person's household.
+    Returns: All published columns but the identifiers; `rent_weekly` in pence, `arrival_date` in days since
+    1970-01-01. Two working columns beside them: `birth_day`, likewise in days, and `household_place`, the
+    place in the block of the first member of each person's household.
     """
     skeleton = draw_skeleton(rng, people)
     at = skeleton.household

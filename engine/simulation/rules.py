@@ -16,21 +16,11 @@ from engine.simulation.occupations import INDUSTRIES, OCCUPATIONS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """One thing that never is.
+    """One thing that never is."""
 
-    Attributes
-    ----------
-    name : str
-        In plain words.
-    columns : tuple of str
-        The columns that the condition reads.
-    condition : str
-        DuckDB SQL, true where a record is impossible.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    condition: str
+    name: str  # In plain words
+    columns: tuple[str, ...]  # The columns that the condition reads
+    condition: str  # DuckDB SQL, true where a record is impossible
 
 
 def _listed(values: list[str]) -> str:

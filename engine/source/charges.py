@@ -32,25 +32,16 @@ NEARLY_SAME = 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sketch:
-    """The smallest keyed hashes of a vintage's entities (bottom-k, Broder 1997), to tell how many two vintages share.
-
-    Attributes
-    ----------
-    of : tuple of str
-        What the entities are known by: entity columns, or the identity columns of rows. Only sketches of the same can
-        be compared.
-    named : bool
-        Whether columns name the entities: then a changed person is still the same.
-    hashes : tuple of int
-        Ascending.
-    size : int
-        Most hashes that it holds.
+    """The smallest keyed hashes of a vintage's entities (bottom-k, Broder 1997), to tell how many two vintages
+    share.
     """
 
+    # What the entities are known by: entity columns, or the identity columns of rows. Only sketches of the
+    # same can be compared.
     of: tuple[str, ...]
-    named: bool
-    hashes: tuple[int, ...]
-    size: int
+    named: bool  # Whether columns name the entities: then a changed person is still the same
+    hashes: tuple[int, ...]  # Ascending
+    size: int  # Most hashes that it holds
 
     def shared_with(self, other: Sketch) -> float | None:
         """Share of the entities of both that are in both (Jaccard); None: they cannot be compared."""
@@ -76,33 +67,22 @@ class Sketch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Charge:
-    """One line of the ledger: a build that told something new.
+    """One line of the ledger: a build that told something new."""
 
-    Attributes
-    ----------
-    vintage, draws : str
-        Its vintage, and the one whose draws it uses (another with `previous`).
-    tables : tuple of ColumnSet
-        Measured tables of two and more columns that no earlier build of the vintage held.
-    pairs : tuple of (columns, told, figures a person)
-        What they tell at most of a group.
-    accepted : str
-        Why its owner accepted more than the bound; empty: within it.
-    contents : dict
-        Keyed digests of the columns' contents under its draws, as the journal has them: equal where nothing changed.
-    sketch : Sketch
-    shapes : dict
-        Keyed digests of how columns group the rows, under its draws: equal for a column and its relabelled copies.
-    """
-
+    # vintage, draws: Its vintage, and the one whose draws it uses (another with `previous`).
     vintage: str
     draws: str
     title: str
+    # Measured tables of two and more columns that no earlier build of the vintage held.
     tables: tuple[ColumnSet, ...]
-    pairs: tuple[tuple[ColumnSet, str, float], ...]
-    accepted: str = ""
+    pairs: tuple[tuple[ColumnSet, str, float], ...]  # What they tell at most of a group
+    accepted: str = ""  # Why its owner accepted more than the bound; empty: within it
+    # Keyed digests of the columns' contents under its draws, as the journal has them: equal where nothing
+    # changed.
     contents: dict[str, str] = field(default_factory=dict, repr=False)
     sketch: Sketch = field(repr=False)
+    # Keyed digests of how columns group the rows, under its draws: equal for a column and its relabelled
+    # copies.
     shapes: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -111,13 +91,7 @@ class Charge:
         return max((figures for _, _, figures in self.pairs), default=0.0)
 
     def renamed(self, draws: str, shapes: dict[str, str], copies: dict[str, str]) -> dict[str, str]:
-        """Its columns that a build under the same draws counts under another name: that name by this one.
-
-        Parameters
-        ----------
-        copies : dict
-            By copy: the column that stands for it in that build.
-        """
+        """Its columns that a build under the same draws counts under another name: that name by this one."""
         if self.draws != draws:
             return {}
         named = {shape: name for name, shape in sorted(shapes.items(), reverse=True)}
@@ -133,33 +107,18 @@ class Charge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History:
-    """What was built of the same people before.
+    """What was built of the same people before."""
 
-    Attributes
-    ----------
-    builds : int
-        Earlier builds that told something which this one does not.
-    pairs : dict
-        What these told at most, by columns of the group and column told, added up: figures a person.
-    held : frozenset of ColumnSet
-        Their tables of the same data under the same draws: told again, they are no news.
-    charged : frozenset of ColumnSet
-        The same of all earlier builds.
-    is_known : bool
-        Whether the vintage was ever charged.
-    is_whole : bool
-        Whether the ledger was there from the key's first day.
-    looks : int
-        States of nearly the same data with draws of their own, this one included. One more where the ledger was not
-        there from the first day: nobody knows what the key was used for before.
-    """
-
-    builds: int
+    builds: int  # Earlier builds that told something which this one does not
+    # What these told at most, by columns of the group and column told, added up: figures a person.
     pairs: dict[tuple[ColumnSet, str], float]
+    # Their tables of the same data under the same draws: told again, they are no news.
     held: frozenset[ColumnSet]
-    charged: frozenset[ColumnSet]
-    is_known: bool
-    is_whole: bool
+    charged: frozenset[ColumnSet]  # The same of all earlier builds
+    is_known: bool  # Whether the vintage was ever charged
+    is_whole: bool  # Whether the ledger was there from the key's first day
+    # States of nearly the same data with draws of their own, this one included. One more where the ledger
+    # was not there from the first day: nobody knows what the key was used for before.
     looks: int
 
 
@@ -169,24 +128,12 @@ def charges_path(key_path: Path) -> Path:
 
 
 def charges(key_path: Path) -> tuple[Charge, ...]:
-    """All charges; none if nothing was ever built.
-
-    Raises
-    ------
-    StoreError
-        If the ledger cannot be read.
-    """
+    """All charges; none if nothing was ever built."""
     return _read(key_path)[0]
 
 
 def begin_charges(key_path: Path) -> None:
-    """Begin the ledger of a new key: a key that has none was perhaps used before, elsewhere.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written.
-    """
+    """Begin the ledger of a new key: a key that has none was perhaps used before, elsewhere."""
     _write(key_path, (), is_whole=True)
 
 
@@ -219,24 +166,7 @@ def history(
     copies: dict[str, str],
     tables: frozenset[ColumnSet],
 ) -> History:
-    """What counts against a build.
-
-    Parameters
-    ----------
-    vintage, draws : str
-        As in `Charge`.
-    contents, sketch, shapes
-        Of its source.
-    copies : dict
-        As in `Charge.renamed`.
-    tables : frozenset of ColumnSet
-        That it measures.
-
-    Raises
-    ------
-    StoreError
-        If the ledger cannot be read.
-    """
+    """What counts against a build."""
     known, is_whole = _read(key_path)
     mine = [one for one in known if not _are_others(one, vintage, sketch)]
     same = [
@@ -300,18 +230,7 @@ def _is_nearly(charge: Charge, sketch: Sketch) -> bool:
 
 
 def add_charge(key_path: Path, charge: Charge) -> int:
-    """Write down what a build tells, synced to disk; called, with the ledger locked, before its release is placed.
-
-    Returns
-    -------
-    int
-        Charges in the ledger now.
-
-    Raises
-    ------
-    StoreError
-        If the ledger cannot be read or written.
-    """
+    """Write down what a build tells, synced to disk; called, with the ledger locked, before its release is placed."""
     known, is_whole = _read(key_path)
     _write(key_path, (*known, charge), is_whole=is_whole)
     return len(known) + 1

@@ -77,22 +77,7 @@ def cell_sql(column: Column, sql_type: str) -> str:
 
 
 def value_sql(column: Column, sql_type: str, cell: str) -> str:
-    """The typed value of a cell (NULL: it does not fit), for dictionaries and entity ids.
-
-    Parameters
-    ----------
-    column : Column
-        Its `value_type` decides.
-    sql_type : str
-        DuckDB type of the cell.
-    cell : str
-        Expression for the cell, from `cell_sql`.
-
-    Returns
-    -------
-    str
-        SQL of type BIGINT, DOUBLE, BOOLEAN, VARCHAR, DATE or TIMESTAMP.
-    """
+    """The typed value of a cell (NULL: it does not fit), for dictionaries and entity ids."""
     cell_type = cell_class(sql_type)
     if cell_type == "text":
         cell = plain_sql(column.writing, column.value_type, cell)
@@ -114,22 +99,7 @@ def value_sql(column: Column, sql_type: str, cell: str) -> str:
 
 
 def code_sql(column: Column, sql_type: str, cell: str) -> str:
-    """The grid code of a cell (NULL: it does not fit), for columns that are not ranked.
-
-    Parameters
-    ----------
-    column : Column
-        Its `kind` and `resolution` decide.
-    sql_type : str
-        DuckDB type of the cell.
-    cell : str
-        Expression for the cell, from `cell_sql`.
-
-    Returns
-    -------
-    str
-        SQL of type BIGINT.
-    """
+    """The grid code of a cell (NULL: it does not fit), for columns that are not ranked."""
     cell_type = cell_class(sql_type)
     if cell_type == "text":
         cell = plain_sql(column.writing, column.kind, cell)
@@ -150,13 +120,7 @@ def code_sql(column: Column, sql_type: str, cell: str) -> str:
 
 
 def grid_code(column: Column, value: Any) -> int:
-    """The grid code of one value of the spec, as `code_sql` gives for the same value in the source.
-
-    Parameters
-    ----------
-    column : Column
-        Not ranked.
-    """
+    """The grid code of one value of the spec, as `code_sql` gives for the same value in the source."""
     match column.kind:
         case "date":
             return int((value - _EPOCH).days)

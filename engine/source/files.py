@@ -28,13 +28,7 @@ MOST_OF_TALLY = 256 << 20
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file beside the key, so that two builds write it one after the other.
-
-    Raises
-    ------
-    StoreError
-        If the folder cannot be written.
-    """
+    """Hold the lock of a file beside the key, so that two builds write it one after the other."""
     lock = path.with_name(path.name + ".lock")
     try:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
@@ -48,12 +42,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path) -> Any:
-    """What a file of JSON holds; None if it cannot be read.
-
-    Raises
-    ------
-    FileNotFoundError
-    """
+    """What a file of JSON holds; None if it cannot be read."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
@@ -63,20 +52,7 @@ def read_json(path: Path) -> Any:
 
 
 def replace_file(path: Path, data: bytes, what: str, *more: bytes | memoryview) -> None:
-    """Replace a file in one step, mode 0600, synced to disk together with its folder.
-
-    Parameters
-    ----------
-    data, *more : bytes
-        One after the other.
-    what : str
-        What it is called where it cannot be written.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written; the old file is still there.
-    """
+    """Replace a file in one step, mode 0600, synced to disk together with its folder."""
     fresh = path.with_name(path.name + ".new")
     try:
         fresh.unlink(missing_ok=True)  # a left-over would lend its mode
@@ -95,12 +71,7 @@ def replace_file(path: Path, data: bytes, what: str, *more: bytes | memoryview) 
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a folder to disk: what was made or replaced in it is there to stay.
-
-    Raises
-    ------
-    OSError
-    """
+    """Sync a folder to disk: what was made or replaced in it is there to stay."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -118,10 +89,7 @@ def keep_tally(key_path: Path, key: MasterKey, recipe: str, raw: bytes | memoryv
 
     Nor where it cannot be written: it saves work, and no build fails for want of it.
 
-    Parameters
-    ----------
-    recipe : str
-        Keyed digest of all that decides its counts, whichever tables there are.
+    recipe: Keyed digest of all that decides its counts, whichever tables there are.
     """
     path = tally_path(key_path)
     if len(raw) > MOST_OF_TALLY:

@@ -17,34 +17,17 @@ from engine.errors import DataError, SpecError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """A registered frame.
-
-    Attributes
-    ----------
-    unreadable : dict
-        Columns set aside (all null in the relation), with the reason.
-    mixed_numbers : frozenset of str
-        Columns of Python objects that hold both int and float.
-    orders : dict
-        The values of ordered categoricals, in their order, by column.
-    """
+    """A registered frame."""
 
     columns: tuple[str, ...]
-    unreadable: dict[str, str]
-    mixed_numbers: frozenset[str]
+    unreadable: dict[str, str]  # Columns set aside (all null in the relation), with the reason
+    mixed_numbers: frozenset[str]  # Columns of Python objects that hold both int and float
+    # The values of ordered categoricals, in their order, by column.
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, frame: Any) -> Frame:
-    """Register a pandas DataFrame, or anything with an Arrow stream, as `frame`.
-
-    Raises
-    ------
-    SpecError
-        If it is none of these, or pyarrow is missing.
-    DataError
-        If it has no columns, names that are not text, or cannot be read.
-    """
+    """Register a pandas DataFrame, or anything with an Arrow stream, as `frame`."""
     relation: Any
     pandas = sys.modules.get("pandas")  # slow to load; whoever holds a frame of it has done so
     if pandas is not None and isinstance(frame, pandas.DataFrame):

@@ -37,48 +37,24 @@ _SUM = "count({0}), sum(hash({0}))"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ingested:
-    """The encoded source. Confidential.
+    """The encoded source. Confidential."""
 
-    Attributes
-    ----------
-    con : DuckDBPyConnection
-        Holds `rows` and `entity_<j>`.
-    columns : tuple of Column
-        Data columns, sorted by name.
-    sql_names : dict
-        Data column name -> its column in `rows`.
-    dictionaries : dict
-        Ranked column name -> its distinct values, ascending (text by code point); a code is a
-        position in it.
-    entity_names : tuple of str
-        Entity columns, in the order of e0, e1, ...
-    own_ids : frozenset of int
-        Entity columns, by position, that name another entity in every row: `e<j>` holds the id itself, and `entity_<j>`
-        is a view of it. Numbers for so many ids would cost two joins as long as the source.
-    is_kept : bool
-        The table of rows with tokens stays, for a build that goes on from it.
-    spark : RowsInSpark or None
-        What holds the rows in the place of `con`, which then has the extremes of each column only.
-    """
-
-    con: duckdb.DuckDBPyConnection
-    columns: tuple[Column, ...]
-    sql_names: dict[str, str]
+    con: duckdb.DuckDBPyConnection  # Holds `rows` and `entity_<j>`
+    columns: tuple[Column, ...]  # Data columns, sorted by name
+    sql_names: dict[str, str]  # Data column name -> its column in `rows`
+    # Ranked column name -> its distinct values, ascending (text by code point); a code is a position in it.
     dictionaries: dict[str, tuple[Any, ...]] = field(repr=False)
-    entity_names: tuple[str, ...]
+    entity_names: tuple[str, ...]  # Entity columns, in the order of e0, e1, ..
     n_rows: int = field(repr=False)
+    # Entity columns, by position, that name another entity in every row: `e<j>` holds the id itself, and
+    # `entity_<j>` is a view of it. Numbers for so many ids would cost two joins as long as the source.
     own_ids: frozenset[int] = frozenset()
-    is_kept: bool = False
+    is_kept: bool = False  # The table of rows with tokens stays, for a build that goes on from it
+    # What holds the rows in the place of `con`, which then has the extremes of each column only.
     spark: RowsInSpark | None = field(default=None, repr=False)
 
     def ranks(self, name: str, released: Sequence[object]) -> Int64Array:
-        """What becomes of the positions in a dictionary: ranks among released values; null stands at the end.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_values + 1,)
-            All other values have one code.
-        """
+        """What becomes of the positions in a dictionary: ranks among released values; null stands at the end."""
         rank = {value: position for position, value in enumerate(released)}
         codes = [rank.get(value, OTHER_CODE) for value in self.dictionaries[name]]
         return np.array([*codes, NULL_CODE], dtype=np.int64)
@@ -90,17 +66,7 @@ class Ingested:
     def entity_ids(self, number: int, *, chunk: int = 500_000) -> Iterator[list[Any] | Int64Array]:
         """Distinct ids of one entity column, in the order of their dense numbers; of ids of their own, of the rows.
 
-        Parameters
-        ----------
-        number : int
-            Position in `entity_names`.
-        chunk : int
-            Most ids held at a time.
-
-        Yields
-        ------
-        list, or ndarray of int64
-            int, float, bool, str, bytes, date or datetime; never None.
+        Yields: int, float, bool, str, bytes, date or datetime; never None.
         """
         own = number in self.own_ids
         value, table, by = (
@@ -129,27 +95,7 @@ def ingest(
 ) -> Ingested:
     """Encode the relation `source` into the table `rows`.
 
-    Parameters
-    ----------
-    con : DuckDBPyConnection
-        Where `open_source` made `source`, which is dropped.
-    source : Source
-        From `open_source`.
-    columns : tuple of Column
-        All columns of the spec, entity columns among them.
-    entities : tuple of str
-        Entity columns; empty: each row is one entity.
-    keep : bool
-        The lists of values stay, and so will the encoded rows; see `engine.source.kept`.
-    report : Progress
-        Told of every list of values.
-
-    Raises
-    ------
-    SpecError
-        If columns are missing in the source.
-    DataError
-        If cells do not fit what the spec declares; all such columns are named.
+    keep: The lists of values stay, and so will the encoded rows; see `engine.source.kept`.
     """
     check_columns(source, columns, entities)
     by_name = {column.name: column for column in columns}
@@ -282,12 +228,7 @@ def _own_ids(
 def _check_own(
     con: duckdb.DuckDBPyConnection, source: Source, own: Mapping[str, tuple[Any, ...]]
 ) -> None:
-    """Ids that no row shared when they were looked at are so still: the rows were read after that.
-
-    Raises
-    ------
-    DataError
-    """
+    """Ids that no row shared when they were looked at are so still: the rows were read after that."""
     for short, looked_at in own.items():
         if fetch(con, f"SELECT {_SUM.format(short)} FROM rows", _PLACE)[0] != looked_at:
             raise DataError(f"{source.place}: changed while it was read; build again")
@@ -351,13 +292,7 @@ def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str],
 
 
 def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Make sure that row r of a table is the one which its column `r` names, so that tables fit side by side.
-
-    Raises
-    ------
-    InternalError
-        It is not.
-    """
+    """Make sure that row r of a table is the one which its column `r` names, so that tables fit side by side."""
     ((is_ordered,),) = fetch(
         con, f"SELECT coalesce(bool_and(r = rowid), true) FROM {table}", _PLACE
     )

@@ -28,26 +28,17 @@ MOST_RELEASES = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VintageState:
-    """What a vintage is pinned to.
+    """What a vintage is pinned to."""
 
-    Attributes
-    ----------
-    draws : str
-        The vintage whose draws it uses: itself, or the first of those that it goes on from.
-    entities, identity : tuple of str
-        Entity columns; identity columns of the rows where there are none.
-    privacy : str
-        Fingerprint of the privacy parameters.
-    encodings, contents : dict
-        Per column a digest of its encoding, and a keyed digest of its content; under the empty name that of
-        the entities and the number of rows, which every build pins, whatever its columns. Where entities are counted
-        in each value of a column, how many of these count is among the encodings.
-    """
-
+    # The vintage whose draws it uses: itself, or the first of those that it goes on from.
     draws: str
+    # entities, identity: Entity columns; identity columns of the rows where there are none.
     entities: tuple[str, ...]
     identity: tuple[str, ...]
-    privacy: str
+    privacy: str  # Fingerprint of the privacy parameters
+    # encodings, contents: Per column a digest of its encoding, and a keyed digest of its content; under the
+    # empty name that of the entities and the number of rows, which every build pins, whatever its columns.
+    # Where entities are counted in each value of a column, how many of these count is among the encodings.
     encodings: dict[str, str]
     contents: dict[str, str]
 
@@ -84,19 +75,7 @@ def pinned_stands_of(key_path: Path, vintage: str) -> frozenset[str]:
 
 
 def note_release(key_path: Path, vintage: str, sha256: str, recipe: str) -> None:
-    """Note a release that was built: only these lend tables, for anybody can write a file that looks like one.
-
-    Parameters
-    ----------
-    sha256 : str
-        Of the file, hex.
-    recipe : str
-        Keyed digest of all that decides its tables.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Note a release that was built: only these lend tables, for anybody can write a file that looks like one."""
     path = journal_path(key_path)
     with locked(path):
         entries, n_charges = _read_all(path)
@@ -118,18 +97,7 @@ def pinned_vintages(key_path: Path) -> tuple[str, ...]:
 
 
 def draws_of(key_path: Path, vintage: str, previous: str | None) -> str:
-    """The vintage whose draws a vintage uses.
-
-    Parameters
-    ----------
-    previous : str or None
-        The vintage that it goes on from, as the spec says.
-
-    Raises
-    ------
-    PrivacyError
-        If that one was never built.
-    """
+    """The vintage whose draws a vintage uses."""
     if previous is None:
         return vintage
     entries = _read(journal_path(key_path))
@@ -142,15 +110,7 @@ def draws_of(key_path: Path, vintage: str, previous: str | None) -> str:
 
 
 def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
-    """Check, without pinning anything, that a vintage stands for no other state.
-
-    Raises
-    ------
-    PrivacyError
-        If it does; says in which respect.
-    StoreError
-        If the journal cannot be read.
-    """
+    """Check, without pinning anything, that a vintage stands for no other state."""
     entries, n_charges = _read_all(journal_path(key_path))
     told = charges(key_path)
     if len(told) < n_charges:
@@ -214,22 +174,7 @@ def pin_vintage(
 ) -> bool:
     """Pin a vintage at its first build, or check that this build is of the same state.
 
-    Parameters
-    ----------
-    stands : iterable of str
-        Columns that stand for copies of theirs.
-
-    Returns
-    -------
-    bool
-        Whether it was not known before.
-
-    Raises
-    ------
-    PrivacyError
-        If the vintage stands for another state; says in which respect.
-    StoreError
-        If the journal cannot be read or written.
+    Returns: Whether it was not known before.
     """
     path = journal_path(key_path)
     with locked(path):

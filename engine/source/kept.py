@@ -44,20 +44,11 @@ _INTERRUPTED = "Query interrupted"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptRows:
-    """Where an encoded source is kept, and what it must be of.
+    """Where an encoded source is kept, and what it must be of."""
 
-    Attributes
-    ----------
-    database : Path
-        Its file.
-    secret : str
-        Key of the file, hex.
-    digest : str
-        Keyed digest of all that decides the encoded rows; stands in a file of its own once these are whole.
-    """
-
-    database: Path
-    secret: str = field(repr=False)
+    database: Path  # Its file
+    secret: str = field(repr=False)  # Key of the file, hex
+    # Keyed digest of all that decides the encoded rows; stands in a file of its own once these are whole.
     digest: str
 
 
@@ -77,13 +68,7 @@ def kept_folder(release: Path) -> Path:
 
 
 def left_rows(release: Path) -> str | None:
-    """Return what lies in the folder beside a release, in words; None where there is none.
-
-    Raises
-    ------
-    StoreError
-        Others than us could open it, or it cannot be looked at.
-    """
+    """Return what lies in the folder beside a release, in words; None where there is none."""
     folder = kept_folder(release)
     try:
         info = folder.lstat()
@@ -109,20 +94,7 @@ def kept_rows(
 ) -> Iterator[KeptRows | None]:
     """Hold the folder beside a release; remove it at the end, unless the build is interrupted.
 
-    Parameters
-    ----------
-    pinned : tuple
-        What decides tokens beside the spec.
-
-    Yields
-    ------
-    KeptRows or None
-        None: another build holds it, or the disk has no folders that are ours alone.
-
-    Raises
-    ------
-    StoreError
-        It is not ours alone, or cannot be made.
+    Yields: None: another build holds it, or the disk has no folders that are ours alone.
     """
     folder = kept_folder(release)
     try:

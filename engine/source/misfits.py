@@ -34,17 +34,7 @@ N_FLAGS = 4
 def why_unfit(look: Flags, source: Source, column: Column, *, is_entity: bool) -> list[str]:
     """Say what is wrong with the cells of a column of the relation `source`.
 
-    Parameters
-    ----------
-    look : callable
-        Looks at all rows.
-    column : Column
-        Has cells that got no code, or names entities and has null cells.
-
-    Returns
-    -------
-    list of str
-        One sentence a fault; none holds a value of the data or a number of rows.
+    Returns: One sentence a fault; none holds a value of the data or a number of rows.
     """
     sql_type = source.types[column.name]
     cell, cell_type = cell_sql(column, sql_type), cell_class(sql_type)

@@ -82,46 +82,29 @@ _DISK_ERRORS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opened:
-    """A source ready to be measured. Confidential.
-
-    Attributes
-    ----------
-    columns : tuple of Column
-        Columns that the tables use, sorted by name.
-    source_order : tuple of str
-        Names of the source's columns in its order, in which people are shown them.
-    state : VintageState
-        What the vintage is to be pinned to before anything is released.
-    draws : str
-        The vintage whose draws are used: its own name, or that of the first one before it (`previous`).
-    sketch : Sketch
-        Of its entities, comparable over vintages.
-    stands_here : frozenset of str
-        Columns that stood for copies of theirs in earlier builds of this vintage.
-    stands, seen : frozenset of str
-        Columns that stood for copies of theirs in earlier builds with these draws, and all that these had.
-    shapes : dict
-        Mode sticky: how each column groups the rows, as a keyed digest; see `column_shapes`.
-    recipe : str
-        Keyed digest of all that decides a table of a release, whichever others there are.
-    fingerprint : str
-        Keyed digest of all that decides a release.
-    """
+    """A source ready to be measured. Confidential."""
 
     key: MasterKey
     ingested: Ingested
     entities: tuple[EntityColumn, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # Columns that the tables use, sorted by name
+    # Names of the source's columns in its order, in which people are shown them.
     source_order: tuple[str, ...]
-    state: VintageState
+    state: VintageState  # What the vintage is to be pinned to before anything is released
+    # The vintage whose draws are used: its own name, or that of the first one before it (`previous`).
     draws: str
-    sketch: Sketch
+    sketch: Sketch  # Of its entities, comparable over vintages
+    # Columns that stood for copies of theirs in earlier builds of this vintage.
     stands_here: frozenset[str]
+    # stands, seen: Columns that stood for copies of theirs in earlier builds with these draws, and all that
+    # these had.
     stands: frozenset[str]
     seen: frozenset[str]
+    # Mode sticky: how each column groups the rows, as a keyed digest; see `column_shapes`.
     shapes: dict[str, str]
+    # Keyed digest of all that decides a table of a release, whichever others there are.
     recipe: str
-    fingerprint: str
+    fingerprint: str  # Keyed digest of all that decides a release
 
 
 @contextmanager
@@ -191,11 +174,8 @@ def open_rows(
 ) -> Iterator[Opened]:
     """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage.
 
-    Parameters
-    ----------
-    release : Path, optional
-        Of a source that is worked on in a file: this lies beside the release until that is whole (`kept`), so that a
-        build that was killed does not encode again what did not change.
+    release: Of a source that is worked on in a file: this lies beside the release until that is whole
+        (`kept`), so that a build that was killed does not encode again what did not change.
     """
     key = read_key(spec.key_path)
     is_spark = spec.source.engine == "spark" or is_spark_frame(frame)
@@ -269,12 +249,7 @@ def _deciding(
 
 
 def _check_spark(spec: ReleaseSpec) -> None:
-    """Refuse what only DuckDB does.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse what only DuckDB does."""
     problems = []
     if spec.privacy.swap and spec.mode == "sticky":
         problems.append(
@@ -326,12 +301,7 @@ def _counted(
 
 
 def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
-    """Refuse entities of several rows where nobody said how many count.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse entities of several rows where nobody said how many count."""
     is_said = spec.privacy.max_rows is not None or spec.count == "entities"
     if spec.mode == "dp":
         is_said = spec.dp is None or spec.dp.is_bound_said or not spec.dp.is_protected

@@ -34,29 +34,16 @@ _OF_CELLS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """What is known of an opened source before its cells are looked at.
+    """What is known of an opened source before its cells are looked at."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Column names in the source's order.
-    types : dict
-        DuckDB type by column name; VARCHAR for every column of a CSV.
-    unreadable : dict
-        Columns that cannot be used, with the reason in words.
-    mixed_numbers : frozenset of str
-        Columns of a frame that hold whole and other numbers as separate Python types.
-    place : str
-        What it is, for messages.
-    orders : dict
-        The values of columns whose source has an order for them, by column.
-    """
-
-    columns: tuple[str, ...]
-    types: dict[str, str]
+    columns: tuple[str, ...]  # Column names in the source's order
+    types: dict[str, str]  # DuckDB type by column name; VARCHAR for every column of a CSV
+    # Columns that cannot be used, with the reason in words.
     unreadable: dict[str, str] = field(default_factory=dict)
+    # Columns of a frame that hold whole and other numbers as separate Python types.
     mixed_numbers: frozenset[str] = frozenset()
-    place: str = "the source"
+    place: str = "the source"  # What it is, for messages
+    # The values of columns whose source has an order for them, by column.
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -70,19 +57,7 @@ def fetch(
 ) -> list[tuple[Any, ...]]:
     """Run a statement over confidential rows; an error of DuckDB is put in our own words.
 
-    Parameters
-    ----------
-    place : str
-        What is being read, for the message.
-    on_cell : str
-        What to say where a value cannot be computed of a cell; empty: what is said of damaged files.
-
-    Raises
-    ------
-    StoreError
-        If memory or disk is full.
-    DataError
-        For whatever else goes wrong.
+    on_cell: What to say where a value cannot be computed of a cell; empty: what is said of damaged files.
     """
     try:
         return con.execute(sql, list(parameters)).fetchall()
@@ -96,17 +71,10 @@ def fetch(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """How a table of codes is stored.
+    """How a table of codes is stored."""
 
-    Attributes
-    ----------
-    ddl : str
-        Its columns, as CREATE TABLE wants them.
-    names, values : str
-        What INSERT fills, and with what of the columns selected.
-    """
-
-    ddl: str
+    ddl: str  # Its columns, as CREATE TABLE wants them
+    # names, values: What INSERT fills, and with what of the columns selected.
     names: str
     values: str
 
@@ -123,13 +91,6 @@ def stored(
 
     One code of null far from all others takes eight bytes of every row. So null is stored as the database's own, and
     what is NULL because it does not fit as a code that no cell has; under the old names stand the codes as selected.
-
-    Parameters
-    ----------
-    may_be_null : collection of str
-        Columns of codes.
-    may_misfit : bool
-        Some may be NULL.
     """
     ddl, names, values = [], [], []
     is_packed = working_file(con) is not None
@@ -196,13 +157,7 @@ def _in_our_words(error: duckdb.Error, place: str, on_cell: str) -> TablepackErr
 
 
 def matching_files(path: str) -> list[str]:
-    """Files that a path or a glob names, sorted.
-
-    Raises
-    ------
-    SpecError
-        If there is none, or one is a directory.
-    """
+    """Files that a path or a glob names, sorted."""
     files = [path] if Path(path).exists() else sorted(glob.glob(path, recursive=True))
     if not files:
         raise SpecError(f"source.path: no file {path}")
@@ -215,17 +170,7 @@ def matching_files(path: str) -> list[str]:
 
 
 def check_names(names: Iterable[str], place: str) -> None:
-    """Refuse empty and repeated column names; DuckDB does not tell "a" from "A", so nor do we.
-
-    Parameters
-    ----------
-    place : str
-        Of the source, for the message.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuse empty and repeated column names; DuckDB does not tell "a" from "A", so nor do we."""
     problems, seen = [], dict[str, str]()
     for position, name in enumerate(names, start=1):
         if not name.strip():
@@ -247,12 +192,7 @@ def csv_rows(
 ) -> str:
     """SQL that reads a CSV file, every cell as text; nothing is guessed, and every row has all fields.
 
-    Parameters
-    ----------
-    names : sequence of str
-        What the columns are called, whatever the header says.
-    empty_is_null : bool
-        An empty cell is null; else it is an empty text.
+    empty_is_null: An empty cell is null; else it is an empty text.
     """
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     texts = f", force_not_null = [{', '.join(literal(name) for name in names)}]"

@@ -43,18 +43,7 @@ os.register_at_fork(after_in_child=_open.clear)
 
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """Give an empty directory of our own; remove it at the end, and left-overs of killed processes before.
-
-    Yields
-    ------
-    Path
-        Directory of mode 0700 under `<temporary folder>/tablepack-<uid>`.
-
-    Raises
-    ------
-    StoreError
-        If the base folder is not ours alone, or cannot be written.
-    """
+    """Give an empty directory of our own; remove it at the end, and left-overs of killed processes before."""
     base = _base_directory()
     own = base / f"{os.getpid()}-{secrets.token_hex(8)}"
     _open.add(own)
@@ -167,30 +156,12 @@ def confidential_connection(
 ) -> duckdb.DuckDBPyConnection:
     """Open the connection that holds source rows and true counts.
 
-    Parameters
-    ----------
-    scratch : Path
-        From `scratch_directory`; spills go there.
-    on_disk : bool
-        Tables live in a DuckDB file in the scratch directory, not in memory: for sources larger
-        than memory.
-    threads : int, optional
-        Number of threads; DuckDB's own choice by default.
-    memory_limit : str, optional
-        As DuckDB spells it, "2GB" for example.
-    kept : (Path, str), optional
-        With `on_disk`: another place for the file, and its key in hex. Where files cannot be encrypted, the file lies
-        in the scratch directory all the same.
+    on_disk: Tables live in a DuckDB file in the scratch directory, not in memory: for sources larger than
+        memory.
+    kept: With `on_disk`: another place for the file, and its key in hex. Where files cannot be encrypted, the
+        file lies in the scratch directory all the same.
 
-    Returns
-    -------
-    DuckDBPyConnection
-        Loads no extension, reads no Python variable, shows no progress; its time zone is UTC.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be made or a limit is not understood.
+    Returns: Loads no extension, reads no Python variable, shows no progress; its time zone is UTC.
     """
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",

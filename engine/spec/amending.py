@@ -26,13 +26,7 @@ _HEAD = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def with_entries(text: str, tables: Iterable[ColumnSet]) -> str:
-    """The text of a spec with an entry more for each table.
-
-    Raises
-    ------
-    SpecError
-        It lists its tables in another way.
-    """
+    """The text of a spec with an entry more for each table."""
     end = "\r\n" if "\r\n" in text else "\n"
     wanted = [*tables]
     added = "".join(f"\n{spec_entry(columns)}\n" for columns in wanted).replace("\n", end)
@@ -49,15 +43,7 @@ def with_entries(text: str, tables: Iterable[ColumnSet]) -> str:
 def without_entries(text: str, tables: Iterable[ColumnSet], *, each: str | None = None) -> str:
     """The text of a spec without the entries that name these very tables.
 
-    Parameters
-    ----------
-    each : str, optional
-        A column that every table has, named or not (`release.each`).
-
-    Raises
-    ------
-    SpecError
-        A table has no entry of its own, or its lines cannot be told from others.
+    each: A column that every table has, named or not (`release.each`).
     """
     for columns in tables:
         entries = (_read(text) or {}).get("tables", [])
@@ -88,13 +74,7 @@ def amended(
     more: Sequence[Sequence[str]] = (),
     fewer: Sequence[Sequence[str]] = (),
 ) -> ReleaseSpec:
-    """A spec with more tables, or fewer.
-
-    Raises
-    ------
-    SpecError
-        A table that cannot be, or is not there; or none is left.
-    """
+    """A spec with more tables, or fewer."""
     problems: list[str] = []
     names = tuple(c.name for c in spec.columns if c.name not in spec.source.entities)
     context = TableContext(

@@ -29,25 +29,10 @@ def columns_from(
 ) -> tuple[tuple[str, ...], tuple[Column, ...], frozenset[str]]:
     """Make all columns of a spec.
 
-    Parameters
-    ----------
-    raw : object
-        What the file holds under `columns`.
-    nulls : tuple of str
-        Default spellings of null.
-    problems : list of str
-        Sentences are added here.
-    writing : Writing
-        How numbers and dates are written, where a column does not say it.
+    writing: How numbers and dates are written, where a column does not say it.
 
-    Returns
-    -------
-    tuple of str
-        Names of all declared columns.
-    tuple of Column
-        Those of them that are right.
-    frozenset of str
-        Names of those that are dropped: neither of the above.
+    Returns: names of all declared columns; those of them that are right; names of those that are dropped:
+    neither of the above.
     """
     if not isinstance(raw, dict) or not raw:
         problems.append("columns: declare each column in a section [columns.NAME]")
@@ -84,12 +69,7 @@ def column_from(
 ) -> Column | None:
     """Make one column; None, and sentences added to `problems`, if anything does not fit together.
 
-    Parameters
-    ----------
-    nulls : tuple of str
-        Default spellings of null.
-    writing : Writing
-        How numbers and dates are written, where the column does not say it.
+    writing: How numbers and dates are written, where the column does not say it.
     """
     place, n_before = f"columns.{name}", len(problems)
     own_nulls = tuple(nulls if section.nulls is None else section.nulls)

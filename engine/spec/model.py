@@ -214,23 +214,9 @@ def checked(
 ) -> _Model | None:
     """Check one section.
 
-    Parameters
-    ----------
-    model : type
-        One of the sections above.
-    raw : object
-        What the file holds there.
-    place : str
-        Dotted place, for the sentences.
-    problems : list of str
-        Sentences are added here.
-    keep_rest : bool
-        Give the model of what is right, so that the rest can be checked further.
+    keep_rest: Give the model of what is right, so that the rest can be checked further.
 
-    Returns
-    -------
-    model or None
-        None if there is anything wrong (or, with `keep_rest`, nothing left to go on with).
+    Returns: None if there is anything wrong (or, with `keep_rest`, nothing left to go on with).
     """
     if not isinstance(raw, dict):
         problems.append(f"{place}: wants a section with keys, not a single value")

@@ -60,65 +60,36 @@ _MAX_VINTAGE = 64
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseSpec:
-    """A checked spec.
-
-    Attributes
-    ----------
-    logical_name : str
-        Name of the logical table in SQL.
-    mode : str
-        "sticky" or "dp".
-    columns : tuple of Column
-        All columns by name, entity columns among them.
-    tables : tuple of ColumnSet
-        Tables to publish, each once, by width, then name.
-    notes : tuple of str
-        Sentences for readers of the release.
-    dp : DPParams or None
-        None only with mode "sticky", where the spec has no section [dp].
-    zeros : tuple of ZeroRule
-        Combinations that [dp] declares impossible, in the order of the spec.
-    previous : str or None
-        The vintage that this one goes on from: what did not change keeps its noise. Mode sticky only.
-    bounds : ExposureBounds
-        How much of small groups may be told.
-    unit, entity : Unit
-        What a row is called, and whom the release protects.
-    is_reviewed : bool
-        A person looked at all lines marked as detected.
-    count : str
-        "rows", or "entities": each entity once.
-    each : str or None
-        With "entities": once for each value of this column, which is in every table.
-    most : int or None
-        With `each`: so many of its values count of one entity; a power of two.
-    workload : Workload or None
-        What becomes of the statements of files; None: the spec names none.
-    wishes : dict of ColumnSet to WideWish
-        What is wished of wide tables beside their columns.
-    """
+    """A checked spec."""
 
     title: str
-    logical_name: str
+    logical_name: str  # Name of the logical table in SQL
     vintage: str
     key_path: Path
-    mode: str
+    mode: str  # "sticky" or "dp"
     source: SourceSpec
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # All columns by name, entity columns among them
     privacy: PrivacyParams
-    tables: tuple[ColumnSet, ...]
-    notes: tuple[str, ...] = ()
-    dp: DPParams | None = None
+    tables: tuple[ColumnSet, ...]  # Tables to publish, each once, by width, then name
+    notes: tuple[str, ...] = ()  # Sentences for readers of the release
+    dp: DPParams | None = None  # None only with mode "sticky", where the spec has no section [dp]
+    # Combinations that [dp] declares impossible, in the order of the spec.
     zeros: tuple[ZeroRule, ...] = ()
+    # The vintage that this one goes on from: what did not change keeps its noise. Mode sticky only.
     previous: str | None = None
-    bounds: ExposureBounds = BOUNDS["standard"]
+    bounds: ExposureBounds = BOUNDS["standard"]  # How much of small groups may be told
+    # unit, entity: What a row is called, and whom the release protects.
     unit: Unit = ROWS
     entity: Unit = ENTITIES
-    is_reviewed: bool = False
-    count: str = "rows"
+    is_reviewed: bool = False  # A person looked at all lines marked as detected
+    count: str = "rows"  # "rows", or "entities": each entity once
+    # With "entities": once for each value of this column, which is in every table.
     each: str | None = None
+    # With `each`: so many of its values count of one entity; a power of two.
     most: int | None = None
+    # What becomes of the statements of files; None: the spec names none.
     workload: Workload | None = field(default=None, compare=False)
+    # What is wished of wide tables beside their columns.
     wishes: dict[ColumnSet, WideWish] = field(default_factory=dict)
 
     @property
@@ -140,17 +111,7 @@ class ReleaseSpec:
 
 
 def of_rows(spec: ReleaseSpec, instead: str) -> ReleaseSpec:
-    """The same spec, if it counts rows: what is compared with its source must count the same.
-
-    Parameters
-    ----------
-    instead : str
-        What to give in its place.
-
-    Raises
-    ------
-    SpecError
-    """
+    """The same spec, if it counts rows: what is compared with its source must count the same."""
     if spec.count != "rows":
         raise SpecError(
             f"release.count: tables of entities are not compared with the rows of their source; give {instead}"
@@ -167,24 +128,7 @@ def read_spec(
 ) -> ReleaseSpec:
     """Read and check a spec file.
 
-    Parameters
-    ----------
-    check_key : bool
-        Check the key file too.
-    sql : SqlReader, optional
-        Reads the statements of `[[tables]]` entries with `sql` or with a file of statements.
-    tables : sequence of mapping
-        Entries in the place of the file's; none: those of the file.
-
-    Returns
-    -------
-    ReleaseSpec
-        File names in it are relative to the spec's folder.
-
-    Raises
-    ------
-    SpecError
-        With every mistake.
+    sql: Reads the statements of `[[tables]]` entries with `sql` or with a file of statements.
     """
     path = Path(path)
     try:
@@ -216,20 +160,7 @@ def spec_from(
     check_key: bool = True,
     sql: SqlReader | None = None,
 ) -> ReleaseSpec:
-    """Check the values of a spec file.
-
-    Parameters
-    ----------
-    raw : dict
-        As `tomllib` gives them.
-    folder : Path
-        Relative file names start here.
-
-    Raises
-    ------
-    SpecError
-        With every mistake.
-    """
+    """Check the values of a spec file."""
     problems = [
         f"{k}: unknown section{did_you_mean(k, SECTIONS)}" for k in raw if k not in SECTIONS
     ]
@@ -262,24 +193,7 @@ def spec_of(
     check_key: bool = True,
     problems: Sequence[str] = (),
 ) -> ReleaseSpec:
-    """Check a spec whose source and columns are there already, as `made_spec.make_spec` has them.
-
-    Parameters
-    ----------
-    release, privacy : dict
-        As the sections of a file.
-    tables : list of dict
-        As the entries of a file.
-    dp : mapping, optional
-        As the section of a file.
-    problems : sequence of str
-        Mistakes that are known already, to be told with all others.
-
-    Raises
-    ------
-    SpecError
-        With every mistake.
-    """
+    """Check a spec whose source and columns are there already, as `made_spec.make_spec` has them."""
     return _assembled(
         {"release": release, "privacy": privacy, "tables": tables}
         | ({} if dp is None else {"dp": dict(dp)}),

@@ -30,15 +30,7 @@ _IN_MB = {"MB": 1, "GB": 1_000, "TB": 1_000_000}
 
 
 def source_from(section: SourceSection, folder: Path, problems: list[str]) -> SourceSpec:
-    """Make the source of a spec file.
-
-    Parameters
-    ----------
-    folder : Path
-        Relative paths start here.
-    problems : list of str
-        Sentences are added here.
-    """
+    """Make the source of a spec file."""
     paths = [section.path] if isinstance(section.path, str) else section.path
     if not paths:
         problems.append("source.path: names no file")
@@ -153,15 +145,7 @@ def is_encoding(name: str) -> bool:
 
 
 def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -> None:
-    """Check the columns that a source names.
-
-    Parameters
-    ----------
-    names : sequence of str
-        All declared columns.
-    problems : list of str
-        Sentences are added here.
-    """
+    """Check the columns that a source names."""
     for key, listed in (("entities", source.entities), ("identity", source.identity)):
         for name in dict.fromkeys(listed):
             if name not in names:
@@ -183,13 +167,7 @@ def format_of(path: str) -> Format | None:
 
 
 def named_format(path: str) -> Format:
-    """The format of a source by the ending of its name.
-
-    Raises
-    ------
-    SpecError
-        The ending tells nothing.
-    """
+    """The format of a source by the ending of its name."""
     form = format_of(path)
     if form is None:
         endings = " or ".join(f".{one}" for one in FORMATS)

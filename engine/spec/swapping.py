@@ -16,16 +16,8 @@ from engine.spec.model import SwapSection, did_you_mean
 def swap_of(section: SwapSection, problems: list[str]) -> SwapParams | None:
     """Make the parameters of an exchange.
 
-    Parameters
-    ----------
-    problems : list of str
-        Sentences are added here.
-
-    Returns
-    -------
-    SwapParams or None
-        None if there is anything wrong. Where the spec does not say what makes a record rare, it is what partners
-        agree in.
+    Returns: None if there is anything wrong. Where the spec does not say what makes a record rare, it is what
+    partners agree in.
     """
     lists = (section.columns, section.within, section.similar, section.rare)
     keys = ("columns", "within", "similar", "rare")
@@ -59,15 +51,7 @@ def swap_problems(
     *,
     is_dp: bool,
 ) -> list[str]:
-    """Say what of an exchange does not go with the rest of the spec.
-
-    Parameters
-    ----------
-    columns : tuple of Column
-        Those that are right.
-    names : sequence of str
-        All declared columns, entity columns among them.
-    """
+    """Say what of an exchange does not go with the rest of the spec."""
     problems = [
         f"privacy.swap: no section [columns.{name}]{did_you_mean(name, names)}"
         for name in swap.named

@@ -50,35 +50,19 @@ _ENTRIES = ("columns", "all", "sql", "file")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableContext:
-    """What table entries are checked against.
+    """What table entries are checked against."""
 
-    Attributes
-    ----------
-    folder : Path
-        Relative file names start here.
-    names : tuple of str
-        Data columns.
-    columns : tuple of Column or None
-        Data columns in full; None while some of them are mistaken.
-    sql : SqlReader or None
-        Reads statements; None: they cannot be read here.
-    max_width : int or None
-        Widest table that is measured; wider ones are modelled, where named one by one. None: of any width.
-    dropped : frozenset of str
-        Columns that are left out of every table.
-    each : str or None
-        A column that every table will have.
-    """
-
-    folder: Path
-    names: tuple[str, ...]
+    folder: Path  # Relative file names start here
+    names: tuple[str, ...]  # Data columns
     entities: tuple[str, ...]
+    # Data columns in full; None while some of them are mistaken.
     columns: tuple[Column, ...] | None
     logical_name: str
-    sql: SqlReader | None
+    sql: SqlReader | None  # Reads statements; None: they cannot be read here
+    # Widest table that is measured; wider ones are modelled, where named one by one. None: of any width.
     max_width: int | None = MAX_WIDTH
-    dropped: frozenset[str] = frozenset()
-    each: str | None = None
+    dropped: frozenset[str] = frozenset()  # Columns that are left out of every table
+    each: str | None = None  # A column that every table will have
 
     @property
     def types(self) -> dict[str, str]:
@@ -125,19 +109,7 @@ def expanded(
 ) -> tuple[tuple[ColumnSet, ...], Workload | None]:
     """Expand all entries.
 
-    Parameters
-    ----------
-    entries : sequence of (str, TableEntry)
-        With their places, such as "tables[1]".
-    problems : list of str
-        Sentences are added here.
-
-    Returns
-    -------
-    tuple of ColumnSet
-        Each once, by width, then name.
-    Workload or None
-        What becomes of the statements of files; None: there are none.
+    Returns: each once, by width, then name; what becomes of the statements of files; None: there are none.
     """
     tables: set[ColumnSet] = set()
     files = _Files()

@@ -18,13 +18,7 @@ USUAL_MOST = 16
 def count_problems(
     release: ReleaseSection, names: tuple[str, ...], entities: tuple[str, ...], *, is_dp: bool
 ) -> list[str]:
-    """Say what is wrong with `count`, `each` and `most`.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Data columns that tables may have.
-    """
+    """Say what is wrong with `count`, `each` and `most`."""
     if release.count == "rows":
         return [
             f'release.{key}: belongs to count = "entities" only'

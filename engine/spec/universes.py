@@ -17,15 +17,7 @@ from engine.spec.values import typed
 def with_universes(
     sections: dict[str, UniverseSection], columns: tuple[Column, ...], problems: list[str]
 ) -> tuple[Column, ...]:
-    """Give columns the universes that the spec declares.
-
-    Parameters
-    ----------
-    sections : dict
-        By column name, for the columns that have one.
-    problems : list of str
-        Sentences are added here.
-    """
+    """Give columns the universes that the spec declares."""
     known = {column.name: column for column in columns}
     universes = {}
     for name, section in sections.items():

@@ -16,20 +16,11 @@ KEYS = ("target", "sets", "max_added")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WideWish:
-    """What a wide table is to be.
+    """What a wide table is to be."""
 
-    Attributes
-    ----------
-    target : str or None
-        The column that models trained on it are to predict.
-    sets : int
-        So many independent syntheses of one measurement.
-    max_added : int or None
-        So many tables may be measured for it beside those that the spec lists; None: as many as it takes.
-    """
-
-    target: str | None = None
-    sets: int = 1
+    target: str | None = None  # The column that models trained on it are to predict
+    sets: int = 1  # So many independent syntheses of one measurement
+    # So many tables may be measured for it beside those that the spec lists; None: as many as it takes.
     max_added: int | None = None
 
 
@@ -38,10 +29,8 @@ def wishes_of(
 ) -> dict[ColumnSet, WideWish]:
     """What is wished of each wide table that says more than its columns.
 
-    Parameters
-    ----------
-    entries, problems
-        As of `engine.spec.tables.expanded`, which tells all else that is wrong with the tables.
+    entries, problems: As of `engine.spec.tables.expanded`, which tells all else that is wrong with the
+        tables.
     """
     out = {}
     for place, entry in entries:

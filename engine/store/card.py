@@ -22,94 +22,66 @@ UNREVIEWED = "Detected in the data, reviewed by nobody"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GeneratorCard:
-    """What was measured and fitted for one table.
-
-    Attributes
-    ----------
-    sub_tables : tuple of ColumnSet
-        Narrower tables that this one is locked to.
-    low_threshold, threshold_mean : int
-        Fewest entities of a released bucket, and mean of the noisy threshold (its sd is 1).
-    noise_sd : float
-        Standard deviation of the noise on a finest bucket, in rows: both layers together.
-    noise_sd_total : float
-        The same for the total.
-    buckets_released : int
-        Released buckets, ranges included.
-    cells_released : int
-        Released buckets of single values.
-    cells : int
-        Distinct synthetic rows.
-    rows : int
-        Synthetic rows (the fitted total).
-    suppressed_share : float
-        Noisy share of rows that lie in no released bucket of single values, and were filled blindly.
-    rounding_gap : int
-        Largest difference between a margin of this table and the narrower published table.
-    rake_error : float
-        Rows that the sums of a narrower table were off by when raking stopped, as a share of all rows.
-    rake_converged : bool
-        That share was at most 1 %.
-    cells_per_entity : float
-        Independent released cells over the fitted number of rows: how much the table tells a person (r/n).
-    scale : int
-        Largest factor of the noise, the declared bound on the rows of one entity; 1: each has one row.
-    dp : dict
-        Mode dp only, plain values: method, post, sample, noise, epsilon, delta, rho, max_rows, margins (number),
-        margins_inside (those inside this table), sd (smallest and largest of the margins' noise), total ("noisy" or
-        "public"), total_sd, strata, prior, how, cycles, error, converged, uniform (columns nothing was measured of),
-        covered (the table lies inside a measured margin). Other fields then mean: `noise_sd` that of a combination
-        of levels (covered), or the largest of the margins that the table follows from; `cells_released` the
-        combinations measured; `suppressed_share` rows whose own combination of values was not; thresholds are 0.
-    wide : dict
-        Wide tables of mode sticky only, plain values: pairs and triples (numbers of the locked tables it was fitted
-        to), off (by their width: share of rows that would have to change for one of them, mean), impossible (rows with
-        two values that a locked table keeps apart), step (so many rows were searched as one, where there are many),
-        set and sets (which it is of how many independent syntheses, where there are several).
-        Nothing was measured of the table as such: counts of what was released, noise and scale are 0 or 1 and say
-        nothing.
-    swap : dict
-        Mode sticky only: columns whose values some records exchanged before anything was counted, columns that the
-        partners agree in, and the share of records if it is told. Empty: none did, or no count of this table changes
-        by it.
-    told : dict
-        Columns that another one determines, with that one: the table shows what the one in `sub_tables` shows.
-    words : dict
-        What one row (`one`) and many (`many`) are called, and whom the release protects (`entity`, `entities`).
-    detected : dict
-        What was found in the data and reviewed by nobody: settings by column.
-    exposure : dict
-        Mode sticky only, of the whole release, plain values: see `engine.exposure.Exposure.as_dict`.
-    """
+    """What was measured and fitted for one table."""
 
     columns: ColumnSet
-    sub_tables: tuple[ColumnSet, ...]
+    sub_tables: tuple[ColumnSet, ...]  # Narrower tables that this one is locked to
     mode: str
     profile: str
     vintage: str
     key_id: str
     engine_version: str
+    # low_threshold, threshold_mean: Fewest entities of a released bucket, and mean of the noisy threshold
+    # (its sd is 1).
     low_threshold: int
     threshold_mean: int
+    # Standard deviation of the noise on a finest bucket, in rows: both layers together.
     noise_sd: float
-    noise_sd_total: float
-    buckets_released: int
-    cells_released: int
-    cells: int
-    rows: int
+    noise_sd_total: float  # The same for the total
+    buckets_released: int  # Released buckets, ranges included
+    cells_released: int  # Released buckets of single values
+    cells: int  # Distinct synthetic rows
+    rows: int  # Synthetic rows (the fitted total)
+    # Noisy share of rows that lie in no released bucket of single values, and were filled blindly.
     suppressed_share: float
+    # Largest difference between a margin of this table and the narrower published table.
     rounding_gap: int
     rake_cycles: int
+    # Rows that the sums of a narrower table were off by when raking stopped, as a share of all rows.
     rake_error: float
-    rake_converged: bool
+    rake_converged: bool  # That share was at most 1 %
+    # Independent released cells over the fitted number of rows: how much the table tells a person (r/n).
     cells_per_entity: float
+    # Largest factor of the noise, the declared bound on the rows of one entity; 1: each has one row.
     scale: int = 1
+    # Mode dp only, plain values: method, post, sample, noise, epsilon, delta, rho, max_rows, margins
+    # (number), margins_inside (those inside this table), sd (smallest and largest of the margins' noise),
+    # total ("noisy" or "public"), total_sd, strata, prior, how, cycles, error, converged, uniform (columns
+    # nothing was measured of), covered (the table lies inside a measured margin). Other fields then mean:
+    # `noise_sd` that of a combination of levels (covered), or the largest of the margins that the table
+    # follows from; `cells_released` the combinations measured; `suppressed_share` rows whose own
+    # combination of values was not; thresholds are 0.
     dp: dict[str, Any] = field(default_factory=dict)
+    # Wide tables of mode sticky only, plain values: pairs and triples (numbers of the locked tables it was
+    # fitted to), off (by their width: share of rows that would have to change for one of them, mean),
+    # impossible (rows with two values that a locked table keeps apart), step (so many rows were searched as
+    # one, where there are many), set and sets (which it is of how many independent syntheses, where there
+    # are several). Nothing was measured of the table as such: counts of what was released, noise and scale
+    # are 0 or 1 and say nothing.
     wide: dict[str, Any] = field(default_factory=dict)
+    # Mode sticky only: columns whose values some records exchanged before anything was counted, columns
+    # that the partners agree in, and the share of records if it is told. Empty: none did, or no count of
+    # this table changes by it.
     swap: dict[str, Any] = field(default_factory=dict)
+    # Columns that another one determines, with that one: the table shows what the one in `sub_tables`
+    # shows.
     told: dict[str, str] = field(default_factory=dict)
+    # Mode sticky only, of the whole release, plain values: see `engine.exposure.Exposure.as_dict`.
     exposure: dict[str, Any] = field(default_factory=dict)
+    # What one row (`one`) and many (`many`) are called, and whom the release protects (`entity`,
+    # `entities`).
     words: dict[str, str] = field(default_factory=lambda: words_of(ROWS, ENTITIES))
+    # What was found in the data and reviewed by nobody: settings by column.
     detected: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -130,13 +102,7 @@ class GeneratorCard:
 
     @classmethod
     def from_json(cls, text: str) -> GeneratorCard:
-        """Read back what `to_json` wrote.
-
-        Raises
-        ------
-        DamagedRelease
-            It did not write this: a field is missing or of another kind.
-        """
+        """Read back what `to_json` wrote."""
         try:
             raw = json.loads(text, parse_constant=_refuse)
             raw["columns"] = tuple(raw["columns"])
@@ -264,16 +230,10 @@ def detected_of(header: ReleaseHeader, columns: ColumnSet) -> dict[str, str]:
 def swap_of_table(told: dict[str, Any] | None, columns: ColumnSet) -> dict[str, Any]:
     """What the card of a table says of records that were exchanged.
 
-    Parameters
-    ----------
-    told : dict or None
-        What the release says of it; None: none were.
+    told: What the release says of it; None: none were.
 
-    Returns
-    -------
-    dict
-        Empty if no count of the table changes by it: it has none of the exchanged columns, or beside them only those
-        that partners agree in.
+    Returns: Empty if no count of the table changes by it: it has none of the exchanged columns, or beside
+    them only those that partners agree in.
     """
     if told is None:
         return {}

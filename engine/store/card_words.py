@@ -25,13 +25,7 @@ _POSTS = {
 
 
 def guarantee(dp: Mapping[str, Any]) -> str:
-    """What the parameters guarantee, in plain words.
-
-    Parameters
-    ----------
-    dp : mapping
-        `epsilon`, `delta`.
-    """
+    """What the parameters guarantee, in plain words."""
     if dp["epsilon"] is None:
         return (
             "NOTHING IS GUARANTEED: counts were taken as they are, without noise, and whoever fitted this release saw "
@@ -51,10 +45,7 @@ def guarantee(dp: Mapping[str, Any]) -> str:
 def promises(dp: Mapping[str, Any]) -> list[str]:
     """The guarantee, and what it leaves out, a sentence or two a line.
 
-    Parameters
-    ----------
-    dp : mapping
-        `epsilon`, `delta`, `max_rows`, `total`; `is_bound_said`, where the spec says that 1 row counts.
+    dp: `epsilon`, `delta`, `max_rows`, `total`; `is_bound_said`, where the spec says that 1 row counts.
     """
     return [guarantee(dp), *_weakened(dp)]
 
@@ -68,19 +59,7 @@ def dp_sentences(
     noise_sd: float,
     many: str = "rows",
 ) -> list[str]:
-    """The card of one table in plain words, a sentence a line.
-
-    Parameters
-    ----------
-    dp : mapping
-        The card's field of this name.
-    rows, cells : int
-        Synthetic rows, and distinct ones.
-    noise_sd : float
-        See `GeneratorCard.noise_sd`.
-    many : str
-        What rows are called.
-    """
+    """The card of one table in plain words, a sentence a line."""
     named = ", ".join(columns)
     return [
         f"{rows:,} synthetic {many} in {cells:,} distinct combinations of {named}.",
@@ -97,17 +76,7 @@ def dp_sentences(
 def bound_sentences(
     max_rows: int | None, words: Mapping[str, str], *, is_said: bool = False
 ) -> list[str]:
-    """That rows of an entity beyond a bound are not counted, for all who read figures; nothing where one row counts.
-
-    Parameters
-    ----------
-    max_rows : int or None
-        Rows of one entity that count in any figure, in mode sticky.
-    words : mapping
-        From `words_of`.
-    is_said : bool
-        A bound of 1 is told, too.
-    """
+    """That rows of an entity beyond a bound are not counted, for all who read figures; nothing where one row counts."""
     if max_rows is None or (max_rows <= 1 and not is_said):
         return []
     some = (
@@ -125,10 +94,8 @@ def bound_sentences(
 def range_words(noise_sd: float | None, noise_sd_most: float | None) -> str:
     """That ranges carry more noise than single values, to go on with after the noise of these; empty if they do not.
 
-    Parameters
-    ----------
-    noise_sd, noise_sd_most : float or None
-        Standard deviations of the noise of a finest count, and of one that the bound of the whole release holds for.
+    noise_sd, noise_sd_most: Standard deviations of the noise of a finest count, and of one that the bound of
+        the whole release holds for.
     """
     if noise_sd is None or noise_sd_most is None or noise_sd_most < noise_sd + 0.01:
         return ""
@@ -136,12 +103,8 @@ def range_words(noise_sd: float | None, noise_sd_most: float | None) -> str:
 
 
 def bounds_rows(dp: Mapping[str, Any]) -> bool:
-    """Whether rows of an entity may have been left out: of a guarantee, by a bound above 1 or one that the spec says.
-
-    Parameters
-    ----------
-    dp : mapping
-        As in `promises`.
+    """Whether rows of an entity may have been left out: of a guarantee, by a bound above 1 or one that the spec
+    says.
     """
     return dp["epsilon"] is not None and (dp.get("max_rows", 1) > 1 or "is_bound_said" in dp)
 
@@ -217,17 +180,7 @@ def _fit(dp: Mapping[str, Any]) -> str:
 def wide_sentences(
     wide: Mapping[str, Any], *, columns: ColumnSet, rows: int, cells: int, many: str
 ) -> list[str]:
-    """The card of one wide table in plain words, a sentence a line.
-
-    Parameters
-    ----------
-    wide : mapping
-        The card's field of this name.
-    rows, cells : int
-        Synthetic rows, and distinct ones.
-    many : str
-        What rows are called.
-    """
+    """The card of one wide table in plain words, a sentence a line."""
     pairs, triples = int(wide["pairs"]), int(wide["triples"])
     of = f"{pairs:,} locked tables of two columns" + (
         f" and {triples:,} of three" if triples else ""

@@ -250,16 +250,7 @@ def write_release(
 ) -> None:
     """Write what closes a release: its row, notes, the columns of no table, views and comments.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        In no transaction.
-    done : mapping of ColumnSet to int
-        The finished tables and their numbers; those that have a view already keep it.
-    ledger : sequence of mapping
-        Mode dp: the entries of the ledger beside the key.
-    exposure : mapping, optional
-        Mode sticky: what the release tells of small groups.
+    done: The finished tables and their numbers; those that have a view already keep it.
     """
     con.execute("BEGIN")
     values: list[Any] = [

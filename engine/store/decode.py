@@ -47,24 +47,12 @@ _EXACT = 2**53
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Carrier:
-    """The values of an support in a form that numpy indexes and DuckDB types.
+    """The values of an support in a form that numpy indexes and DuckDB types."""
 
-    Attributes
-    ----------
-    array : ndarray of int64, float64 or object, shape (n_values,)
-        What travels; anything where `is_null`.
-    is_null : ndarray of bool, shape (n_values,)
-        The code stands for no value.
-    sql_type : str
-        Type of the value in the release.
-    expression : str
-        SQL that makes the value; `{}` stands for the carrier.
-    """
-
-    array: NDArray[Any]
-    is_null: BoolArray
-    sql_type: str
-    expression: str
+    array: NDArray[Any]  # shape (n_values,): What travels; anything where `is_null`
+    is_null: BoolArray  # shape (n_values,): The code stands for no value
+    sql_type: str  # Type of the value in the release
+    expression: str  # SQL that makes the value; `{}` stands for the carrier
 
     @property
     def has_nulls(self) -> bool:
@@ -106,11 +94,8 @@ def support_type(support: Support) -> str:
 def decode_values(support: Support) -> list[Any]:
     """Return the Python value of every code, in the support's order.
 
-    Returns
-    -------
-    list
-        None for null; the placeholder for the unreleased values of a ranked text column (None where the
-        column is not text and has none); dates and times outside the years 1 to 9999 as `numpy.datetime64`.
+    Returns: None for null; the placeholder for the unreleased values of a ranked text column (None where the
+    column is not text and has none); dates and times outside the years 1 to 9999 as `numpy.datetime64`.
     """
     column = support.column
     other = column.placeholder

@@ -65,13 +65,7 @@ def drop_macros() -> list[str]:
 
 
 def macro_statements(largest: float | None, *, mode: str) -> list[str]:
-    """Return the statements that create the macros.
-
-    Parameters
-    ----------
-    largest : float or None
-        Largest noise of a table that has a measured count.
-    """
+    """Return the statements that create the macros."""
     factor = LAPLACE_95 if mode == "dp" else NORMAL_95
     return [
         "CREATE MACRO main.noise_interval(n) AS "
@@ -111,14 +105,8 @@ def column_comments(
 ) -> list[str]:
     """Return the statements that explain the columns of released tables and their views.
 
-    Parameters
-    ----------
-    done : mapping of ColumnSet to (str, str)
-        Names of a table's view in schema main and of its table in schema tables.
-    columns : iterable of Column
-        The columns of the source.
-    added : mapping of ColumnSet to pairs of str
-        Names of the columns that a table in schema tables adds, with what they are.
+    done: Names of a table's view in schema main and of its table in schema tables.
+    added: Names of the columns that a table in schema tables adds, with what they are.
     """
     known = {c.name: _described(c) for c in columns}
     out = []

@@ -45,24 +45,12 @@ _MAGIC = b"DUCK"  # bytes 8 to 11 of every DuckDB file
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseRecord:
-    """One file that a manifest accepts.
+    """One file that a manifest accepts."""
 
-    Attributes
-    ----------
-    size : int
-        Bytes.
-    sha256 : str
-        Of the whole file, hex.
-    content_hash : str
-        Of all tables and supports: see `release_hash`.
-    tables : dict of str to str
-        Content hash of every table, by name.
-    """
-
-    size: int
-    sha256: str
-    content_hash: str
-    tables: dict[str, str]
+    size: int  # Bytes
+    sha256: str  # Of the whole file, hex
+    content_hash: str  # Of all tables and supports: see `release_hash`
+    tables: dict[str, str]  # Content hash of every table, by name
     key_id: str
     vintage: str
     engine_version: str
@@ -81,13 +69,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Read back what `to_json` wrote.
-
-        Raises
-        ------
-        ValueError
-            The text is not a manifest, or a field of it is of no use.
-        """
+        """Read back what `to_json` wrote."""
         try:
             raw = json.loads(text)
         except RecursionError:
@@ -134,13 +116,7 @@ def _is_hash(value: Any, form: re.Pattern[str]) -> bool:
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """Return the first bytes of an ordinary file; a pipe or a device in its place is not waited for.
-
-    Raises
-    ------
-    OSError
-        It cannot be read, or is no ordinary file.
-    """
+    """Return the first bytes of an ordinary file; a pipe or a device in its place is not waited for."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -154,15 +130,7 @@ def manifest_path(release: Path) -> Path:
 
 
 def read_manifest(release: Path) -> Manifest:
-    """Read the manifest beside a release.
-
-    Raises
-    ------
-    StoreError
-        There is neither a file nor a manifest, or it is a folder.
-    DamagedRelease
-        The manifest is missing, unreadable or of another format version.
-    """
+    """Read the manifest beside a release."""
     path = manifest_path(release)
     if not path.exists() and not release.exists():
         raise StoreError(f"{release}: there is no such release")
@@ -198,10 +166,7 @@ def read_manifest(release: Path) -> Manifest:
 def write_manifest(release: Path, manifest: Manifest, *, scratch: Path) -> None:
     """Write a manifest beside a release in one step.
 
-    Parameters
-    ----------
-    scratch : Path
-        A directory on the same file system, for the half-written file.
+    scratch: A directory on the same file system, for the half-written file.
     """
     part = scratch / "manifest.part"
     with part.open("w", encoding="utf-8") as file:
@@ -232,17 +197,7 @@ def verify_release(
 ) -> ReleaseRecord:
     """Check a release against its manifest; return the record that it matches.
 
-    Parameters
-    ----------
-    verify : str
-        "size" trusts a file of 64 MB and more by its size; "hash" always reads all of it.
-
-    Raises
-    ------
-    StoreError
-        There is no such release.
-    DamagedRelease
-        No manifest, another format, a stale write-ahead log beside it, not a DuckDB file, cut, altered.
+    verify: "size" trusts a file of 64 MB and more by its size; "hash" always reads all of it.
     """
     release = Path(path)
     manifest = read_manifest(release)
@@ -274,17 +229,7 @@ def content_hash(
 ) -> str:
     """Return the content hash of one table: its columns, decoded codes and counts.
 
-    Parameters
-    ----------
-    supports : mapping of str to Support
-        At least those of the table's columns.
-    lists : mapping of str to bytes or None
-        The columns' `values_hash`, where they are known already.
-
-    Returns
-    -------
-    str
-        32 hex digits; equal exactly where columns, values and counts are (but for collisions).
+    Returns: 32 hex digits; equal exactly where columns, values and counts are (but for collisions).
     """
     return rows_hash(table.columns, table.codes, table.n, supports, lists=lists)
 

@@ -57,23 +57,8 @@ def locked_connection(
 
     Nothing in the file is checked, nor in use: that is for `open_release`.
 
-    Parameters
-    ----------
-    path : path-like or None
-        The file; None: attach nothing.
-    threads : int
-        Threads of all its statements.
-    memory : str
-        Their memory limit; nothing is spilled to disk.
-    settings : str
-        Further settings, as SQL.
-    folder : path-like or None
-        A folder that may be written (and read) all the same.
-
-    Raises
-    ------
-    DamagedRelease
-        DuckDB cannot read the file.
+    path: The file; None: attach nothing.
+    folder: A folder that may be written (and read) all the same.
     """
     con = duckdb.connect()
     try:
@@ -110,28 +95,10 @@ def open_release(
 ) -> tuple[duckdb.DuckDBPyConnection, ReleaseRecord]:
     """Open a release read-only, by its manifest; it is attached, and in use, as `release`.
 
-    Parameters
-    ----------
-    verify : str
-        As `engine.store.manifest.verify_release`.
-    threads, memory, folder
-        As `locked_connection`.
-    counts : bool
-        Add up the counts of all tables too: for whoever reads or writes all rows.
-    trust : path-like or None
-        File with a public key: the release must be signed by it, and is read whole.
+    counts: Add up the counts of all tables too: for whoever reads or writes all rows.
+    trust: File with a public key: the release must be signed by it, and is read whole.
 
-    Returns
-    -------
-    (duckdb.DuckDBPyConnection, ReleaseRecord)
-        The connection, locked down for good, and what the manifest says of the file.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        As `verify_release`; or the file holds anything but what tablepack writes.
-    UntrustedRelease
-        It is not signed by the key that is trusted.
+    Returns: The connection, locked down for good, and what the manifest says of the file.
     """
     record = verify_release(path, verify="hash" if trust is not None else verify)
     if trust is not None:
@@ -152,15 +119,7 @@ def open_release(
 def check_release(path: str | os.PathLike[str]) -> tuple[ReleaseRecord, tuple[str, ...]]:
     """Check a release to its last byte and row.
 
-    Returns
-    -------
-    (ReleaseRecord, tuple of str)
-        What the manifest says, and the columns that `engine.store.checks.contents.check_contents` names.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        As `open_release`; or rows, values or counts are not what their content hashes say.
+    Returns: What the manifest says, and the columns that `engine.store.checks.contents.check_contents` names.
     """
     from engine.store.checks.contents import (
         check_contents,
@@ -172,15 +131,7 @@ def check_release(path: str | os.PathLike[str]) -> tuple[ReleaseRecord, tuple[st
 
 
 def sign_release(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> Signature:
-    """Check a release as `check_release`, and write its signature beside it.
-
-    Raises
-    ------
-    SpecError
-        The key is none, or others can read it.
-    StoreError, DamagedRelease
-        As `check_release`; or another key has signed it.
-    """
+    """Check a release as `check_release`, and write its signature beside it."""
     record, _ = check_release(path)
     return sign_record(Path(path), record, Path(key))
 
@@ -188,15 +139,7 @@ def sign_release(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> S
 def verify_signature(
     path: str | os.PathLike[str], trust: str | os.PathLike[str]
 ) -> tuple[ReleaseRecord, Signature]:
-    """Check every byte of a release, and that it is signed by a key; it is not opened.
-
-    Raises
-    ------
-    UntrustedRelease
-        It is not.
-    StoreError, DamagedRelease
-        As `engine.store.manifest.verify_release`.
-    """
+    """Check every byte of a release, and that it is signed by a key; it is not opened."""
     record = verify_release(path, verify="hash")
     return record, checked_signature(Path(path), record, Path(trust))
 

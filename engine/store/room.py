@@ -25,13 +25,7 @@ MOST_TABLES = 100_000
 
 
 def check_header(header: ReleaseHeader) -> None:
-    """Refuse texts of a spec that no release can hold.
-
-    Raises
-    ------
-    SpecError
-        All of them, each with its place.
-    """
+    """Refuse texts of a spec that no release can hold."""
     n_tables = len(header.tables)
     problems = [
         f"{place}: has {size(text):,} bytes, and a release holds at most {most:,} there"
@@ -80,13 +74,7 @@ def _of_column(column: Column) -> Iterator[tuple[str, str]]:
 
 
 def check_support(support: Support) -> None:
-    """Refuse released values of a column that are longer than a text of a release.
-
-    Raises
-    ------
-    DataError
-        Names the column, not the value.
-    """
+    """Refuse released values of a column that are longer than a text of a release."""
     texts = (value for value in support.values or () if isinstance(value, str))
     if any(size(text) > MOST_LENGTH for text in texts):
         raise DataError(
@@ -96,12 +84,7 @@ def check_support(support: Support) -> None:
 
 
 def check_card(card: GeneratorCard) -> None:
-    """Refuse a card that is longer than a text of a release.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Refuse a card that is longer than a text of a release."""
     length = size(card.to_json())
     if length > MOST_LENGTH:
         raise StoreError(
@@ -111,19 +94,7 @@ def check_card(card: GeneratorCard) -> None:
 
 
 def check_room(con: duckdb.DuckDBPyConnection, path: Path, file_size: int) -> None:
-    """Refuse a release whose catalogue has more text than one that can be opened.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        With the release attached.
-    file_size : int
-        Bytes of the file.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Refuse a release whose catalogue has more text than one that can be opened."""
     total, most = bytes_of_texts(con), most_text(file_size)
     if total > most:
         raise StoreError(

@@ -257,13 +257,7 @@ def explain_dp(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def create_ledger(con: duckdb.DuckDBPyConnection, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Create `catalog.ledger`, in the running transaction, and copy the ledger's entries into it.
-
-    Parameters
-    ----------
-    entries : sequence of mapping
-        Plain values by the names of its columns; what an entry lacks is NULL.
-    """
+    """Create `catalog.ledger`, in the running transaction, and copy the ledger's entries into it."""
     comment = (
         "All that was ever measured of the same source in mode dp, as the ledger beside the key had it when this "
         "release was built; empty where nothing is guaranteed."

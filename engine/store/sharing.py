@@ -26,17 +26,11 @@ _EARLIER = "earlier"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EarlierRelease:
-    """A release whose tables another one takes over.
-
-    Attributes
-    ----------
-    path : Path
-    record : ReleaseRecord
-        What the manifest said of the file, whose bytes were compared with it: what lies there later may be another.
-    tables : frozenset of ColumnSet
-    """
+    """A release whose tables another one takes over."""
 
     path: Path
+    # What the manifest said of the file, whose bytes were compared with it: what lies there later may be
+    # another.
     record: ReleaseRecord
     tables: frozenset[ColumnSet]
 
@@ -49,14 +43,8 @@ class EarlierRelease:
 def earlier_release(path: Path, noted: Collection[str] = ()) -> EarlierRelease:
     """Look at a release whose tables another one is to take over.
 
-    Parameters
-    ----------
-    noted : collection of str
-        SHA-256 of releases that were built here: these need not be opened, their manifest says what is in them.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
+    noted: SHA-256 of releases that were built here: these need not be opened, their manifest says what is in
+        them.
     """
     record = verify_release(path, verify="hash")
     if record.sha256 not in noted:
@@ -84,15 +72,7 @@ def check_shared(
 
     Asked of what was looked at; that the file is still that is asked by whoever copies of it.
 
-    Parameters
-    ----------
-    noted : mapping of str to str
-        Recipes of the releases that the journal beside the key knows, by their SHA-256.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        It is of another recipe, was not built with this key here, or is no release.
+    noted: Recipes of the releases that the journal beside the key knows, by their SHA-256.
     """
     path, record = earlier.path, earlier.record
     if record.key_id != key_id:
@@ -115,19 +95,7 @@ def check_shared(
 
 
 def check_unchanged(earlier: tuple[Path, str], sha256: str | None = None) -> None:
-    """Refuse a release that is another file by now.
-
-    Parameters
-    ----------
-    earlier : (Path, str)
-        The file, and its SHA-256 when it was looked at.
-    sha256 : str, optional
-        Of what is taken for it now, where that is known.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Refuse a release that is another file by now."""
     path, known = earlier
     try:
         now = sha256 or file_hash(path)
@@ -138,18 +106,7 @@ def check_unchanged(earlier: tuple[Path, str], sha256: str | None = None) -> Non
 
 
 def copy_file(earlier: tuple[Path, str], to: Path) -> None:
-    """Copy an earlier release, so that tables can be added to it.
-
-    Parameters
-    ----------
-    earlier : (Path, str)
-        The file, checked by `check_shared`, and its SHA-256.
-
-    Raises
-    ------
-    StoreError
-        It is another file by now.
-    """
+    """Copy an earlier release, so that tables can be added to it."""
     shutil.copyfile(earlier[0], to)
     check_unchanged(earlier, file_hash(to))  # what was copied, whatever lies there now
 
@@ -157,17 +114,7 @@ def copy_file(earlier: tuple[Path, str], to: Path) -> None:
 def can_grow(
     con: duckdb.DuckDBPyConnection, tables: Collection[ColumnSet], positions: Mapping[str, int]
 ) -> bool:
-    """Whether a release becomes another one by adding tables to it and closing its catalogue anew.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The release is attached and in use.
-    tables : collection of ColumnSet
-        Of the other one.
-    positions : mapping of str to int
-        Its columns and their places.
-    """
+    """Whether a release becomes another one by adding tables to it and closing its catalogue anew."""
     widest = max(map(len, tables))
     there = con.execute("SELECT columns FROM catalog.tables").fetchall()
     places = con.execute("SELECT name, position FROM catalog.columns").fetchall()
@@ -190,24 +137,7 @@ def copy_tables(
     ids: Mapping[ColumnSet, int],
     positions: Mapping[str, int],
 ) -> None:
-    """Copy the tables that two releases share into an empty staging database, in one transaction.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        The staging database is attached and in use.
-    earlier : (Path, str)
-        The file, checked by `check_shared`, and its SHA-256.
-    ids : mapping of ColumnSet to int
-        The new release's tables and their numbers.
-    positions : mapping of str to int
-        Its columns and their places.
-
-    Raises
-    ------
-    StoreError
-        It is another file by now.
-    """
+    """Copy the tables that two releases share into an empty staging database, in one transaction."""
     con.execute(f"ATTACH {literal(str(earlier[0]))} AS {_EARLIER} (READ_ONLY, TYPE duckdb)")
     try:
         check_unchanged(earlier)  # attached: what is put there from now on is not what is read

@@ -41,21 +41,11 @@ _PUBLIC_HEAD, _PRIVATE_HEAD = b"-----BEGIN PUBLIC KEY-----", b"-----BEGIN PRIVAT
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signature:
-    """A signature beside a release.
+    """A signature beside a release."""
 
-    Attributes
-    ----------
-    public_key : bytes
-        Of whoever signed, as the file says: 32 bytes.
-    signature : bytes
-        64 bytes.
-    is_checked : bool
-        It was found to be made by a key that the reader trusts.
-    """
-
-    public_key: bytes
-    signature: bytes
-    is_checked: bool = False
+    public_key: bytes  # Of whoever signed, as the file says: 32 bytes
+    signature: bytes  # 64 bytes
+    is_checked: bool = False  # It was found to be made by a key that the reader trusts
 
     @property
     def fingerprint(self) -> str:
@@ -86,13 +76,7 @@ def signature_path(release: Path) -> Path:
 
 
 def read_signature(release: Path) -> Signature | None:
-    """Read the signature beside a release; None where there is none. Nothing is checked but its form.
-
-    Raises
-    ------
-    DamagedRelease
-        It cannot be read as one.
-    """
+    """Read the signature beside a release; None where there is none. Nothing is checked but its form."""
     path = signature_path(release)
     try:
         raw = read_plain(path, _MOST_BYTES + 1)
@@ -138,24 +122,7 @@ def _message(record: ReleaseRecord) -> bytes:
 
 
 def checked_signature(release: Path, record: ReleaseRecord, trust: Path) -> Signature:
-    """Check the signature of a release whose bytes were found to be those of a record.
-
-    Parameters
-    ----------
-    record : ReleaseRecord
-        What `verify_release` gave with `verify="hash"`.
-    trust : Path
-        File with the public key.
-
-    Raises
-    ------
-    UntrustedRelease
-        There is no signature, it is by another key, or of another release.
-    SpecError
-        The file holds no public key.
-    MissingPackage
-        The extra `sign` is not installed.
-    """
+    """Check the signature of a release whose bytes were found to be those of a record."""
     key = _public_key(trust)
     found = read_signature(release)
     if found is None:
@@ -176,22 +143,7 @@ def checked_signature(release: Path, record: ReleaseRecord, trust: Path) -> Sign
 
 
 def sign_record(release: Path, record: ReleaseRecord, key: Path) -> Signature:
-    """Write the signature of a release beside it.
-
-    Parameters
-    ----------
-    record : ReleaseRecord
-        What `verify_release` gave with `verify="hash"`.
-    key : Path
-        File with the private key.
-
-    Raises
-    ------
-    SpecError
-        The file holds no private key, or others can read it.
-    StoreError
-        Another key has signed the release, or the signature cannot be written.
-    """
+    """Write the signature of a release beside it."""
     private = _private_key(key)
     public = private.public_key().public_bytes_raw()
     known = read_signature(release)
@@ -211,18 +163,7 @@ def sign_record(release: Path, record: ReleaseRecord, key: Path) -> Signature:
 
 
 def new_signing_key(path: Path) -> tuple[Path, str]:
-    """Make a key pair: the private key at a path (mode 0600), the public one beside it, ending in .pub.
-
-    Returns
-    -------
-    (Path, str)
-        File of the public key, and its fingerprint.
-
-    Raises
-    ------
-    StoreError
-        One of them exists (a key is never overwritten) or cannot be written.
-    """
+    """Make a key pair: the private key at a path (mode 0600), the public one beside it, ending in .pub."""
     with _package():
         from cryptography.hazmat.primitives import serialization as forms
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

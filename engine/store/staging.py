@@ -93,10 +93,7 @@ def _numbered(tables: Sequence[ColumnSet], stored: Mapping[ColumnSet, int]) -> d
 class Staging:
     """A release while it is built; a context manager. Leaving it unfinished keeps what is finished.
 
-    Attributes
-    ----------
-    path : Path
-        Where the release will be.
+    path: Where the release will be.
     """
 
     def __init__(self, path: Path, header: ReleaseHeader, lock: int, *, may_replace: bool) -> None:
@@ -130,24 +127,9 @@ class Staging:
     ) -> Staging:
         """Begin a build, or resume the one that was interrupted.
 
-        Parameters
-        ----------
-        release_path : Path
-            Where the release will be.
-        build_id : str
-            Keyed fingerprint of all that decides the release; staging of another build is thrown away.
-        force : bool
-            A release that is there may be replaced.
-        earlier : (Path, str), optional
-            A release of the same recipe (`engine.store.sharing.check_shared`): the tables that both have are finished.
-
-        Raises
-        ------
-        StoreError
-            Another build is at work, the folder cannot be written, the name is taken by something that is not
-            a release, or two columns differ by case only.
-        SpecError
-            The spec says more than a release can hold.
+        build_id: Keyed fingerprint of all that decides the release; staging of another build is thrown away.
+        earlier: A release of the same recipe (`engine.store.sharing.check_shared`): the tables that both have
+            are finished.
         """
         path = Path(release_path)
         check_names(header)
@@ -224,13 +206,7 @@ class Staging:
         return self._connection.execute(sql).fetchall()
 
     def finished(self) -> frozenset[ColumnSet]:
-        """Return the tables that are safely stored; waits for those that are being written.
-
-        Raises
-        ------
-        StoreError
-            Those cannot be written.
-        """
+        """Return the tables that are safely stored; waits for those that are being written."""
         self._settle()
         return frozenset(self._done)
 
@@ -244,17 +220,7 @@ class Staging:
         self._done = {*stored}
 
     def put_support(self, support: Support) -> None:
-        """Store the released values of a column; again on resume, where it is only remembered.
-
-        Raises
-        ------
-        InternalError
-            The column is not in the header, or was stored with other values.
-        StoreError
-            It cannot be written.
-        DataError
-            A value is longer than a release can hold.
-        """
+        """Store the released values of a column; again on resume, where it is only remembered."""
         name = support.column.name
         if name not in self._positions:
             raise InternalError(f"column {name!r} is not in the header of the release")
@@ -280,13 +246,6 @@ class Staging:
         """Store one table with its card; tables that come within `BATCH_S` of each other are written together.
 
         They are written while others are fitted, so the error may be that of an earlier table; this one is kept then.
-
-        Raises
-        ------
-        InternalError
-            The table is not in the header, is stored already, or lacks an support.
-        StoreError
-            Tables cannot be written, or the card is too long: what was stored before stays.
         """
         columns = table.columns
         check_card(card)
@@ -314,14 +273,7 @@ class Staging:
         return self._writing is None or self._writing.done()
 
     def write(self) -> None:
-        """Write the tables that wait, in one transaction: all of them or none.
-
-        Raises
-        ------
-        StoreError
-            They cannot be written: what was stored before stays, and these wait no more. Or those before them cannot:
-            then these wait still.
-        """
+        """Write the tables that wait, in one transaction: all of them or none."""
         self._hand_over()
         self._settle()
 
@@ -362,26 +314,8 @@ class Staging:
     ) -> ReleaseRecord:
         """Close the catalogue and put the release in place; the staging folder goes.
 
-        Parameters
-        ----------
-        ledger : sequence of mapping
-            Mode dp: the entries of the ledger beside the key, in plain values.
-        exposure : mapping, optional
-            Mode sticky: what the release tells of small groups, in plain values and sentences.
-        placing : callable, optional
-            Called with what the manifest will say once the file is whole, before it is put in place.
-
-        Returns
-        -------
-        ReleaseRecord
-            What the manifest says of the new file.
-
-        Raises
-        ------
-        InternalError
-            A table of the header is missing.
-        StoreError
-            It cannot be written, or would be too large to be opened: the old release stays, and staging for a resume.
+        exposure: Mode sticky: what the release tells of small groups, in plain values and sentences.
+        placing: Called with what the manifest will say once the file is whole, before it is put in place.
         """
         self.write()
         missing = set(self._header.tables) - self.finished()

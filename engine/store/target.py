@@ -87,23 +87,8 @@ def check_target(
 ) -> bool:
     """Refuse to replace anything but a release, and a release without being told to.
 
-    Parameters
-    ----------
-    force : bool
-        A release there may be replaced.
-    build_id : str, optional
-        Whose build this is, where that is known: one that was interrupted may end what it was allowed to begin.
-    inputs : iterable of path
-        Files, or globs, that the release is made from.
-
-    Returns
-    -------
-    bool
-        Whether what is there may be replaced.
-
-    Raises
-    ------
-    StoreError
+    build_id: Whose build this is, where that is known: one that was interrupted may end what it was allowed
+        to begin.
     """
     claimed = read_build_id(staging_folder(path))
     may = force or (claimed is not None and build_id in (None, claimed))
@@ -261,18 +246,7 @@ def _reason(error: OSError) -> str:
 
 
 def remove_sets(release: Path, last: int) -> list[Path]:
-    """Remove the sets of a release beyond some number, which an earlier build left, with all that lies beside them.
-
-    Parameters
-    ----------
-    last : int
-        Of the sets that the release has.
-
-    Returns
-    -------
-    list of Path
-        What was removed.
-    """
+    """Remove the sets of a release beyond some number, which an earlier build left, with all that lies beside them."""
     named = re.compile(rf"{re.escape(release.stem)}\.set([1-9]\d*){re.escape(release.suffix)}")
     removed: list[Path] = []
     with contextlib.suppress(OSError):  # the release is there: what stays beside it does no harm

@@ -35,15 +35,9 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """What one of something is called.
+    """What one of something is called."""
 
-    Attributes
-    ----------
-    words : mapping of str to Words
-        By code of the language; "en" is always there.
-    """
-
-    words: Mapping[str, Words]
+    words: Mapping[str, Words]  # By code of the language; "en" is always there
 
     @property
     def one(self) -> str:
@@ -80,14 +74,7 @@ PEOPLE = unit_of("person", "people")
 def declared_unit(raw: Any, place: str, problems: list[str]) -> Unit | None:
     """Return what a spec says of it; None where it says nothing, or what is wrong.
 
-    Parameters
-    ----------
-    raw : object
-        A word for many, or a mapping with `one` and `many`, or with such mappings by language.
-    place : str
-        Dotted place in the spec, for the sentences.
-    problems : list of str
-        Sentences are added here.
+    raw: A word for many, or a mapping with `one` and `many`, or with such mappings by language.
     """
     if raw is None:
         return None
@@ -146,19 +133,9 @@ def units_for(
 ) -> tuple[Unit, Unit]:
     """Return what rows and entities are called, with a word for what is not declared.
 
-    Parameters
-    ----------
-    unit, entity : Unit or None
-        As declared.
-    entities : sequence of str
-        Columns that name entities; none: each row is one.
-    is_row_each : bool
-        Each entity has one row.
-    count : str
-        What the release counts: "rows", or "entities", and then these are what its rows are.
-    each : str or None
-        A column in each value of which an entity counts: then rows are pairs of both, and a sum of them is no number
-        of entities.
+    count: What the release counts: "rows", or "entities", and then these are what its rows are.
+    each: A column in each value of which an entity counts: then rows are pairs of both, and a sum of them is
+        no number of entities.
     """
     if entity is None and any(_PEOPLE & set(_parts(name)) for name in entities):
         entity = PEOPLE
@@ -196,13 +173,7 @@ def _parts(name: str) -> list[str]:
 
 
 def unit_from_json(text: str) -> Unit:
-    """Read back what `Unit.to_json` wrote.
-
-    Raises
-    ------
-    ValueError
-        It did not write this.
-    """
+    """Read back what `Unit.to_json` wrote."""
     problems: list[str] = []
     try:
         raw = json.loads(text)

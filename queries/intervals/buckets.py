@@ -39,24 +39,15 @@ _NUMBER = re.compile(r"BIGINT|INTEGER|DOUBLE|FLOAT|DECIMAL|HUGEINT|SMALLINT|TINY
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasedValues:
-    """The released values of one column, in the order of `catalog.codes`.
-
-    Attributes
-    ----------
-    values : tuple
-        Typed; None is a blank of the source.
-    kind, grid : ndarray of int64
-        Place on the column's grid, as in `catalog.codes`.
-    n : ndarray of int64
-        Fitted number of rows.
-    """
+    """The released values of one column, in the order of `catalog.codes`."""
 
     name: str
     sql_type: str
-    values: tuple[Any, ...]
+    values: tuple[Any, ...]  # Typed; None is a blank of the source
+    # kind, grid: Place on the column's grid, as in `catalog.codes`.
     kind: Int64Array
     grid: Int64Array
-    n: Int64Array
+    n: Int64Array  # Fitted number of rows
 
     @property
     def is_number(self) -> bool:
@@ -103,54 +94,33 @@ class ReleasedValues:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableBuckets:
-    """One released table with what is known of its noise.
-
-    Attributes
-    ----------
-    physical : str
-        Name of its table in schema `tables`.
-    released : tuple of ReleasedValues
-        In the order of `columns`.
-    rows : ndarray of int64, shape (n_rows, n_columns)
-        Distinct synthetic rows: places of their values among the codes.
-    n : ndarray of int64, shape (n_rows,)
-    row_measured : ndarray of bool, shape (n_rows,)
-        The number of this combination was measured; else it was filled in.
-    first, last : ndarray of int64, shape (n_buckets, n_columns)
-        The first and last code of each bucket's box, per column; a blank and the placeholder are boxes by themselves.
-    span : ndarray of int64, shape (n_buckets, n_columns)
-        Codes in the box, less 1.
-    size : ndarray of int64, shape (n_buckets,)
-        Fitted rows.
-    measured : ndarray of bool, shape (n_buckets,)
-        A released bucket of single values; else the filled remainder of a box.
-    depth : ndarray of int64, shape (n_buckets,)
-        Depth of the bucket, or of its box, in the measured tree; -1 where there is none.
-    tops : tuple of int
-        Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
-    own_variance : ndarray of float64, shape (n_depths,)
-        Variance of a bucket's own noise, per depth of the measured tree; empty in mode dp.
-    card : dict
-        Plain values of the generator card.
-    of_columns : ndarray of float64, shape (n_columns,)
-        Variance of the own noise of each column's single values, in its table; infinite where that is not released.
-    """
+    """One released table with what is known of its noise."""
 
     columns: ColumnSet
-    physical: str
-    released: tuple[ReleasedValues, ...]
+    physical: str  # Name of its table in schema `tables`
+    released: tuple[ReleasedValues, ...]  # In the order of `columns`
+    # shape (n_rows, n_columns): Distinct synthetic rows: places of their values among the codes.
     rows: Int64Array
-    n: Int64Array
+    n: Int64Array  # shape (n_rows,)
+    # shape (n_rows,): The number of this combination was measured; else it was filled in.
     row_measured: BoolArray
+    # first, last: shape (n_buckets, n_columns): The first and last code of each bucket's box, per column; a
+    # blank and the placeholder are boxes by themselves.
     first: Int64Array
     last: Int64Array
-    span: Int64Array
-    size: Int64Array
+    span: Int64Array  # shape (n_buckets, n_columns): Codes in the box, less 1
+    size: Int64Array  # shape (n_buckets,): Fitted rows
+    # shape (n_buckets,): A released bucket of single values; else the filled remainder of a box.
     measured: BoolArray
+    # shape (n_buckets,): Depth of the bucket, or of its box, in the measured tree; -1 where there is none.
     depth: Int64Array
+    # Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
     tops: tuple[int, ...]
+    # shape (n_depths,): Variance of a bucket's own noise, per depth of the measured tree; empty in mode dp.
     own_variance: FloatArray
-    card: dict[str, Any]
+    card: dict[str, Any]  # Plain values of the generator card
+    # shape (n_columns,): Variance of the own noise of each column's single values, in its table; infinite
+    # where that is not released.
     of_columns: FloatArray
 
     @property
@@ -178,11 +148,8 @@ def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int
 def outermost(table: TableBuckets, n_rows: int) -> Int64Array:
     """Filled rows of a table of two columns that are among the outermost of the ordered one, by group and end.
 
-    Returns
-    -------
-    ndarray of int64, shape (n_rows,)
-        A number of each group's rows at each end; -1 of measured rows, of those further inside, and of all where
-        neither column is ordered.
+    Returns: A number of each group's rows at each end; -1 of measured rows, of those further inside, and of
+    all where neither column is ordered.
     """
     nowhere: Int64Array = np.full(len(table.n), -1)
     columns = table.released
@@ -271,13 +238,7 @@ def _kept_values(release: Session, con: duckdb.DuckDBPyConnection, name: str) ->
 
 
 def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
-    """Read one released table.
-
-    Parameters
-    ----------
-    columns : ColumnSet
-        Of a released table; in any order.
-    """
+    """Read one released table."""
     columns = column_set(columns)
     with release.cursor() as con:
         released = tuple(_kept_values(release, con, name) for name in columns)

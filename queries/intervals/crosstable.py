@@ -31,21 +31,11 @@ Limits = Sequence[Any] | tuple[Any, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """What a cross table displays of a column: each of its values, or several as one.
+    """What a cross table displays of a column: each of its values, or several as one."""
 
-    Attributes
-    ----------
-    key : object
-        Stands for the values in the keys of the answer.
-    limits : Limits or None
-        The values; None: all that the table's own limits leave.
-    is_each : bool
-        Every value is a group of its own, with itself as key.
-    """
-
-    key: Any = None
-    limits: Limits | None = None
-    is_each: bool = False
+    key: Any = None  # Stands for the values in the keys of the answer
+    limits: Limits | None = None  # The values; None: all that the table's own limits leave
+    is_each: bool = False  # Every value is a group of its own, with itself as key
 
 
 EACH = Slice(is_each=True)
@@ -54,19 +44,12 @@ TOTAL = Slice(key=("total",))
 
 @dataclass(frozen=True, kw_only=True)
 class CrossTable:
-    """A question for a cross table; `figures` answers it.
-
-    Attributes
-    ----------
-    slices : mapping of str to sequence of Slice
-        By column; a column that lacks shows each of its values.
-    where : mapping of str to Limits
-        Limits of the whole table; a slice's own take their place.
-    """
+    """A question for a cross table; `figures` answers it."""
 
     release: Session
+    # By column; a column that lacks shows each of its values.
     slices: Mapping[str, Sequence[Slice]]
-    where: Mapping[str, Limits]
+    where: Mapping[str, Limits]  # Limits of the whole table; a slice's own take their place
     measure: Measure = "count"
     of: str | None = None
     quantile: float = 0.5
@@ -74,15 +57,8 @@ class CrossTable:
     def figures(self, columns: Sequence[str], over: Sequence[str] | None = None) -> Tabulation:
         """Return the figures of all combinations, slice by slice; no key is repeated.
 
-        Parameters
-        ----------
-        over : sequence of str or None
-            Shares of the totals of these columns (ratios, where the measure is one); None: the figures themselves.
-
-        Raises
-        ------
-        NotAnswerable, QueryRefused
-            As `tabulate`.
+        over: Shares of the totals of these columns (ratios, where the measure is one); None: the figures
+            themselves.
         """
         pieces: dict[tuple[Slice, ...], Tabulation] = {}
 
@@ -142,12 +118,7 @@ class CrossTable:
 def adding_up(parts: Tabulation, whole: Tabulation | None) -> str:
     """Say why the parts of a table do not add up to their totals; nothing where they do, or cannot be added.
 
-    Parameters
-    ----------
-    parts : Tabulation
-        The cells inside the totals.
-    whole : Tabulation or None
-        The total of them all, if it is shown.
+    whole: The total of them all, if it is shown.
     """
     if parts.measure not in ("count", "sum", "share"):
         return ""
@@ -169,13 +140,8 @@ def shares_of(
 ) -> Tabulation:
     """Return figures over their totals; the interval holds every share of figures inside both intervals.
 
-    Parameters
-    ----------
-    same : sequence of int
-        Places of the keys that a figure and its total have in common.
-    is_part : bool
-        A figure is at most its total: not where some are negative. Then it has no interval where the total's reaches
-        nothing.
+    is_part: A figure is at most its total: not where some are negative. Then it has no interval where the
+        total's reaches nothing.
     """
     row = {tuple(key[j] for j in same): i for i, key in enumerate(whole.keys)}
     at = np.array([row[tuple(key[j] for j in same)] for key in part.keys], dtype=np.int64)

@@ -46,37 +46,24 @@ LOW = 2.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimates:
-    """One measure of all groups.
+    """One measure of all groups."""
 
-    Attributes
-    ----------
-    value, low, high, sd : ndarray of float64, shape (n_groups,)
-    known : ndarray of bool, shape (n_groups,)
-        A released bucket says something of the group.
-    is_amount : bool
-        0 means nothing, as with counts, sums and shares; a mean or quantile near 0 is a figure like others.
-    is_count : bool
-        Rows, in whole numbers with whole ends.
-    """
-
+    # value, low, high, sd: shape (n_groups,)
     value: FloatArray
     low: FloatArray
     high: FloatArray
     sd: FloatArray
-    known: BoolArray
+    known: BoolArray  # shape (n_groups,): A released bucket says something of the group
+    # 0 means nothing, as with counts, sums and shares; a mean or quantile near 0 is a figure like others.
     is_amount: bool = True
-    is_count: bool = False
+    is_count: bool = False  # Rows, in whole numbers with whole ends
 
 
 def estimates_of(
     groups: Groups, *, measure: str, of: str | None, over: tuple[int, ...], quantile: float
 ) -> Estimates:
-    """Reckon one measure; parameters as in `queries.intervals.tabulation.tabulate`, `over` as places among the columns.
-
-    Raises
-    ------
-    QueryRefused
-        The column holds no numbers.
+    """Reckon one measure; parameters as in `queries.intervals.tabulation.tabulate`, `over` as places among the
+    columns.
     """
     table = groups.model.table
     place = None if of is None else table.columns.index(of)
@@ -134,41 +121,28 @@ def counts(groups: Groups) -> Estimates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """A figure to first order.
+    """A figure to first order."""
 
-    Attributes
-    ----------
-    value : ndarray of float64, shape (n_groups,)
-    own : ndarray of float64, shape (n_rows,)
-        How much the group's figure changes with each row of its own.
-    total : ndarray of float64, shape (n_groups,), or 0
-        How much it changes with a total that groups share.
-    base : ndarray of float64, shape (n_rows,), or None
-        How much that total changes with each row.
-    total_of : ndarray of int64, shape (n_groups,), or None
-        Which total each group belongs to.
-    more, less : ndarray of float64, shape (n_groups,), or 0
-        How much higher, and lower, it may be for what lies beyond the released values.
-    shift : ndarray of float64, shape (n_shifts, n_groups), or 0
-        How much higher it is at most for rows that are counted in it and are elsewhere, as `absorbed` gives it.
-    extra : ndarray of float64, shape (n_groups,), or 0
-        Variance that values add to that of the rows.
-    stretch : ndarray of float64, shape (n_groups,), or 1
-        Factor that noisy divisors put on the interval; NaN: it has no end.
-    noise : ndarray of float64, shape (n_groups,), or None
-        Standard deviation of its error, to first order, where it was reckoned with another one.
-    """
-
-    value: FloatArray
+    value: FloatArray  # shape (n_groups,)
+    # shape (n_rows,): How much the group's figure changes with each row of its own.
     own: FloatArray
+    # shape (n_groups,): How much it changes with a total that groups share.
     total: FloatArray | float = 0.0
-    base: FloatArray | None = None
-    total_of: Int64Array | None = None
+    base: FloatArray | None = None  # shape (n_rows,): How much that total changes with each row
+    total_of: Int64Array | None = None  # shape (n_groups,): Which total each group belongs to
+    # more, less: shape (n_groups,): How much higher, and lower, it may be for what lies beyond the released
+    # values.
     more: FloatArray | float = 0.0
     less: FloatArray | float = 0.0
+    # shape (n_shifts, n_groups): How much higher it is at most for rows that are counted in it and are
+    # elsewhere, as `absorbed` gives it.
     shift: FloatArray | float = 0.0
+    # shape (n_groups,): Variance that values add to that of the rows.
     extra: FloatArray | float = 0.0
+    # shape (n_groups,): Factor that noisy divisors put on the interval; NaN: it has no end.
     stretch: FloatArray | float = 1.0
+    # shape (n_groups,): Standard deviation of its error, to first order, where it was reckoned with another
+    # one.
     noise: FloatArray | None = None
 
     def sd(self, groups: Groups) -> FloatArray:

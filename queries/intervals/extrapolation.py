@@ -43,46 +43,24 @@ top; 10 times the distance covers that on the sets of data named in `queries.int
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class End:
-    """One end of one column, in codes of its grid, with the sign turned so that outward is up.
-
-    Attributes
-    ----------
-    sign : int
-        1: the upper end; -1: the lower one.
-    last : int
-        The outermost released code.
-    width : int
-        Codes of the range that stands at it: whoever is in it is there or further out.
-    counted : ndarray of float64, shape (n_values,)
-        Rows of the table by value.
-    inside : ndarray of float64, shape (n_ranges, n_values)
-        Of these, rows that each range beyond may hold and does not release: the fit counts them there.
-    inner : int
-        Where the outermost rows begin.
-    excess : float
-        Their mean excess.
-    own : float
-        Codes by which a row that stands at the last value is further out at most, on average.
-    hidden : float
-        Codes by which all rows that ranges beyond may hold are further out than the last value, together.
-    far : value
-        Further out than any that is likely.
-    far_code : int
-        Its code.
-    """
+    """One end of one column, in codes of its grid, with the sign turned so that outward is up."""
 
     column: int
-    sign: int
-    last: int
-    width: int
-    counted: FloatArray
+    sign: int  # 1: the upper end; -1: the lower one
+    last: int  # The outermost released code
+    width: int  # Codes of the range that stands at it: whoever is in it is there or further out
+    counted: FloatArray  # shape (n_values,): Rows of the table by value
+    # shape (n_ranges, n_values): Of these, rows that each range beyond may hold and does not release: the
+    # fit counts them there.
     inside: FloatArray
-    inner: int
-    excess: float
+    inner: int  # Where the outermost rows begin
+    excess: float  # Their mean excess
+    # Codes by which a row that stands at the last value is further out at most, on average.
     own: float
+    # Codes by which all rows that ranges beyond may hold are further out than the last value, together.
     hidden: float
-    far: Any
-    far_code: int
+    far: Any  # Further out than any that is likely
+    far_code: int  # Its code
 
 
 Top = tuple[End, float]
@@ -115,12 +93,9 @@ def absorbed(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     Of groups that are not made of released values, the one with the last value is taken to go on beyond it.
     Parameters as in `Groups.sd`.
 
-    Returns
-    -------
-    ndarray of float64, shape (n_ranges, n_groups)
-        Each may be all of this or nothing: what two parts of a figure share adds up. The first row is between
-        groups, and in no total of theirs, the second what is leant by; then come sides of lone values, and ranges
-        beyond ends.
+    Returns: Each may be all of this or nothing: what two parts of a figure share adds up. The first row is
+    between groups, and in no total of theirs, the second what is leant by; then come sides of lone values,
+    and ranges beyond ends.
     """
     ends, region = ends_of(groups.release, groups.model), groups.region
     if not region.n_groups:
@@ -331,17 +306,10 @@ def beyond(
     outermost range to be in the middle of it. Who has rows of the last value has these, too. That the fit counts them
     further inside than at the last value tells `absorbed`.
 
-    Parameters
-    ----------
-    numbers : ndarray of float64, shape (n_rows,)
-        NaN does not count.
-    tops : sequence of (End, float)
-        Ends of the columns that the numbers are made of, and the number far beyond each; NaN: not known.
+    numbers: NaN does not count.
+    tops: Ends of the columns that the numbers are made of, and the number far beyond each; NaN: not known.
 
-    Returns
-    -------
-    tuple of ndarray of float64, shape (n_groups,)
-        Both at least 0.
+    Returns: Both at least 0.
     """
     table, region = groups.model.table, groups.region
     ends = np.zeros((2, region.n_groups))
@@ -386,12 +354,7 @@ def reaching(
 ) -> tuple[float, float, float, float]:
     """Return the smallest and the largest value, and how far rows beyond them may lie.
 
-    Parameters
-    ----------
-    numbers, n : ndarray of float64, shape (n_rows,)
-        NaN does not count; how many rows each stands for.
-    n_beyond : int
-        How many rows may lie beyond each end.
+    numbers, n: NaN does not count; how many rows each stands for.
     """
     valued = np.flatnonzero(np.isfinite(numbers) & (n > 0))
     row = valued[np.argsort(numbers[valued], kind="stable")]
@@ -409,12 +372,8 @@ def reaching(
 
 
 def stretched(sd: FloatArray, of: FloatArray) -> FloatArray:
-    """Factor by which a quotient's interval is longer than to first order, as its divisor is noisy; NaN: no end to it.
-
-    Parameters
-    ----------
-    sd, of : ndarray of float64
-        Standard deviation and value of the divisor.
+    """Factor by which a quotient's interval is longer than to first order, as its divisor is noisy; NaN: no end
+    to it.
     """
     square = np.divide(Z * sd, np.abs(of), out=np.full(len(of), np.inf), where=of != 0) ** 2
     return np.where(square < 1, 1 / np.maximum(1 - square, 1e-9), np.nan)

@@ -58,12 +58,7 @@ def lean_of_rows(
 ) -> FloatArray:
     """Rows by which the count of each distinct row is too high; 0 where nothing is known of it.
 
-    Parameters
-    ----------
-    row_bucket : ndarray of int64, shape (n_rows,)
-        As `NoiseTree.row_bucket`.
-    possible : ndarray of bool or None
-        Which combinations of the codes of both columns, the last one fastest, no universe rules out.
+    possible: Which combinations of the codes of both columns, the last one fastest, no universe rules out.
     """
     sizes = [len(column.values) for column in table.released]
     if possible is None:
@@ -122,16 +117,7 @@ def untold_spread(
     Rows were filled in by lot; where nearly all of a group were, and these are few, the next lot may be more spread.
     All rows of the table with values as in the same range say how much.
 
-    Parameters
-    ----------
-    group, row : ndarray of int64, shape (n_entries,)
-        Which group has which row.
-    numbers : ndarray of float64, shape (n_rows,)
-        Of all rows of the table; NaN where there is none, or rows are none that the groups could have.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_groups,)
+    numbers: Of all rows of the table; NaN where there is none, or rows are none that the groups could have.
     """
     n = table.n[row].astype(np.float64)
     bucket = tree.row_bucket[row]
@@ -177,13 +163,9 @@ def _spread_in(table: TableBuckets, box: Int64Array, numbers: FloatArray) -> Flo
 def suppression_bound(table: TableBuckets, tree: NoiseTree, most: int, n_possible: int) -> int:
     """Rows that 95 of 100 combinations which were not released hold at most.
 
-    Parameters
-    ----------
-    most : int
-        What suppression hides at most.
-    n_possible : int
-        Combinations of released values that may hold rows; those that are not released and lie in no box with rows
-        hold none, as far as is known.
+    most: What suppression hides at most.
+    n_possible: Combinations of released values that may hold rows; those that are not released and lie in no
+        box with rows hold none, as far as is known.
     """
     box = np.flatnonzero(~table.measured & (table.size > 0))
     if not len(box):
@@ -206,15 +188,10 @@ def bound_with_rows(table: TableBuckets, tree: NoiseTree, most: int) -> int:
 
     Each is expected to have the share of its box that its values have of all filled rows in the box's ranges.
 
-    Parameters
-    ----------
-    most : int
-        What suppression hides at most.
+    most: What suppression hides at most.
 
-    Returns
-    -------
-    int
-        0 in a table of one column, whose own filled rows are all that is known of its values, or where none was filled.
+    Returns: 0 in a table of one column, whose own filled rows are all that is known of its values, or where
+    none was filled.
     """
     row = np.flatnonzero(~table.row_measured & (tree.row_bucket >= 0))
     row = row[~table.measured[tree.row_bucket[row]]]
@@ -241,14 +218,6 @@ def _at_most(density: FloatArray, most: int) -> FloatArray:
     Their number is a negative binomial with a variance of `DISPERSED` times the mean. It is not released where it is
     below a threshold, which is normal with a standard deviation of 1 (engine/PRIVACY.md) and has its mean 1 below
     `most`. Of those that are not released the mean is the density, as their rows were all filled in.
-
-    Parameters
-    ----------
-    density : ndarray of float64, shape (n_boxes,)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_boxes, most + 3)
     """
     upto, mean = np.zeros((0, 0)), density
     for _ in range(MATCHED):

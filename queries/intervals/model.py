@@ -55,37 +55,24 @@ known."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoiseModel:
-    """A table with what is known of its noise.
-
-    Attributes
-    ----------
-    tree : NoiseTree or None
-        Mode sticky.
-    suppressed : int
-        A combination of more rows is hidden in fewer than 1 of 20 releases; 0 in mode dp.
-    suppression_bound : int
-        Rows that 95 of 100 combinations which were not released hold at most; 0 in mode dp.
-    bound_with_rows : int
-        The same of those that rows were filled into; not less, 0 in mode dp.
-    beyond : int
-        Rows that may lie beyond the outermost released value of a column; 0 in mode dp.
-    lean : ndarray of float64, shape (n_rows,)
-        Rows by which filling makes each count too high, as far as the release tells.
-    of_margins : ndarray of float64
-        Mode dp: variance of the counts that the rows were brought to, as in `covered_variance`.
-    locks : callable
-        Gives the table and all narrower ones, in mode sticky; they are read when they are first asked for.
-    """
+    """A table with what is known of its noise."""
 
     table: TableBuckets
-    tree: NoiseTree | None
+    tree: NoiseTree | None  # Mode sticky
     words: str
+    # A combination of more rows is hidden in fewer than 1 of 20 releases; 0 in mode dp.
     suppressed: int = 0
+    # Rows that 95 of 100 combinations which were not released hold at most; 0 in mode dp.
     suppression_bound: int = 0
+    # The same of those that rows were filled into; not less, 0 in mode dp.
     bound_with_rows: int = 0
+    # Rows that may lie beyond the outermost released value of a column; 0 in mode dp.
     beyond: int = 0
+    # shape (n_rows,): Rows by which filling makes each count too high, as far as the release tells.
     lean: FloatArray = field(default_factory=lambda: np.zeros(0))
+    # Mode dp: variance of the counts that the rows were brought to, as in `covered_variance`.
     of_margins: FloatArray = field(default_factory=lambda: np.zeros(0))
+    # Gives the table and all narrower ones, in mode sticky; they are read when they are first asked for.
     locks: Callable[[], tuple[Lock, ...]] = tuple
 
     def sd(
@@ -143,28 +130,11 @@ class Groups:
         return np.flatnonzero(self.region.group >= 0)
 
     def sd(self, row: Int64Array, weight: FloatArray) -> FloatArray:
-        """Standard deviation of the error of each group's figure.
-
-        Parameters
-        ----------
-        row : ndarray of int64, shape (n_entries,)
-            Distinct rows inside the groups.
-        weight : ndarray of float64, shape (n_entries,)
-            What each of its rows adds to its group's figure.
-        """
+        """Standard deviation of the error of each group's figure."""
         return self.model.sd(self.region.n_groups, self.region.group[row], row, weight)
 
     def sds(self, row: Int64Array, weights: FloatArray) -> FloatArray:
-        """`sd` of several figures of each group, which take hardly longer together than one.
-
-        Parameters
-        ----------
-        weights : ndarray of float64, shape (n_figures, n_entries)
-
-        Returns
-        -------
-        ndarray of float64, shape (n_figures, n_groups)
-        """
+        """`sd` of several figures of each group, which take hardly longer together than one."""
         n_figures, n = len(weights), self.region.n_groups
         if n_figures * n * len(self.model.table.n) > MOST:  # they would be reckoned otherwise
             return np.stack([self.sd(row, weight) for weight in weights])
@@ -174,13 +144,7 @@ class Groups:
 
 
 def noise_model(release: Session, columns: ColumnSet) -> NoiseModel:
-    """Read one table with its noise; once as long as the release is open.
-
-    Parameters
-    ----------
-    columns : ColumnSet
-        Of a released table.
-    """
+    """Read one table with its noise; once as long as the release is open."""
     models = release.models
     key = ("noise", columns)
     if key not in models:

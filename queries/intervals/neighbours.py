@@ -27,24 +27,16 @@ _MOST_SIDES = 100_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Neighbours:
-    """What values that are alone are expected to stand for.
+    """What values that are alone are expected to stand for."""
 
-    Attributes
-    ----------
-    at : ndarray of int64, shape (n_values,)
-        Code of each.
-    beside : ndarray of int64, shape (2, n_values)
-        The next code below it and above it; its own where there is none.
-    rows : ndarray of float64, shape (2, n_values)
-        Rows of rare values below and above that are expected to be counted at it; below 0 where more were filled in.
-    noise : ndarray of float64, shape (n_values,)
-        Half of the interval of its count by its own noise; 0 of the innermost places (0 and -1), where rows beside
-        them count in full.
-    """
-
-    at: Int64Array
+    at: Int64Array  # shape (n_values,): Code of each
+    # shape (2, n_values): The next code below it and above it; its own where there is none.
     beside: Int64Array
+    # shape (2, n_values): Rows of rare values below and above that are expected to be counted at it; below
+    # 0 where more were filled in.
     rows: FloatArray
+    # shape (n_values,): Half of the interval of its count by its own noise; 0 of the innermost places (0
+    # and -1), where rows beside them count in full.
     noise: FloatArray
 
     def room(self, rows: FloatArray, of: Int64Array | None = None) -> FloatArray:
@@ -52,11 +44,7 @@ class Neighbours:
 
         Mostly the fill has them: they are an error like the noise, of that size, and both seldom come together.
 
-        Parameters
-        ----------
-        rows : ndarray of float64, shape (n_values,) or (n_values, n_groups)
-        of : ndarray of int64, shape (n_values,), optional
-            Which values these are; None: all of them.
+        of: Which values these are; None: all of them.
         """
         noise = self.noise if of is None else self.noise[of]
         noise = noise if rows.ndim == 1 else noise[:, None]
@@ -71,12 +59,9 @@ def beside(groups: Groups, row: Int64Array, weight: FloatArray) -> FloatArray:
     higher where it is not. In a wider table they are taken to be in its groups as the rows of the value are. Parameters
     as in `Groups.sd`.
 
-    Returns
-    -------
-    ndarray of float64, shape (1 + 2 * n_lone, n_groups)
-        First what values have that are groups: other groups lack it. Below that, column by column, the lower and then
-        the upper side of each lone value. Parts of one figure have the same shape, whichever rows they hold, and
-        whatever they are grouped by.
+    Returns: First what values have that are groups: other groups lack it. Below that, column by column, the
+    lower and then the upper side of each lone value. Parts of one figure have the same shape, whichever rows
+    they hold, and whatever they are grouped by.
     """
     model, region = groups.model, groups.region
     between, sides = np.zeros((1, region.n_groups)), []
@@ -159,23 +144,15 @@ def _of_limits(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Lone:
-    """Values alone in a range, and by level the other half of each range that they are alone in.
+    """Values alone in a range, and by level the other half of each range that they are alone in."""
 
-    Attributes
-    ----------
-    at : ndarray of int64, shape (n_values,)
-    likely, filled : ndarray of float64, shape (n_values, n_levels)
-        Rows of that half, were it as dense as the nearest released range, and fewer than a threshold; those filled in.
-    digits : ndarray of int64, shape (n_values, n_levels)
-        Binary digits of its place.
-    is_upper : ndarray of bool, shape (n_values, n_levels)
-    """
-
-    at: Int64Array
+    at: Int64Array  # shape (n_values,)
+    # likely, filled: shape (n_values, n_levels): Rows of that half, were it as dense as the nearest
+    # released range, and fewer than a threshold; those filled in.
     likely: FloatArray
     filled: FloatArray
-    digits: Int64Array
-    is_upper: BoolArray
+    digits: Int64Array  # shape (n_values, n_levels): Binary digits of its place
+    is_upper: BoolArray  # shape (n_values, n_levels)
 
 
 def rare_neighbours(table: TableBuckets, tree: NoiseTree, most: int) -> Neighbours:

@@ -25,30 +25,17 @@ Reach = tuple[tuple[bool, bool], ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Region:
-    """Groups of a table's rows.
+    """Groups of a table's rows."""
 
-    Attributes
-    ----------
-    by : tuple of int
-        Places of the grouping columns among the table's.
-    allowed : tuple of ndarray of bool
-        Per column of the table, which codes are within the limits.
-    choices : tuple of ndarray of int64
-        Per grouping column, its allowed codes.
-    reach : tuple of (bool, bool)
-        Per column of the table, whether what lies beyond its first, and its last, released value is within the limits.
-    group : ndarray of int64, shape (n_rows,)
-        Group of each row; -1 where it is outside.
-    is_free : bool
-        Groups are made of something else than released values; `by` and `allowed` say nothing.
-    """
-
-    by: tuple[int, ...]
-    allowed: tuple[BoolArray, ...]
-    choices: tuple[Int64Array, ...]
+    by: tuple[int, ...]  # Places of the grouping columns among the table's
+    allowed: tuple[BoolArray, ...]  # Per column of the table, which codes are within the limits
+    choices: tuple[Int64Array, ...]  # Per grouping column, its allowed codes
+    # Per column of the table, whether what lies beyond its first, and its last, released value is within
+    # the limits.
     reach: Reach
-    group: Int64Array
+    group: Int64Array  # shape (n_rows,): Group of each row; -1 where it is outside
     n_groups: int
+    # Groups are made of something else than released values; `by` and `allowed` say nothing.
     is_free: bool = False
 
     def places(self) -> Int64Array:
@@ -79,19 +66,8 @@ def region_of(
 ) -> Region:
     """Find the groups.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        To group by; columns of the table.
-    where : mapping of str to list or (low, high)
-        Limits by column of the table: values, or both ends of an interval (None: open).
-    far : mapping of (int, bool) to value, optional
-        From where on a limit counts as open, by column and whether it is an upper one.
-
-    Raises
-    ------
-    QueryRefused
-        A limit that no value can meet in its type, or too many groups.
+    where: Limits by column of the table: values, or both ends of an interval (None: open).
+    far: From where on a limit counts as open, by column and whether it is an upper one.
     """
     allowed = tuple(
         within(column, where[column.name])
@@ -155,14 +131,7 @@ def is_single(region: Region) -> bool:
 
 
 def within(column: ReleasedValues, limit: Any) -> BoolArray:
-    """Which codes of a column are within a limit: a list of values, or a tuple of both ends of an interval.
-
-    Raises
-    ------
-    QueryRefused
-        A value that is not among the released ones, an interval that is not two ends, or ends that the column's
-        values cannot be compared with.
-    """
+    """Which codes of a column are within a limit: a list of values, or a tuple of both ends of an interval."""
     if isinstance(limit, str | bytes) or not hasattr(limit, "__iter__"):
         raise QueryRefused(
             f"limit of {column.name}: {limit!r} is one value; give a list of values, or (low, high)"

@@ -83,17 +83,10 @@ def sums_of(
 ) -> tuple[Int64Array, Int64Array, FloatArray, FloatArray]:
     """Bring weights of rows together by sum and bucket.
 
-    Parameters
-    ----------
-    of_sum, row : ndarray of int64, shape (n_entries,)
-        Which sum counts which row; a row at most once a sum.
-    weight : ndarray of float64, shape (n_entries,)
+    of_sum, row: Which sum counts which row; a row at most once a sum.
 
-    Returns
-    -------
-    tuple of ndarray
-        By sum and bucket: both, and the mean weight of the bucket's rows. By sum: variance of placing rows blindly
-        inside filled boxes.
+    Returns: By sum and bucket: both, and the mean weight of the bucket's rows. By sum: variance of placing
+    rows blindly inside filled boxes.
     """
     n_buckets = len(table.size)
     known = tree.row_bucket[row] >= 0
@@ -115,54 +108,37 @@ def sums_of(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Margin:
-    """One of the narrower tables that a table's rows were brought to.
+    """One of the narrower tables that a table's rows were brought to."""
 
-    Attributes
-    ----------
-    place : int
-        Its place among the locks.
-    at : ndarray of int64, shape (n_rows,)
-        Part of the narrower table that each row belongs to, from 1; 0 where there is none.
-    part : ndarray of int64, shape (n_rows_there,)
-        Part of each of its rows, from 0. Measured ones are parts by themselves; rows that were filled into one box are
-        one part, as lots decide at which value of the box each stands, and which rows of the wider table stand there.
-    room : ndarray of float64, shape (1 + n_parts,)
-        What the rows of each part give together.
-    """
-
-    place: int
+    place: int  # Its place among the locks
+    # shape (n_rows,): Part of the narrower table that each row belongs to, from 1; 0 where there is none.
     at: Int64Array
+    # shape (n_rows_there,): Part of each of its rows, from 0. Measured ones are parts by themselves; rows
+    # that were filled into one box are one part, as lots decide at which value of the box each stands, and
+    # which rows of the wider table stand there.
     part: Int64Array
-    room: FloatArray
+    room: FloatArray  # shape (1 + n_parts,): What the rows of each part give together
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lock:
-    """A table, and the narrower ones that its rows were brought to.
-
-    Attributes
-    ----------
-    give : ndarray of float64, shape (n_rows,)
-        How much each row gives way, as in the fit: a filled one with all it holds, a measured one with its noise.
-    to : tuple of Margin
-    loose : float
-        Variance of rounding over that of cells which are rounded by themselves: few are free where margins are met.
-    runs : ndarray of int64, shape (n_rows + n_runs + 1,), or None
-        Of a table that was rounded by running sums (`has_runs`) the rows of each value of the shorter column,
-        in the order of the other one's values; the number of rows before, between and behind them.
-    splits : int
-        Times that halves of the shorter column's values are split further.
-    outermost : ndarray of int64, shape (n_rows,)
-        Filled rows far out, by group and end (`buckets.outermost`).
-    """
+    """A table, and the narrower ones that its rows were brought to."""
 
     table: TableBuckets
     tree: NoiseTree
+    # shape (n_rows,): How much each row gives way, as in the fit: a filled one with all it holds, a
+    # measured one with its noise.
     give: FloatArray
     to: tuple[Margin, ...] = ()
+    # Variance of rounding over that of cells which are rounded by themselves: few are free where margins
+    # are met.
     loose: float = 1.0
+    # shape (n_rows + n_runs + 1,): Of a table that was rounded by running sums (`has_runs`) the rows of
+    # each value of the shorter column, in the order of the other one's values; the number of rows before,
+    # between and behind them.
     runs: Int64Array | None = None
-    splits: int = 0
+    splits: int = 0  # Times that halves of the shorter column's values are split further
+    # shape (n_rows,): Filled rows far out, by group and end (`buckets.outermost`).
     outermost: Int64Array | None = None
 
     def uneven(self, rest: FloatArray) -> FloatArray:
@@ -208,15 +184,7 @@ class Lock:
 def locks_of(
     known: dict[ColumnSet, tuple[TableBuckets, NoiseTree]], with_runs: Collection[ColumnSet] = ()
 ) -> tuple[Lock, ...]:
-    """Chain a table to its narrower ones; the widest comes first.
-
-    Parameters
-    ----------
-    known : dict of ColumnSet to (TableBuckets, NoiseTree)
-        The table, and all that have some of its columns.
-    with_runs : collection of ColumnSet
-        Those that were rounded by running sums along both columns.
-    """
+    """Chain a table to its narrower ones; the widest comes first."""
     names = sorted(known, key=len, reverse=True)
     place = {name: i for i, name in enumerate(names)}
     return tuple(
@@ -291,11 +259,6 @@ def locked_variance(locks: Sequence[Lock], weight: FloatArray) -> FloatArray:
     Raking by variance leaves of each row's own error what no margin tells: a sum is off by its own rows weighted with
     what is left of the weights after the nearest sum of margins is taken off, and by these margins' own errors, with
     the weights that were taken off; of these the same is true.
-
-    Parameters
-    ----------
-    weight : ndarray of float64, shape (n_sums, n_rows)
-        Of the first table.
     """
     weights = [weight, *(np.zeros((len(weight), len(lock.table.n))) for lock in locks[1:])]
     variance = np.zeros(len(weight))
@@ -409,10 +372,8 @@ def covered_variance(
     less its part of what the value's rows are off together, plus that part of the value's own error. Of several
     columns the one counts that says most.
 
-    Parameters
-    ----------
-    of_margins : ndarray of float64, shape (n_columns,)
-        Variance of the count of a value of each column; of a table of one column that of the number of all rows.
+    of_margins: Variance of the count of a value of each column; of a table of one column that of the number
+        of all rows.
     """
     own = float(table.card["noise_sd"]) ** 2
     most = own * sum_by(of_sum, weight**2, n_sums)
@@ -459,10 +420,7 @@ def _in_step(
     Its own number of these tells nothing any more: all others share what it was off, so it counts as they do on
     average; and the sum is off by the error of that other column's number, as far as they count otherwise.
 
-    Returns
-    -------
-    tuple of ndarray
-        `of_sum`, `row` and `weight` anew, and the variance of the other column's number by sum.
+    Returns: `of_sum`, `row` and `weight` anew, and the variance of the other column's number by sum.
     """
     is_out = row == outside.row
     own = sum_by(of_sum[is_out], weight[is_out], n_sums)

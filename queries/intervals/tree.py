@@ -33,106 +33,63 @@ _UNSEEN = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Level:
-    """The buckets of one depth, each with its children and its remainder.
-
-    Attributes
-    ----------
-    child_parent : ndarray of int64, shape (n_children,)
-        Node of each node of the next depth.
-    rest_node, rest_bucket : ndarray of int64, shape (n_rests,)
-        Filled buckets of this depth: the node they are the remainder of.
-    part_child, part_rest : ndarray of float64
-        Share of a node's error that each child, and remainder, takes.
-    own_child, own_rest : ndarray of float64
-        Variance of their own noise.
-    own_sum : ndarray of float64, shape (n_nodes,)
-        Sum of both over the node.
-    unreleased : ndarray of float64, shape (n_nodes,)
-        Variance of what children that were not released may hold where there is no remainder.
-    is_single : bool
-        Each node has one child and no remainder: its error is the child's.
-    """
+    """The buckets of one depth, each with its children and its remainder."""
 
     n_nodes: int
-    child_parent: Int64Array
+    child_parent: Int64Array  # shape (n_children,): Node of each node of the next depth
+    # rest_node, rest_bucket: shape (n_rests,): Filled buckets of this depth: the node they are the
+    # remainder of.
     rest_node: Int64Array
     rest_bucket: Int64Array
+    # part_child, part_rest: Share of a node's error that each child, and remainder, takes.
     part_child: FloatArray
     part_rest: FloatArray
+    # own_child, own_rest: Variance of their own noise.
     own_child: FloatArray
     own_rest: FloatArray
-    own_sum: FloatArray
+    own_sum: FloatArray  # shape (n_nodes,): Sum of both over the node
+    # shape (n_nodes,): Variance of what children that were not released may hold where there is no
+    # remainder.
     unreleased: FloatArray
-    is_single: bool
+    is_single: bool  # Each node has one child and no remainder: its error is the child's
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outside:
-    """The rows of a column outside its universe: the fit gives it as many as the column that decides has there.
+    """The rows of a column outside its universe: the fit gives it as many as the column that decides has there."""
 
-    Attributes
-    ----------
-    row : int
-        The row of the column's table that says so.
-    share : ndarray of float64, shape (n_rows,)
-        How the others make up for it; 0 for that row.
-    decider : ColumnSet
-        The table of the column that decides.
-    rows : ndarray of int64
-        Its rows that are outside.
-    variance : float
-        Of the error of their number.
-    """
-
-    row: int
-    share: FloatArray
-    decider: ColumnSet
-    rows: Int64Array
-    variance: float
+    row: int  # The row of the column's table that says so
+    share: FloatArray  # shape (n_rows,): How the others make up for it; 0 for that row
+    decider: ColumnSet  # The table of the column that decides
+    rows: Int64Array  # Its rows that are outside
+    variance: float  # Of the error of their number
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoiseTree:
-    """All buckets above the cells of one table.
+    """All buckets above the cells of one table."""
 
-    Attributes
-    ----------
-    levels : tuple of Level
-        From the virtual root (one node) down; the last has no children.
-    leaf_node, leaf_bucket : ndarray of int64
-        Measured buckets, and the nodes of the last level that they are.
-    row_bucket : ndarray of int64, shape (n_rows,)
-        The bucket that each synthetic row lies in; -1 where none is known.
-    level_of, place_in : ndarray of int64, shape (n_buckets,)
-        The level that each filled bucket belongs to, and its place among the remainders there; of measured ones the
-        number of levels, and the node of the last one. -1: neither.
-    is_open : ndarray of float64, shape (n_buckets,)
-        Part of each filled bucket's box that lies in no released smaller one.
-    total_variance : float
-        Variance of the error of the number of all rows.
-    outside : callable
-        Gives the `Outside` of a table of one column, where its number of rows there is another column's; else None.
-    """
-
-    levels: tuple[Level, ...]
+    levels: tuple[Level, ...]  # From the virtual root (one node) down; the last has no children
+    # leaf_node, leaf_bucket: Measured buckets, and the nodes of the last level that they are.
     leaf_node: Int64Array
     leaf_bucket: Int64Array
+    # shape (n_rows,): The bucket that each synthetic row lies in; -1 where none is known.
     row_bucket: Int64Array
+    # level_of, place_in: shape (n_buckets,): The level that each filled bucket belongs to, and its place
+    # among the remainders there; of measured ones the number of levels, and the node of the last one. -1:
+    # neither.
     level_of: Int64Array
     place_in: Int64Array
+    # shape (n_buckets,): Part of each filled bucket's box that lies in no released smaller one.
     is_open: FloatArray
-    total_variance: float
+    total_variance: float  # Variance of the error of the number of all rows
+    # Gives the `Outside` of a table of one column, where its number of rows there is another column's; else
+    # None.
     outside: Callable[[], Outside | None] = lambda: None
 
 
 def noise_tree(table: TableBuckets) -> NoiseTree:
-    """Reckon how the error of each bucket of a table is made up.
-
-    Parameters
-    ----------
-    table : TableBuckets
-        Of a release in mode sticky.
-    """
+    """Reckon how the error of each bucket of a table is made up."""
     last = len(table.own_variance) - 1
     ranges = [_ranges(table, depth) for depth in range(last + 1)]
     is_open = np.ones(len(table.size))
@@ -265,14 +222,7 @@ def _level(
 def deepest_buckets(table: TableBuckets, codes: Int64Array) -> Int64Array:
     """The bucket that speaks of each combination of codes: that of the deepest range known to be released.
 
-    Parameters
-    ----------
-    codes : ndarray of int64, shape (n, n_columns)
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        -1 where no range is known, or the deepest one has nothing beside its released parts.
+    Returns: -1 where no range is known, or the deepest one has nothing beside its released parts.
     """
     deepest = np.full(len(codes), -1, dtype=np.int64)
     unplaced = np.arange(len(codes))
@@ -301,16 +251,7 @@ def variance_of_sums(
 ) -> FloatArray:
     """Variance of the error of weighted sums of bucket counts.
 
-    Parameters
-    ----------
-    of_sum, bucket : ndarray of int64, shape (n_entries,)
-        Which sum counts which bucket.
-    weight : ndarray of float64, shape (n_entries,)
-        With which weight; what is not named weighs nothing.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_sums,)
+    weight: With which weight; what is not named weighs nothing.
     """
     variance, n_levels = np.zeros(n_sums), len(tree.levels)
     level_of, place = tree.level_of[bucket], tree.place_in[bucket]

@@ -20,29 +20,17 @@ from queries.sql import Session
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedUniverse:
-    """A row of `catalog.universes`, with values in the types of their columns.
+    """A row of `catalog.universes`, with values in the types of their columns."""
 
-    Attributes
-    ----------
-    column, decided_by : str
-        The column it is about, and the one that decides.
-    low, high : value or None
-        Ends of the deciding column.
-    listed : tuple or None
-        Its values inside. None: all that are not blank.
-    outside : value or None
-        What the column holds outside; None: a blank.
-    complete : bool
-        Inside, it never holds that.
-    """
-
+    # column, decided_by: The column it is about, and the one that decides.
     column: str
     decided_by: str
+    # low, high: Ends of the deciding column.
     low: Any = None
     high: Any = None
-    listed: tuple[Any, ...] | None = None
-    outside: Any = None
-    complete: bool = False
+    listed: tuple[Any, ...] | None = None  # Its values inside. None: all that are not blank.
+    outside: Any = None  # What the column holds outside; None: a blank
+    complete: bool = False  # Inside, it never holds that
 
 
 def stated_universes(release: Session) -> tuple[StatedUniverse, ...]:

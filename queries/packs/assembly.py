@@ -31,21 +31,7 @@ def assemble(
 ) -> Pack:
     """Make the pack of a release.
 
-    Parameters
-    ----------
-    unprotected : bool
-        Take a release of mode dp that guarantees nothing.
-    accept_detected : bool
-        Take what was detected in the data and reviewed by nobody; the pack says so.
-    progress : callable, optional
-        Called with the number of tables done, and of all.
-
-    Raises
-    ------
-    SpecError
-        The spec names columns, values or combinations that the release does not have.
-    PrivacyError
-        The release guarantees nothing, or what was detected was reviewed by nobody.
+    accept_detected: Take what was detected in the data and reviewed by nobody; the pack says so.
     """
     release, spec = sources.release, sources.spec
     _check_protected(release, unprotected=unprotected)

@@ -41,19 +41,12 @@ _PLAIN = {**SIGNS, "group sign": ""}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Band:
-    """A band.
+    """A band."""
 
-    Attributes
-    ----------
-    code : str
-        Its ends; of one that is open `LT18` or `GE80`, as SDMX writes these: -18 would be a number.
-    limits : tuple
-        Lowest and highest value, both included; None: open at that end.
-    """
-
+    # Its ends; of one that is open `LT18` or `GE80`, as SDMX writes these: -18 would be a number.
     code: str
     labels: tuple[str, ...]
-    limits: tuple[Any, Any]
+    limits: tuple[Any, Any]  # Lowest and highest value, both included; None: open at that end
 
     def holds(self, value: Any) -> bool:
         """Whether a value lies in it."""
@@ -63,19 +56,11 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Axis:
-    """Where a column's values lie, in exact numbers: ends that are reckoned in floats fall beside the values.
-
-    Attributes
-    ----------
-    step : Fraction
-        Distance of two neighbours; of dates it is that of two bands, a month.
-    tick : timedelta
-        Distance of two neighbours, where they are dates.
-    """
+    """Where a column's values lie, in exact numbers: ends that are reckoned in floats fall beside the values."""
 
     of_type: type
-    step: Fraction
-    tick: datetime.timedelta
+    step: Fraction  # Distance of two neighbours; of dates it is that of two bands, a month
+    tick: datetime.timedelta  # Distance of two neighbours, where they are dates
 
     @property
     def is_dated(self) -> bool:

@@ -20,15 +20,7 @@ MOST_NAMED = 8
 
 
 def check_publishable(release: Release, spec: PackSpec, *, accept_detected: bool) -> None:
-    """Refuse what has no name, and what a machine found in the data and no person looked at.
-
-    Raises
-    ------
-    SpecError
-        Neither the release nor the pack has a title.
-    PrivacyError
-        Lines are marked as detected, and nobody says that they were reviewed.
-    """
+    """Refuse what has no name, and what a machine found in the data and no person looked at."""
     if not release.title.strip() and not any(_texts(spec.pack.title)):
         raise SpecError(
             f'{release.path}: has no title, and what is published needs one: say title = "..." in [release] and build '

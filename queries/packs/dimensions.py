@@ -60,18 +60,7 @@ class _Column:
 
 
 def dimension_of(name: str, sources: Sources, *, is_banded: bool = False) -> Dimension:
-    """Return the dimension of one column.
-
-    Parameters
-    ----------
-    is_banded : bool
-        Put many numbers or dates in bands, where the spec declares no groups.
-
-    Raises
-    ------
-    SpecError
-        The release has no such column or value, or areas do not nest.
-    """
+    """Return the dimension of one column."""
     sources.check_columns([name])
     spec = sources.spec.columns.get(name, ColumnSpec())
     values = _values(name, spec, sources)

@@ -15,24 +15,13 @@ CSV, JSON = "text/csv", "application/json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
-    """One file of a pack.
+    """One file of a pack."""
 
-    Attributes
-    ----------
-    path : str
-        Inside the pack.
-    write : callable
-        Writes it to a path.
-    media_type : str
-        Of a file that holds figures: the DCAT catalogue lists it; empty: it describes others.
-    table : str
-        Id of the table that it holds; empty: it is of the whole pack.
-    """
-
-    path: str
-    write: Callable[[Path], object]
+    path: str  # Inside the pack
+    write: Callable[[Path], object]  # Writes it to a path
+    # Of a file that holds figures: the DCAT catalogue lists it; empty: it describes others.
     media_type: str = ""
-    table: str = ""
+    table: str = ""  # Id of the table that it holds; empty: it is of the whole pack
 
 
 def text_file(path: str, text: Callable[[], str], *, media_type: str = "", table: str = "") -> File:
@@ -43,27 +32,14 @@ def text_file(path: str, text: Callable[[], str], *, media_type: str = "", table
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """One format of a pack.
+    """One format of a pack."""
 
-    Attributes
-    ----------
-    name : str
-        In the progress and in a dry run.
-    path : str
-        What its paths begin with, as the pack's README has it.
-    about : str
-        What the README says of it.
-    files : callable
-        Gives its files for a pack; none where it cannot hold any of its tables.
-    packages : tuple of str
-        What it imports beyond the dependencies of the project.
-    """
-
-    name: str
-    path: str
-    about: str
+    name: str  # In the progress and in a dry run
+    path: str  # What its paths begin with, as the pack's README has it
+    about: str  # What the README says of it
+    # Gives its files for a pack; none where it cannot hold any of its tables.
     files: Callable[[Pack], Iterable[File]]
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()  # What it imports beyond the dependencies of the project
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

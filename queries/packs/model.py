@@ -40,34 +40,17 @@ NOT_RELEASED = STATUSES.index("not released")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
-    """One code of a dimension.
+    """One code of a dimension."""
 
-    Attributes
-    ----------
-    code : str
-        As CSV files hold it: the released value as text, `_T` for the total, `_X` for a blank of the source.
-    key : str
-        The same, as an SDMX identifier.
-    kind : str
-        total, group (a subtotal or an area that holds others), value, or blank.
-    parent : int
-        Place of the item that it is part of; -1: none.
-    value : object
-        The typed value; None for all but values.
-    members : tuple of int
-        Places of the values that a group sums.
-    limits : tuple or None
-        The range of a group that is one.
-    """
-
+    # As CSV files hold it: the released value as text, `_T` for the total, `_X` for a blank of the source.
     code: str
-    key: str
+    key: str  # The same, as an SDMX identifier
     labels: Texts
-    kind: ItemKind
-    parent: int = -1
-    value: Any = None
-    members: tuple[int, ...] = ()
-    limits: tuple[Any, Any] | None = None
+    kind: ItemKind  # total, group (a subtotal or an area that holds others), value, or blank
+    parent: int = -1  # Place of the item that it is part of; -1: none
+    value: Any = None  # The typed value; None for all but values
+    members: tuple[int, ...] = ()  # Places of the values that a group sums
+    limits: tuple[Any, Any] | None = None  # The range of a group that is one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,48 +74,29 @@ class Dimension:
 
 @dataclass(frozen=True, kw_only=True)
 class PackTable:
-    """One table: a figure, its noise interval and its status for combinations of codes.
-
-    Attributes
-    ----------
-    index : ndarray of int32, shape (n_rows, n_dimensions)
-        Place of each row's code in its dimension.
-    value, low, high : ndarray of float64
-        NaN where nothing is released.
-    status : ndarray of uint8
-        Places in `STATUSES`.
-    stub, heading : tuple of int
-        Dimensions that a cross table displays down and across; no heading: a long table.
-    is_whole : bool
-        Values are whole numbers.
-    decimals : int
-        Decimal places for people; files hold one more, where figures are not whole.
-    is_listed : bool
-        Only released combinations are listed: there are too many to list all.
-    answered : ColumnSet
-        The widest released table the figures come from.
-    words : str
-        How sure the figures are, and where they are from.
-    """
+    """One table: a figure, its noise interval and its status for combinations of codes."""
 
     id: str
     titles: Texts
     units: Texts
     dimensions: tuple[Dimension, ...]
+    # shape (n_rows, n_dimensions): Place of each row's code in its dimension.
     index: npt.NDArray[np.int32]
+    # value, low, high: NaN where nothing is released.
     value: FloatArray
     low: FloatArray
     high: FloatArray
-    status: npt.NDArray[np.uint8]
+    status: npt.NDArray[np.uint8]  # Places in `STATUSES`
+    # stub, heading: Dimensions that a cross table displays down and across; no heading: a long table.
     stub: tuple[int, ...]
     heading: tuple[int, ...]
     measure: str
-    is_whole: bool
-    decimals: int
-    is_listed: bool
-    answered: ColumnSet
+    is_whole: bool  # Values are whole numbers
+    decimals: int  # Decimal places for people; files hold one more, where figures are not whole
+    is_listed: bool  # Only released combinations are listed: there are too many to list all
+    answered: ColumnSet  # The widest released table the figures come from
     footnotes: tuple[Texts, ...]
-    words: str
+    words: str  # How sure the figures are, and where they are from
 
     def __len__(self) -> int:
         return len(self.value)
@@ -196,40 +160,23 @@ def decimals_of(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pack:
-    """A pack: its tables, and what all of them share.
-
-    Attributes
-    ----------
-    dimensions : dict of str to Dimension
-        By column name.
-    cards : dict of ColumnSet to GeneratorCard
-        Of the tables that answered.
-    footnotes : tuple of Texts
-        Of the whole pack.
-    notes : tuple of str
-        Of the release: how to read it.
-    is_unreviewed : bool
-        What was detected in the data was reviewed by nobody, and is published all the same.
-    words : dict of str to Texts
-        Words of the pages, in each language.
-    warnings : tuple of str
-        What a publisher should look at.
-    release : dict of str to str
-        title, vintage, mode, key_id, engine_version, content_hash, file: its name; empty: it is not handed out.
-    """
+    """A pack: its tables, and what all of them share."""
 
     info: PackInfo
     languages: tuple[str, ...]
     titles: Texts
     descriptions: Texts
-    dimensions: Mapping[str, Dimension]
+    dimensions: Mapping[str, Dimension]  # By column name
     tables: tuple[PackTable, ...]
-    cards: Mapping[ColumnSet, GeneratorCard]
-    footnotes: tuple[Texts, ...]
-    notes: tuple[str, ...]
+    cards: Mapping[ColumnSet, GeneratorCard]  # Of the tables that answered
+    footnotes: tuple[Texts, ...]  # Of the whole pack
+    notes: tuple[str, ...]  # Of the release: how to read it
+    # What was detected in the data was reviewed by nobody, and is published all the same.
     is_unreviewed: bool
-    words: Mapping[str, Texts]
-    warnings: tuple[str, ...]
+    words: Mapping[str, Texts]  # Words of the pages, in each language
+    warnings: tuple[str, ...]  # What a publisher should look at
+    # title, vintage, mode, key_id, engine_version, content_hash, file: its name; empty: it is not handed
+    # out.
     release: Mapping[str, str]
 
     @property

@@ -43,32 +43,8 @@ def publish(
 ) -> list[Path]:
     """Write the pack of a release; return all files, sorted.
 
-    Parameters
-    ----------
-    directory : path-like
-        Empty or absent; created where it is absent, with its parents.
-    spec : PackSpec, optional
-        By default every table of at most three columns becomes a long table of counts.
-    base : Path, optional
-        Folder that the documents of `include` are relative to.
-    unprotected : bool
-        Publish a release of mode dp that guarantees nothing.
-    accept_detected : bool
-        Publish what was detected in the data and reviewed by nobody; the pack says so.
-    progress : callable, optional
-        Called with a stage, the number done and of all.
-    warn : callable, optional
-        Called with each thing that a publisher should look at.
-
-    Raises
-    ------
-    SpecError
-        The spec does not fit the release.
-    PrivacyError
-        The release guarantees nothing, or what was detected was reviewed by nobody.
-    StoreError
-        The folder is not empty or cannot be written, a package is missing, or the release was replaced since it was
-        opened. Nothing is left half-written.
+    spec: By default every table of at most three columns becomes a long table of counts.
+    accept_detected: Publish what was detected in the data and reviewed by nobody; the pack says so.
     """
     spec = PackSpec() if spec is None else spec
     report = progress or _silent

@@ -18,20 +18,12 @@ from queries.sql import near_names
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sources:
-    """An open release and a pack spec.
-
-    Attributes
-    ----------
-    con : duckdb.DuckDBPyConnection
-        With the release in use.
-    words : dict of str to Texts
-        Words of the pages, in each language.
-    """
+    """An open release and a pack spec."""
 
     release: Release
-    con: duckdb.DuckDBPyConnection
+    con: duckdb.DuckDBPyConnection  # With the release in use
     spec: PackSpec
-    words: dict[str, Texts]
+    words: dict[str, Texts]  # Words of the pages, in each language
 
     @property
     def languages(self) -> tuple[str, ...]:

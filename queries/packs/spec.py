@@ -177,13 +177,7 @@ class PackSpec(_Strict):
 
 
 def read_pack_spec(path: str | Path) -> PackSpec:
-    """Read and check a pack.toml.
-
-    Raises
-    ------
-    SpecError
-        It cannot be read; or with every mistake in it.
-    """
+    """Read and check a pack.toml."""
     path = Path(path)
     try:
         raw = parsed_toml(path.read_text(encoding="utf-8-sig"))

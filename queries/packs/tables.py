@@ -49,13 +49,7 @@ _ONLY_MEASURED = (
 def table_of(
     sources: Sources, entry: TableSpec, name: str, dimensions: Mapping[str, Dimension]
 ) -> PackTable:
-    """Return one table.
-
-    Raises
-    ------
-    SpecError
-        The release does not answer it, or it would be too long.
-    """
+    """Return one table."""
     mine = tuple(dimensions[c] for c in entry.names)
     has_blanks = not sources.spec.tables  # bands of a table that nobody designed leave nobody out
     slices = {d.name: _slices(d, entry, name, has_blanks=has_blanks) for d in mine}

@@ -148,13 +148,7 @@ def texts(given: Text, languages: Sequence[str], default: str = "") -> Texts:
 
 
 def pack_words(given: Mapping[str, Text], languages: Sequence[str]) -> dict[str, Texts]:
-    """Return the words of the pages.
-
-    Raises
-    ------
-    SpecError
-        The spec gives a word that no page has.
-    """
+    """Return the words of the pages."""
     unknown = sorted(set(given) - set(WORDS))
     if unknown:
         raise SpecError(f"words: {unknown[0]!r} is not used; used are {', '.join(WORDS)}")

@@ -36,41 +36,20 @@ _PLAIN = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessLimits:
-    """What one process that answers statements may use.
+    """What one process that answers statements may use."""
 
-    Attributes
-    ----------
-    seconds : float
-        Time of a statement.
-    memory_mb : int
-        What DuckDB may take by its own count.
-    process_mb : int
-        Address space of the process beyond what opening the release took.
-    rows : int
-        Rows of an answer; more are cut off.
-    answer_mb : int
-        Size of an answer; a larger one is refused.
-    start_s : float
-        Time to start and to open the release: a busy machine may take long to read what is imported.
-    """
-
-    seconds: float = 10.0
-    memory_mb: int = 512
-    process_mb: int = 1024
+    seconds: float = 10.0  # Time of a statement
+    memory_mb: int = 512  # What DuckDB may take by its own count
+    process_mb: int = 1024  # Address space of the process beyond what opening the release took
     threads: int = 1
-    rows: int = 100_000
-    answer_mb: int = 32
+    rows: int = 100_000  # Rows of an answer; more are cut off
+    answer_mb: int = 32  # Size of an answer; a larger one is refused
+    # Time to start and to open the release: a busy machine may take long to read what is imported.
     start_s: float = 120.0
 
 
 def shared_out(memory: str, n: int) -> int:
-    """Return the megabytes that each of n processes may take of some memory, such as 500MB or 2GB.
-
-    Raises
-    ------
-    StoreError
-        It is no size, or too little for a process to open a release in.
-    """
+    """Return the megabytes that each of n processes may take of some memory, such as 500MB or 2GB."""
     share = (megabytes_of(memory) or 0) // max(n, 1)
     if share < _LEAST_MB:
         raise StoreError(
@@ -82,10 +61,7 @@ def shared_out(memory: str, n: int) -> int:
 def deny_writes() -> bool:
     """Take from this thread, and those it starts, the right to change any file or start any program.
 
-    Returns
-    -------
-    bool
-        False where the kernel has no Landlock. Call it before other threads run: they keep their rights.
+    Returns: False where the kernel has no Landlock. Call it before other threads run: they keep their rights.
     """
     if sys.platform != "linux":
         return False
@@ -143,13 +119,7 @@ class _PlainOnly(pickle.Unpickler):
 
 
 def plain_loads(raw: bytes) -> Any:
-    """Return the values in some bytes that another process pickled.
-
-    Raises
-    ------
-    pickle.UnpicklingError
-        They hold anything but numbers, text, bytes, dates, and lists, tuples and dicts of those.
-    """
+    """Return the values in some bytes that another process pickled."""
     return _PlainOnly(io.BytesIO(raw)).load()
 
 

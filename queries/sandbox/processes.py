@@ -48,24 +48,17 @@ _KEPT_ENVIRONMENT = ("LANG", "LC_ALL", "TZ", "SYSTEMROOT")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What a statement returned, as `queries.sql.result.Result` has it.
-
-    Attributes
-    ----------
-    rows : list of tuple
-        At most one more than the limit: then there were more.
-    statuses, unknown
-        Which figures of these rows are not released: see `marks`.
-    """
+    """What a statement returned, as `queries.sql.result.Result` has it."""
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
+    rows: list[tuple[Any, ...]]  # At most one more than the limit: then there were more
     table: ColumnSet | None
     noise_sd: float | None
     filled_share: float | None
     source: str
     warnings: tuple[str, ...]
+    # statuses, unknown: Which figures of these rows are not released: see `marks`.
     statuses: dict[int, list[str]]
     unknown: tuple[str, ...]
 
@@ -202,10 +195,7 @@ class _Worker:
 class LimitedProcesses:
     """Processes that answer statements over one release; a context manager. Make them with `limited_processes`.
 
-    Attributes
-    ----------
-    record : dict
-        What the manifest says of the release; one of which it says anything else answers nothing.
+    record: What the manifest says of the release; one of which it says anything else answers nothing.
     """
 
     def __init__(
@@ -242,22 +232,7 @@ class LimitedProcesses:
             self._give_back(worker)
 
     def sql(self, text: str, *, stop: threading.Event | None = None, **how: bool) -> Answer:
-        """Answer one statement as `Release.sql` does; waits where all processes are busy.
-
-        Parameters
-        ----------
-        stop : threading.Event or None
-            Ends the statement within a second, where another thread sets it.
-
-        Raises
-        ------
-        QueryRefused, NotAnswerable
-            As `Release.sql`; or it took too long, too much memory, or its answer is too large.
-        ReplacedRelease
-            The release was replaced since it was opened, and a new process would ask the other one.
-        StoreError
-            No process can be started.
-        """
+        """Answer one statement as `Release.sql` does; waits where all processes are busy."""
         *_, worker = self._idle.get()
         reply: Answer | TablepackError | None = None
         start = time.monotonic()
@@ -363,20 +338,8 @@ def limited_processes(
 ) -> LimitedProcesses:
     """Open a release for statements of strangers.
 
-    Parameters
-    ----------
-    n : int
-        Processes: statements that run at the same time.
-    record : ReleaseRecord or None
-        What each of them must find at the path; None: what the first one finds.
-    verify : str
-        As `queries.release.open_release`.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        As `queries.release.open_release`; what lies there is not what the record says; or the system has no such
-        limits (Windows).
+    n: Processes: statements that run at the same time.
+    record: What each of them must find at the path; None: what the first one finds.
     """
     if sys.platform == "win32":
         raise StoreError("statements cannot be limited on this system: use Linux or macOS")

@@ -39,27 +39,16 @@ Kind = Literal["value", "table", "scan", "show"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FunctionList:
-    """Names of functions by what becomes of a statement that calls them.
+    """Names of functions by what becomes of a statement that calls them."""
 
-    Attributes
-    ----------
-    values, tables : frozenset of str
-        Allowed where a value stands, and where a table stands.
-    beneath : frozenset of str
-        Allowed in a plan where a view or SHOW brings them, and refused by name.
-    views : frozenset of str
-        Views of DuckDB's own that are allowed.
-    bound : frozenset of str
-        Allowed where a value stands, and in no list of DuckDB.
-    refused_values, refused_tables, refused_views, pragmas : frozenset of str
-        Known, and refused.
-    """
-
+    # values, tables: Allowed where a value stands, and where a table stands.
     values: frozenset[str]
-    bound: frozenset[str]
+    bound: frozenset[str]  # Allowed where a value stands, and in no list of DuckDB
     tables: frozenset[str]
+    # Allowed in a plan where a view or SHOW brings them, and refused by name.
     beneath: frozenset[str]
-    views: frozenset[str]
+    views: frozenset[str]  # Views of DuckDB's own that are allowed
+    # refused_values, refused_tables, refused_views, pragmas: Known, and refused.
     refused_values: frozenset[str]
     refused_tables: frozenset[str]
     refused_views: frozenset[str]
@@ -120,15 +109,8 @@ class Wall:
     ) -> None:
         """Refuse a statement that calls what is not on the list; it is parsed, not planned.
 
-        Parameters
-        ----------
-        shown : frozenset of str
-            What SHOW may be asked of by a plain name, small. DuckDB answers it of a setting, too, and no plan tells.
-
-        Raises
-        ------
-        QueryRefused
-            It does, or it cannot be told.
+        shown: What SHOW may be asked of by a plain name, small. DuckDB answers it of a setting, too, and no
+            plan tells.
         """
         body, _ = selected(sql, con)
         ((parsed,),) = con.execute("SELECT json_serialize_sql(?)", [body]).fetchall()
@@ -182,13 +164,7 @@ class Wall:
             before = (name, kind)
 
     def check_plan(self, plan: Plan) -> None:
-        """Refuse a statement whose plan scans anything but the release and listed functions.
-
-        Raises
-        ------
-        QueryRefused
-            It does.
-        """
+        """Refuse a statement whose plan scans anything but the release and listed functions."""
         for name, table in _scanned(plan):
             if table is not None:
                 if not table.startswith(_OURS):

@@ -95,31 +95,12 @@ def app_of(
 ) -> Guard:
     """Return the application that serves a release.
 
-    Parameters
-    ----------
-    release : path or Release
-        A path is opened, and closed when the server stops.
-    token : str or None
-        What every request for data must bring.
-    hosts : frozenset of str
-        Names it answers to where it has no token.
-    timeout_s : float
-        Seconds after which a statement is stopped.
-    memory : str
-        Memory that all statements share.
-    trust : path or None
-        A path is opened only if this public key signed it.
-    formulas : str
-        "quote" puts an apostrophe before text in CSV files that a spreadsheet would run; "keep" leaves it.
-    siblings : sequence of mapping
-        Place and title of the releases that are served beside it, itself maybe among them.
-    takes_requests : bool
-        Askers may leave requests for tables that are not released, in a file beside the release.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        As `queries.release.open_release`; or the memory is no size, or too little.
+    token: What every request for data must bring.
+    trust: A path is opened only if this public key signed it.
+    formulas: "quote" puts an apostrophe before text in CSV files that a spreadsheet would run; "keep" leaves
+        it.
+    siblings: Place and title of the releases that are served beside it, itself maybe among them.
+    takes_requests: Askers may leave requests for tables that are not released, in a file beside the release.
     """
     limits = limits or Limits()
     share = shared_out(memory, limits.workers)

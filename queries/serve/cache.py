@@ -16,27 +16,17 @@ _PLACE_BYTES = 120  # two numbers and what holds them
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """One finished reply.
-
-    Attributes
-    ----------
-    rows : bytes
-        Rows of a statement's answer, a line of JSON each, to be cut into pages; empty for others.
-    name : str
-        Of such an answer: the same rows in the same order have the same.
-    hidden : tuple of (int, int)
-        Row and column of each of its figures that is not released, row by row.
-    formulas : str
-        Of a CSV file: what was done to text that a spreadsheet would run.
-    """
+    """One finished reply."""
 
     body: bytes = b""
     media_type: str = "application/json"
+    # Rows of a statement's answer, a line of JSON each, to be cut into pages; empty for others.
     rows: bytes = b""
     n_rows: int = 0
-    name: str = ""
+    name: str = ""  # Of such an answer: the same rows in the same order have the same
+    # Row and column of each of its figures that is not released, row by row.
     hidden: tuple[tuple[int, int], ...] = ()
-    formulas: str = ""
+    formulas: str = ""  # Of a CSV file: what was done to text that a spreadsheet would run
 
     @property
     def size(self) -> int:

@@ -71,13 +71,7 @@ def _harmless(value: Any) -> Any:
 
 
 def parquet_of(names: Sequence[str], rows: Rows) -> bytes:
-    """Return Parquet.
-
-    Raises
-    ------
-    MissingPackage
-        pyarrow is not installed.
-    """
+    """Return Parquet."""
     try:
         import pyarrow
         import pyarrow.parquet

@@ -25,13 +25,7 @@ _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def group_of(text: str) -> Group:
-    """Return the group that a link spells.
-
-    Raises
-    ------
-    QueryRefused
-        It has no name or no member, or ends in a lone backslash.
-    """
+    """Return the group that a link spells."""
     parts: list[str] = []
     at = 0
     while at <= len(text):
@@ -52,13 +46,7 @@ def text_of(group: Group) -> str:
 
 
 def members_of(variable: Variable, members: Iterable[str]) -> list[Any]:
-    """Return the released values of a group, in no particular order.
-
-    Raises
-    ------
-    QueryRefused
-        A member is no released value, or no range with such a value in it.
-    """
+    """Return the released values of a group, in no particular order."""
     keys, values = [], []
     for member in members:
         ends = _ends(variable, member)
@@ -73,14 +61,7 @@ def members_of(variable: Variable, members: Iterable[str]) -> list[Any]:
 
 
 def check_groups(variable: Variable, groups: Sequence[Group]) -> None:
-    """Refuse groups that do not go together.
-
-    Raises
-    ------
-    QueryRefused
-        A group has no name or no member, or a sign in its name that steers how text is displayed; a value stands in
-        two; two have one name, or a name is that of a value in no group.
-    """
+    """Refuse groups that do not go together."""
     names: set[str] = set()
     group_of_value: dict[Any, str] = {}
     for name, members in groups:

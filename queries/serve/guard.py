@@ -50,49 +50,28 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one request, one client and one answer may take.
+    """What one request, one client and one answer may take."""
 
-    Attributes
-    ----------
-    body_bytes : int
-        Largest request: its body, and its address.
-    body_s, send_s : float
-        Longest wait for a body, and for an answer to be taken.
-    at_once, at_once_each : int
-        Requests at work at once, all and of one client; more are refused. A body is read before it counts.
-    reading_each : int
-        Bodies of one client that are on their way.
-    rate : float or None
-        Requests a second a client; None: any number.
-    burst : int
-        Requests that may come at once.
-    rows, answer_bytes : int
-        Rows and bytes of one answer.
-    workers : int
-        Questions to the table builder answered at once, and as many statements.
-    share : int
-        How many of each may be one client's.
-    waiting, waiting_each : int
-        How many more may wait, all and of one client.
-    wait_s : float
-        How long.
-    """
-
-    body_bytes: int = 64_000
+    body_bytes: int = 64_000  # Largest request: its body, and its address
+    # body_s, send_s: Longest wait for a body, and for an answer to be taken.
     body_s: float = 10.0
     send_s: float = 60.0
+    # at_once, at_once_each: Requests at work at once, all and of one client; more are refused. A body is
+    # read before it counts.
     at_once: int = 200
     at_once_each: int = 100
-    reading_each: int = 40
-    rate: float | None = None
-    burst: int = 60
+    reading_each: int = 40  # Bodies of one client that are on their way
+    rate: float | None = None  # Requests a second a client; None: any number
+    burst: int = 60  # Requests that may come at once
+    # rows, answer_bytes: Rows and bytes of one answer.
     rows: int = 10_000
     answer_bytes: int = 8_000_000
-    workers: int = 3
-    share: int = 2
+    workers: int = 3  # Questions to the table builder answered at once, and as many statements
+    share: int = 2  # How many of each may be one client's
+    # waiting, waiting_each: How many more may wait, all and of one client.
     waiting: int = 200
     waiting_each: int = 50
-    wait_s: float = 10.0
+    wait_s: float = 10.0  # How long
     cache_bytes: int = 20_000_000
 
 
@@ -128,14 +107,9 @@ class Refusal(NamedTuple):
 class Guard:
     """The layer itself.
 
-    Parameters
-    ----------
-    token : str or None
-        What every request for data must bring; None: whoever reaches the server may ask.
-    hosts : frozenset of str
-        Names the server answers to where it has no token; a page elsewhere cannot reach it under another.
-    stop : callable
-        Tells work under way to end; called in the event loop, more than once maybe.
+    token: What every request for data must bring; None: whoever reaches the server may ask.
+    hosts: Names the server answers to where it has no token; a page elsewhere cannot reach it under another.
+    stop: Tells work under way to end; called in the event loop, more than once maybe.
     """
 
     def __init__(
@@ -287,13 +261,7 @@ def client_of(address: str) -> str:
 
 
 async def _while_there(app: App, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-    """Let a request through until it is answered, or its client has left.
-
-    Raises
-    ------
-    _Left
-        The client did: what was done for it was cancelled.
-    """
+    """Let a request through until it is answered, or its client has left."""
     is_answered = False
 
     async def noted(message: MutableMapping[str, Any]) -> None:

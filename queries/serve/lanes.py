@@ -35,10 +35,7 @@ def _forget(done: asyncio.Future[Any]) -> None:
 class Busy(Exception):
     """No place became free in time, too many wait already, or the server stops.
 
-    Attributes
-    ----------
-    retry_s : int
-        Seconds after which one is likely to be free.
+    retry_s: Seconds after which one is likely to be free.
     """
 
     def __init__(self, retry_s: int, why: str = "too many questions at once") -> None:
@@ -52,23 +49,15 @@ def _closing() -> Busy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaneLimits:
-    """What a lane holds.
+    """What a lane holds."""
 
-    Attributes
-    ----------
-    places, share : int
-        Pieces of work done at once: all, and of one client.
-    waiting, waiting_each : int
-        How many more may wait: all, and of one client.
-    wait_s : float
-        How long.
-    """
-
+    # places, share: Pieces of work done at once: all, and of one client.
     places: int
     share: int
+    # waiting, waiting_each: How many more may wait: all, and of one client.
     waiting: int
     waiting_each: int
-    wait_s: float
+    wait_s: float  # How long
 
 
 class Lane:
@@ -84,13 +73,7 @@ class Lane:
         self._mean_s = 1.0
 
     async def run(self, client: str, work: Work[T]) -> T:
-        """Do some work when it is the client's turn; cancelled, the work is told to stop.
-
-        Raises
-        ------
-        Busy
-            It did not come to be the client's turn, or the lane was closed before it was done.
-        """
+        """Do some work when it is the client's turn; cancelled, the work is told to stop."""
         await self._turn(client)
         stop, loop, began = threading.Event(), asyncio.get_running_loop(), time.monotonic()
         doing: Future[T] = self._pool.submit(work, stop)

@@ -46,40 +46,31 @@ _MEDIAN = 0.5
 
 
 class Question(BaseModel):
-    """What a table displays.
-
-    Attributes
-    ----------
-    rows, cols : tuple of str
-        Columns whose values label rows and columns of the table.
-    bands : dict
-        Width of the bands that an ordered column is put in; of dates, years, or `month` or `quarter`.
-    groups : dict
-        Groups of an ordered column's or a category's values, by column: name and members; see `queries.serve.groups`.
-    only : dict
-        Keys of the values to keep, by column; `~` is a blank.
-    between : dict
-        Lowest and highest value to keep, as text; an empty one is open.
-    measure, of, quantile
-        What is displayed, and of which column; `ratio`: rows over the other rows of their total.
-    percent : str
-        Counts as shares of all, of their row or of their column; of a ratio, which total.
-    """
+    """What a table displays."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # rows, cols: Columns whose values label rows and columns of the table.
     rows: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
     cols: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
+    # Width of the bands that an ordered column is put in; of dates, years, or `month` or `quarter`.
     bands: Annotated[dict[Name, Width], Field(max_length=_MOST_COLUMNS)] = {}
+    # Groups of an ordered column's or a category's values, by column: name and members; see
+    # `queries.serve.groups`.
     groups: Annotated[
         dict[Name, Annotated[tuple[Group, ...], Field(max_length=60)]],
         Field(max_length=_MOST_COLUMNS),
     ] = {}
+    # Keys of the values to keep, by column; `~` is a blank.
     only: Annotated[dict[Name, tuple[Name, ...]], Field(max_length=_MOST_COLUMNS)] = {}
+    # Lowest and highest value to keep, as text; an empty one is open.
     between: Annotated[dict[Name, tuple[Name, Name]], Field(max_length=_MOST_COLUMNS)] = {}
+    # measure, of, quantile: What is displayed, and of which column; `ratio`: rows over the other rows of
+    # their total.
     measure: MeasureName = "count"
     of: Name | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] = _MEDIAN
+    # Counts as shares of all, of their row or of their column; of a ratio, which total.
     percent: Percent = "none"
 
     @model_validator(mode="before")
@@ -138,13 +129,7 @@ class Question(BaseModel):
 
 
 def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
-    """Return the question in the query of a URL.
-
-    Raises
-    ------
-    QueryRefused
-        A parameter is unknown, given twice, or not as it must be.
-    """
+    """Return the question in the query of a URL."""
     parts: dict[str, Any] = {"rows": [], "cols": []}
     parts |= {"bands": {}, "groups": {}, "only": {}, "between": {}}
     for name, text in pairs:
@@ -201,15 +186,7 @@ def _wanted_width(given: Any) -> str:
 
 
 def check(question: Question, variables: Mapping[str, Variable]) -> None:
-    """Refuse a question that no table could answer, whatever is released.
-
-    Raises
-    ------
-    NotAnswerable
-        A column does not exist.
-    QueryRefused
-        Its parts do not go together.
-    """
+    """Refuse a question that no table could answer, whatever is released."""
     for name in (*question.reads, *question.bands, *question.groups):
         variable_of(variables, name)
     twice = sorted({c for c in question.columns if question.columns.count(c) > 1})
@@ -275,13 +252,7 @@ _MOST_NAMED = 4
 
 
 def title_of(question: Question, variables: Mapping[str, Variable], unit: Unit) -> str:
-    """Return a question in words, as the page says it.
-
-    Parameters
-    ----------
-    unit : Unit
-        What a row is.
-    """
+    """Return a question in words, as the page says it."""
     by = [variables[c].label for c in question.columns]
     within = {"row": ", of each row", "column": ", of each column"}.get(question.percent, "")
     titles = _TITLES | {

@@ -52,16 +52,9 @@ MOST_ASKED = 20
 class Service:
     """What all requests share: the release, its variables, finished replies, and how many are at work.
 
-    Parameters
-    ----------
-    statements : LimitedProcesses
-        Answer the SQL of strangers: in processes of their own, for DuckDB's memory limit alone is not airtight.
-    formulas : str
-        What becomes of text in CSV files that a spreadsheet would run.
-    siblings : sequence of mapping
-        Place and title of the releases that are served beside it.
-    takes_requests : bool
-        Askers may leave requests for tables that are not released.
+    statements: Answer the SQL of strangers: in processes of their own, for DuckDB's memory limit alone is not
+        airtight.
+    takes_requests: Askers may leave requests for tables that are not released.
     """
 
     def __init__(
@@ -103,13 +96,7 @@ class Service:
     async def reply(
         self, kind: Kind, client: str, question: str, make: Callable[[threading.Event], Reply]
     ) -> Reply:
-        """Return the reply to a question: the cached one, or a new one, made in a place of its kind.
-
-        Raises
-        ------
-        Busy
-            There was none in time.
-        """
+        """Return the reply to a question: the cached one, or a new one, made in a place of its kind."""
         reply = self.cache.get(question)
         if reply is None:
             reply = await self.lanes[kind].run(client, make)
@@ -117,15 +104,7 @@ class Service:
         return reply
 
     def ask_for(self, client: str, columns: Sequence[str], reason: str, who: str) -> TableRequest:
-        """Leave a request for a table.
-
-        Raises
-        ------
-        NotAnswerable
-            An unknown column.
-        QueryRefused, TooLarge, StoreError
-            As `queries.requests.leave_request`; or there is such a table, or there cannot be.
-        """
+        """Leave a request for a table."""
         wanted = column_set(tuple(dict.fromkeys(columns)))
         for name in wanted:
             variable_of(self.variables, name)

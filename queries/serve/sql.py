@@ -43,20 +43,7 @@ def run(
     stop: threading.Event | None = None,
     intervals: bool = False,
 ) -> Reply:
-    """Run a statement; return its rows as JSON, and a body that describes them.
-
-    Parameters
-    ----------
-    entity : Unit
-        Whom the release protects.
-    stop : threading.Event or None
-        Ends it where it is set.
-
-    Raises
-    ------
-    QueryRefused, NotAnswerable
-        As `queries.release.Release.sql`.
-    """
+    """Run a statement; return its rows as JSON, and a body that describes them."""
     result = statements.sql(text, stop=stop, intervals=intervals)
     parts: list[bytes] = []
     size, is_cut = 0, False
@@ -89,17 +76,8 @@ def run(
 def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> bytes:
     """Return one page of an answer as JSON; pages count from 1.
 
-    Parameters
-    ----------
-    answer : str or None
-        Name of the answer that an earlier page was of: a statement without ORDER BY may be run again in between.
-
-    Raises
-    ------
-    AnotherAnswer
-        It is not the one.
-    QueryRefused
-        There is no such page.
+    answer: Name of the answer that an earlier page was of: a statement without ORDER BY may be run again in
+        between.
     """
     if answer not in (None, reply.name):
         raise AnotherAnswer(
@@ -121,18 +99,7 @@ def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> by
 def all_rows(
     reply: Reply, go_on: Callable[[], None] = lambda: None
 ) -> tuple[list[str], list[list[Any]]]:
-    """Return names and rows of an answer, for a download.
-
-    Parameters
-    ----------
-    go_on : callable
-        Called now and then; raises where nobody waits any more.
-
-    Raises
-    ------
-    TooLarge
-        It was cut.
-    """
+    """Return names and rows of an answer, for a download."""
     body = json.loads(reply.body)
     if body["is_cut"]:
         raise TooLarge(

@@ -27,37 +27,21 @@ Keys = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """A question and its figures.
-
-    Attributes
-    ----------
-    cells : Tabulation
-        All groups; a banded column's keys are the bands' labels.
-    rows, cols : tuple of tuple
-        Keys of the table's rows and columns; `((),)` where there are none.
-    row_total, col_total, total : Tabulation or None
-        Figures of whole rows, of whole columns, and of everything.
-    """
+    """A question and its figures."""
 
     question: Question
-    cells: Tabulation
+    cells: Tabulation  # All groups; a banded column's keys are the bands' labels
+    # rows, cols: Keys of the table's rows and columns; `((),)` where there are none.
     rows: Keys
     cols: Keys
+    # row_total, col_total, total: Figures of whole rows, of whole columns, and of everything.
     row_total: Tabulation | None
     col_total: Tabulation | None
     total: Tabulation | None
 
 
 def answer(release: Release, variables: Mapping[str, Variable], question: Question) -> Answer:
-    """Answer a question.
-
-    Raises
-    ------
-    QueryRefused
-        The question's parts do not go together, or its table would be too large.
-    NotAnswerable
-        No released table covers it.
-    """
+    """Answer a question."""
     check(question, variables)
     _check_size(question, variables)
     route_of(release, question)

@@ -46,26 +46,15 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variable:
-    """A column that can be variable for.
-
-    Attributes
-    ----------
-    step : int, Decimal, float or timedelta, or None
-        Distance of neighbours on its grid; None: a list of categories, without ranges.
-    values : tuple of Value
-        Released values in order, the blank among them.
-    by_key : mapping of str to Value
-        Values by key.
-    known : tuple
-        Values without the blank.
-    """
+    """A column that can be variable for."""
 
     name: str
     label: str
     sql_type: str
-    step: Any
-    values: tuple[Value, ...]
-    by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)
+    step: Any  # Distance of neighbours on its grid; None: a list of categories, without ranges
+    values: tuple[Value, ...]  # Released values in order, the blank among them
+    by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)  # Values by key
+    # Values without the blank.
     known: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -136,13 +125,7 @@ def variables_of(release: Release) -> dict[str, Variable]:
 
 
 def variable_of(variables: Mapping[str, Variable], name: str) -> Variable:
-    """Return a variable by name.
-
-    Raises
-    ------
-    NotAnswerable
-        There is none; the message has near names.
-    """
+    """Return a variable by name."""
     if name not in variables:
         near = ", ".join(near_names(name, tuple(variables))) or "none"
         raise NotAnswerable(f"The release has no column {name!r}. Near: {near}.", missing=(name,))
@@ -150,13 +133,7 @@ def variable_of(variables: Mapping[str, Variable], name: str) -> Variable:
 
 
 def values_of(variable: Variable, keys: Iterable[str]) -> list[Any]:
-    """Return released values by their keys.
-
-    Raises
-    ------
-    QueryRefused
-        A key is no released value.
-    """
+    """Return released values by their keys."""
     out = []
     for key in keys:
         if key not in variable.by_key:
@@ -169,13 +146,7 @@ def values_of(variable: Variable, keys: Iterable[str]) -> list[Any]:
 
 
 def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
-    """Return one end of a range from its text; empty: the lowest or highest released value.
-
-    Raises
-    ------
-    QueryRefused
-        The variable has no order, or the text is no value of its type.
-    """
+    """Return one end of a range from its text; empty: the lowest or highest released value."""
     if variable.step is None or not variable.known:
         raise QueryRefused(f"{variable.name} is a list of categories: name its values, not a range")
     if text == "":
@@ -192,13 +163,7 @@ def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
 
 
 def bands_of(variable: Variable, width: Width, ends: tuple[str, str] | None = None) -> list[Band]:
-    """Return the bands of a variable; of periods, those that a range leaves.
-
-    Raises
-    ------
-    QueryRefused
-        The variable cannot be banded, or there would be too many bands.
-    """
+    """Return the bands of a variable; of periods, those that a range leaves."""
     if isinstance(width, str):
         return _periods(variable, width, ends)
     if not variable.widths:

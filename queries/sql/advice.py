@@ -49,17 +49,10 @@ _LISTING = re.compile(r"\b(list|array_agg|string_agg|group_concat|listagg)\((?!D
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Advice:
-    """Warnings about a statement.
+    """Warnings about a statement."""
 
-    Attributes
-    ----------
-    warnings : tuple of str
-        What is sure from the plan.
-    may_look_up : bool
-        A condition decides which synthetic rows the answer has: a look-up if it leaves few.
-    """
-
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...]  # What is sure from the plan
+    # A condition decides which synthetic rows the answer has: a look-up if it leaves few.
     may_look_up: bool
 
     @property
@@ -92,13 +85,8 @@ _NOTHING = _Flow()
 def advice_of(plan: list[dict[str, Any]], scanned: Callable[[str], str | None]) -> Advice:
     """Return the warnings about a plan.
 
-    Parameters
-    ----------
-    plan : list of dict
-        What `EXPLAIN (FORMAT json)` gives.
-    scanned : callable
-        Says what a scanned table holds, by its full name: "rows" (a row a synthetic record), "stored" (distinct
-        rows with their number), or None (neither).
+    scanned: Says what a scanned table holds, by its full name: "rows" (a row a synthetic record), "stored"
+        (distinct rows with their number), or None (neither).
     """
     reader = _Reader(scanned)
     flow = reader.together(plan)

@@ -42,18 +42,7 @@ class _Request:
 class Answering:
     """Answers statements of one session; lives as long as its release is open.
 
-    Parameters
-    ----------
-    connect : callable
-        Gives a fresh connection, locked down; refuses where the session is closed.
-    card : callable
-        Gives the card of a table.
-    timeout_s : callable
-        Gives the seconds that a statement has.
-    memory_mb : int
-        What an answer may take.
-    oversight : Oversight or None
-        Held over statements of strangers.
+    connect: Gives a fresh connection, locked down; refuses where the session is closed.
     """
 
     def __init__(

@@ -36,31 +36,19 @@ Plan = list[dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Oversight:
-    """What is held over statements of strangers; nothing is then shared between two of them, either.
+    """What is held over statements of strangers; nothing is then shared between two of them, either."""
 
-    Attributes
-    ----------
-    look : callable
-        Sees each plan before its rows are handed out, and raises QueryRefused where it should not run.
-    is_stopped : callable
-        Whether the statement at work should end.
-    """
-
+    # Sees each plan before its rows are handed out, and raises QueryRefused where it should not run.
     look: Callable[[Plan], None]
-    is_stopped: Callable[[], bool]
+    is_stopped: Callable[[], bool]  # Whether the statement at work should end
 
 
 class Budget:
     """Seconds of one statement, spent by all that is done for it; what its user does in between is free.
 
-    Attributes
-    ----------
-    seconds : float
-        What it began with.
-    left : float
-        What is left of them; never below 0.
-    is_stopped : callable or None
-        Whether it should end at once.
+    seconds: What it began with.
+    left: What is left of them; never below 0.
+    is_stopped: Whether it should end at once.
     """
 
     def __init__(self, seconds: float, is_stopped: Callable[[], bool] | None = None) -> None:
@@ -84,13 +72,6 @@ def watched(
     """Stop what runs on a connection when its time is up, or when this process has grown by so much meanwhile.
 
     Memory is watched on Linux only, and only if it is limited.
-
-    Raises
-    ------
-    TimedOut, TooLarge
-        It was stopped.
-    KeyboardInterrupt
-        It was stopped from the keyboard.
     """
     start = time.monotonic()
     watch = _Watch(con, budget, memory_mb)

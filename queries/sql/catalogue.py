@@ -19,34 +19,9 @@ from engine.units import ENTITIES, ROWS, Unit, unit_from_json
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """A release in a nutshell.
+    """A release in a nutshell."""
 
-    Attributes
-    ----------
-    title, logical_name, vintage, mode, key_id, engine_version, content_hash : str
-        As in `catalog.release`.
-    cells : dict of ColumnSet to int
-        Distinct synthetic rows of every table, narrow tables first.
-    noise : dict of ColumnSet to (float, float)
-        Noise sd of a finest count, and the share of rows that were filled in.
-    columns : dict of str to str
-        SQL type of every column, in the source's order.
-    labels : dict of str to str
-        Label of every column; its name where it has none.
-    notes : tuple of str
-        How to read the release.
-    unit, entity : Unit
-        What a row is called, and whom the release protects.
-    is_reviewed : bool
-        A person says that what was detected was looked at.
-    unreviewed : dict of str to tuple of str
-        Settings by column that were detected and that nobody reviewed; those of the whole release by "privacy".
-    swap : dict or None
-        Columns that records exchanged before anything was counted, and those that partners agree in; None: none did.
-    max_rows, range_sd : int, float or None
-        Rows of one entity that count, and the noise of counts that this bound holds for; None: no bound is declared.
-    """
-
+    # title, logical_name, vintage, mode, key_id, engine_version, content_hash: As in `catalog.release`.
     title: str
     logical_name: str
     vintage: str
@@ -54,16 +29,24 @@ class Facts:
     key_id: str
     engine_version: str
     content_hash: str
-    cells: dict[ColumnSet, int]
+    cells: dict[ColumnSet, int]  # Distinct synthetic rows of every table, narrow tables first
+    # Noise sd of a finest count, and the share of rows that were filled in.
     noise: dict[ColumnSet, tuple[float, float]]
-    columns: dict[str, str]
-    labels: dict[str, str]
-    notes: tuple[str, ...]
+    columns: dict[str, str]  # SQL type of every column, in the source's order
+    labels: dict[str, str]  # Label of every column; its name where it has none
+    notes: tuple[str, ...]  # How to read the release
+    # unit, entity: What a row is called, and whom the release protects.
     unit: Unit = ROWS
     entity: Unit = ENTITIES
-    is_reviewed: bool = False
+    is_reviewed: bool = False  # A person says that what was detected was looked at
+    # Settings by column that were detected and that nobody reviewed; those of the whole release by
+    # "privacy".
     unreviewed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Columns that records exchanged before anything was counted, and those that partners agree in; None:
+    # none did.
     swap: dict[str, Any] | None = None
+    # max_rows, range_sd: Rows of one entity that count, and the noise of counts that this bound holds for;
+    # None: no bound is declared.
     max_rows: int | None = None
     range_sd: float | None = None
 

@@ -42,29 +42,8 @@ def export(
 ) -> list[Path]:
     """Write one file a table.
 
-    Parameters
-    ----------
-    directory : path-like
-        Empty or absent; created where it is absent, with its parents.
-    format : str
-        "csv" or "parquet".
-    tables : tuple of ColumnSet or None
-        Tables to write; None: all.
-    status : bool
-        Add a column that says of each row whether its combination is released, or was filled in.
-    progress : callable or None
-        Called with the number of files written, and of all.
-
-    Returns
-    -------
-    list of Path
-        The files, in the order of the tables.
-
-    Raises
-    ------
-    StoreError
-        The folder is not empty or cannot be written, the format is unknown, or the release was replaced
-        since it was opened. Nothing is left half-written.
+    tables: Tables to write; None: all.
+    status: Add a column that says of each row whether its combination is released, or was filled in.
     """
     if format not in ("csv", "parquet"):
         raise StoreError(f"format {format!r} is unknown: csv or parquet")
@@ -183,15 +162,7 @@ def workbook_of(
 ) -> bytes:
     """Return a workbook: one sheet with the table and nothing else, one that says what it is.
 
-    Parameters
-    ----------
-    first : callable or None
-        Adds a sheet "Table" before them to the book; the table itself is then called "Rows".
-
-    Raises
-    ------
-    MissingPackage
-        XlsxWriter is not installed.
+    first: Adds a sheet "Table" before them to the book; the table itself is then called "Rows".
     """
     try:
         import xlsxwriter

@@ -30,38 +30,16 @@ _SOURCE = "own_table_source"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnTable:
-    """A table that a user brings.
-
-    Attributes
-    ----------
-    frame : Any
-        What DuckDB can register: a pandas or polars DataFrame, an Arrow table.
-    casts : dict of str to str
-        SQL types that its columns are cast to; those not named stay as they are.
-    """
+    """A table that a user brings."""
 
     name: str
-    frame: Any
+    frame: Any  # What DuckDB can register: a pandas or polars DataFrame, an Arrow table
+    # SQL types that its columns are cast to; those not named stay as they are.
     casts: Mapping[str, str]
 
 
 def own_tables(tables: Mapping[str, Any] | None, *, taken: Iterable[str]) -> tuple[OwnTable, ...]:
-    """Return the tables that a user brings, checked by name; files among them are read.
-
-    Parameters
-    ----------
-    tables : mapping of str to Any, or None
-        Frames, or paths of files.
-    taken : iterable of str
-        Names that would hide something of the release.
-
-    Raises
-    ------
-    QueryRefused
-        A name is empty, taken, or given twice but for its case.
-    StoreError
-        A file is absent, of an unknown kind, or not readable.
-    """
+    """Return the tables that a user brings, checked by name; files among them are read."""
     used = {name.casefold() for name in taken}
     out = []
     for name, content in (tables or {}).items():
@@ -75,13 +53,7 @@ def own_tables(tables: Mapping[str, Any] | None, *, taken: Iterable[str]) -> tup
 
 
 def put(con: duckdb.DuckDBPyConnection, tables: Iterable[OwnTable], *, stub: bool = False) -> None:
-    """Copy own tables into a connection as temporary tables; as a stub, two rows of each.
-
-    Raises
-    ------
-    QueryRefused
-        DuckDB cannot read what was brought.
-    """
+    """Copy own tables into a connection as temporary tables; as a stub, two rows of each."""
     for table in tables:
         name = quoted(table.name)
         casts = ", ".join(

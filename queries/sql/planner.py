@@ -63,46 +63,23 @@ NO_ADVICE = Advice(warnings=(), may_look_up=False)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reads:
-    """What a statement reads.
+    """What a statement reads."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        Columns of the logical table.
-    is_logical : bool
-        The logical table is scanned at all.
-    advice : Advice
-        Warnings about it.
-    is_multi : bool
-        DuckDB runs more than one statement for it: a PIVOT looks up its values first. What it reads shows fully
-        only when it is run.
-    parts : tuple of ColumnSet
-        The same for each place in which the logical table is read.
-    is_listing : bool
-        It lists tables, views, columns or schemas that DuckDB has, and does not read the logical table.
-    """
-
-    columns: ColumnSet
-    is_logical: bool
-    advice: Advice = NO_ADVICE
+    columns: ColumnSet  # Columns of the logical table
+    is_logical: bool  # The logical table is scanned at all
+    advice: Advice = NO_ADVICE  # Warnings about it
+    # DuckDB runs more than one statement for it: a PIVOT looks up its values first. What it reads shows
+    # fully only when it is run.
     is_multi: bool = False
-    parts: tuple[ColumnSet, ...] = ()
+    parts: tuple[ColumnSet, ...] = ()  # The same for each place in which the logical table is read
+    # It lists tables, views, columns or schemas that DuckDB has, and does not read the logical table.
     is_listing: bool = False
 
 
 class StubPlanner:
     """Plans statements on a stub of the logical table; lives as long as its release is open.
 
-    Parameters
-    ----------
-    columns : mapping of str to str
-        Names of the logical table's columns, with their SQL types.
-    release : Path or None
-        A release to attach, so that its views and catalogue can be named beside the logical table.
-    tables : tuple of ColumnSet
-        Its tables, for what a refusal says.
-    oversight : Oversight or None
-        Refuses plans of strangers.
+    release: A release to attach, so that its views and catalogue can be named beside the logical table.
     """
 
     def __init__(
@@ -137,19 +114,7 @@ class StubPlanner:
     ) -> Reads:
         """Return what a statement reads.
 
-        Parameters
-        ----------
-        own : tuple of OwnTable
-            Tables of the user's that it may name.
-        budget : Budget or None
-            Time that planning takes of its statement; None: a minute.
-
-        Raises
-        ------
-        QueryRefused
-            Not exactly one SELECT-like statement, or one that DuckDB cannot plan here.
-        NotAnswerable
-            It names a column that the release does not have.
+        budget: Time that planning takes of its statement; None: a minute.
         """
         budget = budget or Budget(_PLANNING_S)
         with self._lock:  # DuckDB refuses a connection that is busy in another thread
@@ -220,18 +185,7 @@ class StubPlanner:
 
 
 def columns_read(sql: str, columns: Mapping[str, str], logical_name: str = "data") -> ColumnSet:
-    """Return the columns of the logical table that a statement reads.
-
-    Parameters
-    ----------
-    columns : mapping of str to str
-        Names of the logical table's columns, with their SQL types.
-
-    Raises
-    ------
-    QueryRefused, NotAnswerable
-        As `StubPlanner.read`.
-    """
+    """Return the columns of the logical table that a statement reads."""
     planner = StubPlanner(columns, logical_name)
     try:
         return planner.read(sql).columns
@@ -307,20 +261,7 @@ def selected(
 ) -> tuple[str, bool]:
     """Return the one SELECT-like statement in a text, without a leading EXPLAIN.
 
-    Parameters
-    ----------
-    known : Vocabulary
-        Names that it may have meant where it is no statement.
-
-    Returns
-    -------
-    (str, bool)
-        The statement, and whether DuckDB runs more than one for it (a PIVOT looks up its values first).
-
-    Raises
-    ------
-    QueryRefused
-        There is none, more than one, or another kind of statement; or the text has half of a sign.
+    Returns: The statement, and whether DuckDB runs more than one for it (a PIVOT looks up its values first).
     """
     _refuse_half_signs(sql)
     try:

@@ -35,19 +35,11 @@ _UNKNOWN_TABLE = re.compile(r'Table with name "?(.*?)"? does not exist')
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vocabulary:
-    """The names that a statement may use.
+    """The names that a statement may use."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns of the logical table.
-    tables : tuple of ColumnSet
-        The released tables.
-    """
-
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # Columns of the logical table
     logical_name: str = "data"
-    tables: tuple[ColumnSet, ...] = ()
+    tables: tuple[ColumnSet, ...] = ()  # The released tables
 
 
 NO_NAMES = Vocabulary(columns=())
@@ -55,13 +47,7 @@ NO_NAMES = Vocabulary(columns=())
 
 
 class LackingColumn(QueryRefused):
-    """A statement that was run over a table and read a column that this table lacks.
-
-    Parameters
-    ----------
-    column : str
-        The column.
-    """
+    """A statement that was run over a table and read a column that this table lacks."""
 
     def __init__(self, message: str, *, column: str) -> None:
         self.column = column

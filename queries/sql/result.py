@@ -45,18 +45,7 @@ N_SHOWN = 20
 class Statement:
     """A statement on its own connection: started once, then fetched; run again for a second form.
 
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        Its own; a temporary view it reads is there already.
-    known : Vocabulary
-        Names it may use, to name near ones of an unknown one.
-    budget : Budget
-        Time of its first run, with what was done before; each further run has as much as that began with.
-    memory_mb : int
-        What an answer may take as Python's, beyond DuckDB's own limit.
-    give_back : callable or None
-        Takes its connection for another statement.
+    budget: Time of its first run, with what was done before; each further run has as much as that began with.
     """
 
     def __init__(

@@ -21,24 +21,13 @@ N_NEAREST = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Routing:
-    """How a statement would be answered.
+    """How a statement would be answered."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        Columns of the logical table that it reads.
-    table : ColumnSet or None
-        The released table that answers; None where it does not read the logical table.
-    card : GeneratorCard or None
-        That table's card.
-    warnings : tuple of str
-        Why what it asks means less than it seems.
-    """
-
-    columns: ColumnSet
+    columns: ColumnSet  # Columns of the logical table that it reads
+    # The released table that answers; None where it does not read the logical table.
     table: ColumnSet | None
-    card: GeneratorCard | None
-    warnings: tuple[str, ...] = ()
+    card: GeneratorCard | None  # That table's card
+    warnings: tuple[str, ...] = ()  # Why what it asks means less than it seems
 
     def __str__(self) -> str:
         warned = [f"Warning: {text}" for text in self.warnings]
@@ -64,22 +53,9 @@ def route(
 ) -> ColumnSet:
     """Return the table that answers: fewest columns, then fewest distinct rows, then first by name.
 
-    Parameters
-    ----------
-    columns : collection of str
-        The columns that are read; none (as of `count(*)`) lets any table answer.
-    tables : mapping of ColumnSet to int
-        The released tables with their number of distinct synthetic rows.
-    max_width : int or None
-        Widest table that a spec could ask for; None: any.
-    parts : collection of ColumnSet
-        What each part of the statement reads; a refusal says whether each alone has a table.
-
-    Raises
-    ------
-    NotAnswerable
-        No table covers them: names the combination, the nearest tables, and the spec entry to add, if a table
-        may be as wide.
+    columns: The columns that are read; none (as of `count(*)`) lets any table answer.
+    max_width: Widest table that a spec could ask for; None: any.
+    parts: What each part of the statement reads; a refusal says whether each alone has a table.
     """
     wanted = frozenset(columns)
     covering = [t for t in tables if wanted.issubset(t)]

@@ -38,18 +38,10 @@ MOST_REMARKS = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Released:
-    """The values of a column.
+    """The values of a column."""
 
-    Attributes
-    ----------
-    labels : dict of str to (str or None)
-        Every released value as text, in order, with its label.
-    is_category : bool
-        Each stands for itself; else they are numbers or dates.
-    """
-
-    labels: Mapping[str, str | None]
-    is_category: bool
+    labels: Mapping[str, str | None]  # Every released value as text, in order, with its label
+    is_category: bool  # Each stands for itself; else they are numbers or dates
 
 
 def compared(
@@ -57,12 +49,7 @@ def compared(
 ) -> tuple[tuple[str, str], ...]:
     """Return the columns that a plan compares with constants, with these as text, each once.
 
-    Parameters
-    ----------
-    plan : list of dict
-        What `EXPLAIN (FORMAT json)` gives, expressions as they were written.
-    is_logical : callable
-        Whether a scanned table is the logical one; what is over others is left alone.
+    is_logical: Whether a scanned table is the logical one; what is over others is left alone.
     """
     pairs: dict[tuple[str, str], None] = {}
     for text in _expressions(plan, is_logical):
@@ -95,10 +82,7 @@ def released(con: duckdb.DuckDBPyConnection, column: str) -> Released:
 def remark(column: str, constant: str, values: Released) -> str | None:
     """Return a sentence on a constant that a column is compared with; None where it may be there.
 
-    Parameters
-    ----------
-    values : Released
-        Of a column that is no category, numbers between the first and the last pass.
+    values: Of a column that is no category, numbers between the first and the last pass.
     """
     names, is_category = values.labels, values.is_category
     if constant in names or not names or not (is_category or _is_outside(constant, names)):
@@ -144,17 +128,11 @@ def _below(node: Mapping[str, Any]) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Marks:
-    """Statuses of an answer's figures.
+    """Statuses of an answer's figures."""
 
-    Attributes
-    ----------
-    statuses : mapping of int to sequence of str
-        Status of every row, by place of the figure's column.
-    unknown : tuple of str
-        Figures whose status is not known, or the whole answer, with the reason.
-    """
-
+    # Status of every row, by place of the figure's column.
     statuses: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    # Figures whose status is not known, or the whole answer, with the reason.
     unknown: tuple[str, ...] = ()
 
     @property
@@ -183,12 +161,7 @@ class Marks:
     def notes(self, entity: Unit, *, is_marked: bool) -> list[str]:
         """What to say below an answer.
 
-        Parameters
-        ----------
-        entity : Unit
-            Whom the release protects.
-        is_marked : bool
-            The figures were marked; else they stand there as they were filled in.
+        is_marked: The figures were marked; else they stand there as they were filled in.
         """
         lines = []
         if self.n_unreleased:

@@ -43,34 +43,19 @@ _COPIED, _COPIES, _COPY = "tablepack_copied", "tablepack_copies", "tablepack_cop
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowsBeyond:
-    """Rows that a table does not have, each like one of its own in all columns but one.
+    """Rows that a table does not have, each like one of its own in all columns but one."""
 
-    Attributes
-    ----------
-    source : ndarray of int64, shape (n_rows,)
-        Place of the row that it is like, in the order in which the table is stored.
-    column : tuple of str
-        Which of its columns has another value.
-    value : tuple of str
-        That value, as SQL casts it.
-    """
-
+    # shape (n_rows,): Place of the row that it is like, in the order in which the table is stored.
     source: Int64Array
-    column: tuple[str, ...]
-    value: tuple[str, ...]
+    column: tuple[str, ...]  # Which of its columns has another value
+    value: tuple[str, ...]  # That value, as SQL casts it
 
 
 class LogicalViews:
     """The views of one session; lives as long as its release is open.
 
-    Parameters
-    ----------
-    columns : mapping of str to str
-        Names of the logical table's columns, with their SQL types.
-    tables : collection of ColumnSet
-        The released tables.
-    is_shared : bool
-        Views stay for later connections; else each has its own, and none can see what others asked for.
+    is_shared: Views stay for later connections; else each has its own, and none can see what others asked
+        for.
     """
 
     def __init__(
@@ -155,11 +140,6 @@ class LogicalViews:
         """Lay copies of a released table's counts under the logical table, for this connection alone.
 
         One view serves all copies: a variable says which one it reads (`use_copy`), so nothing is made anew for each.
-
-        Parameters
-        ----------
-        counts : ndarray of int64, shape (n_rows + n_beyond, n_copies)
-            Rows in the order in which they are stored, then those beyond.
         """
         listed = ", ".join(quoted(c) for c in table)
         changed = ", ".join(

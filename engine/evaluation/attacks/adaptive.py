@@ -35,34 +35,20 @@ STEPS = (1, 2, 3, 5, 10, 20)
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Asked:
-    """What was learnt of one group.
-
-    Attributes
-    ----------
-    right : dict of int to ndarray of bool, shape (n_people,)
-        By the number of tables asked for; 0: by none.
-    random : dict of int to ndarray of bool
-        The same of tables asked for in an order drawn.
-    """
+    """What was learnt of one group."""
 
     target: Target
-    right: dict[int, Bools]
-    random: dict[int, Bools]
+    right: dict[int, Bools]  # shape (n_people,): By the number of tables asked for; 0: by none
+    random: dict[int, Bools]  # The same of tables asked for in an order drawn
 
 
 def adaptive(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator) -> Risk:
     """Ask for the tables that split groups, one after the other.
 
-    Parameters
-    ----------
-    rng : numpy Generator
-        Draws the order of the attacker who does not choose.
+    rng: Draws the order of the attacker who does not choose.
 
-    Returns
-    -------
-    Risk
-        `rate`: with all tables; `control`: without any that splits the group further; broken down by the number of
-        tables, as a curve.
+    Returns: `rate`: with all tables; `control`: without any that splits the group further; broken down by the
+    number of tables, as a curve.
     """
     declared = declared_targets(attacked, assumptions)
     targets = list(dict.fromkeys([*declared, *chosen_targets(attacked, assumptions)]))
@@ -96,13 +82,7 @@ def ask(attacked: Attacked, target: Target, rng: np.random.Generator) -> Asked |
 
 
 def order_of(system: System, sights: Sequence[int]) -> list[int]:
-    """Return sights in the order in which an attacker asks for them: each lowers the variance left the most.
-
-    Parameters
-    ----------
-    sights : sequence of int
-        Positions of those that split the group.
-    """
+    """Return sights in the order in which an attacker asks for them: each lowers the variance left the most."""
     noise = system.variance.mean(axis=1)
     left = np.diag(np.full(len(system.truth), _variance_of(system)))
     open_sights = list(sights)

@@ -11,37 +11,23 @@ from engine.evaluation.score import Section
 
 
 class Group(Section):
-    """A group of people that an attacker looks at.
+    """A group of people that an attacker looks at."""
 
-    Attributes
-    ----------
-    where : dict of str to str
-        Column -> value as the data spell it; one or several columns.
-    """
-
+    # Column -> value as the data spell it; one or several columns.
     where: dict[str, str | int | float] = Field(min_length=1)
 
 
 class Assumptions(Section):
-    """What strong attackers know and want.
+    """What strong attackers know and want."""
 
-    Attributes
-    ----------
-    people : int
-        People of the data, and strangers, who are attacked; a sample where there are more.
-    groups : tuple of Group
-        Groups whose members' secrets are reconstructed, beside those that the release singles out.
-    most_groups : int
-        Pairs of a group and a secret that are chosen beside those; 0: none.
-    smallest, largest : int
-        Sizes of the groups that are chosen, in rows as published.
-    secrets : tuple of str
-        Columns that attackers want; none: all that have 2 to 100 values.
-    """
-
+    # People of the data, and strangers, who are attacked; a sample where there are more.
     people: int = Field(default=2_000, ge=20)
+    # Groups whose members' secrets are reconstructed, beside those that the release singles out.
     groups: tuple[Group, ...] = ()
+    # Pairs of a group and a secret that are chosen beside those; 0: none.
     most_groups: int = Field(default=24, ge=0)
+    # smallest, largest: Sizes of the groups that are chosen, in rows as published.
     smallest: int = Field(default=20, ge=2)
     largest: int = Field(default=2_000, ge=2)
+    # Columns that attackers want; none: all that have 2 to 100 values.
     secrets: tuple[str, ...] = ()

@@ -40,62 +40,29 @@ OTHERS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Sides:
-    """Whom an attack is about, and what it reads for its control.
+    """Whom an attack is about, and what it reads for its control."""
 
-    Attributes
-    ----------
-    members : Coded
-        People of the data.
-    controls : Coded
-        Strangers; without any, the members again.
-    tables : Paired
-        What the control's attacker reads: the release, or exact tables of everybody else.
-    is_unusual : tuple of ndarray of bool
-        Of members and controls.
-    note : str
-        Who they are.
-    """
-
-    members: Coded
-    controls: Coded
+    members: Coded  # People of the data
+    controls: Coded  # Strangers; without any, the members again
+    # What the control's attacker reads: the release, or exact tables of everybody else.
     tables: Paired
-    is_unusual: tuple[Bools, Bools]
-    note: str
+    is_unusual: tuple[Bools, Bools]  # Of members and controls
+    note: str  # Who they are
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Outcome:
-    """Right guesses of one column about members and controls.
-
-    Attributes
-    ----------
-    whole, few : tuple of ndarray of bool
-        Knowing all other columns, and some.
-    commonest : float
-        Share of members who have the column's commonest value, as published.
-    """
+    """Right guesses of one column about members and controls."""
 
     secret: str
+    # whole, few: Knowing all other columns, and some.
     whole: tuple[Bools, Bools]
     few: tuple[Bools, Bools]
-    commonest: float
+    commonest: float  # Share of members who have the column's commonest value, as published
 
 
 def attribute(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator) -> Risk:
-    """Guess columns of people, and of strangers.
-
-    Parameters
-    ----------
-    assumptions : Assumptions
-        `people`, `secrets`.
-    rng : numpy Generator
-        Draws the people, and the few columns that are known.
-
-    Returns
-    -------
-    Risk
-        Pooled over columns; broken down by column.
-    """
+    """Guess columns of people, and of strangers."""
     paired = attacked.paired
     n_people = min(assumptions.people, int(_HELD_OUT * len(paired.original.n)))
     if n_people < _FEWEST_PEOPLE:

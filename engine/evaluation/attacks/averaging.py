@@ -26,65 +26,40 @@ WORDS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
-    """What all tables say of the counts of one.
+    """What all tables say of the counts of one."""
 
-    Attributes
-    ----------
-    truth : ndarray of int64, shape (n_counts,)
-        Of the released cells of the narrowest table (a column's released values, say).
-    width : ndarray of int64, shape (n_tables,)
-        Number of columns of each table, rising; the first is the narrowest table itself.
-    seen : ndarray of int64, shape (n_tables, n_counts)
-        Each count, summed out of each table.
-    """
-
+    # shape (n_counts,): Of the released cells of the narrowest table (a column's released values, say).
     truth: Numbers
+    # shape (n_tables,): Number of columns of each table, rising; the first is the narrowest table itself.
     width: Numbers
-    seen: Numbers
+    seen: Numbers  # shape (n_tables, n_counts): Each count, summed out of each table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Averaging:
-    """How near an attacker comes to the counts of a table, from it alone and from all tables that show them.
+    """How near an attacker comes to the counts of a table, from it alone and from all tables that show them."""
 
-    Attributes
-    ----------
-    counts : int
-        Number of counts attacked.
-    rmse_alone, sd_alone, exact_alone : float
-        Error of the narrowest table alone: root mean square, standard deviation, share right to the unit.
-    rmse : dict
-        Root mean square error of each estimate from all tables: "mean"; "weighted" by inverse mean square error
-        of each width, which the attacker is told; "median"; "apart", the mean of those that differ; "trained", the best
-        weights by width, learnt from half of the counts and scored on the other half.
-    exact : dict
-        Share right to the unit once rounded.
-    gain : float
-        Smallest of the errors over that of the narrowest table alone (for "trained": of the same half of the
-        counts): 1 or more where averaging gains nothing.
-    """
-
-    counts: int
+    counts: int  # Number of counts attacked
+    # rmse_alone, sd_alone, exact_alone: Error of the narrowest table alone: root mean square, standard
+    # deviation, share right to the unit.
     rmse_alone: float
     sd_alone: float
     exact_alone: float
+    # Root mean square error of each estimate from all tables: "mean"; "weighted" by inverse mean square
+    # error of each width, which the attacker is told; "median"; "apart", the mean of those that differ;
+    # "trained", the best weights by width, learnt from half of the counts and scored on the other half.
     rmse: dict[str, float]
-    exact: dict[str, float]
+    exact: dict[str, float]  # Share right to the unit once rounded
+    # Smallest of the errors over that of the narrowest table alone (for "trained": of the same half of the
+    # counts): 1 or more where averaging gains nothing.
     gain: float
 
 
 def averaging(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator) -> Risk:
     """Estimate every released count of one column from all tables.
 
-    Parameters
-    ----------
-    assumptions, rng
-        Not used: all counts are attacked, nothing is drawn.
-
-    Returns
-    -------
-    Risk
-        `rate`: counts right to the unit by the best estimate; `control`: from the column's own table alone.
+    Returns: `rate`: counts right to the unit by the best estimate; `control`: from the column's own table
+    alone.
     """
     del assumptions, rng
     found = [one for name in attacked.paired.values if (one := figures_of(attacked, name))]
@@ -178,10 +153,7 @@ def _counts(sight: Sight, name: str, size: int) -> Floats:
 def averaged(figures: Iterable[Figures]) -> Averaging:
     """Estimate every count from all tables that show it; pooled over columns, tables and releases.
 
-    Parameters
-    ----------
-    figures : iterable of Figures
-        All of narrowest tables of the same width.
+    figures: All of narrowest tables of the same width.
     """
     found = [one for one in figures if len(one.truth)]
     truth = np.concatenate([f.truth for f in found]).astype(np.float64)

@@ -50,37 +50,20 @@ class Copies:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Outcome:
-    """Right answers about one secret: 1, or a half for a tie.
-
-    Attributes
-    ----------
-    alone, together : ndarray of float64, shape (n_people,)
-        By the tables of one copy, and of all.
-    sights : tuple of int
-        Tables read by each.
-    """
+    """Right answers about one secret: 1, or a half for a tie."""
 
     copies: Copies
     secret: str
+    # alone, together: shape (n_people,): By the tables of one copy, and of all.
     alone: Floats
     together: Floats
-    sights: tuple[int, int]
+    sights: tuple[int, int]  # Tables read by each
 
 
 def cloning(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator) -> Risk:
     """Find columns that are copies, and what their copies give away.
 
-    Parameters
-    ----------
-    assumptions : Assumptions
-        `people`, `secrets`.
-    rng : numpy Generator
-        Draws the people, and the other value that a secret might be.
-
-    Returns
-    -------
-    Risk
-        `rate`: right with the tables of all copies; `control`: with those of one column alone.
+    Returns: `rate`: right with the tables of all copies; `control`: with those of one column alone.
     """
     found = copies_of(attacked.paired, rng)
     if not found:
@@ -99,13 +82,7 @@ def cloning(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generat
 
 
 def copies_of(paired: Paired, rng: np.random.Generator) -> list[Copies]:
-    """Return the columns of the data that are nearly one to one, those that go together in one.
-
-    Parameters
-    ----------
-    rng : numpy Generator
-        Draws the people by whom copies are found.
-    """
+    """Return the columns of the data that are nearly one to one, those that go together in one."""
     people = drawn(paired.original, MOST_PEOPLE, rng)
     group = {c: c for c in paired.values}
     for one, other in combinations(paired.values, 2):

@@ -34,35 +34,17 @@ SMALLEST_SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Told:
-    """How well empty is told from small in one table.
-
-    Attributes
-    ----------
-    filled, expected : HitRate
-        Area under the curve by what the table shows, and by one-way counts alone.
-    n_small : int
-        Unreleased cells that hold somebody.
-    """
+    """How well empty is told from small in one table."""
 
     sight: Sight
+    # filled, expected: Area under the curve by what the table shows, and by one-way counts alone.
     filled: HitRate
     expected: HitRate
-    n_small: int
+    n_small: int  # Unreleased cells that hold somebody
 
 
 def empty(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator) -> Risk:
-    """Tell empty unreleased cells from small ones, table by table.
-
-    Parameters
-    ----------
-    rng : numpy Generator
-        Draws combinations of tables with many.
-
-    Returns
-    -------
-    Risk
-        Areas are means over tables, by how many small cells they have.
-    """
+    """Tell empty unreleased cells from small ones, table by table."""
     del assumptions
     small, n_shown = _smallest_shown(attacked)
     shown_why = "no release says that it suppresses small groups"

@@ -47,41 +47,22 @@ SPREAD = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Scores:
-    """What attackers make of some people.
+    """What attackers make of some people."""
 
-    Attributes
-    ----------
-    knows_others, knows_population : ndarray of float64, shape (n_people,)
-        Sums of log-likelihood ratios.
-    mu : ndarray of float64, shape (n_people,)
-        Shift of the whole of the released counts by the person, in standard deviations.
-    cells : ndarray of float64, shape (n_people,)
-        Released cells that hold the person.
-    is_unusual : ndarray of bool, shape (n_people,)
-    """
-
+    # knows_others, knows_population: shape (n_people,): Sums of log-likelihood ratios.
     knows_others: Floats
     knows_population: Floats
+    # shape (n_people,): Shift of the whole of the released counts by the person, in standard deviations.
     mu: Floats
-    cells: Floats
-    is_unusual: Bools
+    cells: Floats  # shape (n_people,): Released cells that hold the person
+    is_unusual: Bools  # shape (n_people,)
 
 
 def membership(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator) -> Risk:
     """Tell people of the data from strangers.
 
-    Parameters
-    ----------
-    assumptions : Assumptions
-        `people`.
-    rng : numpy Generator
-        Draws the people.
-
-    Returns
-    -------
-    Risk
-        `rate`: people of the data caught at one false alarm in 100 by who knows everybody else; `control`: the
-        strangers caught. Without strangers only the closed form.
+    Returns: `rate`: people of the data caught at one false alarm in 100 by who knows everybody else;
+    `control`: the strangers caught. Without strangers only the closed form.
     """
     paired = attacked.paired
     members = drawn(paired.original, assumptions.people, rng)

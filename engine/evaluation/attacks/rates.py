@@ -31,11 +31,6 @@ def auc(positive: Floats, negative: Floats) -> HitRate | None:
     """Return the area under the curve with its interval; None where a side is empty.
 
     Source: DeLong, DeLong and Clarke-Pearson 1988, doi:10.2307/2531595; on the logit, so that it stays inside 0 and 1.
-
-    Parameters
-    ----------
-    positive, negative : ndarray of float64
-        Scores of those who are to be found, and of the others.
     """
     n, m = len(positive), len(negative)
     if not n or not m:
@@ -58,10 +53,7 @@ def auc(positive: Floats, negative: Floats) -> HitRate | None:
 def caught(members: Floats, strangers: Floats) -> tuple[HitRate, HitRate] | None:
     """Return the share of members, and of strangers, above the score that few strangers exceed.
 
-    Returns
-    -------
-    tuple of HitRate, or None
-        None: there are too few strangers to tell one false alarm in a hundred, or no members.
+    Returns: None: there are too few strangers to tell one false alarm in a hundred, or no members.
     """
     if len(strangers) < FEWEST_STRANGERS or not len(members):
         return None

@@ -44,23 +44,14 @@ MOST_UNKNOWN = 1_500
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Solved:
-    """One target, attacked.
-
-    Attributes
-    ----------
-    right : dict of str to ndarray of bool, shape (n_people,)
-        "squares" and, where it was run, "program"; "guess": everybody has the group's commonest value; "model": from
-        tables that do not split the group.
-    surety : ndarray of float64, shape (n_people,)
-        How far the likeliest value is ahead, of least squares.
-    figures : int
-        Released counts that split the group.
-    """
+    """One target, attacked."""
 
     target: Target
+    # shape (n_people,): "squares" and, where it was run, "program"; "guess": everybody has the group's
+    # commonest value; "model": from tables that do not split the group.
     right: dict[str, Bools]
-    surety: Floats
-    figures: int
+    surety: Floats  # shape (n_people,): How far the likeliest value is ahead, of least squares
+    figures: int  # Released counts that split the group
 
     @property
     def control(self) -> str:
@@ -71,16 +62,8 @@ class Solved:
 def reconstruction(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generator) -> Risk:
     """Reconstruct secrets of the groups that the release says most about, and of those declared.
 
-    Parameters
-    ----------
-    rng : numpy Generator
-        Not drawn from: targets follow from what is published.
-
-    Returns
-    -------
-    Risk
-        `rate`: least squares; `baseline`: the group's commonest value as published; `control`: the better of that
-        and a model from the tables that do not split the group, group by group.
+    Returns: `rate`: least squares; `baseline`: the group's commonest value as published; `control`: the
+    better of that and a model from the tables that do not split the group, group by group.
     """
     del rng
     declared = declared_targets(attacked, assumptions)
@@ -123,10 +106,7 @@ def solve(attacked: Attacked, target: Target) -> Solved | None:
 def believed_of(attacked: Attacked, target: Target, system: System) -> Floats | None:
     """Return what a model gives each member that reads only tables which do not split the group.
 
-    Returns
-    -------
-    ndarray of float64, shape (n_people, n_values), or None
-        None: no other table tells the secret.
+    Returns: None: no other table tells the secret.
     """
     paired = attacked.paired
     wanted = {*target.columns, target.secret}

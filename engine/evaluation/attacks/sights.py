@@ -30,25 +30,15 @@ MOST_VALUES = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Sight:
-    """One released table.
-
-    Attributes
-    ----------
-    columns : ColumnSet
-    table : Coded
-        `measured`: rows that are released cells; None: all are (tables of other tools).
-    noise_sd : float
-        Standard deviation of the noise of a released cell as the release states it, in rows; NaN: it states none.
-    is_suppressed : bool
-        The release says that it shows no group of fewer than three.
-    others : dict of str to int
-        Code of what stands for the rare values of a column: no value of the data.
-    """
+    """One released table."""
 
     columns: ColumnSet
-    table: Coded
+    table: Coded  # `measured`: rows that are released cells; None: all are (tables of other tools)
+    # Standard deviation of the noise of a released cell as the release states it, in rows; NaN: it states
+    # none.
     noise_sd: float
-    is_suppressed: bool = False
+    is_suppressed: bool = False  # The release says that it shows no group of fewer than three
+    # Code of what stands for the rare values of a column: no value of the data.
     others: Mapping[str, int] = field(default_factory=dict)
 
     def variance(self, n: Floats) -> Floats:
@@ -63,40 +53,23 @@ class Sight:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Attacked:
-    """What is attacked.
+    """What is attacked."""
 
-    Attributes
-    ----------
-    paired : Paired
-        Data and control as codes; its tables are those of the first release, one a column set.
-    sights : tuple of Sight
-        All tables of all releases that are attacked together.
-    """
-
+    # Data and control as codes; its tables are those of the first release, one a column set.
     paired: Paired
-    sights: tuple[Sight, ...]
+    sights: tuple[Sight, ...]  # All tables of all releases that are attacked together
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Cells:
-    """Cells of a sight that it shows, or that people are in.
+    """Cells of a sight that it shows, or that people are in."""
 
-    Attributes
-    ----------
-    shown, truth : ndarray of float64, shape (n_cells,)
-        Published and true number of rows; 0 where there are none.
-    is_released : ndarray of bool, shape (n_cells,)
-    variance : ndarray of float64, shape (n_cells,)
-        Of the error of a released cell.
-    of : tuple of ndarray of int64
-        For each group of people the cell that each is in.
-    """
-
+    # shown, truth: shape (n_cells,): Published and true number of rows; 0 where there are none.
     shown: Floats
     truth: Floats
-    is_released: Bools
-    variance: Floats
-    of: tuple[Numbers, ...]
+    is_released: Bools  # shape (n_cells,)
+    variance: Floats  # shape (n_cells,): Of the error of a released cell
+    of: tuple[Numbers, ...]  # For each group of people the cell that each is in
 
 
 def sights_of(
@@ -104,15 +77,7 @@ def sights_of(
     cards: Mapping[ColumnSet, Mapping[str, object]],
     placeholders: Mapping[str, str] | None = None,
 ) -> tuple[Sight, ...]:
-    """Return the tables of a release as sights, with the noise that their cards state.
-
-    Parameters
-    ----------
-    cards : dict of ColumnSet to dict
-        As stored in a release; tables of other tools have none.
-    placeholders : dict of str to str, optional
-        What stands for the rare values of a column.
-    """
+    """Return the tables of a release as sights, with the noise that their cards state."""
     others = {
         c: int(at[0])
         for c, other in (placeholders or {}).items()
@@ -170,13 +135,7 @@ def _sight(columns: ColumnSet, table: Coded, card: Mapping[str, object] | None) 
 
 
 def cells(paired: Paired, sight: Sight, *people: Coded) -> Cells:
-    """Count a sight, and place people in its cells.
-
-    Parameters
-    ----------
-    people : Coded
-        Groups of people; each has the sight's columns.
-    """
+    """Count a sight, and place people in its cells."""
     table = sight.table
     ids = row_ids(paired, [table, paired.original, *people], sight.columns)
     size = max(int(one.max(initial=-1)) for one in ids) + 1

@@ -37,53 +37,29 @@ _FIRM = 3.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """A group and a secret.
+    """A group and a secret."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        Columns that single the group out.
-    codes : tuple of int
-        Its codes in these.
-    """
-
-    columns: ColumnSet
-    codes: tuple[int, ...]
+    columns: ColumnSet  # Columns that single the group out
+    codes: tuple[int, ...]  # Its codes in these
     secret: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class System:
-    """Equations about the secrets of a group.
+    """Equations about the secrets of a group."""
 
-    Attributes
-    ----------
-    matrix : csr_matrix of float64, shape (n_equations, n_people)
-        1 where a member is counted.
-    shown, variance : ndarray of float64, shape (n_equations, n_values)
-        Published count of each value, and the variance of its error.
-    sight : ndarray of int64, shape (n_equations,)
-        Which sight says it; as large as there are sights.
-    truth : ndarray of int64, shape (n_people,)
-        Which value each member has.
-    share : ndarray of float64, shape (n_values,)
-        Share of each value in the group, as published.
-    values : ndarray of int64, shape (n_told,)
-        Codes of the values told apart; any further value is the last.
-    members : Coded
-    released : ndarray of int64, shape (n_equations,)
-        Released cells in each equation.
-    """
-
-    matrix: csr_matrix
+    matrix: csr_matrix  # shape (n_equations, n_people): 1 where a member is counted
+    # shown, variance: shape (n_equations, n_values): Published count of each value, and the variance of its
+    # error.
     shown: Floats
     variance: Floats
-    sight: Numbers
-    truth: Numbers
-    share: Floats
+    sight: Numbers  # shape (n_equations,): Which sight says it; as large as there are sights
+    truth: Numbers  # shape (n_people,): Which value each member has
+    share: Floats  # shape (n_values,): Share of each value in the group, as published
+    # shape (n_told,): Codes of the values told apart; any further value is the last.
     values: Numbers
     members: Coded
-    released: Numbers
+    released: Numbers  # shape (n_equations,): Released cells in each equation
 
     def of_sights(self, wanted: Bools) -> System:
         """Return the equations of some sights."""
@@ -112,10 +88,7 @@ def members_of(people: Coded, target: Target) -> Coded:
 def system_of(attacked: Attacked, target: Target) -> System | None:
     """Write down what all sights say of a group's secrets.
 
-    Returns
-    -------
-    System or None
-        None: nobody is in the group, or no table shows the secret in it.
+    Returns: None: nobody is in the group, or no table shows the secret in it.
     """
     members = members_of(attacked.paired.original, target)
     at = holding(attacked.sights, target)
@@ -204,15 +177,6 @@ def least_squares(system: System, prior: Floats) -> Floats:
 
     Chances lie between 0 and 1 and add up to 1, which says as much as the equations do where these are few.
     Solved by accelerated projected steps: Beck and Teboulle 2009, doi:10.1137/080716542.
-
-    Parameters
-    ----------
-    prior : ndarray of float64, shape (n_people, n_values)
-        Chances beforehand; their own variance says how firmly they hold.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_people, n_values)
     """
     own, noise = widths(system, prior)
     steep = _steepness(system.matrix, 1 / noise[:, 0]) + float((1 / own).max())
@@ -228,12 +192,7 @@ def least_squares(system: System, prior: Floats) -> Floats:
 
 
 def widths(system: System, prior: Floats) -> tuple[Floats, Floats]:
-    """Return the variances that least squares weighs by: of each member's chances, and of each equation.
-
-    Returns
-    -------
-    tuple of ndarray of float64, of shape (n_people, 1) and (n_equations, 1)
-    """
+    """Return the variances that least squares weighs by: of each member's chances, and of each equation."""
     own = np.maximum((prior * (1 - prior)).mean(axis=1), LEAST_CHANCE / 2) / FIRMNESS
     return own[:, None], np.asarray(system.variance.mean(axis=1)[:, None], np.float64)
 
@@ -257,10 +216,7 @@ def _on_simplex(x: Floats) -> Floats:
 def linear_program(system: System) -> Floats | None:
     """Estimate everybody's chances by a linear program: least sum of absolute errors, each between 0 and 1.
 
-    Returns
-    -------
-    ndarray of float64, shape (n_people, n_values), or None
-        None: the solver found no answer.
+    Returns: None: the solver found no answer.
     """
     (n_equations, n_people), n_values = system.matrix.shape, system.shown.shape[1]
     n, m = n_people * n_values, n_equations * n_values
@@ -288,10 +244,7 @@ def prior_of(system: System, believed: Floats | None = None) -> Floats:
 
     Taken is what agrees better with the published counts, which an attacker can see.
 
-    Parameters
-    ----------
-    believed : ndarray of float64, shape (n_people, n_values), optional
-        What a model that does not read the group's own tables gives each member; above 0.
+    believed: What a model that does not read the group's own tables gives each member; above 0.
     """
     n = system.matrix.shape[1]
     plain = np.broadcast_to(system.share, (n, len(system.share))).copy()

@@ -29,13 +29,7 @@ TOLD = 0.8
 
 
 def declared_targets(attacked: Attacked, assumptions: Assumptions) -> list[Target]:
-    """Return the targets that a study declares: its groups, with every secret.
-
-    Raises
-    ------
-    SpecError
-        A group names a column or a value that the data do not have.
-    """
+    """Return the targets that a study declares: its groups, with every secret."""
     wanted = secrets_of(attacked.paired, assumptions.secrets)
     out = []
     for number, group in enumerate(assumptions.groups):

@@ -24,12 +24,7 @@ Card = dict[str, Any]
 
 
 def write_card(release: Path, out: Path, *, force: bool = False) -> tuple[Path, Path]:
-    """Write a release's generator card as a page, and JSON beside it.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-    """
+    """Write a release's generator card as a page, and JSON beside it."""
     from engine.evaluation.report.page import page_of  # loads what a command line has no need of
 
     check_target(out, force=force, inputs=(release,))
@@ -45,12 +40,7 @@ def write_card(release: Path, out: Path, *, force: bool = False) -> tuple[Path, 
 
 
 def generator_card(path: Path) -> Card:
-    """Return the card of a release as plain values.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-    """
+    """Return the card of a release as plain values."""
     release, claim = read_release(path), claim_of_release(path)
     return {
         "confidential": False,

@@ -41,26 +41,15 @@ CUT = "Audited on {columns} alone: the tables are cut to them."
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """What a release says that it uses.
-
-    Attributes
-    ----------
-    tables : tuple of ColumnSet
-        That it publishes.
-    modelled : tuple of ColumnSet
-        Those of mode sticky that nothing was measured of as such. A table of five columns is measured where one of
-        them tells another: a release says so, a spec as far as it is declared.
-    privacy : PrivacyParams
-        Of mode sticky.
-    dp : DPParams or None
-        Of mode dp.
-    """
+    """What a release says that it uses."""
 
     title: str
-    tables: tuple[ColumnSet, ...]
+    tables: tuple[ColumnSet, ...]  # That it publishes
+    # Those of mode sticky that nothing was measured of as such. A table of five columns is measured where
+    # one of them tells another: a release says so, a spec as far as it is declared.
     modelled: tuple[ColumnSet, ...]
-    privacy: PrivacyParams
-    dp: DPParams | None
+    privacy: PrivacyParams  # Of mode sticky
+    dp: DPParams | None  # Of mode dp
 
     @property
     def margins(self) -> tuple[ColumnSet, ...]:
@@ -112,12 +101,7 @@ def _is_modelled(spec: ReleaseSpec, table: ColumnSet) -> bool:
 
 
 def claim_of_release(path: Path) -> Claim:
-    """Return what a release claims, read from its cards.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-    """
+    """Return what a release claims, read from its cards."""
     release = read_release(path)
     told = release.facts.privacy
     try:
@@ -156,10 +140,6 @@ def chosen_domain(
 
     All that margins name, where they have few enough combinations; else the largest of those sets of columns with few
     combinations that no margin holds although margins hold all their parts: there is something to find.
-
-    Raises
-    ------
-    SpecError, DataError
     """
     named = tuple(sorted({name for margin in margins for name in margin}))
     if wanted:
@@ -185,20 +165,10 @@ def open_sets(
 ) -> Iterator[tuple[int, ColumnSet]]:
     """Sets of columns that no margin holds, although margins hold all of them but one, whichever that is.
 
-    Parameters
-    ----------
-    sizes : mapping of str to int
-        Values of each column; those of more than `MOST_VALUES` count as one more than that. Of more than `LOOKED_AT`
-        columns those are looked at that most margins name.
-    width : int
-        2 at least.
-    most : int
-        Combinations of their values at most.
-
-    Yields
-    ------
-    tuple of int, ColumnSet
-        How many combinations, which columns.
+    sizes: Values of each column; those of more than `MOST_VALUES` count as one more than that. Of more than
+        `LOOKED_AT` columns those are looked at that most margins name.
+    width: 2 at least.
+    most: Combinations of their values at most.
     """
     named = Counter(name for margin in margins for name in margin if name in sizes)
     names = column_set(sorted(named, key=lambda name: (-named[name], name))[:LOOKED_AT])

@@ -25,15 +25,9 @@ _LEAST = 1e-10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Direction:
-    """A linear function of data: a sum of tables over column sets, looked up row by row.
+    """A linear function of data: a sum of tables over column sets, looked up row by row."""
 
-    Attributes
-    ----------
-    parts : tuple of (Axes, ndarray)
-        Each with one axis a column of its column set.
-    """
-
-    parts: tuple[tuple[Axes, FloatArray], ...]
+    parts: tuple[tuple[Axes, FloatArray], ...]  # Each with one axis a column of its column set
 
     def of(self, codes: Int64Array) -> FloatArray:
         """Its value for each combination, shape (n,)."""
@@ -49,16 +43,11 @@ class Direction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subspace:
-    """The directions of an audit.
-
-    Attributes
-    ----------
-    picked : mapping of Axes to ndarray of int64, or None
-        Combinations of values that stand for a large space, as places in the raveled table of their columns. None: the
-        space is taken whole.
-    """
+    """The directions of an audit."""
 
     safe: SafeStatistics
+    # Combinations of values that stand for a large space, as places in the raveled table of their columns.
+    # None: the space is taken whole.
     picked: Mapping[Axes, Int64Array] | None
 
     @property

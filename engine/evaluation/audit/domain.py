@@ -25,18 +25,13 @@ MOST_COLUMNS = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditColumn:
-    """One column.
-
-    Attributes
-    ----------
-    values : tuple
-        What rows made for the audit hold, one a level; None stands for no value and comes last.
-    starts : tuple of float or None
-        Numbers in groups: where each group begins, the first from minus infinity. None: each value is a level.
-    """
+    """One column."""
 
     name: str
+    # What rows made for the audit hold, one a level; None stands for no value and comes last.
     values: tuple[Any, ...]
+    # Numbers in groups: where each group begins, the first from minus infinity. None: each value is a
+    # level.
     starts: tuple[float, ...] | None = None
 
     def codes(self, column: pd.Series[Any]) -> Int64Array:
@@ -62,15 +57,9 @@ class AuditColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Domain:
-    """All combinations that rows may have.
+    """All combinations that rows may have."""
 
-    Attributes
-    ----------
-    columns : tuple of AuditColumn
-        Sorted by name.
-    """
-
-    columns: tuple[AuditColumn, ...]
+    columns: tuple[AuditColumn, ...]  # Sorted by name
 
     @property
     def names(self) -> ColumnSet:
@@ -88,13 +77,7 @@ class Domain:
         return prod(self.sizes)
 
     def coded(self, frame: pd.DataFrame, place: str) -> Int64Array:
-        """Codes of a frame's rows, shape (n_rows, n_columns).
-
-        Raises
-        ------
-        DataError
-            Columns are missing, or hold what the domain lacks; no value is named.
-        """
+        """Codes of a frame's rows, shape (n_rows, n_columns)."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
             raise DataError(f"{place}: has no column {', '.join(missing)}")
@@ -124,17 +107,10 @@ class Domain:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cells:
-    """Combinations with their number of rows, or their share of all.
+    """Combinations with their number of rows, or their share of all."""
 
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_cells, n_columns)
-        Distinct, unless rows stand for themselves.
-    n : ndarray of int64 or float64, shape (n_cells,)
-    """
-
-    codes: Int64Array
-    n: NDArray[Any]
+    codes: Int64Array  # shape (n_cells, n_columns): Distinct, unless rows stand for themselves
+    n: NDArray[Any]  # shape (n_cells,)
 
     def rows(self, rng: np.random.Generator | None = None) -> Int64Array:
         """A row of codes for each row; shuffled where a generator is given."""
@@ -149,15 +125,7 @@ def cells_of(codes: Int64Array, sizes: Sequence[int]) -> Cells:
 
 
 def domain_of(frame: pd.DataFrame, columns: Sequence[str]) -> Domain:
-    """Return the domain of some columns of a frame.
-
-    Raises
-    ------
-    SpecError
-        There are none or too many columns, or texts of too many values.
-    DataError
-        The frame lacks one, or it has no value.
-    """
+    """Return the domain of some columns of a frame."""
     names = column_set(tuple(dict.fromkeys(columns)))
     if not 1 <= len(names) <= MOST_COLUMNS:
         raise SpecError(f"audit: wants 1 to {MOST_COLUMNS} columns, not {len(names)}")

@@ -30,37 +30,23 @@ _WHOLE = 1e-6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Start:
-    """The data that extremal data keeps the margins of.
-
-    Attributes
-    ----------
-    repeats : int
-        Each row stands for at least so many rows of the extremal data.
-    left_out : float
-        Share of the data's rows in safe margins' cells of too few, which were left out.
-    """
+    """The data that extremal data keeps the margins of."""
 
     cells: Cells
-    repeats: int
+    repeats: int  # Each row stands for at least so many rows of the extremal data
+    # Share of the data's rows in safe margins' cells of too few, which were left out.
     left_out: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extremal:
-    """Two data sets with the same safe margins.
-
-    Attributes
-    ----------
-    put_back : int
-        Rows that rounding had taken from the margins of either and that were put back elsewhere.
-    smallest : int
-        Smallest count above 0 in a safe margin.
-    """
+    """Two data sets with the same safe margins."""
 
     plus: Cells
     minus: Cells
+    # Rows that rounding had taken from the margins of either and that were put back elsewhere.
     put_back: int
-    smallest: int
+    smallest: int  # Smallest count above 0 in a safe margin
 
 
 def start_of(
@@ -73,18 +59,7 @@ def start_of(
 ) -> Start:
     """Return data whose safe counts are all large enough, and about so many rows once repeated.
 
-    Parameters
-    ----------
-    codes : ndarray of int64, shape (n_rows, n_columns)
-    rows : int
-        Of a larger data set a sample is taken; rows of a smaller one are repeated.
-    least : int
-        Smallest count above 0 in a safe margin, repeats included.
-
-    Raises
-    ------
-    DataError
-        Nothing is left.
+    rows: Of a larger data set a sample is taken; rows of a smaller one are repeated.
     """
     if len(codes) > rows:
         codes = codes[np.sort(rng.choice(len(codes), size=rows, replace=False))]
@@ -145,22 +120,7 @@ def extremal_data(
 ) -> Extremal | None:
     """Find two data sets with the margins of the start, farthest apart along a direction.
 
-    Parameters
-    ----------
-    candidates : ndarray of int64, shape (n_candidates, n_columns)
-        Distinct; all combinations of the start are among them.
-
-    Returns
-    -------
-    Extremal or None
-        None: the margins leave no room along this direction.
-
-    Raises
-    ------
-    SpecError
-        scipy is not installed.
-    InternalError
-        The solver found nothing, or the margins are not the same.
+    Returns: None: the margins leave no room along this direction.
     """
     weights = direction.of(candidates)
     ends = [_solved(start, safe, candidates, sign * weights) for sign in (-1.0, 1.0)]

@@ -44,10 +44,7 @@ class Generator(Protocol):
 class FrameGenerator:
     """A Python function of frames.
 
-    Parameters
-    ----------
-    function : callable
-        Takes a frame, gives another; must draw anew whenever it is called.
+    function: Takes a frame, gives another; must draw anew whenever it is called.
     """
 
     def __init__(self, domain: Domain, function: Function, words: str = "") -> None:
@@ -61,13 +58,7 @@ class FrameGenerator:
         return self._words
 
     def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Run it on shuffled rows.
-
-        Raises
-        ------
-        DataError
-            It fails, or what it gives cannot be used.
-        """
+        """Run it on shuffled rows."""
         frame = self._domain.frame(data.rows(rng))
         try:
             made = self._function(frame)
@@ -82,17 +73,7 @@ class FrameGenerator:
 class CommandGenerator:
     """A command that reads a CSV file and writes another.
 
-    Parameters
-    ----------
-    command : str
-        With `{in}` and `{out}` where the paths of the files go; split as a shell does, run without one.
-    seconds : float
-        Time that one run may take.
-
-    Raises
-    ------
-    SpecError
-        A placeholder is missing.
+    command: With `{in}` and `{out}` where the paths of the files go; split as a shell does, run without one.
     """
 
     def __init__(self, domain: Domain, command: str, *, seconds: float = 600) -> None:
@@ -114,13 +95,7 @@ class CommandGenerator:
         return f"the command {self._command}"
 
     def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Run it in a scratch folder on shuffled rows.
-
-        Raises
-        ------
-        DataError
-            It fails, takes too long, writes nothing, or what it writes cannot be used.
-        """
+        """Run it in a scratch folder on shuffled rows."""
         frame = self._domain.frame(data.rows(rng))
         with scratch_directory() as folder:
             source, target = folder / "in.csv", folder / "out.csv"
@@ -168,13 +143,7 @@ def _read(path: Path, domain: Domain) -> pd.DataFrame:
 
 
 def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:
-    """Count what a generator made.
-
-    Raises
-    ------
-    DataError
-        Other columns, too few rows, blanks where none were, values that the data lacks.
-    """
+    """Count what a generator made."""
     strange = [str(name) for name in made.columns if name not in domain.names]
     missing = [name for name in domain.names if name not in made.columns]
     if strange or missing:

@@ -29,10 +29,7 @@ SURE_ABOVE = 9
 class StickyGenerator:
     """A release of mode sticky, each with a fresh key.
 
-    Parameters
-    ----------
-    tables : sequence of ColumnSet
-        Tables of the release. What counts as safe is not its business.
+    tables: Tables of the release. What counts as safe is not its business.
     """
 
     def __init__(self, domain: Domain, tables: Sequence[ColumnSet], privacy: PrivacyParams) -> None:
@@ -108,13 +105,7 @@ class RakedGenerator:
 
 
 def together(domain: Domain, tables: Mapping[ColumnSet, TrialTable]) -> Cells:
-    """Return what tables tell of all columns together.
-
-    Raises
-    ------
-    SpecError
-        No table holds them all, and there are too many combinations to put tables together.
-    """
+    """Return what tables tell of all columns together."""
     whole = tables.get(domain.names)
     if whole is not None:
         return Cells(codes=whole.codes, n=whole.n)
@@ -140,18 +131,7 @@ def together(domain: Domain, tables: Mapping[ColumnSet, TrialTable]) -> Cells:
 def raked(wanted: Mapping[Axes, FloatArray], sizes: Sequence[int]) -> FloatArray:
     """Iterative proportional fitting of an even table to margins, which noise may keep from agreeing.
 
-    Parameters
-    ----------
-    wanted : mapping of Axes to ndarray
-        Nonnegative, one axis a column.
-
-    Returns
-    -------
-    ndarray of float64, one axis a column
-
-    References
-    ----------
-    Deming and Stephan 1940, doi:10.1214/aoms/1177731829.
+    Source: Deming and Stephan 1940, doi:10.1214/aoms/1177731829.
     """
     # Combinations that some margin rules out stay empty: only the others are looked at.
     open_ = np.ones(tuple(sizes), dtype=bool)

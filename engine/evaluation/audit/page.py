@@ -116,13 +116,7 @@ def _smoothed(lot: np.ndarray, at: np.ndarray, width: float) -> np.ndarray:
 
 
 def audit_page(audit: Audit) -> str:
-    """Return the HTML page.
-
-    Raises
-    ------
-    StoreError
-        A package is missing.
-    """
+    """Return the HTML page."""
     from engine.evaluation.report.page import page_of  # loads what a command line has no need of
 
     return page_of(

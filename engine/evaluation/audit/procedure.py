@@ -39,20 +39,8 @@ MOST_RUNS, MOST_DIRECTIONS = 1_000, 50
 class Settings:
     """How an audit is made.
 
-    Parameters
-    ----------
-    runs : int
-        K: runs of each extremal data set, to choose a direction and again to test it.
-    directions : int
-        Random directions to begin with.
-    rows : int
-        About how many rows the extremal data has.
-    least : int
-        Smallest safe count above 0 in it.
-    level : float
-        The card is refuted below it.
-    seed : int
-        Fixes what the audit draws; not what a generator draws by itself.
+    runs: K: runs of each extremal data set, to choose a direction and again to test it.
+    seed: Fixes what the audit draws; not what a generator draws by itself.
     """
 
     runs: int = 10
@@ -86,18 +74,7 @@ def run_audit(
     notes: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> Audit:
-    """Audit a generator.
-
-    Parameters
-    ----------
-    codes : ndarray of int64, shape (n_rows, n_columns)
-        The data, by levels of the domain of `safe`.
-
-    Raises
-    ------
-    DataError
-        The generator fails or gives what cannot be used, or no row lies in large enough safe counts.
-    """
+    """Audit a generator."""
     begun = time.perf_counter()
     found = Audit(
         title=title,

@@ -18,91 +18,52 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DirectionTest:
-    """The test along one critical direction.
+    """The test along one critical direction."""
 
-    Attributes
-    ----------
-    plus, minus : tuple of float
-        Statistic of each set of synthetic data, made of the two extremal data sets; fresh runs.
-    of_plus, of_minus : float
-        Statistic of the extremal data sets themselves.
-    t : float or None
-        Of the two-sided t-test; None where nothing varies.
-    p : float
-    p_holm : float
-        Corrected for the other directions.
-    copied : float
-        Difference of the means, as a share of that of the extremal data: 1, what is unsafe is copied whole.
-    copied_low, copied_high : float
-        Its 95 % interval.
-    power : dict of float to float
-        By share copied: how likely the test is to find a generator that copies so much, at the level of the audit.
-    found_from : float or None
-        Share copied that is found with probability 0.8; None: not even a whole copy would be.
-    put_back, smallest : int
-        As in `Extremal`.
-    """
-
+    # plus, minus: Statistic of each set of synthetic data, made of the two extremal data sets; fresh runs.
     plus: tuple[float, ...]
     minus: tuple[float, ...]
+    # of_plus, of_minus: Statistic of the extremal data sets themselves.
     of_plus: float
     of_minus: float
-    t: float | None
+    t: float | None  # Of the two-sided t-test; None where nothing varies
     p: float
-    p_holm: float
+    p_holm: float  # Corrected for the other directions
+    # Difference of the means, as a share of that of the extremal data: 1, what is unsafe is copied whole.
     copied: float
+    # copied_low, copied_high: Its 95 % interval.
     copied_low: float
     copied_high: float
+    # By share copied: how likely the test is to find a generator that copies so much, at the level of the
+    # audit.
     power: dict[float, float]
+    # Share copied that is found with probability 0.8; None: not even a whole copy would be.
     found_from: float | None
+    # put_back, smallest: As in `Extremal`.
     put_back: int
     smallest: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
-    """An audit of a generator.
-
-    Attributes
-    ----------
-    title : str
-    generator : str
-        What was audited, in words.
-    columns : dict of str to int
-        Levels of each column.
-    margins : tuple of ColumnSet
-        Safe margins.
-    dimension, looked_at : int
-        Of the space of what is not safe, and of the part of it that was looked along.
-    rows : int
-        Of each extremal data set.
-    left_out : float
-        Share of the data's rows in safe counts of too few.
-    runs : int
-        Fresh runs from each of two extremal data sets, and as many before to choose the direction.
-    level : float
-        The card is refuted below it.
-    why_nothing : str
-        Why there was nothing to test; empty: there was.
-    notes : tuple of str
-        What a reader must know.
-    seconds : float
-    """
+    """An audit of a generator."""
 
     title: str
-    generator: str
-    columns: dict[str, int]
-    margins: tuple[ColumnSet, ...]
+    generator: str  # What was audited, in words
+    columns: dict[str, int]  # Levels of each column
+    margins: tuple[ColumnSet, ...]  # Safe margins
+    # dimension, looked_at: Of the space of what is not safe, and of the part of it that was looked along.
     dimension: int
     looked_at: int
-    rows: int
-    left_out: float
+    rows: int  # Of each extremal data set
+    left_out: float  # Share of the data's rows in safe counts of too few
+    # Fresh runs from each of two extremal data sets, and as many before to choose the direction.
     runs: int
-    level: float
+    level: float  # The card is refuted below it
     seed: int
     tests: tuple[DirectionTest, ...]
-    why_nothing: str = ""
-    notes: tuple[str, ...] = ()
+    why_nothing: str = ""  # Why there was nothing to test; empty: there was
+    notes: tuple[str, ...] = ()  # What a reader must know
     seconds: float = 0.0
 
     @property

@@ -27,16 +27,10 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class SafeStatistics:
-    """Margins of a domain.
-
-    Attributes
-    ----------
-    margins : tuple of ColumnSet
-        None inside another.
-    """
+    """Margins of a domain."""
 
     domain: Domain
-    margins: tuple[ColumnSet, ...]
+    margins: tuple[ColumnSet, ...]  # None inside another
 
     @cached_property
     def axes(self) -> tuple[Axes, ...]:
@@ -112,13 +106,7 @@ def margin_of(cells: Cells, axes: Axes, sizes: Sequence[int]) -> NDArray[Any]:
 
 
 def safe_statistics(domain: Domain, margins: Iterable[Sequence[str]]) -> SafeStatistics:
-    """Return margins as they are restricted to a domain, those inside others left out.
-
-    Raises
-    ------
-    SpecError
-        No margin has a column of the domain.
-    """
+    """Return margins as they are restricted to a domain, those inside others left out."""
     held = set(domain.names)
     cut = {column_set([name for name in margin if name in held]) for margin in map(set, margins)}
     widest = [m for m in cut if m and not any(set(m) < set(other) for other in cut)]

@@ -29,15 +29,9 @@ def two_sample(
 ) -> DirectionTest:
     """Test whether two lots of runs have the same mean.
 
-    Parameters
-    ----------
-    plus, minus : sequence of float
-        As many of each, two at least.
-    ends : tuple of float
-        The statistic of the two data sets that they were made of; not the same.
+    plus, minus: As many of each, two at least.
+    ends: The statistic of the two data sets that they were made of; not the same.
 
-    Notes
-    -----
     Student's test with equal variances, as in Houssiau et al.; with as many runs of each it is hardly hurt where
     variances differ. Where nothing varies, p is 1 if both are the same and 0 if not.
     """
@@ -79,15 +73,7 @@ def two_sample(
 
 
 def power_of(difference: float, error: float, runs: int, level: float) -> float:
-    """Power of the two-sided t-test for a difference of means.
-
-    Parameters
-    ----------
-    error : float
-        Standard error of the difference.
-    runs : int
-        Of each lot.
-    """
+    """Power of the two-sided t-test for a difference of means."""
     if error == 0:
         return float(difference != 0)
     stats, freedom = _stats(), 2 * runs - 2
@@ -112,13 +98,7 @@ def _found_from(power: Callable[[float], float]) -> float | None:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Correct p-values for their number: Holm 1979.
-
-    Returns
-    -------
-    list of float
-        In the order given.
-    """
+    """Correct p-values for their number: Holm 1979."""
     order = np.argsort(np.asarray(p), kind="stable")
     out, worst = [0.0] * len(p), 0.0
     for rank, at in enumerate(order):
@@ -128,13 +108,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def _stats() -> Any:
-    """scipy.stats, which takes a moment to load.
-
-    Raises
-    ------
-    SpecError
-        It is not installed.
-    """
+    """scipy.stats, which takes a moment to load."""
     try:
         from scipy import stats
     except ImportError:

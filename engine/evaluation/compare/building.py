@@ -38,17 +38,11 @@ Build = Callable[[ReleaseSpec, Path], object]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variant:
-    """One way to build the tables of a spec.
-
-    Attributes
-    ----------
-    spec : ReleaseSpec
-        Its key path is still that of the spec given.
-    """
+    """One way to build the tables of a spec."""
 
     kind: Kind
     epsilon: float | None
-    spec: ReleaseSpec
+    spec: ReleaseSpec  # Its key path is still that of the spec given
 
     @property
     def name(self) -> str:
@@ -57,18 +51,7 @@ class Variant:
 
 
 def checked_epsilons(given: str | Sequence[float]) -> tuple[float, ...]:
-    """Return a list of epsilons, ascending.
-
-    Parameters
-    ----------
-    epsilons : str or sequence of float
-        Numbers, or a text of them with commas between.
-
-    Raises
-    ------
-    SpecError
-        One is no number that dp mode takes, is there twice, or there are none or too many.
-    """
+    """Return a list of epsilons, ascending."""
     listed = given.split(",") if isinstance(given, str) else list(given)
     epsilons = []
     for one in listed:
@@ -90,13 +73,7 @@ def checked_epsilons(given: str | Sequence[float]) -> tuple[float, ...]:
 
 
 def with_defaults(spec: ReleaseSpec) -> ReleaseSpec:
-    """Return a spec without a section `[dp]` with the defaults of that section.
-
-    Raises
-    ------
-    SpecError
-        With all that dp mode misses: domains that are not public, as a rule.
-    """
+    """Return a spec without a section `[dp]` with the defaults of that section."""
     problems: list[str] = []
     entities = spec.source.entities
     context = DPContext(
@@ -113,18 +90,7 @@ def with_defaults(spec: ReleaseSpec) -> ReleaseSpec:
 
 
 def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Variant, ...]:
-    """Return the ways that a spec's tables are built: sticky, dp at each epsilon, dp without noise.
-
-    Parameters
-    ----------
-    spec : ReleaseSpec
-        With parameters of dp mode.
-
-    Raises
-    ------
-    SpecError
-        The spec has no parameters of dp mode, or no delta for Gaussian noise, or no table that sticky mode can build.
-    """
+    """Return the ways that a spec's tables are built: sticky, dp at each epsilon, dp without noise."""
     if spec.dp is None:
         raise SpecError("compare: the spec has no parameters of dp mode")
     tables = tuple(t for t in spec.tables if len(t) <= MAX_WIDTH)
@@ -180,23 +146,7 @@ def compare_all(
 ) -> ModeComparison:
     """Build every variant of a spec several times; score and attack each release against the original.
 
-    Parameters
-    ----------
-    epsilons : sequence of float
-        As `checked_epsilons` gives them.
-    build : callable
-        Builds a release of a spec at a path.
-    frame : object, optional
-        The source, where the spec's is a frame.
-    control : str, Path, DataFrame or Arrow table, optional
-        People of the same population whom the source does not hold.
-    assumptions : Assumptions, optional
-        What attackers know and want, and how many people are attacked.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, StoreError
-        As the builds; nothing is left of those that succeeded.
+    control: People of the same population whom the source does not hold.
     """
     if not 1 <= repeats <= MOST_REPEATS:
         raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")
@@ -283,11 +233,7 @@ def _run(way: Variant, repeat: int, build: Build, scoring: Scoring, weighing: We
 def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, float]]:
     """Build a release in a scratch folder, with a key of its own, and let the folder go at the end.
 
-    Yields
-    ------
-    release : Path
-    seconds : float
-        To build it.
+    Yields: release; seconds: To build it.
     """
     with scratch_directory() as folder:
         key = folder / "scratch.key"
@@ -299,13 +245,7 @@ def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, fl
 
 
 def is_scratch(release: Path) -> bool:
-    """Whether a release says of itself that a comparison built it.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        As `engine.store.open_release`.
-    """
+    """Whether a release says of itself that a comparison built it."""
     con, _ = open_release(release)
     with con:
         notes = con.execute("SELECT note FROM catalog.notes WHERE topic = 'release'").fetchall()
@@ -313,13 +253,7 @@ def is_scratch(release: Path) -> bool:
 
 
 def refuse_scratch(release: Path) -> None:
-    """Refuse to let out a release that a comparison built.
-
-    Raises
-    ------
-    PrivacyError
-        It is one.
-    """
+    """Refuse to let out a release that a comparison built."""
     if is_scratch(release):
         raise PrivacyError(
             f"{release}: was built for a comparison, outside the ledger; build the spec itself"

@@ -29,79 +29,45 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Generator:
-    """A point of the map.
+    """A point of the map."""
 
-    Attributes
-    ----------
-    name : str
-        For people; unique within a comparison.
-    promise : str
-        What it promises, in words.
-    origin : str
-        Whose code it is.
-    """
-
-    name: str
+    name: str  # For people; unique within a comparison
     side: Side
-    promise: str
-    origin: str
+    promise: str  # What it promises, in words
+    origin: str  # Whose code it is
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """One synthetic table, or release, that was made, scored, attacked and thrown away.
-
-    Attributes
-    ----------
-    repeat : int
-        Which of several alike, from 1 on.
-    figures : dict of str to float
-        Those of the catalogue that could be computed, by `measure.value`; the loss and the risks, by the names of
-        `RISKS`.
-    seconds, cpu : float or None
-        To make it, on the clock and of processors, those of its child processes too; None: it was there already.
-    n_rows : int or None
-        Rows of a table; None for a release.
-    """
+    """One synthetic table, or release, that was made, scored, attacked and thrown away."""
 
     generator: Generator
-    repeat: int
+    repeat: int  # Which of several alike, from 1 on
+    # Those of the catalogue that could be computed, by `measure.value`; the loss and the risks, by the
+    # names of `RISKS`.
     figures: Mapping[str, float]
+    # seconds, cpu: To make it, on the clock and of processors, those of its child processes too; None: it
+    # was there already.
     seconds: float | None
     cpu: float | None
-    n_rows: int | None
+    n_rows: int | None  # Rows of a table; None for a release
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contest:
-    """Our modes and rivals, on the same data.
-
-    Attributes
-    ----------
-    trials : tuple of Trial
-        The first is the spec's sticky release.
-    own : str
-        Name of the generator that the spec itself is built by; empty: it is none of those compared.
-    n_rows : int
-        Rows of the original.
-    n_tables : int
-        Of the spec.
-    study : str
-        Title of the study, or that it was chosen by rule.
-    version : str
-        Of tablepack.
-    """
+    """Our modes and rivals, on the same data."""
 
     title: str
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...]  # The first is the spec's sticky release
+    # Name of the generator that the spec itself is built by; empty: it is none of those compared.
     own: str
     repeats: int
-    n_tables: int
-    n_rows: int
+    n_tables: int  # Of the spec
+    n_rows: int  # Rows of the original
     has_control: bool
-    study: str
+    study: str  # Title of the study, or that it was chosen by rule
     notes: tuple[str, ...]
-    version: str
+    version: str  # Of tablepack
 
     def generators(self) -> tuple[Generator, ...]:
         """Return the generators in the order of tables."""

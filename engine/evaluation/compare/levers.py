@@ -37,13 +37,7 @@ OWN = Setting(lever="spec", name="the spec")
 
 
 def settings_of(spec: ReleaseSpec) -> dict[Setting, ReleaseSpec]:
-    """Return the spec, and the settings that it is compared with, each with one lever moved.
-
-    Raises
-    ------
-    SpecError
-        The spec has no table that sticky mode can build.
-    """
+    """Return the spec, and the settings that it is compared with, each with one lever moved."""
     tables = tuple(t for t in spec.tables if len(t) <= MAX_WIDTH)
     if not tables:
         raise SpecError(
@@ -115,23 +109,8 @@ def map_levers(
 ) -> LeverMap:
     """Build every setting of a spec several times, and weigh each release against the data.
 
-    Parameters
-    ----------
-    build : callable
-        Builds a release of a spec at a path.
-    frame : object, optional
-        The source, where the spec's is a frame.
-    control : str, Path, DataFrame or Arrow table, optional
-        People of the same population whom the source does not hold.
-    settings : mapping, optional
-        Other settings than `settings_of` gives; the first is held to be the spec's own.
-    assumptions : Assumptions, optional
-        What attackers know and want, and how many people are attacked.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, StoreError
-        As the builds; nothing is left of those that succeeded.
+    control: People of the same population whom the source does not hold.
+    settings: Other settings than `settings_of` gives; the first is held to be the spec's own.
     """
     if not 1 <= repeats <= MOST_REPEATS:
         raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")

@@ -29,64 +29,34 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """One setting of the levers.
-
-    Attributes
-    ----------
-    name : str
-        For people: "threshold of mean 8"; "the spec" for the spec's own.
-    """
+    """One setting of the levers."""
 
     lever: Lever
-    name: str
+    name: str  # For people: "threshold of mean 8"; "the spec" for the spec's own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """One release that was built, held against the data, attacked and thrown away.
-
-    Attributes
-    ----------
-    repeat : int
-        Which of several alike, from 1 on; each has a key of its own.
-    figures : dict of str to float
-        The loss, and the risks that could be computed.
-    seconds : float
-        To build it.
-    """
+    """One release that was built, held against the data, attacked and thrown away."""
 
     setting: Setting
-    repeat: int
-    figures: Mapping[str, float]
-    seconds: float
+    repeat: int  # Which of several alike, from 1 on; each has a key of its own
+    figures: Mapping[str, float]  # The loss, and the risks that could be computed
+    seconds: float  # To build it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeverMap:
-    """What a spec's levers cost, and what they gain.
-
-    Attributes
-    ----------
-    points : tuple of Point
-        The first setting is the spec's own.
-    n_rows : int
-        Rows of the original.
-    has_control : bool
-        Whether strangers were given.
-    notes : tuple of str
-        What a reader must know.
-    version : str
-        Of tablepack.
-    """
+    """What a spec's levers cost, and what they gain."""
 
     title: str
-    points: tuple[Point, ...]
+    points: tuple[Point, ...]  # The first setting is the spec's own
     repeats: int
     n_tables: int
-    n_rows: int
-    has_control: bool
-    notes: tuple[str, ...]
-    version: str
+    n_rows: int  # Rows of the original
+    has_control: bool  # Whether strangers were given
+    notes: tuple[str, ...]  # What a reader must know
+    version: str  # Of tablepack
 
     def settings(self) -> tuple[Setting, ...]:
         """Return the settings in the order of tables, the spec's own first."""

@@ -73,12 +73,7 @@ RISKS = (
 def beside(figures: Sequence[Figure], apart: Callable[[Figure], float | None]) -> str:
     """Return what one release costs and gains beside another, in words.
 
-    Parameters
-    ----------
-    figures : sequence of Figure
-        The loss and risks that are there.
-    apart : callable
-        How much a figure of the one lies above that of the other; None: one of them lacks it.
+    apart: How much a figure of the one lies above that of the other; None: one of them lacks it.
     """
     lost = apart(LOSS)
     cost = "" if lost is None else f"{LOSS.title} {lost:+.3f}; "

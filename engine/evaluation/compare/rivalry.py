@@ -69,33 +69,9 @@ def contest(
 ) -> Contest:
     """Make, score and attack releases of both modes, and what each entrant makes or is.
 
-    Parameters
-    ----------
-    spec : ReleaseSpec
-        Without parameters of dp mode only sticky mode is compared.
-    entrants : sequence of Entrant
-        As `engine.evaluation.rivals.entrants` gives them.
-    epsilons : sequence of float
-        Of the dp releases.
-    repeats : int
-        How often each is made.
-    build : callable
-        Builds a release of a spec at a path.
-    frame : object, optional
-        The source, where the spec's is a frame.
-    control : str, Path, DataFrame or Arrow table, optional
-        People of the same population whom the source does not hold.
-    study : Study, optional
-        What is measured; by default chosen by what the columns look like.
-    areas : sequence of str
-        Columns that record swapping exchanges; by default those of the spec's own swapping.
-    assumptions : Assumptions, optional
-        What attackers know and want, and how many people are attacked.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, StoreError
-        As the builds and the rivals; nothing is left of those that succeeded.
+    spec: Without parameters of dp mode only sticky mode is compared.
+    control: People of the same population whom the source does not hold.
+    areas: Columns that record swapping exchanges; by default those of the spec's own swapping.
     """
     if not 1 <= repeats <= MOST_REPEATS:
         raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")

@@ -45,73 +45,40 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One release that was built, scored, attacked and thrown away.
-
-    Attributes
-    ----------
-    epsilon : float or None
-        Of dp releases only.
-    repeat : int
-        Which of several alike, from 1 on; each has a key, or noise, of its own.
-    figures : dict of str to float
-        Scores that could be computed, by `measure.value`; the loss and the risks, by the names of `RISKS`.
-    seconds : float
-        To build it.
-    """
+    """One release that was built, scored, attacked and thrown away."""
 
     kind: Kind
-    epsilon: float | None
-    repeat: int
+    epsilon: float | None  # Of dp releases only
+    repeat: int  # Which of several alike, from 1 on; each has a key, or noise, of its own
+    # Scores that could be computed, by `measure.value`; the loss and the risks, by the names of `RISKS`.
     figures: Mapping[str, float]
-    seconds: float
+    seconds: float  # To build it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
-    """One figure over the repeats of one way to build.
-
-    Attributes
-    ----------
-    n : int
-        Repeats that have the figure.
-    """
+    """One figure over the repeats of one way to build."""
 
     median: float
     low: float
     high: float
-    n: int
+    n: int  # Repeats that have the figure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModeComparison:
-    """Releases of the same tables, built in several ways and scored alike.
-
-    Attributes
-    ----------
-    epsilons : tuple of float
-        Ascending.
-    n_rows : int
-        Rows of the original.
-    own : tuple of Kind and float or None
-        The way that the spec itself is built; None: it is none of those compared.
-    has_control : bool
-        Whether strangers were given.
-    notes : tuple of str
-        What a reader must know.
-    version : str
-        Of tablepack.
-    """
+    """Releases of the same tables, built in several ways and scored alike."""
 
     title: str
     runs: tuple[Run, ...]
-    epsilons: tuple[float, ...]
-    own: Way | None
-    has_control: bool
+    epsilons: tuple[float, ...]  # Ascending
+    own: Way | None  # The way that the spec itself is built; None: it is none of those compared
+    has_control: bool  # Whether strangers were given
     repeats: int
     n_tables: int
-    n_rows: int
-    notes: tuple[str, ...]
-    version: str
+    n_rows: int  # Rows of the original
+    notes: tuple[str, ...]  # What a reader must know
+    version: str  # Of tablepack
 
     def figures(self) -> tuple[Figure, ...]:
         """Return the chosen figures of utility that any run has, those by groups first."""

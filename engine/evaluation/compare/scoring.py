@@ -42,10 +42,7 @@ GROUPED = (
 class Scoring:
     """The original, read once the first release says of what types its columns are, and the study chosen for all.
 
-    Parameters
-    ----------
-    frame : object
-        The source, where the spec's is a frame; otherwise None.
+    frame: The source, where the spec's is a frame; otherwise None.
     """
 
     def __init__(self, spec: ReleaseSpec, frame: Any) -> None:
@@ -62,12 +59,7 @@ class Scoring:
         return 0 if self._original is None else len(self._original)
 
     def score(self, release: Path) -> dict[str, float]:
-        """Return the chosen figures of one release, by name, those by groups too.
-
-        Raises
-        ------
-        DataError, StoreError, DamagedRelease
-        """
+        """Return the chosen figures of one release, by name, those by groups too."""
         original, study, subject = self._read(release)
         scores = _scores(pair(original, subject.tables, study), study, CHOSEN)
         if not self._groups:
@@ -114,15 +106,7 @@ def _scores(paired: Paired, study: Study, names: Sequence[str]) -> dict[str, flo
 
 
 def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
-    """Return the group of each value as a text, blanks as blanks.
-
-    Parameters
-    ----------
-    column : Series
-        Numbers or times.
-    breaks : sequence
-        Where groups but the first begin.
-    """
+    """Return the group of each value as a text, blanks as blanks."""
     is_time = pd.api.types.is_datetime64_any_dtype(column)
     kind = "datetime64[us]" if is_time else "float64"
     at = np.searchsorted(np.array(breaks, dtype=kind), column.to_numpy().astype(kind), "right")

@@ -44,14 +44,9 @@ Floats = NDArray[np.float64]
 class Weighing:
     """The original, read once the first release says of what types its columns are.
 
-    Parameters
-    ----------
-    frame, control : object
-        The source, where the spec's is a frame; people whom it does not hold. None: there are none.
-    assumptions : Assumptions
-        What attackers know and want.
-    study : Study, optional
-        How the data is read and grouped; by default as the spec says, and by what the columns look like.
+    frame, control: The source, where the spec's is a frame; people whom it does not hold. None: there are
+        none.
+    study: How the data is read and grouped; by default as the spec says, and by what the columns look like.
     """
 
     def __init__(
@@ -79,13 +74,7 @@ class Weighing:
 
     @property
     def original(self) -> pd.DataFrame:
-        """The original, once a release was read.
-
-        Raises
-        ------
-        InternalError
-            None was.
-        """
+        """The original, once a release was read."""
         if self._original is None:
             raise InternalError("the original is read with the first release, and there was none")
         return self._original
@@ -96,12 +85,7 @@ class Weighing:
         return self._study
 
     def figures(self, release: Path) -> dict[str, float]:
-        """Return the loss and the risks of one release.
-
-        Raises
-        ------
-        DataError, StoreError, DamagedRelease
-        """
+        """Return the loss and the risks of one release."""
         return self.weighed(self.attacked(release, release.stem))
 
     def weighed(self, attacked: Attacked) -> dict[str, float]:
@@ -110,19 +94,7 @@ class Weighing:
         return {"misplaced": float(np.mean(lost)), **risks_of(attacked, self._assumptions)}
 
     def attacked(self, release: Any, name: str) -> Attacked:
-        """Return a release, or a synthetic table, beside the original; the first one settles how that is read.
-
-        Parameters
-        ----------
-        release : str, Path, DataFrame or Arrow table
-            The first is a release.
-        name : str
-            For messages.
-
-        Raises
-        ------
-        DataError, StoreError, DamagedRelease
-        """
+        """Return a release, or a synthetic table, beside the original; the first one settles how that is read."""
         is_first = self._original is None
         if self._original is None:
             self._original = read_original(
@@ -178,15 +150,7 @@ def misplaced(paired: Paired, columns: ColumnSet) -> float:
     A table that is not released is put together from released ones of separate columns, the widest first, as if they
     were independent. Columns are counted in the study's groups, where it has any.
 
-    Parameters
-    ----------
-    columns : ColumnSet
-        Those of them that no released table has are left out.
-
-    Returns
-    -------
-    float
-        0 to 1; NaN if no table has any of the columns.
+    Returns: 0 to 1; NaN if no table has any of the columns.
     """
     pieces = _pieces(paired, columns)
     together = tuple(c for c in columns if any(c in piece for piece, _ in pieces))

@@ -17,18 +17,11 @@ from engine.source import code_sql
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasedColumn:
-    """A column of a release.
+    """A column of a release."""
 
-    Attributes
-    ----------
-    sql_type : str
-        Of its values.
-    column : Column
-        Its name, kind, resolution and placeholder; as `nulls` how the release writes a blank, but for the empty
-        spelling, and for one that is a value of the release.
-    """
-
-    sql_type: str
+    sql_type: str  # Of its values
+    # Its name, kind, resolution and placeholder; as `nulls` how the release writes a blank, but for the
+    # empty spelling, and for one that is a value of the release.
     column: Column
 
 
@@ -69,13 +62,7 @@ def _blanks(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, ...]]:
 
 
 def on_grid_sql(column: Column, value: str) -> str:
-    """SQL that puts a number or time on a column's grid, as a build does; as it is where there is no grid to speak of.
-
-    Parameters
-    ----------
-    value : str
-        Expression of type DOUBLE, or TIMESTAMP for kind timestamp.
-    """
+    """SQL that puts a number or time on a column's grid, as a build does; unchanged where there is no grid."""
     if column.kind == "timestamp":
         code = code_sql(column, "TIMESTAMP", value)
         return f"coalesce(make_timestamp(({code}) * 1000000), {value})"

@@ -33,25 +33,17 @@ _SHAPED = "declared_rows"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """A source that is read as its spec says.
-
-    Attributes
-    ----------
-    columns : tuple of Column
-        Those whose numbers or dates are not written plainly.
-    """
+    """A source that is read as its spec says."""
 
     source: SourceSpec
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # Those whose numbers or dates are not written plainly
 
 
 def data_of(spec: ReleaseSpec, data: Any = None) -> Any:
     """What is to be read: what is given, or the spec's source as it says, where that is more than one plain file.
 
-    Parameters
-    ----------
-    data : object, optional
-        A path or frame given in place of the source; by default, or where it is one of the source's files, all of it.
+    data: A path or frame given in place of the source; by default, or where it is one of the source's files,
+        all of it.
     """
     if data is not None and not _is_of(spec, data):
         return data
@@ -85,20 +77,8 @@ def opened_as_declared(
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, dict[str, str], str, dict[str, str]]]:
     """Open a source; closed, and its scratch folder gone, at the end of the block.
 
-    Yields
-    ------
-    con : DuckDBPyConnection
-        Holds the relation `source`.
-    types : dict of str to str
-    place : str
-        What it is, for messages.
-    unreadable : dict of str to str
-        Columns that cannot be read, and why.
-
-    Raises
-    ------
-    SpecError, DataError, StoreError
-        As a build: it is not there, cannot be read, or holds a cell that is not written as declared.
+    Yields: con: Holds the relation `source`; types; place: What it is, for messages; unreadable: Columns that
+    cannot be read, and why.
     """
     with scratch_directory() as scratch, confidential_connection(scratch) as con:
         found = open_source(con, what.source)

@@ -18,50 +18,29 @@ from engine.units import Unit, unit_from_json
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """A release in its own words.
-
-    Attributes
-    ----------
-    unit, entity : Unit
-        What a row is, and whom the release protects.
-    privacy : dict
-        Parameters, as plain values.
-    detected : dict of str to tuple of str
-        Column -> settings that were found in the data.
-    is_reviewed : bool
-        A person says that these were looked at.
-    notes : tuple of str
-        Sentences about this release alone.
-    groups : tuple of dict
-        Mode sticky: the groups that the release tells most of, as its catalogue has them.
-    counted : tuple of str
-        Columns of the source of whose values each counts once: that of the entities, and of `each`; none where rows
-        count.
-    """
+    """A release in its own words."""
 
     title: str
     vintage: str
     mode: str
     key_id: str
     version: str
+    # unit, entity: What a row is, and whom the release protects.
     unit: Unit
     entity: Unit
-    privacy: Mapping[str, Any]
-    detected: Mapping[str, tuple[str, ...]]
-    is_reviewed: bool
-    notes: tuple[str, ...]
+    privacy: Mapping[str, Any]  # Parameters, as plain values
+    detected: Mapping[str, tuple[str, ...]]  # Column -> settings that were found in the data
+    is_reviewed: bool  # A person says that these were looked at
+    notes: tuple[str, ...]  # Sentences about this release alone
+    # Mode sticky: the groups that the release tells most of, as its catalogue has them.
     groups: tuple[Mapping[str, Any], ...] = ()
+    # Columns of the source of whose values each counts once: that of the entities, and of `each`; none
+    # where rows count.
     counted: tuple[str, ...] = ()
 
 
 def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
-    """Read them from the catalogue of an open release.
-
-    Raises
-    ------
-    DamagedRelease
-        What stands there is not what tablepack writes.
-    """
+    """Read them from the catalogue of an open release."""
     row = con.execute(
         "SELECT title, vintage, mode, key_id, engine_version, unit, entity, privacy, reviewed FROM catalog.release"
     ).fetchone()

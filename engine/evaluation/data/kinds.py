@@ -67,15 +67,7 @@ def _is_truth(column: pd.Series) -> bool:
 def kinds_of(
     relation: Relation, *, nulls: Sequence[str], texts: Collection[str]
 ) -> tuple[dict[str, Kind], list[str]]:
-    """Find the kind of every column by all of its values, and say what was left out.
-
-    Parameters
-    ----------
-    nulls : sequence of str
-        Spellings of a blank beside the empty one.
-    texts : collection of str
-        Columns that are texts whatever their values look like.
-    """
+    """Find the kind of every column by all of its values, and say what was left out."""
     kinds: dict[str, Kind] = {}
     notes = []
     unclear = []
@@ -106,10 +98,7 @@ def fitting_kinds(
 ) -> tuple[dict[str, Kind], list[str]]:
     """Return those of the wanted columns whose every value is of the wanted kind, and say what was left out.
 
-    Parameters
-    ----------
-    wanted : dict of str to Kind
-        Columns of the original; those that the relation lacks are passed over.
+    wanted: Columns of the original; those that the relation lacks are passed over.
     """
     here = {c: k for c, k in wanted.items() if c in relation.types}
     seen = _seen(relation, [c for c in here if kind_of_type(relation.types[c]) == "text"], nulls)
@@ -141,15 +130,7 @@ def read_kinds(
 ) -> pd.DataFrame:
     """Read columns as their kinds say.
 
-    Parameters
-    ----------
-    grids : dict of str to Column, optional
-        Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
-
-    Raises
-    ------
-    DataError
-        The rows cannot be read; the message shows no value.
+    grids: Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
     """
     known = grids or {}
     spelled = {c: (*nulls, *(known[c].nulls if c in known else ())) for c in kinds}
@@ -198,12 +179,7 @@ def _fetched(relation: Relation, sql: str) -> pd.DataFrame:
 def like_texts(column: pd.Series, original: pd.Series) -> pd.Series:
     """Spell texts as the original does: without a needless .0, or with it; usual spellings of a blank are blanks.
 
-    Parameters
-    ----------
-    column : Series
-        Categorical.
-    original : Series
-        Texts; what it has is never changed.
+    original: Texts; what it has is never changed.
     """
     known = set(_texts_of(original))
     texts = [str(v) for v in column.cat.categories]

@@ -28,77 +28,43 @@ _LARGEST_KEY = 1 << 62
 
 
 class Binning(Section):
-    """How the values of a column are grouped: by ranks of the original, or by edges.
+    """How the values of a column are grouped: by ranks of the original, or by edges."""
 
-    Attributes
-    ----------
-    ranks : int, optional
-        Number of groups of equal share of the original; ties stay together.
-    apart : tuple of float
-        Values that are no part of the ranking and a group each.
-    edges : tuple of float
-        Groups (edges[i], edges[i + 1]]; what is above the last edge is in the last group, what is not above the first
-        belongs to none and is left out.
-    """
-
-    ranks: int | None = None
-    apart: tuple[float, ...] = ()
+    ranks: int | None = None  # Number of groups of equal share of the original; ties stay together
+    apart: tuple[float, ...] = ()  # Values that are no part of the ranking and a group each
+    # Groups (edges[i], edges[i + 1]]; what is above the last edge is in the last group, what is not above
+    # the first belongs to none and is left out.
     edges: tuple[float, ...] = ()
 
 
 class Reading(Section):
-    """How the original, and synthetic tables of it, are read.
+    """How the original, and synthetic tables of it, are read."""
 
-    Attributes
-    ----------
-    nulls : tuple of str
-        How text files spell blanks; an empty field always is one.
-    texts : tuple of str
-        Columns that are texts though they look like numbers.
-    order : dict of str to list of str
-        Texts of a column in their order; other texts are ordered by code point.
-    """
-
-    nulls: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
+    nulls: tuple[str, ...] = ()  # How text files spell blanks; an empty field always is one
+    texts: tuple[str, ...] = ()  # Columns that are texts though they look like numbers
     bins: dict[str, Binning] = Field(default_factory=dict)
+    # Texts of a column in their order; other texts are ordered by code point.
     order: dict[str, list[str]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Distinct:
-    """Distinct rows of a table and how often each is there.
+    """Distinct rows of a table and how often each is there."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        One column a column of the table.
-    n : ndarray of int64
-    measured : ndarray of bool, optional
-        Rows that were measured as such, where the release says so.
-    """
-
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # One column a column of the table
     n: Numbers
+    # Rows that were measured as such, where the release says so.
     measured: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Coded:
-    """A table as codes.
-
-    Attributes
-    ----------
-    codes : dict of str to ndarray of int32
-        One array of shape (n_rows,) a column.
-    n : ndarray of int64, shape (n_rows,)
-    measured : ndarray of bool, shape (n_rows,), optional
-    """
+    """A table as codes."""
 
     columns: ColumnSet
-    codes: Mapping[str, Codes]
-    n: Numbers
-    measured: NDArray[np.bool_] | None = None
+    codes: Mapping[str, Codes]  # One array of shape (n_rows,) a column
+    n: Numbers  # shape (n_rows,)
+    measured: NDArray[np.bool_] | None = None  # shape (n_rows,)
 
     @property
     def total(self) -> int:
@@ -108,54 +74,31 @@ class Coded:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Grouping:
-    """Groups of a column's codes.
+    """Groups of a column's codes."""
 
-    Attributes
-    ----------
-    group : ndarray of int64, shape (n_values + 1,)
-        Group of each code; -1: none, left out.
-    """
-
-    group: Numbers
+    group: Numbers  # shape (n_values + 1,): Group of each code; -1: none, left out
     n_groups: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Paired:
-    """An original and synthetic tables of it. Confidential.
-
-    Attributes
-    ----------
-    tables : dict of ColumnSet to Coded
-        By width, then name.
-    values : dict of str to ndarray
-        Values of each column in their order, without the blank.
-    groupings : dict of str to Grouping
-        Of the columns that the study bins.
-    control : Coded, optional
-        People of the same population whom the tables were not made from.
-    """
+    """An original and synthetic tables of it. Confidential."""
 
     original: Coded
-    tables: Mapping[ColumnSet, Coded]
+    tables: Mapping[ColumnSet, Coded]  # By width, then name
+    # Values of each column in their order, without the blank.
     values: Mapping[str, NDArray[np.generic]]
-    groupings: Mapping[str, Grouping]
+    groupings: Mapping[str, Grouping]  # Of the columns that the study bins
+    # People of the same population whom the tables were not made from.
     control: Coded | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Counts:
-    """Two tables counted over the same columns.
+    """Two tables counted over the same columns."""
 
-    Attributes
-    ----------
-    keys : ndarray of int64
-        Combinations of values that either has; for one column its codes, or groups.
-    left, right : ndarray of int64
-        Their counts.
-    """
-
-    keys: Numbers
+    keys: Numbers  # Combinations of values that either has; for one column its codes, or groups
+    # left, right: Their counts.
     left: Numbers
     right: Numbers
 
@@ -174,19 +117,7 @@ def pair(
 ) -> Paired:
     """Lay synthetic tables beside the original.
 
-    Parameters
-    ----------
-    original : DataFrame
-        One row a record.
-    control : DataFrame, optional
-        People of the same population whom the tables were not made from.
-
-    Raises
-    ------
-    InternalError
-        A table has a column that the original lacks.
-    SpecError
-        The study bins a column of texts.
+    control: People of the same population whom the tables were not made from.
     """
     return pair_alike(original, [tables], reading, control=control)[0]
 
@@ -356,14 +287,7 @@ def counts(
 ) -> Counts:
     """Count two tables over the same columns.
 
-    Parameters
-    ----------
-    left, right : Coded
-        The original, or tables.
-    columns : collection of str
-        Columns that both have.
-    binned : collection of str
-        Those of them that are counted in the study's groups, where it has any.
+    binned: Those of them that are counted in the study's groups, where it has any.
     """
     sides = [key_of(paired, table, columns, binned=binned) for table in (left, right)]
     size = prod(n_codes(paired, c, binned=binned) for c in columns)
@@ -396,13 +320,7 @@ def n_codes(paired: Paired, column: str, *, binned: Collection[str] = ()) -> int
 def key_of(
     paired: Paired, table: Coded, columns: Collection[str], *, binned: Collection[str] = ()
 ) -> Numbers:
-    """Return one number for each row's combination of codes, or groups; -1 where a value is in no group.
-
-    Raises
-    ------
-    InternalError
-        There are too many combinations to number.
-    """
+    """Return one number for each row's combination of codes, or groups; -1 where a value is in no group."""
     if prod(n_codes(paired, c, binned=binned) for c in columns) > _LARGEST_KEY:
         raise InternalError("too many combinations of values to number them")
     key = np.zeros(len(table.n), np.int64)

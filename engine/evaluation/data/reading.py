@@ -44,55 +44,30 @@ _FEW_TEXTS = 2_000
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Subject:
-    """What is evaluated: a release, or one synthetic table of any tool.
+    """What is evaluated: a release, or one synthetic table of any tool."""
 
-    Attributes
-    ----------
-    name : str
-        For people; unique within an evaluation.
-    kind : str
-        "release" or "table".
-    tables : dict of ColumnSet to Distinct
-        One for a synthetic table; all of a release.
-    content_hash : str
-        Of a release, as its manifest has it; of a table xxh3-128 of the file.
-    cards : dict of ColumnSet to dict
-        Cards of a release's tables, as stored.
-    notes : tuple of str
-        What was left out in reading, and why.
-    facts : Facts, optional
-        What a release says of itself.
-    placeholders : dict of str to str
-        What stands for the rare values of a release's columns of texts.
-    """
-
-    name: str
-    kind: Literal["release", "table"]
-    tables: Mapping[ColumnSet, Distinct]
-    content_hash: str
+    name: str  # For people; unique within an evaluation
+    kind: Literal["release", "table"]  # "release" or "table"
+    tables: Mapping[ColumnSet, Distinct]  # One for a synthetic table; all of a release
+    content_hash: str  # Of a release, as its manifest has it; of a table xxh3-128 of the file
+    # Cards of a release's tables, as stored.
     cards: Mapping[ColumnSet, Mapping[str, Any]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    facts: Facts | None = None
+    notes: tuple[str, ...] = ()  # What was left out in reading, and why
+    facts: Facts | None = None  # What a release says of itself
+    # What stands for the rare values of a release's columns of texts.
     placeholders: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Released:
-    """A release as it is read for an evaluation, in one opening.
-
-    Attributes
-    ----------
-    columns : dict of str to ReleasedColumn
-        Every column.
-    labels, value_labels : dict
-        What columns, and their values as text, are called.
-    """
+    """A release as it is read for an evaluation, in one opening."""
 
     tables: dict[ColumnSet, Distinct]
     cards: dict[ColumnSet, Mapping[str, Any]]
-    columns: dict[str, ReleasedColumn]
+    columns: dict[str, ReleasedColumn]  # Every column
     content_hash: str
     facts: Facts
+    # labels, value_labels: What columns, and their values as text, are called.
     labels: dict[str, str]
     value_labels: dict[str, dict[str, str]]
 
@@ -103,13 +78,7 @@ def is_release(what: Any) -> bool:
 
 
 def read_release(path: Path) -> Released:
-    """Read all tables of a release, with their cards.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        As `engine.store.opening.open_release`.
-    """
+    """Read all tables of a release, with their cards."""
     con, record = engine.store.opening.open_release(path, counts=True)
     tables, cards = {}, {}
     with con:
@@ -154,13 +123,7 @@ def _text_types(
     known: Mapping[str, ReleasedColumn],
     tables: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
-    """Types that list the values of columns of texts, where they are few: texts are then read once, not once a row.
-
-    Parameters
-    ----------
-    tables : dict of str to sequence of str
-        Columns of each table.
-    """
+    """Types that list the values of columns of texts, where they are few: texts are then read once, not once a row."""
     found: dict[str, str] = {}
     for name in [c for c, one in known.items() if one.sql_type == "VARCHAR"]:
         parts = [
@@ -196,30 +159,13 @@ def read_original(
 ) -> pd.DataFrame:
     """Read the original: numbers and truth values as floats, times as datetimes, texts as categoricals.
 
-    Parameters
-    ----------
-    what : str, Path, Declared, DataFrame or Arrow table
-        CSV (may be gzipped), Parquet or DuckDB file; or a source that is read as its spec says.
-    reading : Reading
-        Says how blanks are spelled, and which columns are texts whatever their values look like.
-    like : dict of str to ReleasedColumn, optional
-        Columns of a release: their types decide, and values are put on their grids, as its build did. Else a column
-        is what all of its values are.
-    table : str, optional
-        Table of a DuckDB file.
+    what: CSV (may be gzipped), Parquet or DuckDB file; or a source that is read as its spec says.
+    reading: Says how blanks are spelled, and which columns are texts whatever their values look like.
+    like: Columns of a release: their types decide, and values are put on their grids, as its build did. Else
+        a column is what all of its values are.
 
-    Returns
-    -------
-    DataFrame
-        `attrs` has `place`, what it is for messages, `notes`, what was left out (see `notes_of`), and `grids`, the
-        columns of `like`.
-
-    Raises
-    ------
-    StoreError, SpecError
-        There is no such file or table, or it is of a kind that is not read.
-    DataError
-        It cannot be read, has no rows, or values are not what the release says.
+    Returns: `attrs` has `place`, what it is for messages, `notes`, what was left out (see `notes_of`), and
+    `grids`, the columns of `like`.
     """
     with opened(what, name="the data", table=table) as relation:
         kinds, notes = kinds_of(relation, nulls=reading.nulls, texts=reading.texts)
@@ -263,27 +209,7 @@ def notes_of(original: pd.DataFrame) -> tuple[str, ...]:
 def read_like(
     what: Any, original: pd.DataFrame, reading: Reading, *, name: str = "the table"
 ) -> pd.DataFrame:
-    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids.
-
-    Parameters
-    ----------
-    what : str, Path, DataFrame or Arrow table
-        CSV (may be gzipped) or Parquet file, or a frame.
-    original : DataFrame
-        As `read_original` gives it, or any other.
-    name : str
-        What a frame is called in messages.
-
-    Returns
-    -------
-    DataFrame
-        The columns that both have; `attrs` as in `read_original`.
-
-    Raises
-    ------
-    StoreError, DataError
-        As in `read_original`; also where no column is in both.
-    """
+    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids."""
     wanted: dict[str, Kind] = {str(c): kind_of_column(original[c]) for c in original.columns}
     with opened(what, name=name, wanted=wanted) as relation:
         kinds, notes = fitting_kinds(relation, wanted, nulls=reading.nulls)
@@ -310,24 +236,7 @@ def read_subject(
     *,
     released: Released | None = None,
 ) -> Subject:
-    """Read a release, or a synthetic table of any tool, for an evaluation against its original.
-
-    Parameters
-    ----------
-    what : str, Path, DataFrame or Arrow table
-        A release, a CSV (may be gzipped) or Parquet file, or a frame.
-    original : DataFrame
-        As `read_original` gives it.
-    name : str
-        For people.
-    released : Released, optional
-        The release, where it was read before.
-
-    Raises
-    ------
-    StoreError, DamagedRelease, DataError
-        It cannot be read, has no rows, or no column in common with the original.
-    """
+    """Read a release, or a synthetic table of any tool, for an evaluation against its original."""
     if is_release(what):
         path = Path(what)
         return _release(path, released or read_release(path), original, name)

@@ -41,24 +41,13 @@ INDEX = "Unnamed: 0"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Relation:
-    """Rows that are ready to be read.
+    """Rows that are ready to be read."""
 
-    Attributes
-    ----------
-    con : DuckDBPyConnection
-        Holds the relation `source`.
-    types : dict of str to str
-        DuckDB type of each column that can be read; VARCHAR for every column of a text file.
-    place : str
-        What it is, for messages.
-    notes : tuple of str
-        Columns that were left out, and why.
-    """
-
-    con: duckdb.DuckDBPyConnection
+    con: duckdb.DuckDBPyConnection  # Holds the relation `source`
+    # DuckDB type of each column that can be read; VARCHAR for every column of a text file.
     types: dict[str, str]
-    place: str
-    notes: tuple[str, ...] = ()
+    place: str  # What it is, for messages
+    notes: tuple[str, ...] = ()  # Columns that were left out, and why
 
 
 @contextmanager
@@ -71,25 +60,7 @@ def opened(
 ) -> Iterator[Relation]:
     """Open rows for reading; they are closed at the end of the block.
 
-    Parameters
-    ----------
-    name : str
-        What a frame is called in messages.
-    table : str, optional
-        Table of a DuckDB file.
-    wanted : collection of str, optional
-        Columns that are needed of a text file; others are named in `types`, but are not to be read.
-
-    Yields
-    ------
-    Relation
-
-    Raises
-    ------
-    StoreError
-        There is no such file, or it is of a kind that is not read.
-    DataError
-        It cannot be read, or has no rows, or names of columns are missing or repeated.
+    wanted: Columns that are needed of a text file; others are named in `types`, but are not to be read.
     """
     if isinstance(what, Declared):
         with opened_as_declared(what) as (con, types, place, unreadable):
@@ -103,13 +74,7 @@ def opened(
 
 
 def kind_of_file(path: Path) -> str:
-    """Return "text", "parquet" or "duckdb".
-
-    Raises
-    ------
-    StoreError
-        There is no such file, it is empty, or its ending says none of these.
-    """
+    """Return "text", "parquet" or "duckdb"."""
     if not path.exists():
         raise StoreError(f"{path}: there is no such file")
     if not path.is_file():

@@ -24,13 +24,7 @@ def generator(seed: int, name: str) -> np.random.Generator:
 
 
 def rows_of(table: Coded, at: Numbers) -> Coded:
-    """Return some rows of a table.
-
-    Parameters
-    ----------
-    at : ndarray of int64
-        Their positions.
-    """
+    """Return some rows of a table."""
     codes = {name: code[at] for name, code in table.codes.items()}
     measured = None if table.measured is None else table.measured[at]
     return Coded(columns=table.columns, codes=codes, n=table.n[at], measured=measured)
@@ -49,10 +43,7 @@ def published_as_is(paired: Paired, rows: Coded) -> dict[ColumnSet, Coded]:
 def sampled(paired: Paired, share: float, rng: np.random.Generator) -> Paired:
     """Return the comparison with a sample of the original in the place of the synthetic tables.
 
-    Parameters
-    ----------
-    share : float
-        0 to 1; at least one row is taken of an original that has any.
+    share: 0 to 1; at least one row is taken of an original that has any.
     """
     n_rows = len(paired.original.n)
     taken = rng.permutation(n_rows)[: max(round(share * n_rows), 1)]
@@ -80,12 +71,8 @@ def column_sets(
 ) -> tuple[list[ColumnSet], int]:
     """Return sets of some columns that a table shows, and how many there are; some are drawn where there are more.
 
-    Parameters
-    ----------
-    beside : collection of str
-        Columns that the table must have, too.
-    most_listed : int
-        Of more sets that the tables show, each counted as often as shown, some are drawn one by one.
+    beside: Columns that the table must have, too.
+    most_listed: Of more sets that the tables show, each counted as often as shown, some are drawn one by one.
     """
     free = [[c for c in t if c in columns] for t in paired.tables if set(beside) <= set(t)]
     n_shown = np.array([comb(len(c), width) for c in free], dtype=np.float64)

@@ -23,10 +23,8 @@ _MANY, _MANY_OF_ALL = 30, 0.01
 def labels(paired: Paired, column: str, *, binned: Collection[str] = ()) -> list[str]:
     """Return what each code of a column is called, the blank last; each group, where the column is binned.
 
-    Parameters
-    ----------
-    binned : collection of str
-        Columns that are shown in the study's groups, where it has any: "low to high" of the values in a group.
+    binned: Columns that are shown in the study's groups, where it has any: "low to high" of the values in a
+        group.
     """
     values = paired.values[column]
     if column in binned and column in paired.groupings:
@@ -123,12 +121,7 @@ def finite(
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Split figures into those that are numbers, and why the others are not.
 
-    Parameters
-    ----------
-    figures : dict of str to float
-        NaN or infinite: not computed.
-    why : str or dict of str to str
-        The reason; of every figure, or by figure.
+    figures: NaN or infinite: not computed.
     """
     values = {name: float(v) for name, v in figures.items() if isfinite(v)}
     absent = [name for name in figures if name not in values]

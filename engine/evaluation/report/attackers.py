@@ -38,24 +38,14 @@ NOT_RUN = "no strong attack was run; `tablepack evaluate --attacks` and `tablepa
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attacker:
-    """One attacker, as a data protection officer reads it.
+    """One attacker, as a data protection officer reads it."""
 
-    Attributes
-    ----------
-    short : str
-        For a picture.
-    knows, more : str
-        Who it is, and what they know beforehand.
-    learns : tuple of str
-        What the release tells them.
-    without, with_release : float or None
-        How often they are right without the release, and with it; None: not known.
-    """
-
-    short: str
+    short: str  # For a picture
+    # knows, more: Who it is, and what they know beforehand.
     knows: str
-    learns: tuple[str, ...]
+    learns: tuple[str, ...]  # What the release tells them
     verdict: Verdict
+    # without, with_release: How often they are right without the release, and with it; None: not known.
     without: float | None = None
     with_release: float | None = None
     more: str = ""
@@ -67,15 +57,7 @@ class Attacker:
 
 
 def attackers_of(result: Result, own_lines: Sequence[Line], known: Sequence[str]) -> list[Attacker]:
-    """Return the three attackers, from who knows least to who knows most.
-
-    Parameters
-    ----------
-    own_lines : sequence of Line
-        Of this subject.
-    known : sequence of str
-        Columns that the first attacker is taken to know.
-    """
+    """Return the three attackers, from who knows least to who knows most."""
     cards = result.subject.cards
     card: Mapping[str, Any] = next(iter(cards.values()), {})
     dp, exposure = card.get("dp") or {}, card.get("exposure") or {}

@@ -95,13 +95,7 @@ def _picture(contest: Contest, risk: Figure, *, is_wide: bool) -> Picture:
 
 
 def contest_page(contest: Contest) -> str:
-    """Return the HTML page.
-
-    Raises
-    ------
-    StoreError
-        A package is missing.
-    """
+    """Return the HTML page."""
     from engine.evaluation.report.page import page_of  # loads what a command line has no need of
 
     return page_of(

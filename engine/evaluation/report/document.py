@@ -29,12 +29,7 @@ def document(
 ) -> dict[str, Any]:
     """Return an evaluation as plain data.
 
-    Parameters
-    ----------
-    publishable : bool
-        Rounded figures only.
-    catalogue : dict of str to Figure, optional
-        As for `engine.evaluation.report.verdicts.lines`.
+    publishable: Rounded figures only.
     """
     all_lines = lines(evaluation, catalogue)
     head: dict[str, Any] = {
@@ -175,13 +170,8 @@ def rounded(value: float | None) -> float | None:
 def published(figure: Figure, value: float | None, n_rows: int) -> float | None:
     """Return a figure as it may be published: two significant digits, and no share that would give away a count.
 
-    Parameters
-    ----------
-    figure : Figure
-        Shares are known by their upper bound, 1 or 100: they are rounded to the power of ten that is worth ten people
-        at least.
-    n_rows : int
-        Rows of the original.
+    figure: Shares are known by their upper bound, 1 or 100: they are rounded to the power of ten that is
+        worth ten people at least.
     """
     if value is None or figure.high not in (1, 100):
         return rounded(value)

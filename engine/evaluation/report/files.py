@@ -35,16 +35,7 @@ _MARKER = re.compile(rb"<meta\s+name=.tablepack.\s+content=.confidential.", re.I
 def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = ()) -> None:
     """Refuse a path that no report can be written to, before anything is measured.
 
-    Parameters
-    ----------
-    force : bool
-        Files there may be replaced.
-    inputs : iterable
-        What is read to make it; paths among them are never replaced.
-
-    Raises
-    ------
-    StoreError
+    inputs: What is read to make it; paths among them are never replaced.
     """
     if path.suffix.lower() not in ENDINGS:
         raise StoreError(f"{path}: a report ends in .html; JSON goes beside it")
@@ -84,28 +75,10 @@ def write_report(
 ) -> tuple[Path, Path]:
     """Write the report, and JSON beside it.
 
-    Parameters
-    ----------
-    path : Path
-        Ends in .html; the JSON file has the same stem.
-    publishable : bool
-        Rounded scores only; files may be read by all that the umask lets. Otherwise they have mode 0600.
-    force : bool
-        Files there may be replaced.
-    catalogue : dict of str to Figure, optional
-        As for `engine.evaluation.report.verdicts.lines`.
-    drawn : dict, optional
-        What `pictures_ahead` gave of the only subject.
-
-    Returns
-    -------
-    tuple of Path
-        HTML, JSON.
-
-    Raises
-    ------
-    StoreError
-        The path is unfit, a package is missing, or a file cannot be written.
+    path: Ends in .html; the JSON file has the same stem.
+    publishable: Rounded scores only; files may be read by all that the umask lets. Otherwise they have mode
+        0600.
+    drawn: What `pictures_ahead` gave of the only subject.
     """
     from engine.evaluation.report.page import (
         page,  # loads Jinja and Matplotlib, which need a moment
@@ -132,13 +105,7 @@ def as_json(
 
 
 def is_confidential(path: Path) -> bool:
-    """Return whether a file says of itself that it is a confidential report, or its JSON; by content, not name.
-
-    Raises
-    ------
-    StoreError
-        It cannot be read.
-    """
+    """Return whether a file says of itself that it is a confidential report, or its JSON; by content, not name."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -157,15 +124,7 @@ def is_confidential(path: Path) -> bool:
 
 
 def refuse_confidential(paths: Iterable[Path]) -> None:
-    """Refuse to let confidential reports out; folders are looked through.
-
-    Raises
-    ------
-    PrivacyError
-        A file is one; it is named.
-    StoreError
-        A file cannot be read.
-    """
+    """Refuse to let confidential reports out; folders are looked through."""
     for given in paths:
         for path in sorted(given.rglob("*")) if given.is_dir() else [given]:
             if path.is_file() and is_confidential(path):
@@ -178,25 +137,7 @@ def refuse_confidential(paths: Iterable[Path]) -> None:
 def write_confidential(
     path: Path, *, page: str, document: str, force: bool = False
 ) -> tuple[Path, Path]:
-    """Write a page, and its JSON document beside it, both of mode 0600.
-
-    Parameters
-    ----------
-    path : Path
-        Ends in .html; checked before.
-    force : bool
-        Files there may be replaced.
-
-    Returns
-    -------
-    tuple of Path
-        HTML, JSON.
-
-    Raises
-    ------
-    StoreError
-        A file cannot be written.
-    """
+    """Write a page, and its JSON document beside it, both of mode 0600."""
     beside = path.with_suffix(".json")
     for file, text in {path: page, beside: document}.items():
         write_output(file, text, force=force, private=True)

@@ -33,21 +33,14 @@ UNSEEN = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Front:
-    """The first page about one subject.
-
-    Attributes
-    ----------
-    released : tuple of (str, str)
-        What is released about whom: a word and what it is.
-    unknown, accepted : tuple of str
-        Sentences.
-    """
+    """The first page about one subject."""
 
     name: str
     title: str
-    released: tuple[tuple[str, str], ...]
+    released: tuple[tuple[str, str], ...]  # What is released about whom: a word and what it is
     attackers: tuple[Attacker, ...]
     pictures: tuple[Picture, ...]
+    # unknown, accepted: Sentences.
     unknown: tuple[str, ...]
     accepted: tuple[str, ...]
 

@@ -44,20 +44,12 @@ _OF_BREAKDOWNS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grid:
-    """A table of texts.
-
-    Attributes
-    ----------
-    is_number : tuple of bool
-        A column is numbers, and set to the right.
-    rest : int
-        Rows that are not shown.
-    """
+    """A table of texts."""
 
     heads: tuple[str, ...]
-    is_number: tuple[bool, ...]
+    is_number: tuple[bool, ...]  # A column is numbers, and set to the right
     rows: tuple[tuple[str, ...], ...]
-    rest: int = 0
+    rest: int = 0  # Rows that are not shown
 
 
 def grid(frame: pd.DataFrame, *, most: int = MOST_ROWS, as_is: bool = False) -> Grid:

@@ -19,21 +19,14 @@ MOST_APART = 1.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Improvement:
-    """One figure of one subject compared with the first.
-
-    Attributes
-    ----------
-    factor : float
-        At least 1: the first is so many times nearer to perfect; at most -1: the other is; infinite: one is perfect.
-        0 where `why_not` says why there is none.
-    why_not : str
-        Why the two cannot be compared; else empty.
-    """
+    """One figure of one subject compared with the first."""
 
     first: Line
     other: Line
+    # At least 1: the first is so many times nearer to perfect; at most -1: the other is; infinite: one is
+    # perfect. 0 where `why_not` says why there is none.
     factor: float
-    why_not: str = ""
+    why_not: str = ""  # Why the two cannot be compared; else empty
 
     @property
     def place(self) -> float:
@@ -71,15 +64,7 @@ def improvements(all_lines: Sequence[Line]) -> list[Improvement]:
 
     Figures of tables that differ much in their number of columns have a reason in the place of a factor.
 
-    Parameters
-    ----------
-    all_lines : sequence of Line
-        Of all subjects, the first subject's first.
-
-    Returns
-    -------
-    list of Improvement
-        By number of columns that a figure looks at, then in the order of the lines; utility before risk.
+    Returns: By number of columns that a figure looks at, then in the order of the lines; utility before risk.
     """
     if not all_lines:
         return []

@@ -92,13 +92,7 @@ def _ink(setting: Setting) -> tuple[str, str]:
 
 
 def map_page(found: LeverMap) -> str:
-    """Return the HTML page.
-
-    Raises
-    ------
-    StoreError
-        A package is missing.
-    """
+    """Return the HTML page."""
     from engine.evaluation.report.page import page_of  # loads what a command line has no need of
 
     return page_of(

@@ -191,13 +191,7 @@ def _ticks(axes: Any, comparison: ModeComparison) -> None:
 
 
 def page(comparison: ModeComparison) -> str:
-    """Return the HTML page.
-
-    Raises
-    ------
-    StoreError
-        A package is missing.
-    """
+    """Return the HTML page."""
     from engine.evaluation.report.page import page_of  # loads what a command line has no need of
 
     own, beside = comparison.beside()

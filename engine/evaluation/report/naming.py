@@ -11,16 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Names:
-    """Labels of columns and values.
-
-    Attributes
-    ----------
-    value_labels : dict of str to dict
-        Column -> value as text -> label.
-    """
+    """Labels of columns and values."""
 
     labels: Mapping[str, str]
-    value_labels: Mapping[str, Mapping[str, str]]
+    value_labels: Mapping[str, Mapping[str, str]]  # Column -> value as text -> label
 
     def column(self, name: str) -> str:
         """Return what a column is called: its name, and its label where it has another."""

@@ -45,56 +45,33 @@ NO_RATE = "not computed"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """One measure, or attack, as the page shows it.
-
-    Attributes
-    ----------
-    rates : tuple of (str, str)
-        Which rate, and it with its interval.
-    told : str
-        The rate beside that of the control, in a sentence.
-    beside : dict of str to str
-        Figure that is the attack's rate -> what the same attack gets elsewhere.
-    """
+    """One measure, or attack, as the page shows it."""
 
     title: str
     words: str
     verdict: str
     lines: tuple[Line, ...]
-    rates: tuple[tuple[str, str], ...]
+    rates: tuple[tuple[str, str], ...]  # Which rate, and it with its interval
     notes: tuple[str, ...]
     control_note: str
     breakdown: Grid | None
     is_risk: bool
-    told: str = ""
+    told: str = ""  # The rate beside that of the control, in a sentence
+    # Figure that is the attack's rate -> what the same attack gets elsewhere.
     beside: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """One subject as the page shows it.
+    """One subject as the page shows it."""
 
-    Attributes
-    ----------
-    place : str
-        Anchor.
-    front : Front
-        The page that is signed.
-    undeclared : tuple of str
-        Titles of headline figures that the study does not declare.
-    sentences : tuple of str
-        What utility and risk come to.
-    attacks : tuple of Measured
-        Attacks, with their headline figures only.
-    """
-
-    place: str
-    front: Front
+    place: str  # Anchor
+    front: Front  # The page that is signed
     result: Result
     headlines: tuple[Line, ...]
-    undeclared: tuple[str, ...]
-    sentences: tuple[str, ...]
-    attacks: tuple[Measured, ...]
+    undeclared: tuple[str, ...]  # Titles of headline figures that the study does not declare
+    sentences: tuple[str, ...]  # What utility and risk come to
+    attacks: tuple[Measured, ...]  # Attacks, with their headline figures only
     tally: tuple[tuple[Verdict, int], ...]
     groups: tuple[Group, ...]
     tables: Grid
@@ -110,19 +87,8 @@ def page(
 ) -> str:
     """Return the report.
 
-    Parameters
-    ----------
-    publishable : bool
-        A short one of rounded scores, without anything of the original.
-    catalogue : dict of str to Figure, optional
-        As for `engine.evaluation.report.verdicts.lines`.
-    drawn : dict, optional
-        Pictures of the only subject that are there already.
-
-    Raises
-    ------
-    StoreError
-        A package is missing.
+    publishable: A short one of rounded scores, without anything of the original.
+    drawn: Pictures of the only subject that are there already.
     """
     all_lines = lines(evaluation, catalogue)
     by_subject = {
@@ -282,13 +248,7 @@ def _public_parts(
 
 
 def template_environment() -> Environment:
-    """Return what fills the templates of this package: escaping all, and failing on what is undefined.
-
-    Raises
-    ------
-    StoreError
-        Jinja is missing.
-    """
+    """Return what fills the templates of this package: escaping all, and failing on what is undefined."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
@@ -304,13 +264,7 @@ def template_environment() -> Environment:
 
 
 def page_of(template: str, pictures: Iterable[Picture], **context: object) -> str:
-    """Fill the template of a page that has pictures, in the style of the report.
-
-    Raises
-    ------
-    StoreError
-        Jinja is missing.
-    """
+    """Fill the template of a page that has pictures, in the style of the report."""
     environment = template_environment()
     from markupsafe import Markup  # comes with Jinja
 

@@ -34,17 +34,7 @@ class Block:
 
 
 def sentence(own_lines: Sequence[Line], *, is_risk: bool, rows_published: int | None = None) -> str:
-    """Return what the headline figures of one subject come to: how many are good, and which are not.
-
-    Parameters
-    ----------
-    own_lines : sequence of Line
-        Of one subject.
-    is_risk : bool
-        Of attacks, or of measures of utility.
-    rows_published : int, optional
-        As for `blocks`.
-    """
+    """Return what the headline figures of one subject come to: how many are good, and which are not."""
     mine = [
         line
         for line in own_lines
@@ -102,14 +92,7 @@ def blocks(
 ) -> list[Block]:
     """Return the headline figures as tables that a screen of so many characters holds.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Subjects; with several, as many beside each other as fit.
-    sample : str
-        What the scale is called.
-    rows_published : int, optional
-        Rows of the original, where figures are rounded as in a publishable report.
+    rows_published: Rows of the original, where figures are rounded as in a publishable report.
     """
     out: list[Block] = []
     mine = [line for line in own_lines if rows_published is None or is_publishable(line)]
@@ -250,13 +233,7 @@ def _threshold(line: Line) -> str:
 
 
 def reasons(own_lines: Sequence[Line]) -> list[str]:
-    """Return, for headline figures without a value, why: one text a reason, the figures that have it before it.
-
-    Parameters
-    ----------
-    own_lines : sequence of Line
-        Of one subject.
-    """
+    """Return, for headline figures without a value, why: one text a reason, the figures that have it before it."""
     by_reason: dict[str, list[str]] = {}
     for line in own_lines:
         if line.figure.is_headline and line.value is None:

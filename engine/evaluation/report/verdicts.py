@@ -30,36 +30,19 @@ NO_REASON = "the measure gave no figure and no reason"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """One figure of one subject.
-
-    Attributes
-    ----------
-    is_risk : bool
-        It belongs to an attack.
-    value : float or None
-        None: not computed.
-    scale : float or None
-        The same figure of a sample of the original.
-    reach : str
-        What the study wants it to reach: "<= 0.3"; empty: the catalogue's thresholds count.
-    why : str
-        Why it was not computed, else empty.
-    is_declared : bool
-        The study declares its measure.
-    over : int
-        Columns of the table that a measure of whole tables read; 0 says nothing.
-    """
+    """One figure of one subject."""
 
     subject: str
     figure: Figure
-    is_risk: bool
-    value: float | None
-    scale: float | None
+    is_risk: bool  # It belongs to an attack
+    value: float | None  # None: not computed
+    scale: float | None  # The same figure of a sample of the original
+    # What the study wants it to reach: "<= 0.3"; empty: the catalogue's thresholds count.
     reach: str
     verdict: Verdict
-    why: str
-    is_declared: bool = True
-    over: int = 0
+    why: str  # Why it was not computed, else empty
+    is_declared: bool = True  # The study declares its measure
+    over: int = 0  # Columns of the table that a measure of whole tables read; 0 says nothing
 
     @property
     def measure(self) -> str:
@@ -131,10 +114,8 @@ def _sign(reach: str) -> str:
 def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Line]:
     """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too.
 
-    Parameters
-    ----------
-    catalogue : dict of str to Figure, optional
-        By default that of all measures and attacks that the command runs; a figure that it lacks is only stated.
+    catalogue: By default that of all measures and attacks that the command runs; a figure that it lacks is
+        only stated.
     """
     known = catalogue if catalogue is not None else _catalogue_of(evaluation)
     reaches = {row.measure: row.reach for row in reversed(evaluation.study.rows) if row.reach}
@@ -221,12 +202,7 @@ def verdict(
     What a study wants reached counts for good in the place of the catalogue's threshold. A figure without thresholds is
     compared with a sample of the original.
 
-    Parameters
-    ----------
-    reach : str
-        "<= 0.3" or ">= 960"; empty: thresholds of the figure.
-    scale : float or None
-        The same figure of a sample of the original.
+    scale: The same figure of a sample of the original.
     """
     if value is None or not isfinite(value):
         return "not computed"

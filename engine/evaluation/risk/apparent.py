@@ -48,20 +48,12 @@ def apparent_match(
 ) -> Risk:
     """Infer every target column from the unique match on the quasi-identifiers, and hold it against a baseline.
 
-    Parameters
-    ----------
-    rng : numpy Generator
-        Splits the original for control and baselines.
-    baselines : dict of str to float, optional
-        Column -> share that a model gets right about people outside the data; those that are missing are computed by
-        `engine.evaluation.risk.baseline.model_baselines`.
+    baselines: Column -> share that a model gets right about people outside the data; those that are missing
+        are computed by `engine.evaluation.risk.baseline.model_baselines`.
 
-    Returns
-    -------
-    Risk
-        Broken down by target. A target is attacked through the smallest table that has it and all
-        quasi-identifiers; where there is none, through all tables with most of them, and the value that most of a
-        person's matches have is claimed. A blank that equals a blank is right, as published.
+    Returns: Broken down by target. A target is attacked through the smallest table that has it and all
+    quasi-identifiers; where there is none, through all tables with most of them, and the value that most of a
+    person's matches have is claimed. A blank that equals a blank is right, as published.
     """
     known = shown_of(paired, attacker.quasi_identifiers)
     targets = targets_of(paired, attacker, known)
@@ -110,10 +102,8 @@ def apparent_match(
 def attacked(paired: Paired, known: KeySet, targets: KeySet) -> pd.DataFrame:
     """Attack every target that a table has beside all known columns.
 
-    Returns
-    -------
-    DataFrame
-        One row a target: `target`, `table`, `matches`, `right`, `precision` (NaN without a match), `coverage`.
+    Returns: One row a target: `target`, `table`, `matches`, `right`, `precision` (NaN without a match),
+    `coverage`.
     """
     through: dict[ColumnSet, list[str]] = {}
     for name in targets if known else ():
@@ -146,11 +136,8 @@ def _pooled_claims(
 ) -> tuple[Numbers, Numbers, int] | None:
     """Who is claimed to have which value, by the unique matches in all tables with most of the known columns.
 
-    Returns
-    -------
-    tuple or None
-        Positions of people, the value that most of a person's matches have, and how many tables were read; None: no
-        table has rows, a known column and the target.
+    Returns: Positions of people, the value that most of a person's matches have, and how many tables were
+    read; None: no table has rows, a known column and the target.
     """
     sets = [(keys, covering(paired, (*keys, target))) for keys in usable(paired, known, target)]
     read = [(keys, table) for keys, table in sets if keys and table is not None and table.total]

@@ -26,58 +26,27 @@ DENOM_LIM = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attribution:
-    """One target, attacked through one set of known columns.
+    """One target, attacked through one set of known columns."""
 
-    Attributes
-    ----------
-    is_main : bool
-        Through the quasi-identifiers, or what a table has of them.
-    n : int
-        People.
-    matched : float
-        Share of people whose known columns the table shows.
-    baseline : float
-        CAP of a guess by the target's own distribution.
-    cap_original : float
-        CAP of the original itself.
-    cap : float
-        Mean over the people matched; 0 where none is.
-    dcap : float
-        Mean over all people; unmatched ones count 0.
-    disclosed : int
-        People whose group of released records has one value only.
-    right : int
-        Those for whom it is the right one.
-    disco, dorig : float
-        `right` by people; the same of the original itself.
-    disco_small : float
-        DiSCO without cells of more than 5 people.
-    largest_cell : int
-        People in the largest cell that is disclosed rightly.
-    one_way : bool
-        One value makes up nearly all that is disclosed.
-    two_way : int
-        Pairs of a target's and a key's value that nearly go together anyway.
-    """
-
-    is_main: bool
+    is_main: bool  # Through the quasi-identifiers, or what a table has of them
     keys: str
     target: str
     table: str
-    n: int
-    matched: float
-    baseline: float
-    cap_original: float
-    cap: float
-    dcap: float
-    disclosed: int
-    right: int
+    n: int  # People
+    matched: float  # Share of people whose known columns the table shows
+    baseline: float  # CAP of a guess by the target's own distribution
+    cap_original: float  # CAP of the original itself
+    cap: float  # Mean over the people matched; 0 where none is
+    dcap: float  # Mean over all people; unmatched ones count 0
+    disclosed: int  # People whose group of released records has one value only
+    right: int  # Those for whom it is the right one
+    # disco, dorig: `right` by people; the same of the original itself.
     disco: float
     dorig: float
-    disco_small: float
-    largest_cell: int
-    one_way: bool
-    two_way: int
+    disco_small: float  # DiSCO without cells of more than 5 people
+    largest_cell: int  # People in the largest cell that is disclosed rightly
+    one_way: bool  # One value makes up nearly all that is disclosed
+    two_way: int  # Pairs of a target's and a key's value that nearly go together anyway
 
 
 def attributed(
@@ -85,18 +54,7 @@ def attributed(
 ) -> Attribution:
     """Measure one target in one table.
 
-    Parameters
-    ----------
-    table : Coded
-        Has the known columns and the target.
-    keys : tuple of str
-        Known columns.
-    name : str
-        The target.
-    group : Groups
-        Rows of original and table, by the known columns.
-    is_main : bool
-        The known columns are the quasi-identifiers, or what a table has of them.
+    is_main: The known columns are the quasi-identifiers, or what a table has of them.
     """
     people = paired.original
     n_values = n_codes(paired, name)

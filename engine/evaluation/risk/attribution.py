@@ -39,18 +39,9 @@ _EXCESS, _TCAP_GAIN = "excess_over_control", "tcap_gain"
 def attribution(paired: Paired, attacker: Attacker, rng: np.random.Generator) -> Risk:
     """Attribute every target to people by their known columns: CAP, DCAP, TCAP and DiSCO.
 
-    Parameters
-    ----------
-    attacker : Attacker
-        Its quasi-identifiers and every set in `keys`; its targets.
-    rng : numpy Generator
-        Splits the original for the control.
-
-    Returns
-    -------
-    Risk
-        Means over the targets, of the quasi-identifiers; broken down by set and target. Where no table has all
-        quasi-identifiers with a target, every table with most of them is attacked, and the worst counts for the target.
+    Returns: Means over the targets, of the quasi-identifiers; broken down by set and target. Where no table
+    has all quasi-identifiers with a target, every table with most of them is attacked, and the worst counts
+    for the target.
     """
     if not paired.original.total or not any(t.total for t in paired.tables.values()):
         why = "the original, or every table, has no rows"

@@ -32,27 +32,12 @@ def model_baselines(
 ) -> dict[str, HitRate]:
     """Precision of a logistic regression of each target on the known columns, for people that it was not trained on.
 
-    Parameters
-    ----------
-    paired : Paired
-        Only the original is read.
-    attacker : Attacker
-        Quasi-identifiers, targets, and how many rows a model learns from at most.
-    rng : numpy Generator
-        Splits the original: 70 % may train, at most 20,000 of the others are predicted.
+    attacker: Quasi-identifiers, targets, and how many rows a model learns from at most.
+    rng: Splits the original: 70 % may train, at most 20,000 of the others are predicted.
 
-    Returns
-    -------
-    dict of str to HitRate
-        Target -> share of values guessed right. Empty where there are fewer than 20 rows, or no known column.
+    Returns: Target -> share of values guessed right. Empty where there are fewer than 20 rows, or no known
+    column.
 
-    Raises
-    ------
-    StoreError
-        scikit-learn is not installed.
-
-    Notes
-    -----
     l1 penalty, C = 0.01, SAGA, 100 rounds, one column for each value of a known column: as in the source. Three things
     keep it fast. (1) At most `model_rows` rows train; C then grows by the factor by which they are fewer, to 0.1 at
     most, so that the penalty weighs as it would with all rows. (2) Values with fewer than 5 training rows are put

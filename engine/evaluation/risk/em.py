@@ -25,19 +25,13 @@ _FIRST_M = 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Estimate:
-    """The fitted model of pairs.
+    """The fitted model of pairs."""
 
-    Attributes
-    ----------
-    m, u : ndarray of float64, shape (n_columns, n_levels)
-        Probability of each level of agreement among matches, and among other pairs; rows sum to 1.
-    share : float
-        Share of matches among the pairs.
-    """
-
+    # m, u: shape (n_columns, n_levels): Probability of each level of agreement among matches, and among
+    # other pairs; rows sum to 1.
     m: Floats
     u: Floats
-    share: float
+    share: float  # Share of matches among the pairs
     n_steps: int
     converged: bool
 
@@ -52,19 +46,10 @@ def estimate(
 ) -> Estimate:
     """Estimate m, u and the share of matches from patterns, columns agreeing independently within a kind of pair.
 
-    Parameters
-    ----------
-    levels : ndarray of int64, shape (n_patterns, n_columns)
-        Level of agreement of each column, 0 for none; the highest is full agreement.
-    n : ndarray of float64, shape (n_patterns,)
-        Pairs with the pattern.
-    n_levels : ndarray of int64, shape (n_columns,)
-        Levels of each column.
-    u : ndarray of float64, shape (n_columns, n_levels), optional
-        If given, u is not estimated.
-    most : float
-        Largest share of matches that there can be. People of a kind agree in much; without a bound, EM may take pairs
-        of a kind for matches where real ones are few.
+    levels: Level of agreement of each column, 0 for none; the highest is full agreement.
+    u: If given, u is not estimated.
+    most: Largest share of matches that there can be. People of a kind agree in much; without a bound, EM may
+        take pairs of a kind for matches where real ones are few.
     """
     seen = _seen(levels, n_levels)
     current_u = _normed(_sums(seen, n)) if u is None else u
@@ -84,17 +69,7 @@ def estimate(
 
 
 def weights(levels: Levels, m: Floats, u: Floats) -> Floats:
-    """Return the match weight of patterns, log2 of m / u summed over the columns.
-
-    Parameters
-    ----------
-    levels : ndarray of int64, shape (n_patterns, n_columns)
-    m, u : ndarray of float64, shape (n_columns, n_levels)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_patterns,)
-    """
+    """Return the match weight of patterns, log2 of m / u summed over the columns."""
     ratio = np.log2(np.maximum(m, _RAREST)) - np.log2(np.maximum(u, _SMALLEST))
     return np.asarray(ratio[np.arange(levels.shape[1]), levels].sum(axis=1), np.float64)
 

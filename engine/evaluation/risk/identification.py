@@ -53,17 +53,10 @@ def identification(paired: Paired, attacker: Attacker, rng: np.random.Generator)
     With c records that agree and T = 1 if the own is among them: expected match risk, the sum of T / c; true match
     rate, the share of people with c T = 1; false match rate, the share of those with c = 1 whose match is not theirs.
 
-    Parameters
-    ----------
-    attacker : Attacker
-        `quasi_identifiers`; `aligned`: row i of the synthetic table was made from row i of the original.
-    rng : numpy Generator
-        Splits the original for the control, where no control rows were given.
+    attacker: `quasi_identifiers`; `aligned`: row i of the synthetic table was made from row i of the
+        original.
 
-    Returns
-    -------
-    Risk
-        `rate` is the true match rate; broken down by the number of records that agree.
+    Returns: `rate` is the true match rate; broken down by the number of records that agree.
     """
     table = holding(paired, attacker.quasi_identifiers)
     if table is None or not len(paired.original.n) or table.total == 0:

@@ -78,23 +78,6 @@ def inference(paired: Paired, attacker: Attacker, rng: np.random.Generator) -> R
     """Precision of guesses about people's unknown columns, compared with guesses from other people's rows.
 
     At most `attacker.attempts` people, and three in ten of the original, are attacked; the baseline learns from others.
-
-    Parameters
-    ----------
-    attacker : Attacker
-        `quasi_identifiers`, `targets`, `attempts`, `model_rows`.
-    rng : numpy Generator
-        Draws the people, the rows that a model learns from, and its trees.
-
-    Returns
-    -------
-    Risk
-        `rate` is pooled over the columns; broken down by column.
-
-    Raises
-    ------
-    StoreError
-        scikit-learn is not installed.
     """
     n_people = min(attacker.attempts, int(_HELD_OUT * len(paired.original.n)))
     known = [c for c in attacker.quasi_identifiers if c in paired.values]

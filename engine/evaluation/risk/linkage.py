@@ -77,18 +77,10 @@ def linkage(paired: Paired, attacker: Attacker, rng: np.random.Generator) -> Ris
     A link is right if its record was made from the person (`attacker.aligned`), else if it agrees in all secret columns
     of the table. People without a pair are not linked; among records of equal weight one is drawn.
 
-    Parameters
-    ----------
-    attacker : Attacker
-        `quasi_identifiers`, `targets` (the secrets), `linkage`, `aligned`.
-    rng : numpy Generator
-        Draws the people, and splits the original for the control where no control rows were given.
+    rng: Draws the people, and splits the original for the control where no control rows were given.
 
-    Returns
-    -------
-    Risk
-        Broken down by the compared columns, with their m, u and weights. Where no table has two of them beside a
-        secret, tables are pooled (`engine.evaluation.risk.pooled_linkage`).
+    Returns: Broken down by the compared columns, with their m, u and weights. Where no table has two of them
+    beside a secret, tables are pooled (`engine.evaluation.risk.pooled_linkage`).
     """
     table, why = _chosen(paired, attacker)
     if why == _ONE_COLUMN and not attacker.linkage.block and not attacker.aligned:

@@ -20,27 +20,16 @@ KeySet = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Groups:
-    """Groups of equal keys among the rows of two tables.
+    """Groups of equal keys among the rows of two tables."""
 
-    Attributes
-    ----------
-    left, right : ndarray of int64
-        Group of each row, 0 to `size` - 1.
-    """
-
+    # left, right: Group of each row, 0 to `size` - 1.
     left: Numbers
     right: Numbers
     size: int
 
 
 def groups(paired: Paired, left: Coded, right: Coded, columns: Collection[str]) -> Groups:
-    """Group the rows of two tables by their values in some columns, however many combinations there are.
-
-    Parameters
-    ----------
-    left, right : Coded
-        Both have the columns.
-    """
+    """Group the rows of two tables by their values in some columns, however many combinations there are."""
     ids = row_ids(paired, [left, right], columns)
     return Groups(left=ids[0], right=ids[1], size=int(max(i.max(initial=-1) for i in ids)) + 1)
 
@@ -66,15 +55,7 @@ def targets_of(paired: Paired, attacker: Attacker, keys: Collection[str]) -> Key
 def usable(paired: Paired, keys: KeySet, target: str | None = None) -> list[KeySet]:
     """Return the known columns that an attacker can use together: all, or else the largest sets that a table has.
 
-    Parameters
-    ----------
-    target : str, optional
-        A column that the table must have, too.
-
-    Returns
-    -------
-    list of tuple of str
-        Empty where no table has any of them with the target.
+    target: A column that the table must have, too.
     """
     wanted = () if target is None else (target,)
     if keys and covering(paired, (*keys, *wanted)) is not None:

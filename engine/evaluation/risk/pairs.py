@@ -27,51 +27,27 @@ _NEAR_SHARE = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Sides:
-    """What is linked.
-
-    Attributes
-    ----------
-    rows : ndarray of int64, shape (n_people,)
-        Row of the table that was made from each person, or -1.
-    secrets : tuple of str
-        Columns that a right link agrees in.
-    near : dict of str to int
-        Ordered columns: how far codes of near values lie apart at most; 0: only equal ones count.
-    """
+    """What is linked."""
 
     people: Coded
     table: Coded
-    rows: Numbers
+    rows: Numbers  # shape (n_people,): Row of the table that was made from each person, or -1
     compared: tuple[str, ...]
-    secrets: tuple[str, ...]
+    secrets: tuple[str, ...]  # Columns that a right link agrees in
+    # Ordered columns: how far codes of near values lie apart at most; 0: only equal ones count.
     near: dict[str, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pairs:
-    """Pairs by person and pattern, one entry for each that there is.
+    """Pairs by person and pattern, one entry for each that there is."""
 
-    Attributes
-    ----------
-    person : ndarray of int64
-        Place of the person.
-    pattern : ndarray of int64
-    n : ndarray of float64
-        Pairs.
-    own : ndarray of float64
-        Those of them whose record was made from the person.
-    all_equal : ndarray of float64
-        Those of them that agree in all secrets.
-    share_equal : ndarray of float64
-        Share of secrets that agree, summed over the pairs.
-    """
-
-    person: Numbers
+    person: Numbers  # Place of the person
     pattern: Numbers
-    n: Floats
-    own: Floats
-    all_equal: Floats
-    share_equal: Floats
+    n: Floats  # Pairs
+    own: Floats  # Those of them whose record was made from the person
+    all_equal: Floats  # Those of them that agree in all secrets
+    share_equal: Floats  # Share of secrets that agree, summed over the pairs
 
 
 def nearness(paired: Paired, compared: Collection[str]) -> dict[str, int]:
@@ -87,12 +63,7 @@ def nearness(paired: Paired, compared: Collection[str]) -> dict[str, int]:
 def counted(sides: Sides, block: Collection[str], *, n_values: dict[str, int]) -> Pairs:
     """Count the pairs that agree in the columns of a block.
 
-    Parameters
-    ----------
-    block : collection of str
-        Some of the compared columns; none: every person with every record.
-    n_values : dict of str to int
-        Values of each compared column; its blank, coded after the last, is near to none.
+    n_values: Values of each compared column; its blank, coded after the last, is near to none.
     """
     people = _frame(sides.people, sides, {"id": np.arange(len(sides.people.n)), "own": sides.rows})
     rows = {"id": np.arange(len(sides.table.n)), "n": sides.table.n}
@@ -146,12 +117,7 @@ def by_chance(sides: Sides, n_values: dict[str, int]) -> Floats:
 def blocks(sides: Sides, wanted: Sequence[str], *, most_pairs: int) -> list[tuple[str, ...]]:
     """Return the sets of columns that pairs must agree in, in one or two passes, so that there are not too many pairs.
 
-    Parameters
-    ----------
-    wanted : sequence of str
-        The only block, if any is named.
-    most_pairs : int
-        In one pass.
+    wanted: The only block, if any is named.
     """
     if wanted:
         return [tuple(wanted)]

@@ -27,21 +27,11 @@ NO_STRANGER = "no control: a stranger has no row of their own in the synthetic t
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Alike:
-    """An attack, to be run twice under like conditions: as many people, tables of as many records.
+    """An attack, to be run twice under like conditions: as many people, tables of as many records."""
 
-    Attributes
-    ----------
-    members : Paired
-        Some people of the data against the tables, or part of their records.
-    strangers : Paired
-        People outside against tables that were not made from them.
-    who : str
-        Who the strangers are, in words.
-    """
-
-    members: Paired
-    strangers: Paired
-    who: str
+    members: Paired  # Some people of the data against the tables, or part of their records
+    strangers: Paired  # People outside against tables that were not made from them
+    who: str  # Who the strangers are, in words
 
 
 def alike(paired: Paired, rng: np.random.Generator) -> Alike:
@@ -50,14 +40,9 @@ def alike(paired: Paired, rng: np.random.Generator) -> Alike:
     How many people are unique, or met by chance, depends on how many there are, and on the size of the table: rates of
     groups of other sizes cannot be subtracted.
 
-    Parameters
-    ----------
-    paired : Paired
-        With `control`: as many of its people as of the original, against the release. Without: one half of the
-        original against that share of the release's records which makes as many; strangers are the other half, against
-        tables of the first half as they are.
-    rng : numpy Generator
-        Draws people and records.
+    paired: With `control`: as many of its people as of the original, against the release. Without: one half
+        of the original against that share of the release's records which makes as many; strangers are the
+        other half, against tables of the first half as they are.
     """
     if paired.control is not None:
         groups = paired.original, paired.control

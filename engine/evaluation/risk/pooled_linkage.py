@@ -33,19 +33,11 @@ _NO_PAIRS = "tables were pooled: no pairs of people and records were compared"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Told:
-    """What is claimed of one column of people.
-
-    Attributes
-    ----------
-    blind : ndarray of float64, shape (n_people,)
-        Chance that any record of the tables has the person's value.
-    n_tables : int
-        Read.
-    """
+    """What is claimed of one column of people."""
 
     claims: Claims
-    blind: Floats
-    n_tables: int
+    blind: Floats  # shape (n_people,): Chance that any record of the tables has the person's value
+    n_tables: int  # Read
 
 
 def pooled_columns(paired: Paired, attacker: Attacker) -> tuple[KeySet, KeySet]:
@@ -67,17 +59,8 @@ def pooled_linkage(
 ) -> Risk:
     """How often what all tables together say of a person is right; a link is a claim about one secret column.
 
-    Parameters
-    ----------
-    known, secrets : tuple of str
-        As `pooled_columns` gives them; at least one secret.
-    attacker : Attacker
-        `linkage.targets`: people who are looked for at most.
-
-    Returns
-    -------
-    Risk
-        Broken down by secret.
+    known, secrets: As `pooled_columns` gives them; at least one secret.
+    attacker: `linkage.targets`: people who are looked for at most.
     """
     told = _told(paired, known, secrets, attacker, rng)
     claims = pooled([one.claims for one in told.values()])

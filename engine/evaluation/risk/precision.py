@@ -26,35 +26,18 @@ _BENT = 3.0
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Claims:
-    """What an attacker claims about people.
+    """What an attacker claims about people."""
 
-    Attributes
-    ----------
-    confidence : ndarray of float64, shape (n_claims,)
-        Any scale; higher is surer.
-    right : ndarray of float64, shape (n_claims,)
-        0 or 1, or the chance of being right where the attacker draws among equals.
-    n_people : int
-        People attacked, those without a claim among them.
-    """
-
-    confidence: Floats
+    confidence: Floats  # shape (n_claims,): Any scale; higher is surer
+    # shape (n_claims,): 0 or 1, or the chance of being right where the attacker draws among equals.
     right: Floats
-    n_people: int
+    n_people: int  # People attacked, those without a claim among them
 
 
 def at_share(claims: Claims, share: float) -> HitRate | None:
     """Precision of the most confident claims, as many as make up a share of the people attacked.
 
-    Parameters
-    ----------
-    share : float
-        0 to 1. If fewer claims are made, all of them count.
-
-    Returns
-    -------
-    HitRate or None
-        None: there is no claim.
+    Returns: None: there is no claim.
     """
     n = min(max(round(share * claims.n_people), 1), len(claims.right))
     if n == 0:
@@ -71,10 +54,7 @@ def best(claims: Claims) -> tuple[HitRate, float] | None:
 
     Best is the highest lower end of the Wilson interval, so that few lucky claims do not win.
 
-    Returns
-    -------
-    tuple of HitRate and float, or None
-        None: there is no claim.
+    Returns: None: there is no claim.
     """
     if not len(claims.right):
         return None
@@ -113,11 +93,9 @@ def coefficient(precision: float, rate: float) -> float:
 def anonymity_loss(attack: Claims, baseline: Claims) -> tuple[float, bool] | None:
     """Anonymity loss coefficient: (PRC_attack - PRC_base) / (1 - PRC_base), each at its best prediction rate.
 
-    Returns
-    -------
-    tuple of float and bool, or None
-        The coefficient, and whether the attack gains more than chance explains. None: nothing is claimed, or the
-        baseline leaves nothing to gain. Source: arXiv:2507.01710; 0.5 and less is "conservatively safe".
+    Returns: The coefficient, and whether the attack gains more than chance explains. None: nothing is
+    claimed, or the baseline leaves nothing to gain. Source: arXiv:2507.01710; 0.5 and less is "conservatively
+    safe".
     """
     best_attack, best_guess = _best_rate(attack), _best_rate(baseline)
     if best_attack is None or best_guess is None:

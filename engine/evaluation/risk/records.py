@@ -20,19 +20,7 @@ _DENSE = 16
 def row_ids(paired: Paired, tables: Sequence[Coded], columns: Collection[str]) -> list[Numbers]:
     """Number the rows of several tables by their combination of values.
 
-    Parameters
-    ----------
-    paired : Paired
-        Knows how many codes a column has.
-    tables : sequence of Coded
-        All of them have the columns.
-    columns : collection of str
-        May be empty: then all rows are equal.
-
-    Returns
-    -------
-    list of ndarray of int64
-        For each table one number a row, from 0 without gaps over all tables together.
+    Returns: For each table one number a row, from 0 without gaps over all tables together.
     """
     ends = np.cumsum([len(table.n) for table in tables])
     ids, size = np.zeros(int(ends[-1]), np.int64), 1
@@ -48,15 +36,7 @@ def row_ids(paired: Paired, tables: Sequence[Coded], columns: Collection[str]) -
 def holding(paired: Paired, known: Collection[str]) -> Coded | None:
     """Return the table with most of the known columns, then most columns, among those that have another column too.
 
-    Parameters
-    ----------
-    known : collection of str
-        What an attacker knows.
-
-    Returns
-    -------
-    Coded or None
-        None: no table has a known column and one that is not.
+    Returns: None: no table has a known column and one that is not.
     """
     wanted = set(known)
     fitting = [

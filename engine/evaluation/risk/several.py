@@ -27,40 +27,20 @@ BACK_OFF = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Guess:
-    """What is guessed about people.
+    """What is guessed about people."""
 
-    Attributes
-    ----------
-    code : ndarray of int64, shape (n_people,)
-        Of the guessed value.
-    confidence : ndarray of float64, shape (n_people,)
-        Probability that the attacker gives it, 0 to 1.
-    read : tuple of ColumnSet
-        Tables that were read, those that tell most first.
-    """
-
-    code: Numbers
-    confidence: Floats
-    read: tuple[ColumnSet, ...]
+    code: Numbers  # shape (n_people,): Of the guessed value
+    confidence: Floats  # shape (n_people,): Probability that the attacker gives it, 0 to 1
+    read: tuple[ColumnSet, ...]  # Tables that were read, those that tell most first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Chances:
-    """How likely each value is for each person.
+    """How likely each value is for each person."""
 
-    Attributes
-    ----------
-    values : ndarray of int64, shape (n_values,)
-        Codes, in order.
-    worth : ndarray of float64, shape (n_people, n_values)
-        Probabilities; each row adds up to 1.
-    read : tuple of ColumnSet
-        As in `Guess`.
-    """
-
-    values: Numbers
-    worth: Floats
-    read: tuple[ColumnSet, ...]
+    values: Numbers  # shape (n_values,): Codes, in order
+    worth: Floats  # shape (n_people, n_values): Probabilities; each row adds up to 1
+    read: tuple[ColumnSet, ...]  # As in `Guess`
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,17 +54,9 @@ class _Link:
 def guess(paired: Paired, people: Coded, target: str, known: Collection[str]) -> Guess | None:
     """Guess a column of people by all tables that hold it and some of the known columns.
 
-    Parameters
-    ----------
-    paired : Paired
-        Its tables are read; the original is not.
-    people : Coded
-        Has the known columns.
+    paired: Its tables are read; the original is not.
 
-    Returns
-    -------
-    Guess or None
-        None: no table holds the column and a known one, or those that do have no rows.
+    Returns: None: no table holds the column and a known one, or those that do have no rows.
     """
     found = chances(paired, people, target, known)
     if found is None:
@@ -139,20 +111,6 @@ def sharpened(
 
     A person whom n records agree with has for each value (their number with it + `BACK_OFF` x its prior) / (n +
     `BACK_OFF`). Values that the model does not know are guessed where enough of the agreeing records have them.
-
-    Parameters
-    ----------
-    prior : ndarray of float64, shape (n_people, n_values)
-    values : ndarray of int64, shape (n_values,)
-        Codes of the values that the model knows, in order.
-    cells : tuple of ndarray of int64
-        Common numbers of people and of the table's rows, as of `row_ids`.
-    codes, n : ndarray of int64, shape (n_rows,)
-        Value of each row of the table, and how often it is there.
-
-    Returns
-    -------
-    code, confidence : ndarray, shape (n_people,)
     """
     person, row = cells
     _, person, inside, row = _of_people(person, row)
@@ -186,14 +144,7 @@ def _share_among(
 ) -> Floats:
     """Share of each value among those who are like a person in some columns; rare kinds are mixed with what is known.
 
-    Parameters
-    ----------
-    before : ndarray of float64, shape (n_values,) or (n_people, n_values)
-        Shares without these columns.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_people, n_values)
+    before: Shares without these columns.
     """
     table = covering(paired, {*columns, target})
     known = np.broadcast_to(before, (len(people.n), len(values)))
@@ -270,13 +221,7 @@ def _entropy(ids: Numbers, n: Numbers) -> tuple[float, int]:
 
 
 def _of_people(person: Numbers, row: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Cells that people are in, the cell of each person, and which rows are in one of them, and in which.
-
-    Parameters
-    ----------
-    person, row : ndarray of int64
-        As of `row_ids`: numbers below the number of people and rows.
-    """
+    """Cells that people are in, the cell of each person, and which rows are in one of them, and in which."""
     cells = np.flatnonzero(np.bincount(person))
     at, is_there = _place(cells, row)
     inside = np.flatnonzero(is_there)

@@ -42,10 +42,8 @@ def attack_all(
 ) -> dict[str, Risk]:
     """Run every attack.
 
-    Parameters
-    ----------
-    baselines : dict of str to float, optional
-        Column -> precision of a model on people outside the data, for apparent matches; modelled where absent.
+    baselines: Column -> precision of a model on people outside the data, for apparent matches; modelled where
+        absent.
     """
     return {
         name: attack_one(name, paired, attacker, seed=seed, baselines=baselines) for name in ATTACKS

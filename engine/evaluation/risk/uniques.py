@@ -40,46 +40,24 @@ _OF_RECORDS = ("exact_matches", "exact_match", "exact_replicated")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _UniqueCounts:
-    """Uniques of one set of columns, as counts.
+    """Uniques of one set of columns, as counts."""
 
-    Attributes
-    ----------
-    n_original, n_synthetic : int
-        Rows.
-    unique_original, unique_synthetic : int
-        Records that are unique in their table.
-    replicated : int
-        Unique in both.
-    in_original : int
-        Unique in the synthetic table and present in the original.
-    in_synthetic : int
-        Unique in the original and present in the synthetic table.
-    """
-
+    # n_original, n_synthetic: Rows.
     n_original: int
     n_synthetic: int
+    # unique_original, unique_synthetic: Records that are unique in their table.
     unique_original: int
     unique_synthetic: int
-    replicated: int
-    in_original: int
-    in_synthetic: int
+    replicated: int  # Unique in both
+    in_original: int  # Unique in the synthetic table and present in the original
+    in_synthetic: int  # Unique in the original and present in the synthetic table
 
 
 def uniques(paired: Paired, attacker: Attacker, rng: np.random.Generator) -> Risk:
     """Count unique records that the release repeats, on the known columns and on all columns of the widest table.
 
-    Parameters
-    ----------
-    attacker : Attacker
-        Its quasi-identifiers, and every set in `keys`.
-    rng : numpy Generator
-        Splits the original for the control.
-
-    Returns
-    -------
-    Risk
-        Broken down by set of columns. Where no table has all quasi-identifiers, the figures are those of the
-        worst table among those with most of them, and the notes say so.
+    Returns: Broken down by set of columns. Where no table has all quasi-identifiers, the figures are those of
+    the worst table among those with most of them, and the notes say so.
     """
     table = widest(paired)
     if table is None or not table.total or not paired.original.total:

@@ -20,15 +20,9 @@ from engine.evaluation.rivals.rival import Schema, assembled
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Anonymity:
-    """k-anonymous generalisation of `Schema.known`; without any, of all columns that may change.
+    """k-anonymous generalisation of `Schema.known`; without any, of all columns that may change."""
 
-    Attributes
-    ----------
-    k : int
-        Fewest records of a class.
-    """
-
-    k: int = 5
+    k: int = 5  # Fewest records of a class
 
     origin: ClassVar[str] = "ours"
 
@@ -55,15 +49,7 @@ class Anonymity:
         schema: Schema,
         rng: np.random.Generator,  # noqa: ARG002 (it draws nothing)
     ) -> pd.DataFrame:
-        """Return the rows with generalised quasi-identifiers; see `Rival`. Draws nothing.
-
-        Raises
-        ------
-        SpecError
-            All quasi-identifiers are kept.
-        DataError
-            There are fewer than k rows.
-        """
+        """Return the rows with generalised quasi-identifiers; see `Rival`. Draws nothing."""
         changed = schema.changed(frame)
         known = [c for c in (schema.known or changed) if c in changed]
         if not known:
@@ -85,16 +71,7 @@ class Anonymity:
 def mondrian(codes: Codes, k: int) -> Codes:
     """Split records into classes of at least k, each cut at the median of the column that spreads most.
 
-    Parameters
-    ----------
-    codes : ndarray of int64, shape (n_rows, n_columns)
-        Places of values in their order; at least k rows.
-    k : int
-
-    Returns
-    -------
-    ndarray of int64, shape (n_rows,)
-        The class of each record, 0 and up.
+    codes: Places of values in their order; at least k rows.
     """
     scale = np.maximum(codes.max(axis=0) - codes.min(axis=0), 1)
     classes = np.zeros(len(codes), np.int64)

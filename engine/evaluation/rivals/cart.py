@@ -41,29 +41,18 @@ class _Predictor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cart:
-    """Sequential CART.
+    """Sequential CART."""
 
-    Attributes
-    ----------
-    leaf, split : int
-        Fewest rows of a leaf, and of a node that is split.
-    complexity : float
-        A split must lower the impurity of the whole by this share.
-    depth : int
-        Of a tree, at most.
-    order : tuple of str
-        Columns in the order in which they are synthesised; others follow in their own. Columns that are kept come
-        first in any case.
-    smoothing : bool
-        Numbers get normal noise of Silverman's bandwidth, and stay in the range of the data (synthpop's "density",
-        there with another bandwidth); a value that 70 % of the rows have stays.
-    """
-
+    # leaf, split: Fewest rows of a leaf, and of a node that is split.
     leaf: int = 5
     split: int = 15
-    complexity: float = 1e-8
-    depth: int = 30
+    complexity: float = 1e-8  # A split must lower the impurity of the whole by this share
+    depth: int = 30  # Of a tree, at most
+    # Columns in the order in which they are synthesised; others follow in their own. Columns that are kept
+    # come first in any case.
     order: tuple[str, ...] = ()
+    # Numbers get normal noise of Silverman's bandwidth, and stay in the range of the data (synthpop's
+    # "density", there with another bandwidth); a value that 70 % of the rows have stays.
     smoothing: bool = False
 
     name: ClassVar[str] = "cart"
@@ -76,15 +65,7 @@ class Cart:
     def synthesize(
         self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
     ) -> pd.DataFrame:
-        """Return synthetic rows, as many; see `Rival`.
-
-        Raises
-        ------
-        SpecError
-            A column is named that is not there.
-        StoreError
-            scikit-learn is not installed.
-        """
+        """Return synthetic rows, as many; see `Rival`."""
         changed = schema.changed(frame)
         require_columns([str(c) for c in frame.columns], self.order, self.name)
         first = [c for c in self.order if c in changed]
@@ -171,13 +152,7 @@ class Cart:
 
 
 def leaf_draws(learned: Codes, wanted: Codes, rng: np.random.Generator) -> Codes:
-    """For each leaf wanted return the position of one of the rows that were learned from and lie in it, all alike.
-
-    Parameters
-    ----------
-    learned, wanted : ndarray of int64
-        Leaves; each one wanted is among those learned.
-    """
+    """For each leaf wanted return the position of one of the rows that were learned from and lie in it, all alike."""
     order = np.argsort(learned, kind="stable")
     leaves, start, size = np.unique(learned[order], return_index=True, return_counts=True)
     at = np.searchsorted(leaves, wanted)
@@ -244,10 +219,8 @@ def _places(codes: Codes, target: Floats | Codes, n_classes: int, n_levels: int)
 def smoothed(drawn: Floats, there: Floats, rng: np.random.Generator) -> Floats:
     """Return numbers with normal noise of Silverman's bandwidth (1986, eq. 3.31), inside the range of the data.
 
-    Parameters
-    ----------
-    drawn, there : ndarray of float64
-        Synthetic numbers and those of the data; blanks stay, and so does a value that 70 % of the numbers are.
+    drawn, there: Synthetic numbers and those of the data; blanks stay, and so does a value that 70 % of the
+        numbers are.
     """
     filled = np.flatnonzero(~np.isnan(drawn))
     if not len(filled):

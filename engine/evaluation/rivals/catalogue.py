@@ -63,18 +63,11 @@ PLAIN: Mapping[str, Callable[[], Rival]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entrant:
-    """What a release is compared with: a rival, or a synthetic table that is there already.
-
-    Attributes
-    ----------
-    rival : Rival or None
-    path : Path or None
-        Of a table; then there is no rival.
-    """
+    """What a release is compared with: a rival, or a synthetic table that is there already."""
 
     name: str
     rival: Rival | None = None
-    path: Path | None = None
+    path: Path | None = None  # Of a table; then there is no rival
 
     @property
     def promise(self) -> str:
@@ -92,16 +85,8 @@ class Entrant:
 def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
     """Return what is to be compared.
 
-    Parameters
-    ----------
-    given : sequence of str
-        Lists with commas between, of names, files, `NAME:COLUMN+COLUMN` (partial synthesis), `RECIPE=INTERPRETER`; or
-        one command, `NAME=cmd {in} {out}`.
-
-    Raises
-    ------
-    SpecError
-        One is unknown (the message says what is allowed), there twice, or cannot be run here.
+    given: Lists with commas between, of names, files, `NAME:COLUMN+COLUMN` (partial synthesis),
+        `RECIPE=INTERPRETER`; or one command, `NAME=cmd {in} {out}`.
     """
     entries: list[str] = []
     for one in given:
@@ -143,13 +128,7 @@ def entrant(entry: str) -> Entrant:
 
 
 def rival_of(name: str) -> Rival:
-    """Return a rival by its name.
-
-    Raises
-    ------
-    SpecError
-        There is none, and the message says which there are; or its number is out of range.
-    """
+    """Return a rival by its name."""
     if name in PLAIN:
         return PLAIN[name]()
     if name in RECIPES:

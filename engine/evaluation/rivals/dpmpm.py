@@ -36,40 +36,21 @@ Rules = Sequence[Sequence[tuple[int, Flags]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Mixture:
-    """Parameters of the model, and the class of each row.
+    """Parameters of the model, and the class of each row."""
 
-    Attributes
-    ----------
-    weights : ndarray of float64, shape (n_classes,)
-    chances : list of ndarray of float64, shape (n_classes, n_levels)
-        One array a column.
-    classes : ndarray of int64, shape (n_rows,)
-    """
-
-    weights: Floats
-    chances: list[Floats]
-    classes: Codes
+    weights: Floats  # shape (n_classes,)
+    chances: list[Floats]  # shape (n_classes, n_levels): One array a column
+    classes: Codes  # shape (n_rows,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dpmpm:
-    """DPMPM synthesis.
+    """DPMPM synthesis."""
 
-    Attributes
-    ----------
-    classes : int
-        At which the mixture is cut off.
-    sweeps : int
-        Of the Gibbs sampler; the parameters of the last one are used.
-    groups : int
-        Numbers of more values are put into so many groups of about equal size.
-    prior : float
-        Weight of the prior of a column's levels in a class, in rows, spread over the levels.
-    """
-
-    classes: int = 40
-    sweeps: int = 200
-    groups: int = 100
+    classes: int = 40  # At which the mixture is cut off
+    sweeps: int = 200  # Of the Gibbs sampler; the parameters of the last one are used
+    groups: int = 100  # Numbers of more values are put into so many groups of about equal size
+    # Weight of the prior of a column's levels in a class, in rows, spread over the levels.
     prior: float = 1.0
 
     name: ClassVar[str] = "dpmpm"
@@ -89,11 +70,6 @@ class Dpmpm:
         """Return synthetic rows, as many; see `Rival`.
 
         Where columns are kept, the others are drawn from the class that the row was in at the last sweep.
-
-        Raises
-        ------
-        DataError
-            Nearly all that the model draws is impossible.
         """
         changed = schema.changed(frame)
         names = [str(c) for c in frame.columns]
@@ -130,18 +106,7 @@ class Dpmpm:
 def fitted(
     codes: Codes, rules: Rules, n_classes: int, sweeps: int, prior: float, rng: np.random.Generator
 ) -> Mixture:
-    """Run the Gibbs sampler; return its last state.
-
-    Parameters
-    ----------
-    codes : ndarray of int64, shape (n_rows, n_columns)
-        Levels 0 to n_levels - 1 of each column, each of them there.
-
-    Raises
-    ------
-    DataError
-        Nearly all that the model draws is impossible.
-    """
+    """Run the Gibbs sampler; return its last state."""
     n = len(codes)
     sizes = (codes.max(axis=0) + 1).tolist()
     classes = rng.integers(n_classes, size=n)
@@ -217,16 +182,8 @@ def possible_rows(
 ) -> tuple[Codes, tuple[Codes, Codes]]:
     """Draw rows until n are possible.
 
-    Returns
-    -------
-    rows : ndarray of int64, shape (n, n_columns)
-    impossible : tuple of ndarray
-        Rows that were drawn before the last of them and are impossible, and their classes.
-
-    Raises
-    ------
-    DataError
-        More than 99 % of what is drawn is impossible.
+    Returns: rows; impossible: Rows that were drawn before the last of them and are impossible, and their
+    classes.
     """
     kept: list[Codes] = []
     cut: list[Codes] = []
@@ -273,13 +230,7 @@ def _broken(rows: Codes, rules: Rules) -> Flags:
 
 
 def _rules(frame: pd.DataFrame, codes: Codes, schema: Schema) -> list[list[tuple[int, Flags]]]:
-    """The schema's zeros in levels: a group of numbers is meant where all of its values are.
-
-    Raises
-    ------
-    DataError
-        A row of the data is what is declared impossible.
-    """
+    """The schema's zeros in levels: a group of numbers is meant where all of its values are."""
     names = [str(c) for c in frame.columns]
     rules = []
     for rule in schema.zeros:

@@ -20,18 +20,10 @@ _WHOLE = 2.0**53
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Levels:
-    """A column of categories as codes.
+    """A column of categories as codes."""
 
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_rows,)
-        Of each row; a blank is a level of its own, the last one.
-    rows : ndarray of int64, shape (n_levels,)
-        A row that has each level.
-    """
-
-    codes: Codes
-    rows: Codes
+    codes: Codes  # shape (n_rows,): Of each row; a blank is a level of its own, the last one
+    rows: Codes  # shape (n_levels,): A row that has each level
 
     @property
     def n(self) -> int:
@@ -64,10 +56,7 @@ def floats_of(column: pd.Series) -> Floats:
 def column_of(values: Floats, like: pd.Series) -> pd.Series:
     """Return computed floats as a column of another's type, whole where all of that column's values are.
 
-    Parameters
-    ----------
-    values : ndarray of float64
-        NaN is a blank; only where the other column can hold one.
+    values: NaN is a blank; only where the other column can hold one.
     """
     there = floats_of(like)
     there = there[~np.isnan(there)]

@@ -22,14 +22,9 @@ class Microaggregation:
     """MDAV over all columns of numbers that may change, each of them standardised.
 
     A blank lies at the mean and is a mark beside; a group shows a blank where more than half of it has one.
-
-    Attributes
-    ----------
-    k : int
-        Fewest records of a group.
     """
 
-    k: int = 3
+    k: int = 3  # Fewest records of a group
 
     origin: ClassVar[str] = "ours"
 
@@ -56,15 +51,7 @@ class Microaggregation:
         schema: Schema,
         rng: np.random.Generator,  # noqa: ARG002 (it draws nothing)
     ) -> pd.DataFrame:
-        """Return the rows with numbers aggregated; see `Rival`. Draws nothing.
-
-        Raises
-        ------
-        SpecError
-            There is no column of numbers that may change.
-        DataError
-            There are fewer than k rows.
-        """
+        """Return the rows with numbers aggregated; see `Rival`. Draws nothing."""
         names = [c for c in schema.changed(frame) if c in schema.numbers]
         if not names:
             raise SpecError(
@@ -105,18 +92,6 @@ def _means(x: Floats, groups: Codes) -> Floats:
 def mdav(points: Floats, k: int) -> Codes:
     """Group points that lie near each other, at least k and fewer than 2 k in each.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n_rows, n_columns)
-        At least k rows.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_rows,)
-        The group of each point, 0 and up.
-
-    Notes
-    -----
     Time is of the order of n_rows squared / k.
     """
     groups = np.full(len(points), -1, np.int64)

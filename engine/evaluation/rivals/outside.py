@@ -38,18 +38,10 @@ _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """How to run a published generator that is no dependency of ours.
+    """How to run a published generator that is no dependency of ours."""
 
-    Attributes
-    ----------
-    module : str
-        By which one sees that an interpreter can run it.
-    packages : str
-        What `pip install` wants.
-    """
-
-    module: str
-    packages: str
+    module: str  # By which one sees that an interpreter can run it
+    packages: str  # What `pip install` wants
     promise: str
     origin: str
 
@@ -69,21 +61,13 @@ RECIPES: Mapping[str, Recipe] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """A generator that is a command.
-
-    Attributes
-    ----------
-    words : tuple of str
-        The command; `{in}`, `{out}` and `{seed}` are replaced in each word.
-    seconds : float
-        After which it is stopped.
-    """
+    """A generator that is a command."""
 
     name: str
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # The command; `{in}`, `{out}` and `{seed}` are replaced in each word
     promise: str = "What its makers promise; tablepack knows nothing of it."
     origin: str = "theirs"
-    seconds: float = SECONDS
+    seconds: float = SECONDS  # After which it is stopped
 
     def synthesize(
         self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
@@ -91,12 +75,6 @@ class Command:
         """Return what the command makes of the rows; see `Rival`. Blanks are empty fields.
 
         It is handed all columns; of what it gives, columns that are kept are replaced by those of the data.
-
-        Raises
-        ------
-        DataError
-            It fails, runs too long, writes no table, or one with other columns, fewer rows, or blanks where there were
-            none.
         """
         schema.changed(frame)
         with scratch_directory() as folder:
@@ -119,20 +97,7 @@ class Command:
 
 
 def command_of(text: str, *, name: str = "", seconds: float = SECONDS) -> Command:
-    """Return the rival that a command is.
-
-    Parameters
-    ----------
-    text : str
-        Such as "Rscript make.R {in} {out}".
-    name : str
-        For people; by default the command's own.
-
-    Raises
-    ------
-    SpecError
-        It cannot be read, or says not where it reads and writes.
-    """
+    """Return the rival that a command is."""
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
@@ -146,20 +111,7 @@ def command_of(text: str, *, name: str = "", seconds: float = SECONDS) -> Comman
 
 
 def recipe_of(name: str, python: str | None = None) -> Command:
-    """Return a recipe as a rival.
-
-    Parameters
-    ----------
-    name : str
-        One of `RECIPES`.
-    python : str, optional
-        The interpreter that has its packages; by default this one.
-
-    Raises
-    ------
-    SpecError
-        There is no such interpreter, or this one lacks the package; the message says what to do.
-    """
+    """Return a recipe as a rival."""
     recipe = RECIPES[name]
     how = (
         f"make an environment for it (python -m venv .venv-{name}; .venv-{name}/bin/pip install {recipe.packages}) and "
@@ -183,20 +135,7 @@ def recipe_of(name: str, python: str | None = None) -> Command:
 def run(
     words: list[str], name: str, seconds: float, folder: Path, hide: Collection[str] = ()
 ) -> None:
-    """Run a command until it ends, where the caller is.
-
-    Parameters
-    ----------
-    folder : Path
-        Scratch, for what it says.
-    hide : collection of str
-        Texts that no message may repeat.
-
-    Raises
-    ------
-    DataError
-        It cannot be started, fails, or runs too long.
-    """
+    """Run a command until it ends, where the caller is."""
     try:
         ended = run_command(words, folder, seconds)
     except OSError as error:
@@ -221,10 +160,7 @@ def _tail(said: str, hide: Collection[str]) -> str:
 def masked(line: str, hide: Collection[str]) -> str:
     """Return a line of foreign output without what may be a value of the data.
 
-    Parameters
-    ----------
-    hide : collection of str
-        Texts of the data, in small letters. Numbers and quoted texts go in any case.
+    hide: Texts of the data, in small letters. Numbers and quoted texts go in any case.
     """
     low = line.lower()
     for text in sorted((t for t in hide if t in low), key=len, reverse=True):
@@ -274,17 +210,7 @@ def _read(path: Path, frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def require_alike(found: Any, frame: pd.DataFrame, name: str, *, as_many: bool = False) -> None:
     """Refuse a synthetic table that is none of the data's.
 
-    Parameters
-    ----------
-    found : object
-        Should be a frame.
-    as_many : bool
-        It must have exactly as many rows, not at least.
-
-    Raises
-    ------
-    DataError
-        It has other columns, fewer rows, or blanks where there were none.
+    as_many: It must have exactly as many rows, not at least.
     """
     if not isinstance(found, pd.DataFrame):
         raise DataError(f"{name}: gave a {type(found).__name__} and no table")

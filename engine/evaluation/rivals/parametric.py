@@ -37,21 +37,15 @@ _STEPS = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parametric:
-    """Sequential regressions.
+    """Sequential regressions."""
 
-    Attributes
-    ----------
-    order : tuple of str
-        Columns in the order in which they are synthesised; others follow in their own, kept ones come first.
-    counts : tuple of str or None
-        Numbers drawn by Poisson regression. None: whole numbers from 0 up whose variance is at most twice the mean.
-    scores : bool
-        Numbers are regressed as normal scores and take the values of the data (synthpop's "normrank"); otherwise as
-        they are, and take any value (synthpop's "norm").
-    """
-
+    # Columns in the order in which they are synthesised; others follow in their own, kept ones come first.
     order: tuple[str, ...] = ()
+    # Numbers drawn by Poisson regression. None: whole numbers from 0 up whose variance is at most twice the
+    # mean.
     counts: tuple[str, ...] | None = None
+    # Numbers are regressed as normal scores and take the values of the data (synthpop's "normrank");
+    # otherwise as they are, and take any value (synthpop's "norm").
     scores: bool = True
 
     name: ClassVar[str] = "parametric"
@@ -64,15 +58,7 @@ class Parametric:
     def synthesize(
         self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
     ) -> pd.DataFrame:
-        """Return synthetic rows, as many; see `Rival`.
-
-        Raises
-        ------
-        SpecError
-            A column is named that is not there.
-        StoreError
-            scikit-learn is not installed.
-        """
+        """Return synthetic rows, as many; see `Rival`."""
         changed, n = schema.changed(frame), len(frame)
         require_columns(
             [str(c) for c in frame.columns], (*self.order, *(self.counts or ())), self.name

@@ -24,17 +24,10 @@ WARNING = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partial:
-    """A rival that changes some columns only.
-
-    Attributes
-    ----------
-    rival : Rival
-    columns : tuple of str
-        Those that are synthesised.
-    """
+    """A rival that changes some columns only."""
 
     rival: Rival
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # Those that are synthesised
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -68,13 +61,7 @@ class Partial:
 def syntheses(
     rival: Rival, frame: pd.DataFrame, schema: Schema, m: int, rng: np.random.Generator
 ) -> list[pd.DataFrame]:
-    """Return m synthetic tables of one rival, each with a generator of its own.
-
-    Raises
-    ------
-    SpecError
-        m is not from 1 to 100.
-    """
+    """Return m synthetic tables of one rival, each with a generator of its own."""
     if not 1 <= m <= MOST:
         raise SpecError(f"m: wants 1 to {MOST} syntheses, not {m}")
     return [rival.synthesize(frame, schema, own) for own in rng.spawn(m)]

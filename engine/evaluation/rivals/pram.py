@@ -19,14 +19,9 @@ from engine.evaluation.rivals.rival import Schema, assembled
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pram:
-    """Invariant PRAM of every column by itself, numbers by their values.
+    """Invariant PRAM of every column by itself, numbers by their values."""
 
-    Attributes
-    ----------
-    keep : float
-        Chance that the first of two steps leaves a value as it is, 0 to 1; sdcMicro's default is 0.8.
-    """
-
+    # Chance that the first of two steps leaves a value as it is, 0 to 1; sdcMicro's default is 0.8.
     keep: float = 0.8
 
     origin: ClassVar[str] = "ours"
@@ -59,18 +54,8 @@ class Pram:
 def transition(shares: Floats, keep: float) -> Floats:
     """Return the matrix of invariant PRAM: shares times it are the shares.
 
-    Parameters
-    ----------
-    shares : ndarray of float64, shape (n_levels,)
-        Of the levels; all above 0.
-    keep : float
-        As in `Pram`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_levels, n_levels)
-        Row k: the chances of what level k becomes. The first step keeps a level or takes any other alike; the second
-        draws from what may have been there before the first (its reverse, by Bayes' rule).
+    Returns: Row k: the chances of what level k becomes. The first step keeps a level or takes any other
+    alike; the second draws from what may have been there before the first (its reverse, by Bayes' rule).
     """
     n = len(shares)
     if n == 1:
@@ -83,13 +68,7 @@ def transition(shares: Floats, keep: float) -> Floats:
 
 
 def perturbed(codes: Codes, n_levels: int, keep: float, rng: np.random.Generator) -> Codes:
-    """Change codes by the chances of `transition`, for the shares that they have.
-
-    Parameters
-    ----------
-    codes : ndarray of int64, shape (n_rows,)
-        0 to `n_levels` - 1, each there.
-    """
+    """Change codes by the chances of `transition`, for the shares that they have."""
     n = len(codes)
     if n_levels == 1:
         return codes.copy()

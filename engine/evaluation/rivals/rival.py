@@ -27,39 +27,20 @@ NUMBERS = frozenset({"integer", "real", "decimal", "date", "timestamp"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schema:
-    """What a rival is told of the columns, beside the rows.
+    """What a rival is told of the columns, beside the rows."""
 
-    Attributes
-    ----------
-    numbers : frozenset of str
-        Columns of numbers or times; all others are categories, whatever their values look like.
-    kept : tuple of str
-        Columns that stay as they are (partial synthesis).
-    known : tuple of str
-        Quasi-identifiers: what an attacker is thought to know.
-    areas : tuple of str
-        Columns that swapped records exchange: where people live, as a rule.
-    alike : tuple of str
-        Columns in which records agree that are swapped.
-    zeros : tuple of ZeroRule
-        Combinations that nobody can have; None among the values of a part is a blank.
-    """
-
+    # Columns of numbers or times; all others are categories, whatever their values look like.
     numbers: frozenset[str] = frozenset()
-    kept: tuple[str, ...] = ()
-    known: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()  # Columns that stay as they are (partial synthesis)
+    known: tuple[str, ...] = ()  # Quasi-identifiers: what an attacker is thought to know
+    # Columns that swapped records exchange: where people live, as a rule.
     areas: tuple[str, ...] = ()
-    alike: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()  # Columns in which records agree that are swapped
+    # Combinations that nobody can have; None among the values of a part is a blank.
     zeros: tuple[ZeroRule, ...] = ()
 
     def changed(self, frame: pd.DataFrame) -> list[str]:
-        """Return the columns of a frame that are to be synthesised, in their order.
-
-        Raises
-        ------
-        SpecError
-            A column that is named is not there, or none is left to synthesise.
-        """
+        """Return the columns of a frame that are to be synthesised, in their order."""
         names = [str(c) for c in frame.columns]
         named = (*self.kept, *self.known, *self.areas, *self.alike)
         require_columns(names, named, "the schema")
@@ -72,14 +53,9 @@ class Schema:
 class Rival(Protocol):
     """A way to make microdata safe.
 
-    Attributes
-    ----------
-    name : str
-        For people; short.
-    promise : str
-        What it promises, and what not, in words.
-    origin : str
-        Whose code it is: "ours", or whose.
+    name: For people; short.
+    promise: What it promises, and what not, in words.
+    origin: Whose code it is: "ours", or whose.
     """
 
     @property
@@ -100,32 +76,12 @@ class Rival(Protocol):
     def synthesize(
         self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
     ) -> pd.DataFrame:
-        """Return rows of the same columns, in their order and of their types.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            At least one row.
-        rng : numpy Generator
-            All that is drawn comes from it.
-
-        Raises
-        ------
-        SpecError
-            The schema lacks what the rival needs, or names a column that is not there.
-        DataError
-            The rows are not such that it could work.
-        """
+        """Return rows of the same columns, in their order and of their types."""
         ...
 
 
 def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> None:
-    """Refuse names of columns that are not there.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse names of columns that are not there."""
     if missing := [c for c in dict.fromkeys(wanted) if c not in there]:
         raise SpecError(
             f"{who}: names {', '.join(missing)}, which the data lacks; it has {', '.join(there)}"
@@ -149,14 +105,9 @@ def schema_of(
 ) -> Schema:
     """Return the schema of rows: as their spec declares it, else by what the columns look like.
 
-    Parameters
-    ----------
-    frame : DataFrame
-    spec : ReleaseSpec, optional
-        Says which columns are numbers, what is impossible (universes, and `zeros` of section `[dp]`), what is swapped.
-        Without it columns of numbers of more than `FEW` values are numbers, and times are.
-    kept, known, areas : sequence of str
-        As in `Schema`; without areas those of the spec's swapping.
+    spec: Says which columns are numbers, what is impossible (universes, and `zeros` of section `[dp]`), what
+        is swapped. Without it columns of numbers of more than `FEW` values are numbers, and times are.
+    kept, known, areas: As in `Schema`; without areas those of the spec's swapping.
     """
     swap = None if spec is None else spec.privacy.swap
     alike = () if areas or swap is None else (*swap.within, *swap.similar)

@@ -15,17 +15,11 @@ from engine.evaluation.rivals.rival import Schema, assembled
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """Some of the rows, in a random order.
+    """Some of the rows, in a random order."""
 
-    Attributes
-    ----------
-    share : float
-        Of the rows; above 0.
-    replace : bool
-        A bootstrap sample: a row may be drawn several times. Otherwise each at most once, as NIST's 40 % sample.
-    """
-
-    share: float = 0.4
+    share: float = 0.4  # Of the rows; above 0
+    # A bootstrap sample: a row may be drawn several times. Otherwise each at most once, as NIST's 40 %
+    # sample.
     replace: bool = False
 
     origin: ClassVar[str] = "ours"

@@ -21,15 +21,9 @@ from engine.evaluation.rivals.rival import Schema, assembled
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swapping:
-    """Exchange of the columns `Schema.areas` between records that agree in `Schema.alike`.
+    """Exchange of the columns `Schema.areas` between records that agree in `Schema.alike`."""
 
-    Attributes
-    ----------
-    rate : float
-        Share of the records that are exchanged.
-    """
-
-    rate: float = 0.05
+    rate: float = 0.05  # Share of the records that are exchanged
 
     origin: ClassVar[str] = "ours"
     promise: ClassVar[str] = (
@@ -51,13 +45,7 @@ class Swapping:
     def synthesize(
         self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
     ) -> pd.DataFrame:
-        """Return the rows, some of them exchanged; see `Rival`.
-
-        Raises
-        ------
-        SpecError
-            The schema names no area that may change.
-        """
+        """Return the rows, some of them exchanged; see `Rival`."""
         changed = schema.changed(frame)
         exchanged = [c for c in schema.areas if c in changed]
         if not exchanged:
@@ -72,12 +60,7 @@ class Swapping:
 def partners(group: Codes, rate: float, rng: np.random.Generator) -> Codes:
     """Return for each record the one whose values it gets: its own, or that of its partner.
 
-    Parameters
-    ----------
-    group : ndarray of int64, shape (n_rows,)
-        Partners are of one group; of an odd number drawn in a group one stays.
-    rate : float
-        Share of the records that are drawn.
+    group: Partners are of one group; of an odd number drawn in a group one stays.
     """
     n = len(group)
     drawn = rng.permutation(n)[: round(rate * n)]

@@ -42,47 +42,25 @@ _ROWS_OF_IDS = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DefaultStudy:
-    """A study that was chosen by rule.
-
-    Attributes
-    ----------
-    notes : tuple of str
-        What was chosen and left out, and why; names columns, never values.
-    """
+    """A study that was chosen by rule."""
 
     study: Study
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # What was chosen and left out, and why; names columns, never values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Column:
-    """What is seen of a column.
-
-    Attributes
-    ----------
-    n_values : int
-        Distinct values, the blank not counted.
-    commonest : object
-        The commonest value; None where all are blank.
-    share : float
-        Its share of all rows, or that of the blank where it is larger.
-    is_id : bool
-        Nearly every row has a value of its own.
-    n_tables : int
-        Tables that have it.
-    width : int
-        Columns of the widest of them.
-    """
+    """What is seen of a column."""
 
     name: str
     kind: Kind
-    n_values: int
+    n_values: int  # Distinct values, the blank not counted
     has_blanks: bool
-    commonest: object
-    share: float
-    is_id: bool
-    n_tables: int
-    width: int
+    commonest: object  # The commonest value; None where all are blank
+    share: float  # Its share of all rows, or that of the blank where it is larger
+    is_id: bool  # Nearly every row has a value of its own
+    n_tables: int  # Tables that have it
+    width: int  # Columns of the widest of them
 
     @property
     def is_constant(self) -> bool:
@@ -95,18 +73,10 @@ def default_study(
 ) -> DefaultStudy:
     """Choose a study by what the columns look like.
 
-    Parameters
-    ----------
-    original : DataFrame
-        One row a record.
-    tables : dict of ColumnSet to Distinct
-        Synthetic tables; columns that the original lacks do not count.
+    tables: Synthetic tables; columns that the original lacks do not count.
 
-    Returns
-    -------
-    DefaultStudy
-        Columns in which nearly every row has a value of its own are left out of most sections, constant ones of those
-        that they say nothing to.
+    Returns: Columns in which nearly every row has a value of its own are left out of most sections, constant
+    ones of those that they say nothing to.
     """
     seen = [
         _seen(original[name], sets)

@@ -22,17 +22,8 @@ BLANK_LABEL = ""
 def with_files(study: Study, folders: Sequence[Path]) -> Study:
     """Return the study with orders, texts and spellings of blanks that its schema file says.
 
-    Parameters
-    ----------
-    study : Study
-        Its `schema_file` has the form of NIST's schema.json: column -> dtype, values in their order, null_value.
-    folders : sequence of Path
-        Where the file is looked for.
-
-    Raises
-    ------
-    SpecError
-        The file is absent, or not of this form.
+    study: Its `schema_file` has the form of NIST's schema.json: column -> dtype, values in their order,
+        null_value.
     """
     if study.schema_file is None:
         return study
@@ -59,22 +50,11 @@ def labels_of(
 ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Return what columns, and their values as text, are called.
 
-    Parameters
-    ----------
-    study : Study
-        Its `dictionary` has the form of NIST's data_dictionary.json: column -> description, values.
-    labels, value_labels : dict, optional
-        Those that a release carries count where neither the study nor its dictionary says any.
+    study: Its `dictionary` has the form of NIST's data_dictionary.json: column -> description, values.
+    labels, value_labels: Those that a release carries count where neither the study nor its dictionary says
+        any.
 
-    Returns
-    -------
-    value_labels : dict of str to dict
-        Column -> value as text (whole numbers without a point; `BLANK_LABEL`: the blank) -> label.
-
-    Raises
-    ------
-    SpecError
-        The dictionary is absent, or not of this form.
+    Returns: Column -> value as text (whole numbers without a point; `BLANK_LABEL`: the blank) -> label.
     """
     named = dict(labels or {})
     values = {name: dict(of_values) for name, of_values in (value_labels or {}).items()}
@@ -99,13 +79,7 @@ def labels_of(
 
 
 def read_baselines(study: Study, folders: Sequence[Path]) -> dict[str, float] | None:
-    """Return the declared precisions of a model on people outside the data, by column; None: none are declared.
-
-    Raises
-    ------
-    SpecError
-        The file is absent, or is no JSON object of numbers from 0 to 1.
-    """
+    """Return the declared precisions of a model on people outside the data, by column; None: none are declared."""
     if study.risks is None or study.risks.baselines is None:
         return None
     path = find_file(study.risks.baselines, folders)

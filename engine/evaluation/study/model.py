@@ -26,55 +26,34 @@ ENDING = ".study.toml"
 
 
 class Row(Section):
-    """One row of the printed table, and what a figure is to reach.
-
-    Attributes
-    ----------
-    measure : str
-        Name of a figure: `measure.value`.
-    reference : str
-        What the reference reaches, as text.
-    reach : str
-        What is to be reached: "<= 0.3" or ">= 960"; empty: the figure is only stated.
-    digits : int
-        Digits after the point.
-    better : str
-        Where nothing is to be reached: whether "lower" or "higher" figures are better.
-    """
+    """One row of the printed table, and what a figure is to reach."""
 
     label: str
-    measure: str
-    reference: str = ""
+    measure: str  # Name of a figure: `measure.value`
+    reference: str = ""  # What the reference reaches, as text
+    # What is to be reached: "<= 0.3" or ">= 960"; empty: the figure is only stated.
     reach: str = Field(default="", pattern=r"^((<=|>=) -?[0-9.]+)?$")
-    digits: int = 2
+    digits: int = 2  # Digits after the point
+    # Where nothing is to be reached: whether "lower" or "higher" figures are better.
     better: Literal["lower", "higher"] = "lower"
 
 
 class Study(Reading, Sections):
-    """How a data set's releases are evaluated: how the data is read, what is measured, what attackers know.
-
-    Attributes
-    ----------
-    spec, folder : str
-        For ./scripts/scores: the spec of the release, relative to the study; the folder, relative to the spec's, that
-        holds key and data.
-    schema_file : str, optional
-        JSON file in the form of NIST's schema.json: lists of values give their order (key `schema` in the file).
-    dictionary : str, optional
-        JSON file in the form of NIST's data_dictionary.json: what columns and values are called.
-    labels : dict of str to str
-        What columns are called.
-    attacks : Assumptions
-        What `tablepack attack` assumes; `evaluate` does not read it.
-    """
+    """How a data set's releases are evaluated: how the data is read, what is measured, what attackers know."""
 
     title: str
+    # spec, folder: For ./scripts/scores: the spec of the release, relative to the study; the folder,
+    # relative to the spec's, that holds key and data.
     spec: str = ""
     folder: str = ""
+    # JSON file in the form of NIST's schema.json: lists of values give their order (key `schema` in the
+    # file).
     schema_file: str | None = None
+    # JSON file in the form of NIST's data_dictionary.json: what columns and values are called.
     dictionary: str | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)  # What columns are called
     risks: Attacker | None = None
+    # What `tablepack attack` assumes; `evaluate` does not read it.
     attacks: Assumptions = Assumptions()
     rows: tuple[Row, ...] = ()
 
@@ -82,17 +61,7 @@ class Study(Reading, Sections):
 def read_study(path: Path, *, beside: Sequence[Path] = ()) -> Study:
     """Read a study.
 
-    Parameters
-    ----------
-    path : Path
-        A TOML file.
-    beside : sequence of Path
-        Folders where files that the study names are looked for, after its own.
-
-    Raises
-    ------
-    SpecError
-        The file, or one that it names, is absent or wrong.
+    beside: Folders where files that the study names are looked for, after its own.
     """
     try:
         study = Study.model_validate(parsed_toml(path.read_text(encoding="utf-8")))
@@ -110,13 +79,7 @@ def read_study(path: Path, *, beside: Sequence[Path] = ()) -> Study:
 
 
 def find_file(name: str, folders: Sequence[Path]) -> Path:
-    """Find a file that a study names: by its path in one of the folders, or by its bare name.
-
-    Raises
-    ------
-    SpecError
-        None of them has it.
-    """
+    """Find a file that a study names: by its path in one of the folders, or by its bare name."""
     tried = [folder / relative for folder in folders for relative in (name, Path(name).name)]
     for path in tried:
         if path.is_file():

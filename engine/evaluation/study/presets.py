@@ -24,19 +24,7 @@ def named_study(
 ) -> tuple[Study | None, ReleaseSpec | None]:
     """Return the study, or the spec of a release, that somebody names.
 
-    Parameters
-    ----------
-    what : str or Path
-        A file, or the name of a preset.
-    beside : sequence of Path
-        Folders where files that the study names are looked for, after its own.
-    read_spec : callable
-        Reads the spec of a release.
-
-    Raises
-    ------
-    SpecError
-        There is no such file or preset, or it is wrong.
+    beside: Folders where files that the study names are looked for, after its own.
     """
     path = Path(what)
     if not path.is_file():

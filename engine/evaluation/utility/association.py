@@ -19,20 +19,6 @@ LARGEST_GRID = 1 << 22
 def tau_b(first: Numbers, second: Numbers, n: Numbers) -> float:
     """Kendall's tau-b of weighted pairs, exact: concordant less discordant pairs over those without ties.
 
-    Parameters
-    ----------
-    first, second : ndarray of int64
-        Ranks.
-    n : ndarray of int64
-        How often each pair of ranks is there; the total below 2 ** 31.
-
-    Returns
-    -------
-    float
-        NaN where one of the two is constant.
-
-    Notes
-    -----
     Kendall 1945, doi:10.1093/biomet/33.3.239.
     """
     shown = n > 0
@@ -103,14 +89,7 @@ def _by_sorting(first: Numbers, second: Numbers, n: Numbers) -> tuple[int, int]:
 
 
 def pearson(first: Floats, second: Floats, n: Numbers) -> float:
-    """Pearson's correlation of weighted pairs of numbers; NaN where one is constant or not finite.
-
-    Parameters
-    ----------
-    first, second : ndarray of float64
-    n : ndarray of int64
-        How often each pair is there.
-    """
+    """Pearson's correlation of weighted pairs of numbers; NaN where one is constant or not finite."""
     weights = n[n > 0].astype(np.float64)
     sides = [side[n > 0].astype(np.float64) for side in (first, second)]
     if any(len(np.unique(side)) < 2 or not np.isfinite(side).all() for side in sides):
@@ -124,15 +103,7 @@ def pearson(first: Floats, second: Floats, n: Numbers) -> float:
 
 
 def spearman(first: Numbers, second: Numbers, n: Numbers) -> float:
-    """Spearman's rank correlation of weighted pairs, ties at their mean rank; NaN where one of the two is constant.
-
-    Parameters
-    ----------
-    first, second : ndarray of int64
-        Ranks, or anything in their order.
-    n : ndarray of int64
-        How often each pair is there.
-    """
+    """Spearman's rank correlation of weighted pairs, ties at their mean rank; NaN where one of the two is constant."""
     shown = n > 0
     weights = n[shown]
     ranks = [_mean_ranks(side[shown], weights) for side in (first, second)]
@@ -150,15 +121,6 @@ def _mean_ranks(values: Numbers, n: Numbers) -> Floats:
 def cramers_v(first: Numbers, second: Numbers, n: Numbers) -> float:
     """Cramer's V of weighted pairs of codes, without correction for bias; NaN where one of the two is constant.
 
-    Parameters
-    ----------
-    first, second : ndarray of int64
-        Codes; the order says nothing.
-    n : ndarray of int64
-        How often each pair is there.
-
-    Notes
-    -----
     Cramer, Mathematical Methods of Statistics, 1946, section 21.9.
     """
     shown = n > 0

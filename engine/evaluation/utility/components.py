@@ -26,21 +26,12 @@ Floats = NDArray[np.float64]
 
 
 class Components(Section):
-    """Principal components of the widest table, compared by the Kolmogorov-Smirnov distance.
+    """Principal components of the widest table, compared by the Kolmogorov-Smirnov distance."""
 
-    Attributes
-    ----------
-    n : int
-        Number of components.
-    binned : tuple of str
-        Columns that are binned first.
-    blanks : dict of str to float
-        Number that stands for a blank of a column; elsewhere `blank`.
-    """
-
-    n: int = Field(default=5, ge=1)
+    n: int = Field(default=5, ge=1)  # Number of components
     leave_out: tuple[str, ...] = ()
-    binned: tuple[str, ...] = ()
+    binned: tuple[str, ...] = ()  # Columns that are binned first
+    # Number that stands for a blank of a column; elsewhere `blank`.
     blanks: dict[str, float] = Field(default_factory=dict)
     blank: float = -1
 
@@ -62,13 +53,6 @@ def components(paired: Paired, section: Components) -> Score:
     Not computed where that has fewer than half of the columns that tables show: it is a measure of all together.
     Blanks are the numbers that the study says, texts their place in the column's order, times are days.
 
-    Returns
-    -------
-    Score
-        Broken down by component.
-
-    Notes
-    -----
     The public tool's solver draws at random, so that its figures differ by some 0.0002 from run to run; this one is
     exact. No package is needed.
     """
@@ -113,12 +97,7 @@ def components(paired: Paired, section: Components) -> Score:
 def ks_distance(first: Floats, second: Floats, n_first: Numbers, n_second: Numbers) -> float:
     """Largest difference of two empirical distribution functions of weighted values, 0 to 1.
 
-    Parameters
-    ----------
-    first, second : ndarray of float64
-        Values; not in order.
-    n_first, n_second : ndarray of int64
-        How often each is there; neither sums to zero.
+    first, second: Values; not in order.
     """
     _, place = np.unique(np.concatenate([first, second]), return_inverse=True)
     at = place[: len(first)], place[len(first) :]

@@ -33,27 +33,17 @@ Pair = tuple[str, str]
 
 
 class Correlations(Section):
-    """Correlations of pairs of columns: Kendall's tau, Pearson, Spearman of ordered ones, Cramer's V of all.
+    """Correlations of pairs of columns: Kendall's tau, Pearson, Spearman of ordered ones, Cramer's V of all."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Ordered columns: numbers, times, texts with a declared order, and codes that stand for an order.
-    categories : tuple of str
-        Columns of Cramer's V; none: all columns of at most `most_values` values.
-    binned : tuple of str
-        Columns that are binned first.
-    blanks : str
-        "lowest": a blank is the lowest value; "left out": pairs with a blank do not count.
-    diagonal : bool
-        Count each column's tau with itself too, whose difference is 0 (a published median did).
-    """
-
+    # Ordered columns: numbers, times, texts with a declared order, and codes that stand for an order.
     columns: tuple[str, ...]
+    # Columns of Cramer's V; none: all columns of at most `most_values` values.
     categories: tuple[str, ...] = ()
     most_values: int = 100
-    binned: tuple[str, ...] = ()
+    binned: tuple[str, ...] = ()  # Columns that are binned first
+    # "lowest": a blank is the lowest value; "left out": pairs with a blank do not count.
     blanks: Literal["lowest", "left out"] = "left out"
+    # Count each column's tau with itself too, whose difference is 0 (a published median did).
     diagonal: bool = False
 
 
@@ -73,11 +63,8 @@ def correlations(paired: Paired, section: Correlations) -> Score:
     as the study says; for Pearson rows with a blank are left out, as no number stands for it; for Cramer's V a blank
     is a level.
 
-    Returns
-    -------
-    Score
-        Broken down by pair: Kendall's `original`, `synthetic`, `difference`, and the same of the other
-        kinds, `pearson_original` and so on. NaN: not defined, or not asked for.
+    Returns: Broken down by pair: Kendall's `original`, `synthetic`, `difference`, and the same of the other
+    kinds, `pearson_original` and so on. NaN: not defined, or not asked for.
     """
     if (why := nothing_to_compare(paired)) is not None:
         return not_computed(NAME, why)

@@ -17,27 +17,16 @@ NAME = "univariate"
 
 
 class Univariate(Section):
-    """Counts of one column.
+    """Counts of one column."""
 
-    Attributes
-    ----------
-    leave_out : tuple of str
-        Columns that are not counted.
-    known : tuple of str
-        Columns of which only values of the original count, blanks not.
-    """
-
-    leave_out: tuple[str, ...] = ()
-    known: tuple[str, ...] = ()
+    leave_out: tuple[str, ...] = ()  # Columns that are not counted
+    known: tuple[str, ...] = ()  # Columns of which only values of the original count, blanks not
 
 
 def one_way(paired: Paired, table: Coded, column: str, *, is_known: bool = False) -> Counts:
     """Count one column in the original and a table, in the study's groups where it has any.
 
-    Parameters
-    ----------
-    is_known : bool
-        Only values that the original has, blanks not.
+    is_known: Only values that the original has, blanks not.
     """
     both = counts(paired, paired.original, table, [column], binned=[column])
     if not is_known:
@@ -56,11 +45,6 @@ def univariate(paired: Paired, section: Univariate) -> Score:
     The composite error of a count is the smaller of the absolute error and the percentage it is of the true count.
     For tables of another size than the original there is a second reading, with the synthetic counts scaled to the
     original's number of rows (the cited paper's 2.5 for a 40 % sample).
-
-    Returns
-    -------
-    Score
-        Broken down by column and value.
     """
     columns = [c for c in paired.values if c not in section.leave_out]
     reasons = {c: why for c in columns if (why := lacking(paired, [c])) is not None}

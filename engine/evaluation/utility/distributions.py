@@ -29,15 +29,7 @@ def distributions(paired: Paired, section: Distributions) -> Score:
 
     Blanks have no place in an order: they are left out of both functions, and their shares are in the breakdown.
 
-    Parameters
-    ----------
-    section : Distributions
-        Texts may be named; they are ordered as the study says.
-
-    Returns
-    -------
-    Score
-        `median_u_m`, `largest_u_m`, `median_u_a`, `largest_u_a`, `n`; broken down by column.
+    Returns: `median_u_m`, `largest_u_m`, `median_u_a`, `largest_u_a`, `n`; broken down by column.
     """
     ordered = [c for c, v in paired.values.items() if v.dtype != object]
     rows, notes = [], []
@@ -70,13 +62,8 @@ def distributions(paired: Paired, section: Distributions) -> Score:
 def apart(original: Floats, synthetic: Floats) -> tuple[float, float]:
     """Return U_m and U_a: the largest, and the mean squared, difference of two distribution functions.
 
-    Parameters
-    ----------
-    original, synthetic : ndarray of float64, shape (n_values,)
-        Records of each value, in their order; each has at least one.
+    original, synthetic: Records of each value, in their order; each has at least one.
 
-    Notes
-    -----
     The mean is over the records of both sides, as in the paper. U_m is the statistic of Kolmogorov and Smirnov.
     """
     difference = np.cumsum(original) / original.sum() - np.cumsum(synthetic) / synthetic.sum()

@@ -39,15 +39,10 @@ _BREAKDOWN = [
 
 
 class Estimate(Section):
-    """A parameter that an analyst estimates, over the rows that have one of the listed values in `where`.
-
-    Attributes
-    ----------
-    kind : str
-        "mean" of `column`; "share" of rows with `value` in it; "slope" of `column` on `on` by least squares.
-    """
+    """A parameter that an analyst estimates, over the rows that have one of the listed values in `where`."""
 
     name: str
+    # "mean" of `column`; "share" of rows with `value` in it; "slope" of `column` on `on` by least squares.
     kind: Literal["mean", "share", "slope"]
     column: str
     value: float | str | None = None
@@ -57,32 +52,19 @@ class Estimate(Section):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Combined:
-    """What m synthetic sets say together.
+    """What m synthetic sets say together."""
 
-    Attributes
-    ----------
-    q : float
-        Mean of the estimates.
-    between : float
-        Variance of the estimates, b_m; 0 where there is one.
-    within : float
-        Mean of their variances, v_bar.
-    variance : float
-        Partial: T_p = b_m / m + v_bar. Full: T_f = (1 + 1 / m) b_m - v_bar; v_bar where that is not above 0, which is
-        Reiter's adjustment ("Satisfying disclosure restrictions with synthetic data sets", Journal of Official
-        Statistics 18 (2002), 531-544) for sets of the data's size.
-    df : float
-        Partial: (m - 1) (1 + v_bar / (b_m / m))^2. Full: (m - 1) (1 - v_bar / ((1 + 1 / m) b_m))^2. Infinite, so the
-        normal distribution, where m = 1, b_m = 0, or T_f was adjusted.
-    low, high : float
-        95 % interval.
-    """
-
-    q: float
-    between: float
-    within: float
+    q: float  # Mean of the estimates
+    between: float  # Variance of the estimates, b_m; 0 where there is one
+    within: float  # Mean of their variances, v_bar
+    # Partial: T_p = b_m / m + v_bar. Full: T_f = (1 + 1 / m) b_m - v_bar; v_bar where that is not above 0,
+    # which is Reiter's adjustment ("Satisfying disclosure restrictions with synthetic data sets", Journal
+    # of Official Statistics 18 (2002), 531-544) for sets of the data's size.
     variance: float
+    # Partial: (m - 1) (1 + v_bar / (b_m / m))^2. Full: (m - 1) (1 - v_bar / ((1 + 1 / m) b_m))^2. Infinite,
+    # so the normal distribution, where m = 1, b_m = 0, or T_f was adjusted.
     df: float
+    # low, high: 95 % interval.
     low: float
     high: float
 
@@ -106,27 +88,12 @@ def combined_estimates(
 ) -> Score:
     """Compare declared estimates from m synthetic sets with those from the original.
 
-    Parameters
-    ----------
-    comparisons : sequence of Paired
-        One for each synthetic set, all of one original; each estimate is read from the smallest table that has its
-        columns.
-    rule : str
-        "partial" or "full".
+    comparisons: One for each synthetic set, all of one original; each estimate is read from the smallest
+        table that has its columns.
 
-    Returns
-    -------
-    Score
-        `mean_overlap` (definition 1), `lowest_overlap` (definition 2), `median_difference`, `share_covering`, `n`,
-        `missing`; broken down by estimate.
+    Returns: `mean_overlap` (definition 1), `lowest_overlap` (definition 2), `median_difference`,
+    `share_covering`, `n`, `missing`; broken down by estimate.
 
-    Raises
-    ------
-    StoreError
-        scipy is not installed.
-
-    Notes
-    -----
     The rules for partially synthetic data hold as well for complete synthesis without a new sample (Raab, Nowok and
     Dibben 2017, doi:10.29012/jpc.v7i3.407). Estimates that cannot be had are counted in `missing`, with the reason.
     """
@@ -155,17 +122,7 @@ def combined_estimates(
 def combine(q: Sequence[float], v: Sequence[float], *, rule: Rule = "partial") -> Combined:
     """Combine the estimates of m synthetic sets.
 
-    Parameters
-    ----------
-    q, v : sequence of float, of length m >= 1
-        Estimates and their variances.
-    rule : str
-        As in `combined_estimates`; one set is combined as "partial" in any case.
-
-    Raises
-    ------
-    StoreError
-        scipy is not installed.
+    rule: As in `combined_estimates`; one set is combined as "partial" in any case.
     """
     m, mean, within = len(q), float(np.mean(q)), float(np.mean(v))
     between = float(np.var(q, ddof=1)) if m > 1 else 0.0
@@ -196,17 +153,9 @@ def combine(q: Sequence[float], v: Sequence[float], *, rule: Rule = "partial") -
 def overlaps(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
     """Return how much two intervals overlap, by both definitions: 1 if they are the same.
 
-    Parameters
-    ----------
-    first, second : tuple of float
-        Low and high ends; each is longer than 0.
-
-    Returns
-    -------
-    overlap : float
-        Mean of the shares of both that are common; 0 where they are disjoint (Drechsler and Reiter 2009, section 4).
-    overlap_signed : float
-        The same with the gap as a negative length where they are disjoint (Snoke et al. 2018, section 4).
+    Returns: overlap: Mean of the shares of both that are common; 0 where they are disjoint (Drechsler and
+    Reiter 2009, section 4); overlap_signed: The same with the gap as a negative length where they are
+    disjoint (Snoke et al. 2018, section 4).
     """
     common = min(first[1], second[1]) - max(first[0], second[0])
     signed = (common / (first[1] - first[0]) + common / (second[1] - second[0])) / 2

@@ -26,18 +26,10 @@ _SEEDS = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Forest:
-    """A forest.
+    """A forest."""
 
-    Attributes
-    ----------
-    classes : ndarray of int64, shape (n_classes,)
-        Those that it has seen, in order.
-    trees : tuple
-        Fitted trees of scikit-learn.
-    """
-
-    classes: Numbers
-    trees: tuple[Any, ...]
+    classes: Numbers  # shape (n_classes,): Those that it has seen, in order
+    trees: tuple[Any, ...]  # Fitted trees of scikit-learn
 
     def shares(self, table: Features) -> Floats:
         """Return the mean of what its trees say of rows, shape (n_rows, n_classes), added up in their order."""
@@ -51,26 +43,13 @@ class Forest:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Rows:
-    """What every tree is grown on.
+    """What every tree is grown on."""
 
-    Attributes
-    ----------
-    features : ndarray of float32, shape (n_features, n_rows)
-    code : ndarray, shape (n_rows,)
-        Place of each row's class.
-    starts : ndarray of int64, shape (n_rows,)
-        First of each among all rows.
-    total : int
-        All rows, repeated ones counted.
-    of_class : ndarray of int64, shape (n_classes,)
-        A row of each class.
-    """
-
-    features: NDArray[np.float32]
-    code: NDArray[np.int8] | Numbers
-    starts: Numbers
-    total: int
-    of_class: Numbers
+    features: NDArray[np.float32]  # shape (n_features, n_rows)
+    code: NDArray[np.int8] | Numbers  # shape (n_rows,): Place of each row's class
+    starts: Numbers  # shape (n_rows,): First of each among all rows
+    total: int  # All rows, repeated ones counted
+    of_class: Numbers  # shape (n_classes,): A row of each class
 
 
 def grow(
@@ -78,14 +57,7 @@ def grow(
 ) -> Forest:
     """Grow a forest.
 
-    Parameters
-    ----------
-    table : ndarray of float, shape (n_rows, n_features)
-        Distinct rows.
-    classes, n : ndarray of int64, shape (n_rows,)
-        Class of each, and how often it is there: at least once.
-    leaf : int
-        Fewest drawn rows in a leaf, each counted once.
+    classes, n: Class of each, and how often it is there: at least once.
     """
     known, first, code = np.unique(classes, return_index=True, return_inverse=True)
     rows = _Rows(

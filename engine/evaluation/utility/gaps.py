@@ -39,18 +39,10 @@ MOST_MARGINALS = 400
 
 
 class Gap(Section):
-    """Difference of the proportions of two groups in each cell of `by` (the gender gap).
+    """Difference of the proportions of two groups in each cell of `by` (the gender gap)."""
 
-    Attributes
-    ----------
-    group : str
-        Column of the groups.
-    values : tuple of two
-        The two groups.
-    """
-
-    group: str
-    values: tuple[float | str, float | str]
+    group: str  # Column of the groups
+    values: tuple[float | str, float | str]  # The two groups
     by: tuple[str, ...]
     where: dict[str, list[float | str]] = Field(default_factory=dict)
 
@@ -61,11 +53,8 @@ def gaps(paired: Paired, section: Sequence[Gap]) -> Score:
     A cell of the original without synthetic rows has a synthetic gap of 0: who reads the table sees none there. Cells
     that the original does not have are left out. A blank is a value of `by`.
 
-    Returns
-    -------
-    Score
-        `rmse`, `weighted_rmse` (cells count by their rows of the original), `largest` and `n` over the cells of all
-        gaps; `marginal_rmse`, mean over the gaps; broken down by gap and cell.
+    Returns: `rmse`, `weighted_rmse` (cells count by their rows of the original), `largest` and `n` over the
+    cells of all gaps; `marginal_rmse`, mean over the gaps; broken down by gap and cell.
     """
     parts, joint, whys, notes = [], [], [], []
     for one in section:
@@ -148,17 +137,10 @@ def density_rmse(paired: Paired, section: Tables, rng: np.random.Generator) -> S
     The mean square is over all combinations of values that occur on either side, column by column; a column that the
     study bins is counted in its groups.
 
-    Parameters
-    ----------
-    section : Tables
-        Its widths, the columns left out, and how many cells and marginals at most.
-    rng : numpy Generator
-        Draws marginals where there are more.
+    section: Its widths, the columns left out, and how many cells and marginals at most.
 
-    Returns
-    -------
-    Score
-        `rmse_1`, `rmse_2`, `rmse_3`: means over the marginals; `n`, their number; broken down by marginal.
+    Returns: `rmse_1`, `rmse_2`, `rmse_3`: means over the marginals; `n`, their number; broken down by
+    marginal.
     """
     rows, why_not, notes = [], {}, []
     most = min(section.most, MOST_MARGINALS)

@@ -39,18 +39,11 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Sample:
-    """Distinct rows with a class and their number, in one order.
+    """Distinct rows with a class and their number, in one order."""
 
-    Attributes
-    ----------
-    codes : dict of str to ndarray of int32, shape (n_rows,)
-    classes : ndarray of int64, shape (n_rows,)
-    n : ndarray of int64, shape (n_rows,)
-    """
-
-    codes: Mapping[str, Codes]
-    classes: Numbers
-    n: Numbers
+    codes: Mapping[str, Codes]  # shape (n_rows,)
+    classes: Numbers  # shape (n_rows,)
+    n: Numbers  # shape (n_rows,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -69,12 +62,7 @@ def sample_of(
 ) -> Sample:
     """Put equal rows together, and draw some where there are more.
 
-    Parameters
-    ----------
-    codes : dict of str to ndarray of int32, shape (n_rows,)
-    classes, n : ndarray of int64, shape (n_rows,)
-    most : int
-        Largest number of rows, repeated ones counted; drawn without replacement where there are more.
+    most: Largest number of rows, repeated ones counted; drawn without replacement where there are more.
     """
     there = np.flatnonzero(n > 0)
     stack = np.stack([classes[there], *(c[there].astype(np.int64) for c in codes.values())])
@@ -105,23 +93,7 @@ def train(
 ) -> Predict:
     """Fit a model; where there is one class only, or nothing to learn from, it tells the shares of the classes.
 
-    Parameters
-    ----------
-    learner : str
-        One of `LEARNERS`: logistic regression (ridge penalty, C = 1), or a random forest (Breiman 2001).
-    values : dict of str to ndarray
-        Values of each column, as in a `Paired`.
-    sample : Sample
-        At least one row.
-    trees : int
-        Of the forest.
-    seed : int
-        Of the forest.
-
-    Raises
-    ------
-    StoreError
-        scikit-learn is not installed.
+    learner: One of `LEARNERS`: logistic regression (ridge penalty, C = 1), or a random forest (Breiman 2001).
     """
     features = [_feature(name, values[name], sample) for name in sample.codes]
     shares = np.bincount(sample.classes, sample.n, minlength=n_classes) / sample.n.sum()
@@ -190,11 +162,9 @@ def _matrix(features: list[_Feature], codes: Mapping[str, Codes]) -> NDArray[np.
 def marks(probabilities: Floats, tested: Sample) -> dict[str, float]:
     """How good class probabilities are for rows whose class is known.
 
-    Returns
-    -------
-    dict of str to float
-        `accuracy`; `balanced_accuracy` (mean over the classes that are there of the share found); `auc` (mean over the
-        classes of the area under the curve of this class against the rest); NaN where only one class is there.
+    Returns: `accuracy`; `balanced_accuracy` (mean over the classes that are there of the share found); `auc`
+    (mean over the classes of the area under the curve of this class against the rest); NaN where only one
+    class is there.
     """
     right = probabilities.argmax(axis=1) == tested.classes
     n = tested.n.astype(np.float64)
@@ -223,17 +193,7 @@ def importances(predict: Predict, tested: Sample, seed: int) -> Floats:
     What is lost is probability of the true class, mean of 3 shuffles over at most 2,000 rows: the order of the columns
     by lost accuracy, which moves in steps, is mostly noise where columns matter little.
 
-    Parameters
-    ----------
-    predict : callable
-        Of a model that predicts each row by itself, as a forest does.
-    seed : int
-        Draws the rows and shuffles; the same for models that are compared.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_columns,)
-        In the order of the sample's columns.
+    seed: Draws the rows and shuffles; the same for models that are compared.
     """
     rng = np.random.default_rng(seed)
     some = sample_of(tested.codes, tested.classes, tested.n, _TESTED, rng)
@@ -252,12 +212,7 @@ def importances(predict: Predict, tested: Sample, seed: int) -> Floats:
 
 
 def _of_distinct(predict: Predict, names: list[str], codes: NDArray[np.int32]) -> Floats:
-    """Predictions for rows of which many are equal: each row is predicted by itself, so that equal ones need one.
-
-    Parameters
-    ----------
-    codes : ndarray of int32, shape (n_columns, n_rows)
-    """
+    """Predictions for rows of which many are equal: each row is predicted by itself, so that equal ones need one."""
     order = np.lexsort(codes)
     ordered = codes[:, order]
     is_first = np.ones(len(order), np.bool_)

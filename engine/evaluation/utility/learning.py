@@ -39,24 +39,15 @@ _LISTED = 5
 
 
 class Learning(Section):
-    """A task for learners: predict `target` from `features`, trained on synthetic rows, tested on real ones.
-
-    Attributes
-    ----------
-    features : tuple of str
-        None: all other columns of the smallest table that has the target and most columns.
-    test_share : float
-        Share of the original that is tested on; the rest trains for paired.
-    trees : int
-        Of the random forest.
-    rows : int
-        Rows of each training set that are used; a sample where there are more.
-    """
+    """A task for learners: predict `target` from `features`, trained on synthetic rows, tested on real ones."""
 
     target: str
+    # None: all other columns of the smallest table that has the target and most columns.
     features: tuple[str, ...] = ()
+    # Share of the original that is tested on; the rest trains for paired.
     test_share: float = Field(default=0.3, gt=0, lt=1)
-    trees: int = Field(default=100, ge=1)
+    trees: int = Field(default=100, ge=1)  # Of the random forest
+    # Rows of each training set that are used; a sample where there are more.
     rows: int = Field(default=20_000, ge=10)
 
 
@@ -79,21 +70,8 @@ def learning(paired: Paired, section: Sequence[Learning], rng: np.random.Generat
     the widest table with the target, of several the one with most distinct rows. Rows held out are drawn from the
     original, so a release made from it has seen them; a ratio above 1 can be a sign of copied rows.
 
-    Parameters
-    ----------
-    rng : numpy Generator
-        Draws the rows that are tested on, samples, forests and shuffles.
-
-    Returns
-    -------
-    Score
-        Means over the tasks. Broken down by task, learner and what it was trained on; `importances` by
-        task and column.
-
-    Raises
-    ------
-    StoreError
-        scikit-learn is not installed.
+    Returns: Means over the tasks. Broken down by task, learner and what it was trained on; `importances` by
+    task and column.
     """
     marked: list[dict[str, object]] = []
     weights: list[pd.DataFrame] = []

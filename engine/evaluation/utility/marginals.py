@@ -39,29 +39,15 @@ Combination = tuple[str, ...]
 
 
 class Marginals(Section):
-    """Densities of combinations of columns.
+    """Densities of combinations of columns."""
 
-    Attributes
-    ----------
-    width : int
-        Number of columns combined, beside `group`.
-    group : tuple of str
-        Columns that are in every combination.
-    leave_out : tuple of str
-        Columns in none.
-    unbinned : tuple of str
-        Columns that a second score leaves unbinned.
-    most : int
-        If there are more combinations, so many are drawn, each at most once.
-    shares : tuple of float
-        Percentages of the original that are sampled for the sampling equivalent.
-    """
-
-    width: int = Field(default=2, ge=1)
-    group: tuple[str, ...] = ()
-    leave_out: tuple[str, ...] = ()
-    unbinned: tuple[str, ...] = ()
+    width: int = Field(default=2, ge=1)  # Number of columns combined, beside `group`
+    group: tuple[str, ...] = ()  # Columns that are in every combination
+    leave_out: tuple[str, ...] = ()  # Columns in none
+    unbinned: tuple[str, ...] = ()  # Columns that a second score leaves unbinned
+    # If there are more combinations, so many are drawn, each at most once.
     most: int = Field(default=2_000, ge=1)
+    # Percentages of the original that are sampled for the sampling equivalent.
     shares: tuple[float, ...] = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 
@@ -81,17 +67,12 @@ def k_marginals(
 
     A grouping column that no table has is left out of all combinations, which then are narrower.
 
-    Parameters
-    ----------
-    rng : numpy Generator, optional
-        Draws combinations where there are too many, and the samples of the original; by default one of seed 0.
+    rng: Draws combinations where there are too many, and the samples of the original; by default one of seed
+        0.
 
-    Returns
-    -------
-    Score
-        Broken down by combination. `more`: `by_group`, for each value of the grouping columns the mean
-        distance there as a share of its people, at most 1, and the score of SDNIST's map, 1000 x (1 - mean);
-        `shares`, the scores of samples of the original.
+    Returns: Broken down by combination. `more`: `by_group`, for each value of the grouping columns the mean
+    distance there as a share of its people, at most 1, and the score of SDNIST's map, 1000 x (1 - mean);
+    `shares`, the scores of samples of the original.
     """
     if (why := nothing_to_compare(paired)) is not None:
         return not_computed(NAME, why)

@@ -32,13 +32,7 @@ class Ranges(Section):
 
 
 def margin_gaps(paired: Paired) -> Score:
-    """How far a table differs from every narrower released table of some of its columns.
-
-    Returns
-    -------
-    Score
-        Broken down by pair of tables.
-    """
+    """How far a table differs from every narrower released table of some of its columns."""
     rows = []
     for columns, table in paired.tables.items():
         for fewer in _narrower(paired, columns):
@@ -76,18 +70,7 @@ def _largest(rows: pd.DataFrame) -> float:
 
 
 def one_way_from_wider(paired: Paired, section: Univariate, *, width: int = 3) -> Score:
-    """Error of the counts of one column when they are read from wider tables; counts as in `univariate`.
-
-    Parameters
-    ----------
-    width : int
-        Of the wider tables.
-
-    Returns
-    -------
-    Score
-        Broken down by table and column.
-    """
+    """Error of the counts of one column when they are read from wider tables; counts as in `univariate`."""
     name = "one_way_from_wider"
     if not paired.original.total:
         return not_computed(name, "the original has no rows")
@@ -130,11 +113,6 @@ def averaging(paired: Paired) -> Score:
     """What an attacker gains who estimates each count of one column by its mean over all tables that show it.
 
     Counted are the values that the one-column table shows as measured (all its values where it does not say).
-
-    Returns
-    -------
-    Score
-        Broken down by column and value.
     """
     parts = [_averaged(paired, c[0], t) for c, t in paired.tables.items() if len(c) == 1]
     whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
@@ -190,16 +168,6 @@ def range_errors(paired: Paired, section: Ranges, rng: np.random.Generator) -> S
     """Error of the number of rows in ranges of a column of whole numbers, read from every table that has it.
 
     Ranges are all [k 2^j, (k + 1) 2^j) that the values reach, and random ones.
-
-    Parameters
-    ----------
-    rng : numpy Generator
-        Draws the random ranges.
-
-    Returns
-    -------
-    Score
-        Broken down by table and length of the range.
     """
     if (why := _no_ranges(paired, section)) is not None:
         return not_computed("ranges", why)

@@ -33,46 +33,25 @@ _RECORDS_A_PARAMETER = 10
 
 
 class Models(Section):
-    """Propensity scores by logistic regression with interactions and by a tree (CART), over columns of one table.
+    """Propensity scores by logistic regression with interactions and by a tree (CART), over columns of one table."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        None: those of the widest table.
-    groups : int
-        Numbers are cut at so many quantiles for the regression.
-    most_levels : int
-        Rarer levels of a column are put together.
-    interactions : bool
-        Products of all pairs of columns, too.
-    rows : int
-        Rows of each side that are looked at; a sample where there are more.
-    depth : int
-        Depth of the tree.
-    """
-
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # None: those of the widest table
     leave_out: tuple[str, ...] = ()
-    groups: int = Field(default=5, ge=2)
-    most_levels: int = Field(default=8, ge=2)
-    interactions: bool = True
+    groups: int = Field(default=5, ge=2)  # Numbers are cut at so many quantiles for the regression
+    most_levels: int = Field(default=8, ge=2)  # Rarer levels of a column are put together
+    interactions: bool = True  # Products of all pairs of columns, too
+    # Rows of each side that are looked at; a sample where there are more.
     rows: int = Field(default=20_000, ge=10)
-    depth: int = Field(default=8, ge=1)
+    depth: int = Field(default=8, ge=1)  # Depth of the tree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Propensities:
-    """What a model thinks of groups of records.
+    """What a model thinks of groups of records."""
 
-    Attributes
-    ----------
-    guess : ndarray of float64, shape (n_groups,)
-        Propensity: probability that a record of the group is synthetic.
-    original, synthetic : ndarray of float64, shape (n_groups,)
-        Records of the group.
-    """
-
+    # shape (n_groups,): Propensity: probability that a record of the group is synthetic.
     guess: Floats
+    # original, synthetic: shape (n_groups,): Records of the group.
     original: Floats
     synthetic: Floats
 
@@ -98,20 +77,7 @@ class Propensities:
 
 
 def logistic(features: Floats, original: Floats, synthetic: Floats) -> tuple[Propensities, int]:
-    """Fit a logistic regression with a ridge of 0.0001, which keeps separable groups finite.
-
-    Parameters
-    ----------
-    features : ndarray of float64, shape (n_groups, n_parameters)
-        The first column is the intercept, which the ridge leaves alone.
-    original, synthetic : ndarray of float64, shape (n_groups,)
-        Records of each group.
-
-    Returns
-    -------
-    n_parameters : int
-        How many parameters the records identify.
-    """
+    """Fit a logistic regression with a ridge of 0.0001, which keeps separable groups finite."""
     from sklearn.linear_model import LogisticRegression
 
     n = original + synthetic
@@ -138,17 +104,7 @@ def _rank(bend: Floats) -> int:
 
 
 def expected_pmse(share: float, n: float, n_parameters: int) -> float:
-    """Return the pMSE that a correct synthesis has on average (Snoke et al. 2018, section 3.2).
-
-    Parameters
-    ----------
-    share : float
-        Share of synthetic records.
-    n : float
-        Records of both sides.
-    n_parameters : int
-        Of the regression, with the intercept.
-    """
+    """Return the pMSE that a correct synthesis has on average (Snoke et al. 2018, section 3.2)."""
     return (n_parameters - 1) * (1 - share) ** 2 * share / n
 
 
@@ -160,21 +116,8 @@ def propensity_models(paired: Paired, section: Models, rng: np.random.Generator)
     columns as they are. Of larger tables both sides are sampled: at the same places where they are of one size, so
     that a copy stays a copy.
 
-    Parameters
-    ----------
-    rng : numpy Generator
-        Draws the samples and shuffles.
-
-    Returns
-    -------
-    Score
-        `logistic_pmse`, `logistic_s_pmse`, `logistic_auc`, `logistic_parameters`, `cart_pmse`, `cart_ratio`,
-        `cart_auc`; broken down by model.
-
-    Raises
-    ------
-    StoreError
-        scikit-learn is not installed.
+    Returns: `logistic_pmse`, `logistic_s_pmse`, `logistic_auc`, `logistic_parameters`, `cart_pmse`,
+    `cart_ratio`, `cart_auc`; broken down by model.
     """
     table, columns = _table(paired, section)
     if table is None or not columns:

@@ -34,20 +34,11 @@ Ranks = NDArray[np.float32]
 
 
 class Propensity(Section):
-    """How well a decision tree tells synthetic rows from original ones.
+    """How well a decision tree tells synthetic rows from original ones."""
 
-    Attributes
-    ----------
-    depth : int
-        Depth of the tree.
-    binned : tuple of str
-        Columns that are binned first.
-    blanks_last : tuple of str
-        Columns whose blanks are the highest value; elsewhere they are the lowest.
-    """
-
-    depth: int = 6
-    binned: tuple[str, ...] = ()
+    depth: int = 6  # Depth of the tree
+    binned: tuple[str, ...] = ()  # Columns that are binned first
+    # Columns whose blanks are the highest value; elsewhere they are the lowest.
     blanks_last: tuple[str, ...] = ()
 
 
@@ -68,21 +59,6 @@ def propensity(
     A decision tree is grown on the rows of the original and of one table; 0 if it cannot tell them apart. Where two
     splits are equally good a tree takes either: on the widest table several are grown, and the one that tells most
     counts.
-
-    Parameters
-    ----------
-    report : callable, optional
-        Called with how many of how many tables are done.
-
-    Returns
-    -------
-    Score
-        Broken down by table.
-
-    Raises
-    ------
-    StoreError
-        scikit-learn is not installed.
     """
     if (why := nothing_to_compare(paired)) is not None:
         return not_computed(NAME, why)

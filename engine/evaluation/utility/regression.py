@@ -48,11 +48,6 @@ def regression(paired: Paired, section: Regression) -> Score:
     """Differences of the slopes of one column on another, in several groups of rows.
 
     Rows where one of the two is blank do not count. Texts count by their place in the column's order.
-
-    Returns
-    -------
-    Score
-        Broken down by group.
     """
     needed = list(
         dict.fromkeys((section.x, section.y, *(c for g in section.groups for c in g.where)))

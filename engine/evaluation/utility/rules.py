@@ -38,23 +38,14 @@ class Rule(Section):
 
 
 class Inconsistencies(Section):
-    """Rules, and how they spell a blank.
+    """Rules, and how they spell a blank."""
 
-    Attributes
-    ----------
-    file : str, optional
-        JSON list of rules, relative to the study.
-    rules : tuple of Rule
-        Rules; those of `file` are added.
-    blank : str, optional
-        Columns are texts in the rules and a blank is this one; without it they have their types, and blanks are NULL.
-    unless : dict of str to tuple of str
-        Rule -> columns; the rule does not count in a table that has any of them.
-    """
-
-    file: str | None = None
-    rules: tuple[Rule, ...] = ()
+    file: str | None = None  # JSON list of rules, relative to the study
+    rules: tuple[Rule, ...] = ()  # Rules; those of `file` are added
+    # Columns are texts in the rules and a blank is this one; without it they have their types, and blanks
+    # are NULL.
     blank: str | None = None
+    # Rule -> columns; the rule does not count in a table that has any of them.
     unless: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
@@ -71,16 +62,6 @@ def inconsistencies(paired: Paired, section: Inconsistencies) -> Score:
     """Count synthetic records that break a rule, each rule on the smallest table that has its columns.
 
     A record of a table counts once for each group of rules.
-
-    Returns
-    -------
-    Score
-        Broken down by rule.
-
-    Raises
-    ------
-    SpecError
-        A rule is wrong SQL for the original's own values.
     """
     placed = _placed(paired, section)
     rows, by_width, strange = [], dict.fromkeys(("1", "2", "3", "more"), 0), []

@@ -59,24 +59,15 @@ class Sections(Section):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measure:
-    """One measure.
+    """One measure."""
 
-    Attributes
-    ----------
-    measure : callable
-        Takes a `Paired`, the section if it reads one, and a generator if it draws.
-    section : str
-        Section of a study that it reads; empty: none, it is measured in any case.
-    of_several : bool
-        It is about what several tables tell together; one table alone has none.
-    on_sample : bool
-        A sample of the original in the place of the release says something about it.
-    """
-
+    # Takes a `Paired`, the section if it reads one, and a generator if it draws.
     measure: Callable[..., Score]
-    section: str = ""
+    section: str = ""  # Section of a study that it reads; empty: none, it is measured in any case
     draws: bool = False
+    # It is about what several tables tell together; one table alone has none.
     of_several: bool = False
+    # A sample of the original in the place of the release says something about it.
     on_sample: bool = True
 
     def score(self, paired: Paired, sections: Sections, rng: np.random.Generator) -> Score | None:
@@ -119,13 +110,7 @@ def score_all(
     seed: int,
     progress: Progress | None = None,
 ) -> dict[str, Score]:
-    """Measure all that a study declares.
-
-    Raises
-    ------
-    StoreError, SpecError
-        A package is missing; a rule is wrong SQL.
-    """
+    """Measure all that a study declares."""
     scores = {}
     for done, (name, measure) in enumerate(MEASURES.items()):
         if progress is not None:

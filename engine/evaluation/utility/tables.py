@@ -29,46 +29,29 @@ _BREAKDOWN = ["columns", "width", "cells", "df", "pmse", "s_pmse", "one_sided"]
 
 
 class Tables(Section):
-    """Closed-form pMSE and S_pMSE of tables (synthpop's utility.tables).
-
-    Attributes
-    ----------
-    groups : int
-        Numbers with more values are cut at so many quantiles of both sides together.
-    most_cells : int
-        Larger tables are left out, and a note counts them.
-    most : int
-        If there are more tables of a width, so many are drawn, each at most once.
-    """
+    """Closed-form pMSE and S_pMSE of tables (synthpop's utility.tables)."""
 
     widths: tuple[int, ...] = (1, 2, 3)
+    # Numbers with more values are cut at so many quantiles of both sides together.
     groups: int = Field(default=5, ge=2)
     leave_out: tuple[str, ...] = ()
-    most_cells: int = 1_000_000
+    most_cells: int = 1_000_000  # Larger tables are left out, and a note counts them
+    # If there are more tables of a width, so many are drawn, each at most once.
     most: int = Field(default=3_000, ge=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fit:
-    """How well one table fits.
+    """How well one table fits."""
 
-    Attributes
-    ----------
-    cells : int
-        Cells that either side has.
-    pmse : float
-        Mean squared distance of each record's cell's share of synthetic records from the share in all, 0 to 0.25.
-    s_pmse : float
-        The ratio of `pmse` to its expectation where the synthetic table is drawn from the original's own shares; NaN
-        for a table of one cell, which cannot differ.
-    one_sided : float
-        Share of the cells that only one side has.
-    """
-
-    cells: int
+    cells: int  # Cells that either side has
+    # Mean squared distance of each record's cell's share of synthetic records from the share in all, 0 to
+    # 0.25.
     pmse: float
+    # The ratio of `pmse` to its expectation where the synthetic table is drawn from the original's own
+    # shares; NaN for a table of one cell, which cannot differ.
     s_pmse: float
-    one_sided: float
+    one_sided: float  # Share of the cells that only one side has
 
     @property
     def df(self) -> int:
@@ -93,16 +76,8 @@ def table_fit(paired: Paired, section: Tables, rng: np.random.Generator) -> Scor
 
     Numbers and times of more than `section.groups` values are cut at quantiles of both sides; a blank is a value.
 
-    Parameters
-    ----------
-    rng : numpy Generator
-        Draws tables where there are more than `section.most` of a width.
-
-    Returns
-    -------
-    Score
-        For each width w: `pmse_w` and `s_pmse_w` (means over the tables), `worst_s_pmse_w`, `one_sided_w`, `n_w`;
-        broken down by table.
+    Returns: For each width w: `pmse_w` and `s_pmse_w` (means over the tables), `worst_s_pmse_w`,
+    `one_sided_w`, `n_w`; broken down by table.
     """
     if not paired.original.total:
         return not_computed(NAME, "the original has no rows")
@@ -135,13 +110,9 @@ def table_fit(paired: Paired, section: Tables, rng: np.random.Generator) -> Scor
 def fit(original: Floats, synthetic: Floats) -> Fit:
     """Compare the counts of a table.
 
-    Parameters
-    ----------
-    original, synthetic : ndarray, shape (n_cells,)
-        Counts of the same cells; each has at least one record. Cells that both lack do not count.
+    original, synthetic: Counts of the same cells; each has at least one record. Cells that both lack do not
+        count.
 
-    Notes
-    -----
     With equal numbers of records VW is the chi-square statistic of the two tables against their mean. Its expectation
     is df where synthetic records are drawn from the original's shares, df / (1 - c) for a second sample of the same
     population, where c is the share of synthetic records.
@@ -167,11 +138,6 @@ def quantile_groups(paired: Paired, column: str, n_groups: int) -> Grouping:
 
     Numbers and times of at most `n_groups` values, and texts, are taken value by value. Where ties leave fewer than
     three groups, the groups are of equal width.
-
-    Parameters
-    ----------
-    column : str
-        One that `paired.values` has.
     """
     values = paired.values[column]
     n = weights_of_values(paired, column)[:-1]

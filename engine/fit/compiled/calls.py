@@ -30,21 +30,11 @@ _SCALARS: dict[str, tuple[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """What a loop takes or gives: an array, or a number.
+    """What a loop takes or gives: an array, or a number."""
 
-    Attributes
-    ----------
-    dtype : str
-        As numpy names it.
-    ndim : int
-        0: a number.
-    is_dense : bool
-        Whether its entries must lie side by side, in C's order.
-    """
-
-    dtype: str
-    ndim: int = 0
-    is_dense: bool = True
+    dtype: str  # As numpy names it
+    ndim: int = 0  # 0: a number
+    is_dense: bool = True  # Whether its entries must lie side by side, in C's order
 
     @property
     def words(self) -> int:
@@ -67,22 +57,7 @@ class Kind:
 class Loop:
     """A compiled loop: call it with arrays and numbers.
 
-    Parameters
-    ----------
-    name : str
-        For what is said of errors.
-    address, release : int
-        Where its machine code is, and where that is which lets go of an array that it gave.
-    takes, gives : sequence of Kind
-    is_tuple : bool
-        Whether what it gives comes as a tuple.
-
-    Raises
-    ------
-    InternalError
-        When it is called with arrays of other types, or such as are not in C's order.
-    MemoryError
-        When there is not enough memory for what it gives.
+    address, release: Where its machine code is, and where that is which lets go of an array that it gave.
     """
 
     def __init__(

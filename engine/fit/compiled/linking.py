@@ -101,18 +101,8 @@ def release_of(module: str) -> str:
 def compiled_source(module: str) -> tuple[bytes, dict[str, Any]]:
     """Compile the loops of a module.
 
-    Returns
-    -------
-    bytes
-        An object, as a linker takes it.
-    dict of str to dict
-        For each loop of the module's `__all__`: its `symbol`; what it `takes` and `gives`, as `Kind` says it; whether
-        that `is_tuple`.
-
-    Raises
-    ------
-    InternalError
-        Where numba's code needs more than memory.
+    Returns: an object, as a linker takes it; for each loop of the module's `__all__`: its `symbol`; what it
+    `takes` and `gives`, as `Kind` says it; whether that `is_tuple`.
     """
     source, told = import_module(module), {}
     release = release_of(module)
@@ -169,13 +159,7 @@ def _alone(code: str, symbol: str) -> llvm.ModuleRef:
 
 
 def _without_the_unused(module: llvm.ModuleRef, kept: set[str]) -> None:
-    """Leave what is kept and what that needs.
-
-    Raises
-    ------
-    InternalError
-        If that is more than the C library has.
-    """
+    """Leave what is kept and what that needs."""
     for function in module.functions:
         if not function.is_declaration and function.name not in kept:
             function.linkage = "internal"

@@ -143,13 +143,7 @@ def _file(kept: Path, module: str) -> Path:
 
 
 def _check(found: dict[str, SimpleNamespace]) -> None:
-    """Whether the machine code runs on this machine; where it ends this process, builds do without.
-
-    Raises
-    ------
-    InternalError
-        If it gives other hashes than numpy.
-    """
+    """Whether the machine code runs on this machine; where it ends this process, builds do without."""
     words, hashes = [np.arange(300, dtype=np.uint64)], []
     for loop in (None, found[HASHING]):
         use_loop(loop)
@@ -176,13 +170,7 @@ def _digest(code: bytes) -> str:
 
 
 def _brought_in(kept: Path) -> dict[str, SimpleNamespace]:
-    """The loops of all modules, out of their objects.
-
-    Raises
-    ------
-    InternalError
-        If an object is not whole.
-    """
+    """The loops of all modules, out of their objects."""
     import llvmlite.binding as llvm
 
     from engine.fit.compiled.linking import machine

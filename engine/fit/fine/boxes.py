@@ -38,18 +38,12 @@ ALIKE, EVERYTHING = ROOT_LEVEL + 1, ROOT_LEVEL + 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranges:
-    """A range of each column, an entry a box.
+    """A range of each column, an entry a box."""
 
-    Attributes
-    ----------
-    kind, level : ndarray of uint8, shape (n_boxes, n_columns)
-        As in `Measurement`.
-    index : ndarray of int64, shape (n_boxes, n_columns)
-    """
-
+    # kind, level: shape (n_boxes, n_columns): As in `Measurement`.
     kind: UInt8Array
     level: UInt8Array
-    index: Int64Array
+    index: Int64Array  # shape (n_boxes, n_columns)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -66,19 +60,11 @@ class Ranges:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Boxes:
-    """Disjoint boxes, and the rows in each.
-
-    Attributes
-    ----------
-    ranges : Ranges
-    n : ndarray of int64, shape (n_boxes,)
-        Rows, all > 0.
-    sure : ndarray of int64, shape (n_boxes,)
-        So many of them the measurement is sure of: all but as many as its noise can be.
-    """
+    """Disjoint boxes, and the rows in each."""
 
     ranges: Ranges
-    n: Int64Array
+    n: Int64Array  # shape (n_boxes,): Rows, all > 0
+    # shape (n_boxes,): So many of them the measurement is sure of: all but as many as its noise can be.
     sure: Int64Array
 
 
@@ -92,15 +78,7 @@ def whole_boxes(
     key: bytes,
     marks: tuple[Marks, ...] = (),
 ) -> Boxes:
-    """Share out all rows among boxes.
-
-    Parameters
-    ----------
-    tree : Measurement
-    supports : tuple of Support
-    noisy_total, floor, layer_sd, key, marks
-        As in `engine.fit.locking.lock_table`.
-    """
+    """Share out all rows among boxes."""
     total = int(supports[0].n.sum())
     leaf = is_leaf(tree)
     of_nodes = Ranges(kind=tree.kind, level=tree.level, index=tree.index)

@@ -32,46 +32,26 @@ from engine.sticky_prf import siphash
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Supply:
-    """Values that rows may get.
+    """Values that rows may get."""
 
-    Attributes
-    ----------
-    support : Support
-        Of the column.
-    value : ndarray of int64, shape (n_places,)
-        Its codes, ascending within a class.
-    of_class : ndarray of int64, shape (n_places,)
-        Ascending: rows get values of their own class, as long as there are any.
-    n : ndarray of int64, shape (n_places,)
-        Rows that have the value.
-    """
-
-    support: Support
-    value: Int64Array
+    support: Support  # Of the column
+    value: Int64Array  # shape (n_places,): Its codes, ascending within a class
+    # shape (n_places,): Ascending: rows get values of their own class, as long as there are any.
     of_class: Int64Array
-    n: Int64Array
+    n: Int64Array  # shape (n_places,): Rows that have the value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """Rows that want a value, in items of one range and one class.
+    """Rows that want a value, in items of one range and one class."""
 
-    Attributes
-    ----------
-    kind, level : ndarray of uint8, shape (n_items,)
-    index : ndarray of int64, shape (n_items,)
-    of_class : ndarray of int64, shape (n_items,)
-    n : ndarray of int64, shape (n_items,)
-        Rows of each item, one item's behind the other's.
-    sure : ndarray of int64, shape (n_items,)
-        So many of an item's rows, its first, leave their range only after all others.
-    """
-
+    # kind, level: shape (n_items,)
     kind: UInt8Array
     level: UInt8Array
-    index: Int64Array
-    of_class: Int64Array
-    n: Int64Array
+    index: Int64Array  # shape (n_items,)
+    of_class: Int64Array  # shape (n_items,)
+    n: Int64Array  # shape (n_items,): Rows of each item, one item's behind the other's
+    # shape (n_items,): So many of an item's rows, its first, leave their range only after all others.
     sure: Int64Array
 
 
@@ -82,20 +62,7 @@ def supply_of(support: Support) -> Supply:
 
 
 def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> NDArray[np.int32]:
-    """Give each row a value.
-
-    Parameters
-    ----------
-    key : bytes
-        Sampling key of the table.
-    column : int
-        Its number: draws differ by it.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_rows,)
-        Codes.
-    """
+    """Give each row a value."""
     level, at = _anchored(wanted, supply)
     parts = _parting(supply)
     ranges = _Ranges(head=np.arange(len(parts)), left=supply.n.copy())
@@ -183,17 +150,10 @@ def _runs(wanted: Wanted, level: Int64Array, at: Int64Array) -> tuple[Runs, Int6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Ranges:
-    """All ranges of one level.
+    """All ranges of one level."""
 
-    Attributes
-    ----------
-    head : ndarray of int64, shape (n_ranges,)
-        Their first places, ascending.
-    left : ndarray of int64, shape (n_ranges,)
-        Rows that still may have a value of each; booked in place.
-    """
-
-    head: Int64Array
+    head: Int64Array  # shape (n_ranges,): Their first places, ascending
+    # shape (n_ranges,): Rows that still may have a value of each; booked in place.
     left: Int64Array
 
     def risen(self, parts: Int64Array, level: int) -> _Ranges:
@@ -207,23 +167,14 @@ class _Looking:
     """Rows look for values in ever larger ranges; what is left, and what they got, is booked in place.
 
     Only ranges that somebody looks in are looked through; the others are merged, level by level.
-
-    Attributes
-    ----------
-    left : ndarray of int64, shape (n_places,)
-        Rows that still may have the value.
-    value : ndarray of int32, shape (n_places,)
-    key, column
-        As in `decoded`.
-    out : ndarray of int32, shape (n_rows,)
-        The value of each row.
     """
 
-    left: Int64Array
-    value: NDArray[np.int32]
+    left: Int64Array  # shape (n_places,): Rows that still may have the value
+    value: NDArray[np.int32]  # shape (n_places,)
+    # key, column: As in `decoded`.
     key: bytes
     column: int
-    out: NDArray[np.int32]
+    out: NDArray[np.int32]  # shape (n_rows,): The value of each row
 
     def served(self, runs: Runs, ranges: _Ranges, level: int) -> Runs:
         """Give rows values in their ranges of a level; those that are too many are returned."""

@@ -25,21 +25,7 @@ _HALF = np.uint64(32)
 
 
 def shuffled(number: Int64Array, size: Int64Array, seed: UInt64Array) -> Int64Array:
-    """Rank of each number among as many as there are.
-
-    Parameters
-    ----------
-    number : ndarray of int64, shape (n,)
-        From 0 to below the size.
-    size : ndarray of int64, shape (n,)
-        Below 2**53.
-    seed : ndarray of uint64, shape (n,)
-        Of the group, whose size is one.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-    """
+    """Rank of each number among as many as there are."""
     kernels = compiled(DEALING)
     if kernels:
         ranks: Int64Array = kernels.ranks(number, size, high_of(size), seed)
@@ -99,17 +85,8 @@ def deal(
 ) -> None:
     """Give each row the value of a unit of its group, by lot.
 
-    Parameters
-    ----------
-    run : tuple of four ndarray of int64, shape (n_runs,)
-        First row, number of rows, group, and members of the group in the runs before.
-    group : tuple of five ndarray, shape (n_groups,)
-        Seed, size, units before the group's, first place of its values and the one behind the last.
-    running : ndarray of int64, shape (n_places,)
-        Units up to each place.
-    value : ndarray of int32, shape (n_places,)
-    out : ndarray of int32, shape (n_rows,)
-        Changed in place.
+    run: First row, number of rows, group, and members of the group in the runs before.
+    group: Seed, size, units before the group's, first place of its values and the one behind the last.
     """
     kernels = compiled(DEALING)
     if kernels:

@@ -47,16 +47,10 @@ def fine_pair(
 ) -> tuple[Codes, Int64Array]:
     """Fit a table of two columns.
 
-    Parameters
-    ----------
-    tree, supports, noisy_total, floor, layer_sd, key, marks, coarse
-        As in `engine.fit.locking.lock_table`; of several coarser tables the first is met exactly.
+    tree, supports, noisy_total, floor, layer_sd, key, marks, coarse: As in `engine.fit.locking.lock_table`;
+        of several coarser tables the first is met exactly.
 
-    Returns
-    -------
-    codes : ndarray of int32, shape (n_cells, 2)
-        Distinct, in lexicographic order.
-    n : ndarray of int64, shape (n_cells,)
+    Returns: codes: Distinct, in lexicographic order; n.
     """
     boxes = whole_boxes(
         tree,

@@ -16,22 +16,14 @@ AWAY, LOOSE, SURE = LEAVING = 0, 1, 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runs:
-    """Disjoint runs of rows.
+    """Disjoint runs of rows."""
 
-    Attributes
-    ----------
-    row, n : ndarray of int64, shape (n_runs,)
-        The first row, and how many.
-    place : ndarray of int64, shape (n_runs,)
-        A place of the values that they want: what ranges they look in.
-    stays : ndarray of int64, shape (n_runs,)
-        One of `LEAVING`.
-    """
-
+    # row, n: shape (n_runs,): The first row, and how many.
     row: Int64Array
     n: Int64Array
+    # shape (n_runs,): A place of the values that they want: what ranges they look in.
     place: Int64Array
-    stays: Int64Array
+    stays: Int64Array  # shape (n_runs,): One of `LEAVING`
 
     def __len__(self) -> int:
         return len(self.row)
@@ -74,17 +66,8 @@ def parted(
 ) -> tuple[Runs, Runs]:
     """Rows for which their nodes have room, and those that are too many.
 
-    Parameters
-    ----------
-    node : ndarray of int64, shape (n_runs,)
-    room : ndarray of int64, shape (n_nodes,)
-    seeds : callable
-        Gives the seeds of the lots of those that leave a node alike, by their numbers: a node's times 3, and `stays`.
-
-    Returns
-    -------
-    served, leaving : Runs
-        The latter are `AWAY` from now on.
+    seeds: Gives the seeds of the lots of those that leave a node alike, by their numbers: a node's times 3,
+        and `stays`.
     """
     over = np.maximum(sums_of(runs.n, node, len(room)) - room, 0)
     if not over.any():

@@ -25,10 +25,7 @@ ROWS_AT_ONCE = 20_000
 def mutual_information(n: FloatArray) -> float:
     """How much two columns tell of each other, in nats; 0 for an empty table.
 
-    Parameters
-    ----------
-    n : ndarray of float64, shape (n_levels, n_levels)
-        Counts, at least 0.
+    n: Counts, at least 0.
     """
     total = float(n.sum())
     if total <= 0:
@@ -42,19 +39,11 @@ def mutual_information(n: FloatArray) -> float:
 def spanning_tree(information: FloatArray) -> tuple[tuple[int, int], ...]:
     """Return the spanning tree of the largest sum.
 
-    Parameters
-    ----------
-    information : ndarray of float64, shape (n_columns, n_columns)
-        Symmetric, at least 0.
+    information: Symmetric, at least 0.
 
-    Returns
-    -------
-    tuple of (int, int)
-        (Column, its parent), parents first; the root, the column of the largest sum, has the parent -1.
+    Returns: (Column, its parent), parents first; the root, the column of the largest sum, has the parent -1.
 
-    References
-    ----------
-    Chow and Liu (1968), DOI 10.1109/TIT.1968.1054142; Prim (1957).
+    Source: Chow and Liu (1968), DOI 10.1109/TIT.1968.1054142; Prim (1957).
     """
     root = int(information.sum(axis=0).argmax())
     edges = [(root, -1)]
@@ -79,18 +68,7 @@ def tree_rows(
 ) -> Rows:
     """Deal out rows along the tree.
 
-    Parameters
-    ----------
-    singles : sequence of ndarray of float64, shape (n_levels,)
-        One-way counts of every column.
-    pairs : mapping of Pair to ndarray of float64
-        Two-way counts, with as many levels; a pair that is not there is taken as independent.
-    rules : sequence of Rule
-        Kept wherever some level of the next column allows it.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_rows, n_columns)
+    pairs: Two-way counts, with as many levels; a pair that is not there is taken as independent.
     """
     information = np.zeros((len(singles), len(singles)))
     for (i, j), n in pairs.items():

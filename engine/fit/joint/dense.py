@@ -28,21 +28,11 @@ SMALL = 4096
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """Columns, and what is raked on their table.
+    """Columns, and what is raked on their table."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        In the order of the table's axes.
-    parts : tuple of Block
-        Raked first, in this order.
-    targets : tuple of int
-        Places of the targets with just these columns; raked last.
-    """
-
-    columns: ColumnSet
-    parts: tuple[Block, ...]
-    targets: tuple[int, ...]
+    columns: ColumnSet  # In the order of the table's axes
+    parts: tuple[Block, ...]  # Raked first, in this order
+    targets: tuple[int, ...]  # Places of the targets with just these columns; raked last
 
 
 def blocks_of(
@@ -53,14 +43,8 @@ def blocks_of(
 ) -> Block:
     """Pack margins into a tree of blocks.
 
-    Parameters
-    ----------
-    columns : ColumnSet
-        Of the whole table, in the order of its axes.
-    margins : sequence of ColumnSet
-        Each within the columns.
-    limit : int, optional
-        Most cells of a block at the top (one margin alone may have more); default a part of the table's cells.
+    limit: Most cells of a block at the top (one margin alone may have more); default a part of the table's
+        cells.
     """
     return _packed(columns, tuple(enumerate(margins)), sizes, limit)
 
@@ -155,28 +139,8 @@ def fit_dense(
 ) -> tuple[FloatArray, FitReport]:
     """Fit the full table.
 
-    Parameters
-    ----------
-    targets : sequence of Target
-        Of the same sum; at least one.
-    columns : ColumnSet
-        Of the table, in the order of its axes. One that no target and no zero names is uniform.
-    sizes : mapping of str to int
-        Levels of each column.
-    zeros : sequence of StructuralZero
-        Of these columns.
-    tolerance : float
-        See `FitReport.error`.
-
-    Returns
-    -------
-    ndarray of float64, FitReport
-        Expected counts, one axis a column; they sum to the targets' total.
-
-    Raises
-    ------
-    SpecError
-        The zeros leave no cell.
+    targets: Of the same sum; at least one.
+    columns: Of the table, in the order of its axes. One that no target and no zero names is uniform.
     """
     used = used_columns(columns, targets, zeros)
     block = blocks_of(used, [target.columns for target in targets], sizes)
@@ -229,13 +193,7 @@ def aligned(targets: Sequence[Target], axes: ColumnSet) -> tuple[FloatArray, ...
 
 
 def seed(axes: ColumnSet, sizes: Mapping[str, int], zeros: Sequence[StructuralZero]) -> BoolArray:
-    """The possible cells, one axis a column.
-
-    Raises
-    ------
-    SpecError
-        There is none.
-    """
+    """The possible cells, one axis a column."""
     possible = np.ones(tuple(sizes[name] for name in axes), dtype=bool)
     for zero in zeros:
         order = [zero.columns.index(name) for name in axes if name in zero.columns]
@@ -249,17 +207,8 @@ def seed(axes: ColumnSet, sizes: Mapping[str, int], zeros: Sequence[StructuralZe
 def rake_table(table: Table, block: Block, wanted: Sequence[FloatArray]) -> float:
     """Rake a table, in place, to all targets of its block once.
 
-    Parameters
-    ----------
-    table : ndarray of float64 or float32
-        One axis a column of the block.
-    wanted : sequence of ndarray of float64
-        Every target, its axes in the table's order.
-
-    Returns
-    -------
-    float
-        Largest sum of absolute differences between a margin and its target, each taken before it was raked, in rows.
+    Returns: Largest sum of absolute differences between a margin and its target, each taken before it was
+    raked, in rows.
     """
     error = 0.0
     for part in block.parts:

@@ -19,41 +19,19 @@ from engine.schema import BoolArray, FloatArray
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Depth:
-    """All nodes of one depth, by the node above them; where there is no node, `exists` is False.
+    """All nodes of one depth, by the node above them; where there is no node, `exists` is False."""
 
-    Attributes
-    ----------
-    estimate, variance : ndarray of float64, shape (n_above, branching)
-        From the node's own count and all below it. 0 where there is no node.
-    exists : ndarray of bool, shape (n_above, branching)
-    """
-
+    # estimate, variance: shape (n_above, branching): From the node's own count and all below it. 0 where
+    # there is no node.
     estimate: FloatArray
     variance: FloatArray
-    exists: BoolArray
+    exists: BoolArray  # shape (n_above, branching)
 
 
 def leaves(margin: Margin, total: Margin | None) -> tuple[FloatArray, float]:
     """Least-squares estimates of the leaves, given every count of the tree.
 
-    Parameters
-    ----------
-    margin : Margin
-        Of one column; flat (`branching` 0) or a tree.
-    total : Margin or None
-        The root, where it was measured.
-
-    Returns
-    -------
-    n : ndarray of float64, shape (n_leaves,)
-        May be negative.
-    variance : float
-        Mean variance of `n`.
-
-    Raises
-    ------
-    InternalError
-        If the margin has several columns, or its depths are not those of such a tree.
+    Returns: n: May be negative; variance: Mean variance of `n`.
     """
     depths = _upward(margin)
     value, variance = root_of(margin)
@@ -81,21 +59,7 @@ def nonnegative_leaves(margin: Margin, total: float) -> FloatArray:
     Every node's own estimate is settled before that of its parts, so that wide ranges stay right where the cut at 0
     moves rows between leaves.
 
-    Parameters
-    ----------
-    margin : Margin
-        Of one column; flat or a tree.
-    total : float
-        What the leaves add up to, at least 0.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_leaves,)
-
-    Raises
-    ------
-    InternalError
-        If the total is negative, the margin has several columns, or its depths are not those of such a tree.
+    total: What the leaves add up to, at least 0.
     """
     if not total >= 0:
         raise InternalError("leaves cannot add up to less than 0")

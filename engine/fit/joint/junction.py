@@ -40,24 +40,12 @@ Rule = Callable[[str, Neighbours], int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JunctionTree:
-    """Cliques of columns; those that hold a column are connected through others that hold it.
+    """Cliques of columns; those that hold a column are connected through others that hold it."""
 
-    Attributes
-    ----------
-    cliques : tuple of ColumnSet
-        A clique comes after its parent.
-    parent : tuple of int
-        Place of each clique's parent; -1 for the first.
-    separators : tuple of ColumnSet
-        Columns that each clique shares with its parent.
-    cells : int
-        Of all cliques' tables together.
-    """
-
-    cliques: tuple[ColumnSet, ...]
-    parent: tuple[int, ...]
-    separators: tuple[ColumnSet, ...]
-    cells: int
+    cliques: tuple[ColumnSet, ...]  # A clique comes after its parent
+    parent: tuple[int, ...]  # Place of each clique's parent; -1 for the first
+    separators: tuple[ColumnSet, ...]  # Columns that each clique shares with its parent
+    cells: int  # Of all cliques' tables together
 
     def children(self, place: int) -> tuple[int, ...]:
         """Places of a clique's children."""
@@ -72,20 +60,13 @@ class JunctionTree:
 def junction_tree(column_sets: Sequence[ColumnSet], sizes: Mapping[str, int]) -> JunctionTree:
     """Make a junction tree with few cells: columns are eliminated by two greedy rules, and the better one counts.
 
-    Parameters
-    ----------
-    column_sets : sequence of ColumnSet
-        Each ends up inside a clique; at least one column among them.
+    column_sets: Each ends up inside a clique; at least one column among them.
 
-    Returns
-    -------
-    JunctionTree
-        A spanning tree of the cliques with the largest separators. Parts that share no column are joined by an empty
-        separator.
+    Returns: A spanning tree of the cliques with the largest separators. Parts that share no column are joined
+    by an empty separator.
 
-    References
-    ----------
-    Kjaerulff 1992, doi:10.1007/BF01889704 (elimination by least fill and by least weight); Jensen and Jensen 1994
+    Source: Kjaerulff 1992, doi:10.1007/BF01889704 (elimination by least fill and by least weight); Jensen and
+    Jensen 1994
     (the spanning tree).
     """
     graph: Neighbours = {name: set() for columns in column_sets for name in columns}
@@ -156,27 +137,7 @@ def fit_junction_tree(
     max_cycles: int = 200,
     tolerance: float = 1e-4,
 ) -> tuple[tuple[FloatArray, ...], FitReport]:
-    """Fit the cliques' tables.
-
-    Parameters
-    ----------
-    targets : sequence of Target
-        Each within a clique.
-    zeros : sequence of StructuralZero
-        Each within a clique.
-    tolerance : float
-        See `FitReport.error`.
-
-    Returns
-    -------
-    tuple of ndarray of float64, FitReport
-        Expected counts of each clique; neighbours agree on their separator.
-
-    Raises
-    ------
-    SpecError
-        The zeros leave no cell of a clique.
-    """
+    """Fit the cliques' tables."""
     total = float(targets[0].n.sum())
     homes = [tree.home(target.columns) for target in targets]
     inside = [[k for k, home in enumerate(homes) if home == c] for c in range(len(tree.cliques))]
@@ -274,20 +235,8 @@ def sample_tree(
 ) -> NDArray[np.int32]:
     """Draw rows: the first clique, then the rest of each next clique given its separator.
 
-    Parameters
-    ----------
-    tables : sequence of ndarray of float64
-        As fitted.
-    columns : ColumnSet
-        Of the rows; those of the tree, in any order.
-    method : str
-        "rounded": the counts of each clique, given the counts of its separator, are their expectations rounded up or
-        down, and which rows get them is drawn at random. "multinomial": independent rows.
-
-    Returns
-    -------
-    ndarray of int32, shape (n, n_columns)
-        Level indexes.
+    method: "rounded": the counts of each clique, given the counts of its separator, are their expectations
+        rounded up or down, and which rows get them is drawn at random. "multinomial": independent rows.
     """
     rows = np.zeros((n, len(columns)), dtype=np.int32)
     if not n:

@@ -39,30 +39,13 @@ def reconcile(
 ) -> tuple[Target, ...]:
     """Make targets of noisy margins.
 
-    Parameters
-    ----------
-    margins : sequence of Margin
-        Of one column and more; each column set once or, flat and as a tree, twice.
-    total : Margin
-        Of no column; variance 0 where the number of rows is public or nothing is protected.
-    post : str
-        "wls", "paper" or "synthpop".
-    prior : float
-        Rows spread evenly over the cells of each margin first.
+    margins: Of one column and more; each column set once or, flat and as a tree, twice.
+    total: Of no column; variance 0 where the number of rows is public or nothing is protected.
 
-    Returns
-    -------
-    tuple of Target
-        One a column set, in the order of `margins`; all of one sum, 0 if the total is not above 0.
+    Returns: One a column set, in the order of `margins`; all of one sum, 0 if the total is not above 0.
 
-    Raises
-    ------
-    InternalError
-        If there is no margin.
-
-    References
-    ----------
-    Xiao, He, Zhang, Kifer (2023), "An optimal and scalable matrix mechanism for noisy marginals under convex loss
+    Source: Xiao, He, Zhang, Kifer (2023), "An optimal and scalable matrix mechanism for noisy marginals under
+    convex loss
     functions", arXiv:2305.08175 (the residual basis). James and Stein (1961), "Estimation with quadratic loss". Raab
     (2022), "Utility and disclosure risk for differentially private synthetic categorical data", section 2.2.3
     (`paper`). synthpop 1.9, function `makepos` (`synthpop`).
@@ -108,9 +91,7 @@ def thresholded(n: FloatArray, rows: float) -> FloatArray:
 def on_simplex(n: FloatArray, possible: BoolArray, rows: float) -> FloatArray:
     """The nearest counts that are not negative, add up to the rows and are nothing where nothing is possible.
 
-    References
-    ----------
-    Duchi, Shalev-Shwartz, Singer, Chandra (2008), DOI 10.1145/1390156.1390191, figure 1.
+    Source: Duchi, Shalev-Shwartz, Singer, Chandra (2008), DOI 10.1145/1390156.1390191, figure 1.
     """
     inside = n[possible]
     out = np.zeros_like(n)

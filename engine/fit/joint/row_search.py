@@ -28,43 +28,22 @@ SMALLEST = 1e-30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Goal:
-    """What one table of the rows should be.
+    """What one table of the rows should be."""
 
-    Attributes
-    ----------
-    axes : tuple of int
-        Places of its columns.
-    n : ndarray of float64
-        Counts, one axis a column, for the number of rows that are changed.
-    weight : ndarray of float64
-        Of the squared error of each count; 0 where a count does not matter.
-    barred : ndarray of bool
-        Combinations that no row may have.
-    """
-
-    axes: tuple[int, ...]
-    n: FloatArray
-    weight: FloatArray
-    barred: BoolArray
+    axes: tuple[int, ...]  # Places of its columns
+    n: FloatArray  # Counts, one axis a column, for the number of rows that are changed
+    weight: FloatArray  # Of the squared error of each count; 0 where a count does not matter
+    barred: BoolArray  # Combinations that no row may have
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """One pass over all rows and columns.
+    """One pass over all rows and columns."""
 
-    Attributes
-    ----------
-    heat : float
-        How much chance there is in a choice, in units of the cost.
-    share : float
-        Share of the changes that are made, of rows that are possible.
-    is_apart : bool
-        Of these, at once only such that leave different values, and go to others: of two values one change a batch,
-        enough for rows that are near.
-    """
-
-    heat: float
-    share: float
+    heat: float  # How much chance there is in a choice, in units of the cost
+    share: float  # Share of the changes that are made, of rows that are possible
+    # Of these, at once only such that leave different values, and go to others: of two values one change a
+    # batch, enough for rows that are near.
     is_apart: bool = False
 
 
@@ -75,28 +54,14 @@ class _Layout:
     A table's copy for a column has this column as its last axis; copies for the same column lie together, so that what
     a row would cost with each value of the column is the sum of a few stretches. Copy p's cell of row x is at
     x @ strides[:, p] + starts[p].
-
-    Attributes
-    ----------
-    strides : ndarray of float64, shape (n_columns, n_copies)
-        Whole numbers: products of them are quick.
-    starts : ndarray of float64, shape (n_copies,)
-    own : tuple of ndarray of int64
-        Copies for each column.
-    touched : tuple of ndarray of int64
-        Copies of the tables that have the column.
-    segments : tuple of slice
-        Where the copies for each column lie.
-    weight2 : ndarray of float32, shape (n_cells,)
-        Twice the weight of each cell.
     """
 
-    strides: FloatArray
-    starts: FloatArray
-    own: tuple[Int64Array, ...]
-    touched: tuple[Int64Array, ...]
-    segments: tuple[slice, ...]
-    weight2: NDArray[np.float32]
+    strides: FloatArray  # shape (n_columns, n_copies): Whole numbers: products of them are quick
+    starts: FloatArray  # shape (n_copies,)
+    own: tuple[Int64Array, ...]  # Copies for each column
+    touched: tuple[Int64Array, ...]  # Copies of the tables that have the column
+    segments: tuple[slice, ...]  # Where the copies for each column lie
+    weight2: NDArray[np.float32]  # shape (n_cells,): Twice the weight of each cell
 
 
 def search_rows(
@@ -106,19 +71,7 @@ def search_rows(
     sweeps: Sequence[Sweep],
     rng: np.random.Generator,
 ) -> Rows:
-    """Change rows until their tables come near to the goals.
-
-    Parameters
-    ----------
-    rows : ndarray of int32, shape (n_rows, n_columns)
-        Level indexes.
-    sizes : sequence of int
-        Levels of each column.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_rows, n_columns)
-    """
+    """Change rows until their tables come near to the goals."""
     layout = _laid_out(goals, sizes)
     x = rows.astype(np.float64)
     free = np.flatnonzero(np.array(sizes) > 1)
@@ -188,19 +141,6 @@ def changes_apart(
     """Choose changes of one column that have no value in common: they touch no count twice, each helps as if alone.
 
     Rows that are impossible change besides.
-
-    Parameters
-    ----------
-    moved : ndarray of int64
-        Rows that may change.
-    now, best : ndarray of int64, shape (n_rows,)
-        Value of each row, and the one that it would take.
-    is_barred : ndarray of bool, shape (n_rows,)
-        Impossible rows.
-
-    Returns
-    -------
-    ndarray of int64
     """
     forced, moved = moved[is_barred[moved]], moved[~is_barred[moved]]
     for values in (now, best):

@@ -25,26 +25,9 @@ def sampled(
 ) -> Int64Array:
     """Draw counts whose expectations are given.
 
-    Parameters
-    ----------
-    expected : ndarray of float, any shape
-        At least 0; scaled to add up to `n`.
-    n : int
-        Number of rows.
-    method : str
-        "multinomial": independent rows. "rounded": each count is its scaled expectation rounded up or down, unbiased,
-        and so is, within 1, the sum of every run of cells that are neighbours in C order: systematic sampling,
-        Madow 1949, doi:10.1214/aoms/1177729988.
-
-    Returns
-    -------
-    ndarray of int64
-        Of the shape of `expected`; sums to `n`.
-
-    Raises
-    ------
-    InternalError
-        If an expectation is negative or no number, `n` is negative, or no cell may hold the rows.
+    method: "multinomial": independent rows. "rounded": each count is its scaled expectation rounded up or
+        down, unbiased, and so is, within 1, the sum of every run of cells that are neighbours in C order:
+        systematic sampling, Madow 1949, doi:10.1214/aoms/1177729988.
     """
     flat = np.ravel(expected)
     mass = float(flat.sum(dtype=np.float64)) if flat.size else 0.0
@@ -92,18 +75,9 @@ def distinct(
 ) -> tuple[Codes, Int64Array]:
     """Distinct combinations in lexicographic order, with the sums of their counts.
 
-    Parameters
-    ----------
-    parts : sequence of ndarray of int32, shape (n_rows,)
-        One a column, at least one.
-    sizes : sequence of int
-        Number of values each column can have.
-    n : ndarray of int64, shape (n_rows,)
+    parts: One a column, at least one.
 
-    Returns
-    -------
-    codes : ndarray of int32, shape (n_distinct, n_columns)
-    n : ndarray of int64, shape (n_distinct,)
+    Returns: codes; n.
     """
     key, n_keys = cell_keys(parts, sizes, n=len(n))
     if not len(n):

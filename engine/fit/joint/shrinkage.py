@@ -21,15 +21,7 @@ one coordinate fewer than the column has levels. So all components of a margin t
 def components(n: FloatArray, columns: ColumnSet) -> Components:
     """Take a margin apart into its components.
 
-    Parameters
-    ----------
-    n : ndarray of float64
-        One axis a column, each of at least one level.
-
-    Returns
-    -------
-    dict
-        2**n_columns components.
+    n: One axis a column, each of at least one level.
     """
     parts: Components = {(): n}
     for name in columns:
@@ -59,18 +51,7 @@ def assembled(
 def mean_components(
     margins: Sequence[tuple[ColumnSet, FloatArray, float]],
 ) -> tuple[Components, dict[ColumnSet, float]]:
-    """Weighted mean of every component over the margins that have it, and the variance of its noise.
-
-    Parameters
-    ----------
-    margins : sequence of (ColumnSet, ndarray of float64, float)
-        Columns, counts and the variance of each count (above 0).
-
-    Returns
-    -------
-    variances : dict
-        A component's noise has this variance along each of its dimensions.
-    """
+    """Weighted mean of every component over the margins that have it, and the variance of its noise."""
     sums: Components = {}
     weights: dict[ColumnSet, float] = {}
     for columns, n, variance in margins:
@@ -136,13 +117,6 @@ def shrunk(
     A single column is shrunk toward evenness; several columns toward what they would be if they were independent. As a
     whole (positive-part James-Stein), or, of pairs, singular value by singular value where that is expected to leave
     less error: associations of two columns are mostly a few strong directions.
-
-    Parameters
-    ----------
-    variances : mapping
-        Of the noise along each dimension of a component.
-    fixed : collection of ColumnSet
-        Components that stay as they are.
     """
     rows = max(float(parts.get((), np.array(0.0))), 1.0)
     out: Components = {}
@@ -180,21 +154,11 @@ def _less_noise(part: FloatArray, variance: float) -> FloatArray:
 def of_low_rank(part: FloatArray, variance: float, signal: float) -> tuple[FloatArray, float]:
     """Shrink the singular values of a matrix by what noise adds to them.
 
-    Parameters
-    ----------
-    part : ndarray of float64
-        Anything but a matrix of two coordinates and more each way comes back as it is, with infinite error.
-    signal : float
-        Estimate of the squared sum of what is not noise.
+    part: Anything but a matrix of two coordinates and more each way comes back as it is, with infinite error.
+    signal: Estimate of the squared sum of what is not noise.
 
-    Returns
-    -------
-    ndarray of float64, float
-        The matrix, and its expected squared error.
-
-    References
-    ----------
-    Gavish and Donoho (2017), "Optimal shrinkage of singular values", DOI 10.1109/TIT.2017.2653801, sections I-B and
+    Source: Gavish and Donoho (2017), "Optimal shrinkage of singular values", DOI 10.1109/TIT.2017.2653801,
+    sections I-B and
     III (Frobenius loss: what is not reached of each singular value's square).
     """
     if part.ndim != 2 or min(part.shape) < 2:

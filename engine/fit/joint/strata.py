@@ -20,13 +20,7 @@ Part = TypeVar("Part", Margin, StructuralZero)
 
 
 def without_strata(part: Part, strata: ColumnSet, place: tuple[int, ...]) -> Part:
-    """What a margin, or a rule, is within one stratum.
-
-    Parameters
-    ----------
-    place : tuple of int
-        Level of each of the strata's columns.
-    """
+    """What a margin, or a rule, is within one stratum."""
     at = dict(zip(strata, place, strict=True))
     cut = tuple(at.get(name, slice(None)) for name in part.columns)
     columns = tuple(name for name in part.columns if name not in at)
@@ -50,24 +44,9 @@ def within(
 ) -> tuple[Margin, ...]:
     """The total of every stratum, in C order of the strata's levels; without strata the total itself.
 
-    Parameters
-    ----------
-    margins : sequence of Margin
-        Each with the strata's columns.
-    total : Margin
-        Of no column.
-    zeros : sequence of StructuralZero
-        A rule that leaves nothing of a stratum possible leaves it without rows.
+    zeros: A rule that leaves nothing of a stratum possible leaves it without rows.
 
-    Returns
-    -------
-    tuple of Margin
-        With strata: whole numbers, never negative, taken as given (variance 0).
-
-    Raises
-    ------
-    InternalError
-        A margin lacks a column of the strata.
+    Returns: With strata: whole numbers, never negative, taken as given (variance 0).
     """
     if not strata:
         return (total,)

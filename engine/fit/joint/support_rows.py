@@ -40,25 +40,10 @@ def fit_rows(
 ) -> tuple[FloatArray, FitReport]:
     """Fit weights of rows.
 
-    Parameters
-    ----------
-    targets : sequence of Target
-        Of the same sum; at least one.
-    rows : ndarray of int, shape (n_rows, n_columns)
-        Level indexes. Rows may repeat.
-    columns : ColumnSet
-        Of the rows.
-    sizes : mapping of str to int
-        Levels of each column.
-    weights0 : ndarray of float64, shape (n_rows,)
-        Start, at least 0; a 0 stays.
-    tolerance : float
-        See `FitReport.error`.
+    targets: Of the same sum; at least one.
+    weights0: Start, at least 0; a 0 stays.
 
-    Returns
-    -------
-    ndarray of float64 (n_rows,), FitReport
-        The weights sum to the targets' total, unless all are 0.
+    Returns: The weights sum to the targets' total, unless all are 0.
     """
     limit = max(len(rows) // ROWS_A_CELL, 1)
     block = blocks_of(columns, [target.columns for target in targets], sizes, limit)
@@ -147,32 +132,14 @@ def support_rows(
 ) -> Rows:
     """Find rows whose counts are near the targets, scaled to the number of rows.
 
-    Parameters
-    ----------
-    targets : sequence of Target
-        Of some of the columns; where narrower and wider ones tell of the same pair, the narrowest counts.
-    columns : ColumnSet
-        Of the rows. A column in no target is spread evenly.
-    sizes : mapping of str to int
-        Levels of each column.
-    zeros : sequence of StructuralZero
-        Those of columns that are not there are left aside.
-    n_rows : int
-        For sampling the number of rows wanted is best: each then stands for one.
+    targets: Of some of the columns; where narrower and wider ones tell of the same pair, the narrowest
+        counts.
+    zeros: Those of columns that are not there are left aside.
+    n_rows: For sampling the number of rows wanted is best: each then stands for one.
 
-    Returns
-    -------
-    ndarray of int32, shape (n_rows, n_columns)
-        Rows may repeat; in random order. The same for the same arguments.
+    Returns: Rows may repeat; in random order. The same for the same arguments.
 
-    Raises
-    ------
-    SpecError
-        No row was found that the structural zeros allow.
-
-    References
-    ----------
-    The start: Chow and Liu (1968), DOI 10.1109/TIT.1968.1054142. The search is iterated conditional modes with
+    Source: The start: Chow and Liu (1968), DOI 10.1109/TIT.1968.1054142. The search is iterated conditional modes with
     annealing, Besag (1986), DOI 10.1111/j.2517-6161.1986.tb01412.x, on the squared error of counts.
     """
     shape = tuple(sizes[name] for name in columns)
@@ -212,10 +179,7 @@ def nearer_rows(
     A draw meets sums of neighbours only: counts of the columns that vary fastest are off as those of a random sample,
     by more than the noise of their margins. Parameters as in `support_rows`.
 
-    Returns
-    -------
-    ndarray of int32, shape (n_rows, n_columns)
-        In the same order. No row is changed to what the structural zeros rule out.
+    Returns: In the same order. No row is changed to what the structural zeros rule out.
     """
     shape = tuple(sizes[name] for name in columns)
     rules = _rules(zeros, columns)

@@ -37,25 +37,14 @@ MOST_SUPPORT = 200_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Synthesis:
-    """Synthetic rows, counted.
-
-    Attributes
-    ----------
-    cells : ndarray of int32, shape (n_cells, n_columns)
-        Distinct combinations of level indexes, in lexicographic order.
-    n : ndarray of int64, shape (n_cells,)
-        Rows of each, above 0.
-    reports : tuple of FitReport
-        One a fit: one a stratum that has rows.
-    uniform : ColumnSet
-        Columns that no margin names.
-    """
+    """Synthetic rows, counted."""
 
     columns: ColumnSet
+    # shape (n_cells, n_columns): Distinct combinations of level indexes, in lexicographic order.
     cells: Int32Array
-    n: Int64Array
-    reports: tuple[FitReport, ...]
-    uniform: ColumnSet
+    n: Int64Array  # shape (n_cells,): Rows of each, above 0
+    reports: tuple[FitReport, ...]  # One a fit: one a stratum that has rows
+    uniform: ColumnSet  # Columns that no margin names
 
 
 def synthesise(
@@ -68,26 +57,7 @@ def synthesise(
     rng: np.random.Generator,
     progress: Progress = silent,
 ) -> Synthesis:
-    """Fit and draw.
-
-    Parameters
-    ----------
-    margins : sequence of Margin
-        As measured, those of the strata's columns included.
-    total : Margin
-        Of no column.
-    levels : mapping of str to Levels
-        Of every column of `params.columns`.
-    zeros : sequence of StructuralZero
-        Of these columns.
-
-    Raises
-    ------
-    SpecError
-        The zeros leave no possible combination.
-    InternalError
-        There is no margin.
-    """
+    """Fit and draw."""
     sizes = {name: len(levels[name]) for name in params.columns}
     strata = params.strata
     free = tuple(name for name in params.columns if name not in strata)
@@ -142,11 +112,7 @@ def fitted_rows(
     Unless they are to be independent, or targets contradict each other, rows are then changed until their counts are
     near the targets.
 
-    Returns
-    -------
-    cells : ndarray of int32, shape (n_cells, n_columns)
-        Distinct.
-    n : ndarray of int64, shape (n_cells,)
+    Returns: cells: Distinct; n.
     """
     n_rows = round(float(targets[0].n.sum()))
     used = used_columns(columns, targets, zeros)
@@ -193,15 +159,7 @@ def chosen_way(
 def merged(
     cells: Int32Array, n: Int64Array, sizes: tuple[int, ...]
 ) -> tuple[Int32Array, Int64Array]:
-    """Add up equal combinations, and put them in lexicographic order; those without rows are left out.
-
-    Parameters
-    ----------
-    cells : ndarray of int32, shape (n_cells, n_columns)
-    n : ndarray of int64, shape (n_cells,)
-    sizes : tuple of int
-        Levels of each column.
-    """
+    """Add up equal combinations, and put them in lexicographic order; those without rows are left out."""
     positive = n > 0
     return distinct(
         [np.ascontiguousarray(column) for column in cells[positive].T], sizes, n[positive]

@@ -33,51 +33,29 @@ from engine.schema import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JointRows:
-    """Rows of the joint distribution, as codes in the columns' supports.
-
-    Attributes
-    ----------
-    codes : tuple of ndarray of int32, shape (n_rows,)
-        One a column: positions in its support.
-    n : ndarray of int64, shape (n_rows,)
-        How often each row occurs.
-    level_of : dict of str to ndarray of int32
-        The level that each code of a column stands in.
-    """
+    """Rows of the joint distribution, as codes in the columns' supports."""
 
     columns: ColumnSet
-    codes: tuple[Codes, ...]
-    n: Int64Array
+    codes: tuple[Codes, ...]  # shape (n_rows,): One a column: positions in its support
+    n: Int64Array  # shape (n_rows,): How often each row occurs
     supports: dict[str, Support]
-    level_of: dict[str, Codes]
+    level_of: dict[str, Codes]  # The level that each code of a column stands in
     levels: dict[str, Levels]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Precision:
-    """What is known of the noise of one table.
+    """What is known of the noise of one table."""
 
-    Attributes
-    ----------
-    is_covered : bool
-        Some measured margin holds all its columns; else it follows from narrower margins.
-    noise_sd : float
-        Covered: standard deviation of the noise of each combination of levels, read from the best such margin alone.
-        Else the largest one among the margins it follows from.
-    """
-
+    # Some measured margin holds all its columns; else it follows from narrower margins.
     is_covered: bool
+    # Covered: standard deviation of the noise of each combination of levels, read from the best such margin
+    # alone. Else the largest one among the margins it follows from.
     noise_sd: float
 
 
 def precision_of(columns: ColumnSet, margins: Sequence[Margin], sizes: Sizes) -> Precision:
-    """How noisy the counts are that a table rests on; what post-processing gains is not counted.
-
-    Parameters
-    ----------
-    sizes : mapping of str to int
-        Number of levels of each column.
-    """
+    """How noisy the counts are that a table rests on; what post-processing gains is not counted."""
     wanted = frozenset(columns)
     best: dict[frozenset[str], float] = {}
     for margin in margins:
@@ -102,19 +80,7 @@ def joint_rows(
 ) -> JointRows:
     """Give every row values.
 
-    Parameters
-    ----------
-    cells : ndarray of int32, shape (n_cells, n_columns)
-        Level indexes.
-    n : ndarray of int64, shape (n_cells,)
-        Number of rows of each cell, all > 0.
-    uniform : sequence of str
-        Columns that no margin was measured of.
-
-    Returns
-    -------
-    Spelling
-        A row a person where some level holds several values, else a row a cell.
+    Returns: A row a person where some level holds several values, else a row a cell.
     """
     firsts = {name: _values_inside(levels[name]) for name in columns}
     wide = [bool((size > 1).any()) for _, size, _ in firsts.values()]
@@ -145,15 +111,8 @@ def joint_rows(
 def projected(rows: JointRows, columns: ColumnSet, precision: Precision) -> SyntheticTable:
     """One published table: the rows as far as its columns go.
 
-    Parameters
-    ----------
-    columns : ColumnSet
-        All of them columns of the rows.
-
-    Returns
-    -------
-    SyntheticTable
-        With a group for each of its combinations of levels where it is covered by a measured margin, else without.
+    Returns: With a group for each of its combinations of levels where it is covered by a measured margin,
+    else without.
     """
     place = {name: j for j, name in enumerate(rows.columns)}
     chosen = [rows.codes[place[name]] for name in columns]

@@ -13,38 +13,22 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """What one margin of the joint distribution should be.
-
-    Attributes
-    ----------
-    n : ndarray of float64
-        One axis a column, never negative. All targets of a fit have the same sum.
-    """
+    """What one margin of the joint distribution should be."""
 
     columns: ColumnSet
-    n: FloatArray
+    n: FloatArray  # One axis a column, never negative. All targets of a fit have the same sum.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FitReport:
-    """How a fit ended.
+    """How a fit ended."""
 
-    Attributes
-    ----------
-    how : str
-        "dense", "junction tree" or "support rows".
-    error : float
-        Largest sum of absolute differences between a margin and its target, as a share of all rows.
-    converged : bool
-        The error is within the tolerance.
-    at_rest : bool
-        It is, or more cycles would not make it smaller: the targets contradict each other, as noisy ones do.
-    """
-
-    how: str
+    how: str  # "dense", "junction tree" or "support rows"
     cycles: int
+    # Largest sum of absolute differences between a margin and its target, as a share of all rows.
     error: float
-    converged: bool
+    converged: bool  # The error is within the tolerance
+    # It is, or more cycles would not make it smaller: the targets contradict each other, as noisy ones do.
     at_rest: bool = True
 
 
@@ -60,15 +44,9 @@ def run_cycles(
 ) -> tuple[int, bool]:
     """Run cycles until the error is within the tolerance, or no longer falls.
 
-    Parameters
-    ----------
-    cycle : callable
-        Rakes to every margin once; gives the largest error met on the way, as a share of all rows.
+    cycle: Rakes to every margin once; gives the largest error met on the way, as a share of all rows.
 
-    Returns
-    -------
-    at_rest : bool
-        The error is within the tolerance, or has stopped to fall: more cycles would not help.
+    Returns: The error is within the tolerance, or has stopped to fall: more cycles would not help.
     """
     errors: list[float] = []
     while len(errors) < max_cycles:

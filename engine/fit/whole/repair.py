@@ -21,19 +21,7 @@ PAIRINGS = 1 << 20
 
 
 def remove_surplus(codes: Codes, n: Int64Array, column: int, one_way: Int64Array) -> Int64Array:
-    """Take rows out where one column has more of a code than published, from its smallest cells first.
-
-    Parameters
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-    n : ndarray of int64, shape (n_cells,)
-    one_way : ndarray of int64, shape (n_codes,)
-        Published counts of that column.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_cells,)
-    """
+    """Take rows out where one column has more of a code than published, from its smallest cells first."""
     have = np.bincount(codes[:, column], weights=n, minlength=len(one_way)).astype(np.int64)
     surplus = np.maximum(have - one_way, 0)
     if not surplus.any():
@@ -57,16 +45,9 @@ def place_missing_rows(
 ) -> tuple[Codes, Int64Array]:
     """Give rows that are missing in the table without column `last` the codes of it that are short of rows.
 
-    Parameters
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-    n : ndarray of int64, shape (n_cells,)
-    without : sequence of Narrower
-        Entry j is the published table without column j.
-    one_way : ndarray of int64, shape (n_codes,)
-        Published counts of column `last`; none may be exceeded.
-    marks : tuple of dict
-        Tables of two columns: of each column's codes in the declared universes.
+    without: Entry j is the published table without column j.
+    one_way: Published counts of column `last`; none may be exceeded.
+    marks: Tables of two columns: of each column's codes in the declared universes.
     """
     fibres = without[last]
     short = np.maximum(fibres.n - sums_in(fibres, np.delete(codes, last, axis=1), n)[0], 0)

@@ -43,28 +43,12 @@ def controlled_rounding(
 ) -> Int64Array:
     """Round cells to whole numbers.
 
-    Parameters
-    ----------
-    x : ndarray of float64, shape (n_cells,)
-        All >= 0, the cells of each fibre next to each other.
-    fibres : MarginBounds
-        The narrower table without the column in which neighbours differ; its sums are exact.
-    others : sequence of MarginBounds
-        What else the table is locked to but for columns. Sums between two bounds were filled in: wanted is the number
-        in the middle.
-    one_way : MarginBounds
-        Counts of the column in which neighbours differ.
-    boxes : ndarray of int64, shape (n_cells,)
-        Deepest released bucket of each cell.
-    key : bytes
-        Sampling key of the table.
-    is_pair : bool
-        The table has two columns: fibres follow each other as the values of the other one do.
+    fibres: The narrower table without the column in which neighbours differ; its sums are exact.
+    others: What else the table is locked to but for columns. Sums between two bounds were filled in: wanted
+        is the number in the middle.
+    is_pair: The table has two columns: fibres follow each other as the values of the other one do.
 
-    Returns
-    -------
-    ndarray of int64, shape (n_cells,)
-        All >= 0. Sums over fibres are as asked for; all others as nearly as the moves allow.
+    Returns: All >= 0. Sums over fibres are as asked for; all others as nearly as the moves allow.
     """
     if not len(x):
         return np.zeros(0, dtype=np.int64)
@@ -122,10 +106,7 @@ def _move_units(moving: Moving) -> None:
 class _Walk:
     """Rounds of moves, and the way back.
 
-    Attributes
-    ----------
-    judged : list of (Sums, int)
-        What moves are judged by, with weights.
+    judged: What moves are judged by, with weights.
     """
 
     def __init__(self, steps: Steps) -> None:

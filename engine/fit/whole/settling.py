@@ -37,26 +37,14 @@ _BITS = 21  # a random number is drawn from so many bits
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Cells:
-    """All cells that may hold rows, in lexicographic order.
+    """All cells that may hold rows, in lexicographic order."""
 
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_cells, n_columns)
-    key : ndarray of int64, shape (n_cells,)
-        Ascending; a code more of a column adds always the same.
-    n : ndarray of int64, shape (n_cells,)
-        Changed in place.
-    sums : tuple of Sums
-        Entry j: the narrower table without column j; behind them the tables of coarser columns.
-    columns : tuple of Sums
-        Cells by their code of each column.
-    """
-
-    codes: Int64Array
-    key: Int64Array
-    n: Int64Array
+    codes: Int64Array  # shape (n_cells, n_columns)
+    key: Int64Array  # shape (n_cells,): Ascending; a code more of a column adds always the same
+    n: Int64Array  # shape (n_cells,): Changed in place
+    # Entry j: the narrower table without column j; behind them the tables of coarser columns.
     sums: tuple[Sums, ...]
-    columns: tuple[Sums, ...]
+    columns: tuple[Sums, ...]  # Cells by their code of each column
 
     def find(self, key: Int64Array) -> Int64Array:
         """Cells by their keys, -1 where there is none."""
@@ -81,25 +69,8 @@ def settle(
 ) -> tuple[Codes, Int64Array]:
     """Bring sums that are far off a narrower table nearer to it.
 
-    Parameters
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-        Cells that hold rows, in lexicographic order.
-    n : ndarray of int64, shape (n_cells,)
-        All > 0.
-    candidates : Candidates
-        Cells that no narrower table rules out.
-    without : sequence of Narrower
-        Entry j is the published table without column j.
-    key : bytes
-        Sampling key of the table.
-    coarse : sequence of Coarse
-        The published tables of a coarser column in the place of one that tells it.
-
-    Returns
-    -------
-    codes, n
-        In lexicographic order; with as many rows of every code.
+    without: Entry j is the published table without column j.
+    coarse: The published tables of a coarser column in the place of one that tells it.
     """
     both = np.concatenate([candidates.codes, codes]).max(axis=0, initial=0)
     sizes = tuple(int(code) + 1 for code in both)

@@ -19,20 +19,7 @@ _STRETCH = 4.0  # loose rows of a stretch of fibres, in which a half is brought 
 def by_running_sums(
     x: FloatArray, target: Int64Array, heads: Int64Array, name: Int64Array, key: bytes
 ) -> Int64Array:
-    """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1).
-
-    Parameters
-    ----------
-    x : ndarray of float64, shape (n_cells,)
-        All >= 0, the cells of each fibre next to each other.
-    target, heads, name : ndarray of int64, shape (n_fibres,)
-        Rows of each fibre, its first cell, and what its start hangs on.
-    key : bytes
-
-    Returns
-    -------
-    ndarray of int64, shape (n_cells,)
-    """
+    """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1)."""
     sizes = np.diff(np.append(heads, len(x)))
     have = np.add.reduceat(x, heads)
     scale = np.divide(target, have, out=np.zeros(len(have)), where=have > _NOTHING)
@@ -58,20 +45,7 @@ def in_halves(
     half gets follows its running sum over fibres, from a keyed start: so of two codes each is within 1 of its fitted
     rows over any run of fibres. Further splits follow what their whole has got, and are a little further off.
 
-    Parameters
-    ----------
-    x : ndarray of float64, shape (n_cells,)
-        All >= 0.
-    fibre, code : ndarray of int64, shape (n_cells,)
-        Place of each cell along both columns, in the order of their values.
-    target : ndarray of int64, shape (n_fibres,)
-        Rows of each fibre.
-    key : bytes
-
-    Returns
-    -------
-    ndarray of int64, shape (n_cells,)
-        Where a fibre has fitted rows, cells without any get none.
+    Returns: Where a fibre has fitted rows, cells without any get none.
     """
     n_fibres, depth = len(target), int(code.max(initial=0)).bit_length()
     is_empty = np.bincount(fibre, weights=x, minlength=n_fibres) <= _NOTHING
@@ -93,18 +67,8 @@ def in_halves(
 
 
 def _due(n: Int64Array, half: FloatArray, whole: FloatArray) -> FloatArray:
-    """What a half is due of the rows of each whole: its share, tilted so that stretches of fibres have what was fitted.
-
-    Parameters
-    ----------
-    n : ndarray of int64, shape (n_fibres, n_wholes)
-    half, whole : ndarray of float64, shape (n_fibres, n_wholes)
-        Fitted rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_fibres, n_wholes)
-        From 0 to `n`; 0 and `n` where the share is.
+    """What a half is due of the rows of each whole: its share, tilted so that stretches of fibres have what was
+    fitted.
     """
     share = np.divide(half, whole, out=np.zeros_like(whole), where=whole > _NOTHING)
     due = n * share

@@ -30,15 +30,7 @@ PATIENCE, LEAST_PATIENCE, WORK = 10, 6, 1 << 18
 class Steps:
     """Rounds in numpy.
 
-    Parameters
-    ----------
-    moving : Moving
-        Changed in place.
-
-    Attributes
-    ----------
-    asked : tuple of Sums
-        The margins that moves are to meet.
+    asked: The margins that moves are to meet.
     """
 
     def __init__(self, moving: Moving) -> None:
@@ -55,17 +47,7 @@ class Steps:
     def go_on(self, judged: Judged, most: int, number: int) -> tuple[int, int]:
         """Make rounds for one margin after the other, as long as it helps; what came after the best one is undone.
 
-        Parameters
-        ----------
-        judged, most
-            As `walks.single_moves`.
-        number : int
-            Of the first round.
-
-        Returns
-        -------
-        number, least : int
-            Of the next round; the penalty of the margins that are asked for, where it ends.
+        Returns: Of the next round; the penalty of the margins that are asked for, where it ends.
         """
         mark = least = self.penalty()
         made: list[Moves] = []
@@ -110,13 +92,7 @@ class Steps:
 
 
 class CompiledSteps(Steps):
-    """The same rounds by compiled loops.
-
-    Parameters
-    ----------
-    sums, walking : SimpleNamespace
-        Of `engine.fit.compiled`.
-    """
+    """The same rounds by compiled loops."""
 
     def __init__(self, moving: Moving, sums: SimpleNamespace, walking: SimpleNamespace) -> None:
         super().__init__(moving)

@@ -49,16 +49,7 @@ BEYOND = FIRST + STEEP * (WORST - 1)
 
 
 class Sums:
-    """The sums of one margin.
-
-    Parameters
-    ----------
-    of : ndarray of int64, shape (n_cells,)
-        Part of each cell.
-    target, kind : ndarray of int64, shape (n_parts,)
-    n : ndarray of int64, shape (n_cells,)
-        Rows of each cell at the start.
-    """
+    """The sums of one margin."""
 
     def __init__(self, of: Int64Array, target: Int64Array, kind: Int64Array, n: Int64Array) -> None:
         self.of = of
@@ -151,16 +142,7 @@ def _within_reach(off: Int64Array) -> Int64Array:
 class FittedSums(Sums):
     """Sums that are to stay at what was fitted: each costs the square of what it is off.
 
-    Parameters
-    ----------
-    of, n
-        As in `Sums`.
-    fitted : ndarray of float64, shape (n_parts,)
-
-    Attributes
-    ----------
-    fitted : ndarray of int64, shape (n_parts,)
-        In parts of a unit.
+    fitted: shape (n_parts,): In parts of a unit.
     """
 
     def __init__(self, of: Int64Array, fitted: FloatArray, n: Int64Array) -> None:
@@ -199,36 +181,18 @@ class FittedSums(Sums):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moving:
-    """Cells whose units move, and what is asked of them.
+    """Cells whose units move, and what is asked of them."""
 
-    Attributes
-    ----------
-    n : ndarray of int64, shape (n_cells,)
-        Changed in place.
-    x : ndarray of float64, shape (n_cells,)
-        Fitted rows.
-    fibre : ndarray of int64, shape (n_cells,)
-        Fibre of each cell, numbered from 0 in the order of the cells.
-    heads : ndarray of int64, shape (n_fibres + 1,)
-        First cell of each fibre, and the number of cells.
-    lot : ndarray of int64, shape (n_cells,)
-        16 keyed bits.
-    narrower : tuple of Sums
-        What the table is locked to but for columns, and for the table that fibres are the cells of.
-    one_way : Sums
-        Counts of the column along the fibres.
-    boxes : FittedSums
-        Rows of each deepest released bucket.
-    """
-
-    n: Int64Array
-    x: FloatArray
+    n: Int64Array  # shape (n_cells,): Changed in place
+    x: FloatArray  # shape (n_cells,): Fitted rows
+    # shape (n_cells,): Fibre of each cell, numbered from 0 in the order of the cells.
     fibre: Int64Array
-    heads: Int64Array
-    lot: Int64Array
+    heads: Int64Array  # shape (n_fibres + 1,): First cell of each fibre, and the number of cells
+    lot: Int64Array  # shape (n_cells,): 16 keyed bits
+    # What the table is locked to but for columns, and for the table that fibres are the cells of.
     narrower: tuple[Sums, ...]
-    one_way: Sums
-    boxes: FittedSums
+    one_way: Sums  # Counts of the column along the fibres
+    boxes: FittedSums  # Rows of each deepest released bucket
 
     @property
     def asked(self) -> tuple[Sums, ...]:

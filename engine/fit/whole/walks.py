@@ -31,24 +31,7 @@ Judged = Sequence[tuple[Sums, int]]
 
 
 def single_moves(moving: Moving, asked: Sums, judged: Judged, most: int, number: int) -> Moves:
-    """Units to move within their fibres, from sums of one margin that are too large to ones that are too small.
-
-    Parameters
-    ----------
-    asked : Sums
-        The margin.
-    judged : sequence of (Sums, int)
-        What moves are judged by, with weights.
-    most : int
-        Largest cost of a move.
-    number : int
-        Number of the round: lots differ by it.
-
-    Returns
-    -------
-    source, target : ndarray of int64, shape (n_moves,)
-        Cells; sources are distinct.
-    """
+    """Units to move within their fibres, from sums of one margin that are too large to ones that are too small."""
     source, target = _faulty(moving, asked, number)
     fibre, n_fibres = moving.fibre, len(moving.heads)
     if not len(source) or not len(target):
@@ -135,12 +118,8 @@ def _without_collisions(
 class CellIndex:
     """Finds the cell of a fibre that has a code of the column along it.
 
-    Attributes
-    ----------
-    width : int
-        Codes that a fibre can have.
-    order, key : ndarray of int64, shape (n_cells,)
-        Cells by fibre and code; fibre * width + code of each, ascending.
+    width: Codes that a fibre can have.
+    order, key: shape (n_cells,): Cells by fibre and code; fibre * width + code of each, ascending.
     """
 
     def __init__(self, moving: Moving) -> None:
@@ -171,12 +150,7 @@ def exchanges(
     A single move cannot put a sum right if no fibre has both codes. Here the code that is too often in one place and
     too seldom in another goes there, and another code comes back.
 
-    Parameters
-    ----------
-    asked, kept : Sums
-        The margin whose faults are looked at, and the one that stays as it is.
-    judged, most, number
-        As in `single_moves`; `most` for both moves together.
+    asked, kept: The margin whose faults are looked at, and the one that stays as it is.
     """
     given, wanted = _pairs_across(moving, asked, kept, number)
     if not len(given):
@@ -230,15 +204,7 @@ def _ways_back(
 
 
 def unshared(parts: Sequence[Int64Array], number: Int64Array, size: int) -> BoolArray:
-    """Which moves share none of their parts with one of a larger number.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray of int64, shape (n_moves,)
-        Each below `size`.
-    number : ndarray of int64, shape (n_moves,)
-        Names of the moves, all different.
-    """
+    """Which moves share none of their parts with one of a larger number."""
     taken = np.full(size, -1)
     for one in parts:
         np.maximum.at(taken, one, number)

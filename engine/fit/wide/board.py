@@ -31,24 +31,12 @@ IMPOSSIBLE, MOST = 16, 64
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """What one table of the rows should be.
+    """What one table of the rows should be."""
 
-    Attributes
-    ----------
-    axes : tuple of int
-        Places of its two or three columns, ascending.
-    n : ndarray of int64
-        Counts, one axis a column.
-    is_strict : bool
-        Cells of none are barred.
-    emphasis : int
-        What is against a difference counts so many times.
-    """
-
-    axes: tuple[int, ...]
-    n: Int64Array
-    is_strict: bool = False
-    emphasis: int = 1
+    axes: tuple[int, ...]  # Places of its two or three columns, ascending
+    n: Int64Array  # Counts, one axis a column
+    is_strict: bool = False  # Cells of none are barred
+    emphasis: int = 1  # What is against a difference counts so many times
 
     @property
     def barred(self) -> Int64Array:
@@ -78,15 +66,10 @@ class _Copies:
     """Where the copies of the tables lie in the vector.
 
     A row x has its cell of a copy at x[first] * stride + x[second] * step + x[own] + start.
-
-    Attributes
-    ----------
-    own, first, second, stride, step, start, table : ndarray of int64, shape (n_copies,)
-        `own` is the column the copy is for; a table of two columns has step 0.
-    is_main : ndarray of bool, shape (n_copies,)
-        One copy of each table.
     """
 
+    # own, first, second, stride, step, start, table: shape (n_copies,): `own` is the column the copy is
+    # for; a table of two columns has step 0.
     own: Int64Array
     first: Int64Array
     second: Int64Array
@@ -94,7 +77,7 @@ class _Copies:
     step: Int64Array
     start: Int64Array
     table: Int64Array
-    is_main: BoolArray
+    is_main: BoolArray  # shape (n_copies,): One copy of each table
 
     def chosen(self, where: BoolArray | Int64Array) -> _Copies:
         """Some of the copies."""
@@ -114,22 +97,7 @@ class _Copies:
 
 
 class Board:
-    """Rows, targets and prices; exchanges change all three together.
-
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (n_columns, n_rows)
-        Level numbers; changed in place.
-    sizes : sequence of int
-        Levels of each column.
-    targets : sequence of Target
-    barred : int
-        Price of what is against a cell.
-    movable : collection of int, optional
-        Columns that may change; all of them by default.
-    step : int
-        A row counts so many times.
-    """
+    """Rows, targets and prices; exchanges change all three together."""
 
     def __init__(
         self,
@@ -159,16 +127,7 @@ class Board:
     def gains(self, at: Int64Array, column: int, low: int, high: int) -> Int64Array:
         """What it adds to the error when a row alone takes another level of a column.
 
-        Parameters
-        ----------
-        at : ndarray of int64, shape (n,)
-            Rows.
-        low, high : int
-            Levels from `low` to less than `high` are asked for; the rows' own are among them.
-
-        Returns
-        -------
-        ndarray of int64, shape (n, high - low)
+        low, high: Levels from `low` to less than `high` are asked for; the rows' own are among them.
         """
         x = self.rows[:, at]
         own, size = self._own[column], self.sizes[column]
@@ -210,16 +169,7 @@ class Board:
         self.rows[column, at] = levels
 
     def exchange_gains(self, one: Int64Array, other: Int64Array, block: BoolArray) -> Int64Array:
-        """What it adds to the error when pairs of rows exchange a block of columns; exact for each pair alone.
-
-        Parameters
-        ----------
-        block : ndarray of bool, shape (n_columns,)
-
-        Returns
-        -------
-        ndarray of int64, shape (n_pairs,)
-        """
+        """What it adds to the error when pairs of rows exchange a block of columns; exact for each pair alone."""
         main, _ = self._crossing(block)
         kernels = compiled(EXCHANGES)
         if kernels is not None:

@@ -32,22 +32,9 @@ def chosen_triples(
 ) -> tuple[ColumnSet, ...]:
     """Choose tables of three columns, the most helpful first.
 
-    Parameters
-    ----------
-    columns : ColumnSet
-    codes : sequence of ndarray of int64, shape (n_cells,)
-        Of each column the value's place among its own.
-    n : ndarray of int64, shape (n_cells,)
-        Number of rows.
-    most : int
-        So many tables at most.
-    known : collection of ColumnSet
-        Tables that are locked already; what lies inside one is not chosen.
-    target : str, optional
-        Tables with this column come first.
+    most: So many tables at most.
+    known: Tables that are locked already; what lies inside one is not chosen.
 
-    Notes
-    -----
     Columns of which one tells the other are not chosen together: the pair without the told one says the same.
     Everything is compared in whole numbers; among equals the first by name is taken.
     """

@@ -40,37 +40,20 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WideFit:
-    """A fitted wide table.
-
-    Attributes
-    ----------
-    codes : ndarray of int32, shape (n_cells, n_columns)
-        Positions in the columns' supports; rows distinct, in lexicographic order.
-    n : ndarray of int64, shape (n_cells,)
-        Number of synthetic rows, all > 0.
-    tree : tuple of (str, str)
-        Pairs of columns that the rows were dealt out along.
-    fitted : tuple of ColumnSet
-        Tables of two and three columns that the rows were fitted to.
-    off : dict of int to float
-        By width of the tables: share of rows that would have to change for a table, in levels of the search; mean.
-    impossible : int
-        Rows with a pair of values that a locked pair does not have.
-    target : str or None
-        The column whose tables counted more.
-    step : int
-        So many rows were searched as one; 1: each for itself.
-    """
+    """A fitted wide table."""
 
     columns: ColumnSet
+    # shape (n_cells, n_columns): Positions in the columns' supports; rows distinct, in lexicographic order.
     codes: NDArray[np.int32]
-    n: Int64Array
-    tree: tuple[tuple[str, str], ...]
-    fitted: tuple[ColumnSet, ...]
+    n: Int64Array  # shape (n_cells,): Number of synthetic rows, all > 0
+    tree: tuple[tuple[str, str], ...]  # Pairs of columns that the rows were dealt out along
+    fitted: tuple[ColumnSet, ...]  # Tables of two and three columns that the rows were fitted to
+    # By width of the tables: share of rows that would have to change for a table, in levels of the search;
+    # mean.
     off: dict[int, float]
-    impossible: int
-    target: str | None = None
-    step: int = 1
+    impossible: int  # Rows with a pair of values that a locked pair does not have
+    target: str | None = None  # The column whose tables counted more
+    step: int = 1  # So many rows were searched as one; 1: each for itself
 
 
 def fit_wide(
@@ -85,29 +68,11 @@ def fit_wide(
 ) -> WideFit:
     """Fit a wide table.
 
-    Parameters
-    ----------
-    columns : ColumnSet
-    supports : mapping of str to Support
-        Of all the columns; their counts are kept exactly.
-    tables : sequence of SyntheticTable
-        Locked tables; those of two and three of the columns are fitted to, others are left out.
-    key : bytes
-        Sampling key of the wide table, at least 16 bytes. Equal keys and tables give equal rows.
-    told : mapping, optional
-        Columns known to tell others: by finer and coarser column, the coarser one's position for each value.
-    report : callable, optional
-        Called with how many of how many sweeps are done.
-    target : str, optional
-        A column that is to be predicted: tables that hold it count more.
+    tables: Locked tables; those of two and three of the columns are fitted to, others are left out.
+    key: Sampling key of the wide table, at least 16 bytes. Equal keys and tables give equal rows.
+    told: Columns known to tell others: by finer and coarser column, the coarser one's position for each
+        value.
 
-    Raises
-    ------
-    InternalError
-        A table has another number of rows than the columns.
-
-    Notes
-    -----
     Dependencies that no table shows are as weak as the tables allow to start with (Chow and Liu 1968), not exactly
     those of largest entropy.
     """

@@ -28,51 +28,29 @@ SURE = 0.95
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
-    """A column that is read off another one.
-
-    Attributes
-    ----------
-    by : str
-    code : ndarray of int64, shape (n_values of `by`,)
-        Position in the told column's support for each value.
-    """
+    """A column that is read off another one."""
 
     by: str
+    # shape (n_values of `by`,): Position in the told column's support for each value.
     code: Int64Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placed:
-    """A column whose values are placed after the search.
+    """A column whose values are placed after the search."""
 
-    Attributes
-    ----------
-    host : str
-        The searched column whose levels its groups are; itself, if it was searched in groups.
-    group : ndarray of int64, shape (n_values,)
-        The host's level for each value.
-    """
-
+    # The searched column whose levels its groups are; itself, if it was searched in groups.
     host: str
-    group: Int64Array
+    group: Int64Array  # shape (n_values,): The host's level for each value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelPlan:
-    """How the columns are treated.
+    """How the columns are treated."""
 
-    Attributes
-    ----------
-    searched : dict of str to ndarray of int64
-        Level of each value of the searched columns.
-    placed : dict of str to Placed
-    told : dict of str to Told
-        Such that what a column is read off is known before it, in this order.
-    """
-
-    searched: dict[str, Int64Array]
+    searched: dict[str, Int64Array]  # Level of each value of the searched columns
     placed: dict[str, Placed]
-    told: dict[str, Told]
+    told: dict[str, Told]  # Such that what a column is read off is known before it, in this order
 
 
 def plan_levels(
@@ -83,10 +61,7 @@ def plan_levels(
 ) -> LevelPlan:
     """Sort the columns into searched, placed and told ones.
 
-    Parameters
-    ----------
-    known : mapping
-        By finer and coarser column: the coarser one's position for each value; more is read off the pairs.
+    known: By finer and coarser column: the coarser one's position for each value; more is read off the pairs.
     """
     telling = _telling(columns, supports, pairs)
     telling |= {pair: code for pair, code in known.items() if set(pair) <= set(columns)}
@@ -128,12 +103,8 @@ def plan_levels(
 def groups_of(support: Support, most: int, groups: int) -> Int64Array:
     """Group of each value: itself if there are few, else neighbours of about equal share together.
 
-    Parameters
-    ----------
-    most : int
-        So many values are not grouped.
-    groups : int
-        A group is closed once it holds one row in so many; kinds of values are never mixed.
+    most: So many values are not grouped.
+    groups: A group is closed once it holds one row in so many; kinds of values are never mixed.
     """
     n = len(support)
     if n <= most:
@@ -145,11 +116,6 @@ def packed(n: Int64Array, kind: Int64Array, enough: int) -> Int64Array:
     """Number neighbours so that each group but the last of its kind holds enough rows.
 
     A value that holds enough alone is a group alone.
-
-    Parameters
-    ----------
-    n, kind : ndarray of int64, shape (n_values,)
-        Kinds lie together.
     """
     out = np.empty(len(n), dtype=np.int64)
     group, held = -1, 0

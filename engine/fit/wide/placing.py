@@ -23,12 +23,7 @@ SWEEPS = 3
 def finest_groups(support: Support, placed: Placed) -> tuple[Int64Array, Int64Array]:
     """Finer groups within the groups of a column.
 
-    Returns
-    -------
-    fine : ndarray of int64, shape (n_values,)
-        Ascending with the group, within it with the value.
-    group : ndarray of int64, shape (n_fine,)
-        The group of each.
+    Returns: fine: Ascending with the group, within it with the value; group: The group of each.
     """
     fine = np.empty(len(support), dtype=np.int64)
     group: list[int] = []
@@ -53,21 +48,7 @@ def placed_values(
 ) -> Int64Array:
     """Values of a column for rows whose groups are known.
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (n_columns, n_rows)
-        Levels of the searched columns.
-    host : ndarray of int64, shape (n_rows,)
-        The column's group in each row.
-    fine, group : ndarray of int64
-        As `finest_groups` gives them.
-    targets : sequence of Target
-        Counts by a searched column and the finer groups, which have the place `len(rows)`.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_rows,)
-        Positions in the support.
+    targets: Counts by a searched column and the finer groups, which have the place `len(rows)`.
     """
     count = np.bincount(fine, weights=support.n).astype(np.int64)
     own = np.empty(len(host), dtype=np.int64)

@@ -49,12 +49,7 @@ def repair(
 ) -> int:
     """Exchange values of rows with impossible pairs; return how many such rows are left.
 
-    Parameters
-    ----------
-    board : Board
-        Made of the strict targets with the price `STRICT`.
-    near : sequence of ndarray of int64
-        For each column all columns, by how much they have to do with it: itself first.
+    near: For each column all columns, by how much they have to do with it: itself first.
     """
     _rounds(board, targets, near, shuffles, _Reach(WANTED, PARTNERS, NEAR, SUBSETS))
     _rounds(

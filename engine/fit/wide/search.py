@@ -31,13 +31,7 @@ _NEVER = 1 << 60
 
 
 def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = None) -> int:
-    """Let every row take part in one batch, with every column; return the number of exchanges.
-
-    Parameters
-    ----------
-    among : ndarray of int64, optional
-        Rows that take part; all by default.
-    """
+    """Let every row take part in one batch, with every column; return the number of exchanges."""
     n_rows = board.rows.shape[1] if among is None else len(among)
     if n_rows < 2:
         return 0
@@ -56,15 +50,7 @@ def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = N
 def matched_exchange(
     board: Board, batch: Int64Array, column: int, low: int = 0, high: int | None = None
 ) -> int:
-    """Exchange levels of a column between the halves of a batch where that lowers the error; return how often.
-
-    Parameters
-    ----------
-    batch : ndarray of int64, shape (n,)
-        Rows, in random order.
-    low, high : int
-        The rows' levels are from `low` to less than `high`; all by default.
-    """
+    """Exchange levels of a column between the halves of a batch where that lowers the error; return how often."""
     high = board.sizes[column] if high is None else high
     half = len(batch) // 2
     if not half:
@@ -86,13 +72,7 @@ def matched_exchange(
 
 
 def matched(gains: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Pair rows with columns of a matrix where its entry is below 0, the lowest first, none twice.
-
-    Parameters
-    ----------
-    gains : ndarray of int64, shape (n, m)
-        Is overwritten.
-    """
+    """Pair rows with columns of a matrix where its entry is below 0, the lowest first, none twice."""
     free = np.arange(len(gains))
     ones, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for _ in range(MATCHES):
@@ -115,10 +95,7 @@ def matched(gains: Int64Array) -> tuple[Int64Array, Int64Array]:
 def block_sweep(board: Board, blocks: Sequence[tuple[BoolArray, int]], shuffles: Shuffles) -> int:
     """Let pairs of rows exchange blocks of columns where that lowers the error; return the number of exchanges.
 
-    Parameters
-    ----------
-    blocks : sequence of (ndarray of bool, int)
-        As `blocks_of` gives them: columns, and the one in which partners agree.
+    blocks: As `blocks_of` gives them: columns, and the one in which partners agree.
     """
     made = 0
     for block, agree in blocks:

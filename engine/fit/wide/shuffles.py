@@ -9,13 +9,7 @@ from engine.sticky_prf import siphash
 
 
 class Shuffles:
-    """Gives a fresh shuffle at every call; equal keys give equal series.
-
-    Parameters
-    ----------
-    key : bytes
-        At least 16 bytes.
-    """
+    """Gives a fresh shuffle at every call; equal keys give equal series."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

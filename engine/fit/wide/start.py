@@ -36,12 +36,7 @@ def information_of(pairs: Pairs, n_columns: int) -> FloatArray:
 
 
 def mutual_information(n: Int64Array) -> float:
-    """How much two columns tell of each other, in nats; + - * / in fixed order, so the same on every machine.
-
-    Parameters
-    ----------
-    n : ndarray of int64, shape (n_levels, n_levels)
-    """
+    """How much two columns tell of each other, in nats; + - * / in fixed order, so the same on every machine."""
     total = float(n.sum())
     if total <= 0:
         return 0.0
@@ -54,8 +49,6 @@ def mutual_information(n: Int64Array) -> float:
 def logarithm(x: FloatArray) -> FloatArray:
     """Natural logarithm of positive numbers, to about 1e-12, without the machine's own.
 
-    Notes
-    -----
     x = m * 2**e with m from 0.5 to 1; log m by the series of atanh, |(m - 1) / (m + 1)| <= 1/3.
     """
     mantissa, exponent = np.frexp(x)
@@ -76,20 +69,7 @@ def tree_rows(
     *,
     step: int = 1,
 ) -> Int64Array:
-    """Deal out rows along the tree.
-
-    Parameters
-    ----------
-    singles : sequence of ndarray of int64
-        One-column counts, kept exactly.
-    step : int
-        Tables count a row so many times.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_columns, n_rows)
-        Level numbers.
-    """
+    """Deal out rows along the tree."""
     n_rows = int(singles[0].sum()) if len(singles) else 0
     rows = np.empty((len(singles), n_rows), dtype=np.int64)
     for child, parent in edges:

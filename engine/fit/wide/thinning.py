@@ -29,18 +29,7 @@ def step_of(n_rows: int) -> int:
 
 
 def thinned(single: Int64Array, step: int) -> Int64Array:
-    """Counts of a column in thin rows: by largest remainders, so that their sum is that of every other column.
-
-    Parameters
-    ----------
-    single : ndarray of int64, shape (n_levels,)
-    step : int
-
-    Returns
-    -------
-    ndarray of int64, shape (n_levels,)
-        Their sum is that of `single` divided by `step`, rounded up.
-    """
+    """Counts of a column in thin rows: by largest remainders, so that their sum is that of every other column."""
     n_rows = int(single.sum())
     wanted = -(-n_rows // step)
     whole, rest = np.divmod(single * wanted, max(n_rows, 1))
@@ -50,16 +39,7 @@ def thinned(single: Int64Array, step: int) -> Int64Array:
 
 
 def laid_out(thin: Int64Array, step: int, n_rows: int, shuffles: Shuffles) -> Int64Array:
-    """Every thin row so often as it stands for, less what is too many.
-
-    Parameters
-    ----------
-    thin : ndarray of int64, shape (n_columns, n_thin)
-
-    Returns
-    -------
-    ndarray of int64, shape (n_columns, n_rows)
-    """
+    """Every thin row so often as it stands for, less what is too many."""
     n_thin = thin.shape[1]
     times = np.full(n_thin, step)
     times[shuffles.order(n_thin)[: n_thin * step - n_rows]] -= 1
@@ -67,15 +47,7 @@ def laid_out(thin: Int64Array, step: int, n_rows: int, shuffles: Shuffles) -> In
 
 
 def settled(board: Board, singles: Sequence[Int64Array], shuffles: Shuffles) -> Int64Array:
-    """Give every column its counts; return the rows that were changed.
-
-    Parameters
-    ----------
-    board : Board
-        Of all rows and all tables.
-    singles : sequence of ndarray of int64
-        What the counts of each column are to be.
-    """
+    """Give every column its counts; return the rows that were changed."""
     changed = [np.empty(0, np.int64)]
     for column, single in enumerate(singles):
         level = board.rows[column]

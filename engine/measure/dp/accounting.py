@@ -34,34 +34,18 @@ RHO_STEPS = 1e-9  # rho is found to this share of itself
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """One margin, what it is measured with and what that spends.
+    """One margin, what it is measured with and what that spends."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        That are counted, those of the strata among them; () is the total.
-    branching : int
-        0: measured once, flat. Else as a tree with this branching.
-    depths : int
-        Depths that are measured, each with the same scale: 1, or a tree's inner depths and its leaves.
-    epsilon : float
-        Spent on all depths together: pure epsilon of Laplace noise; 0 with Gaussian noise, which spends `rho`;
-        infinite without noise.
-    rho : float
-        Spent by Gaussian noise (zCDP), else 0.
-    scale : float
-        Of the noise of each count, in rows; 0 without noise.
-    noise : str or None
-        "laplace", "gaussian" or None.
-    """
-
-    columns: ColumnSet
-    branching: int = 0
+    columns: ColumnSet  # That are counted, those of the strata among them; () is the total
+    branching: int = 0  # 0: measured once, flat. Else as a tree with this branching.
+    # Depths that are measured, each with the same scale: 1, or a tree's inner depths and its leaves.
     depths: int = 1
+    # Spent on all depths together: pure epsilon of Laplace noise; 0 with Gaussian noise, which spends
+    # `rho`; infinite without noise.
     epsilon: float
-    rho: float
-    scale: float
-    noise: Noise | None
+    rho: float  # Spent by Gaussian noise (zCDP), else 0
+    scale: float  # Of the noise of each count, in rows; 0 without noise
+    noise: Noise | None  # "laplace", "gaussian" or None
 
     @property
     def variance(self) -> float:
@@ -71,46 +55,22 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """What one build spends.
+    """What one build spends."""
 
-    Attributes
-    ----------
-    epsilon : float
-        At `delta`; infinite where nothing is guaranteed.
-    delta : float
-        0 with Laplace noise.
-    rho : float
-        With Gaussian noise the zCDP figure that adds up over builds; else 0, and `epsilon` adds up.
-    """
-
-    epsilon: float
-    delta: float = 0.0
+    epsilon: float  # At `delta`; infinite where nothing is guaranteed
+    delta: float = 0.0  # 0 with Laplace noise
+    # With Gaussian noise the zCDP figure that adds up over builds; else 0, and `epsilon` adds up.
     rho: float = 0.0
 
 
 def shares(params: DPParams, sizes: Mapping[str, int]) -> tuple[Share, ...]:
     """Divide the budget: `total_share` for the total, the rest by `allocation`; a tree counts once a depth.
 
-    Parameters
-    ----------
-    sizes : mapping of str to int
-        Number of public levels of each column that is measured as a tree; of every column with allocation "cells".
+    sizes: Number of public levels of each column that is measured as a tree; of every column with allocation
+        "cells".
 
-    Returns
-    -------
-    tuple of Share
-        The total first, unless it is public; then margins by width, then name. What they spend adds up to no more
-        than `cost(params)`.
-
-    Raises
-    ------
-    SpecError
-        If so little is left for a margin that its noise would be wider than 2**40 rows, or a parameter is out of
-        range.
-    InternalError
-        If OpenDP grants less than we claim, or there is no margin.
-    StoreError
-        If OpenDP is not installed.
+    Returns: The total first, unless it is public; then margins by width, then name. What they spend adds up
+    to no more than `cost(params)`.
     """
     _check(params)
     branching: dict[ColumnSet, int] = {(name,): fan for name, fan in params.ranges}
@@ -129,12 +89,7 @@ def shares(params: DPParams, sizes: Mapping[str, int]) -> tuple[Share, ...]:
 
 
 def cost(params: DPParams) -> Cost:
-    """What a build with these parameters spends.
-
-    Raises
-    ------
-    SpecError, StoreError
-    """
+    """What a build with these parameters spends."""
     _check(params)
     if params.epsilon is None:
         return Cost(epsilon=math.inf)
@@ -147,20 +102,10 @@ def cost(params: DPParams) -> Cost:
 def composed(costs: Iterable[Cost], delta: float) -> float:
     """Epsilon that all builds from one source spend together, at a delta.
 
-    Parameters
-    ----------
-    delta : float
-        Of the whole; where Gaussian noise was used it must be above 0.
+    delta: Of the whole; where Gaussian noise was used it must be above 0.
 
-    Returns
-    -------
-    float
-        Never below the exact sum; infinite if any build guarantees nothing, or Gaussian noise was used and delta is 0.
-
-    Raises
-    ------
-    StoreError
-        If Gaussian noise was used and OpenDP is not installed.
+    Returns: Never below the exact sum; infinite if any build guarantees nothing, or Gaussian noise was used
+    and delta is 0.
     """
     # Pure epsilons add, rhos add (Bun and Steinke 2016, arXiv 1605.02065, lemma 2.3). Both together: write the privacy
     # loss as L = P + Z, P of the pure and Z of the zCDP builds. P <= e surely. Whatever was seen before each build, its
@@ -183,20 +128,7 @@ def composed(costs: Iterable[Cost], delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def rho_of(epsilon: float, delta: float) -> float:
-    """Largest rho whose conversion stays within epsilon at delta, to a billionth; never above.
-
-    Parameters
-    ----------
-    epsilon : float
-        Above 0.
-    delta : float
-        Above 0 and below 1.
-
-    Raises
-    ------
-    StoreError
-        If OpenDP is not installed.
-    """
+    """Largest rho whose conversion stays within epsilon at delta, to a billionth; never above."""
     low, high = 0.0, epsilon
     while _spends_within(high, epsilon, delta):
         low, high = high, 2 * high

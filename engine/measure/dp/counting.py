@@ -32,12 +32,7 @@ def counter(
 ) -> Count:
     """Code the rows as public levels, ready to be counted.
 
-    Parameters
-    ----------
-    opened : Opened
-        Its table `rows_with_tokens` is used up.
-    secret : bytes or None
-        Decides which rows of an entity count; None: all of them.
+    secret: Decides which rows of an entity count; None: all of them.
     """
     columns = tuple(c for c in opened.ingested.columns if c.name in params.columns)
     values = {c.name: levels[c.name].values or () for c in columns if c.is_ranked}
@@ -68,16 +63,7 @@ def rows_digest(opened: Opened, columns: ColumnSet, secret: bytes) -> str:
     The digests of `VintageState` go column by column, weighted by entity: they do not see values that changed places
     between two rows of one entity, nor two that changed while their sum did not.
 
-    Parameters
-    ----------
-    opened : Opened
-        Its table `rows_with_tokens` is read and left as it is.
-    secret : bytes
-
-    Returns
-    -------
-    str
-        Empty where each entity has one row: then the digests of the columns see every change.
+    Returns: Empty where each entity has one row: then the digests of the columns see every change.
     """
     for entity in opened.entities:
         if entity.tokens is not None:
@@ -108,16 +94,6 @@ def bounded_rows(cells: Cells, max_rows: int, secret: bytes) -> Int64Array:
 
     An entity's rows are put in the order of a keyed hash of its token, the row's own codes and its number among its
     equals, and the first ones count: a uniform choice that no other entity has a part in.
-
-    Parameters
-    ----------
-    cells : Cells
-        Of all columns, with one kind of entity of several rows.
-    secret : bytes
-
-    Returns
-    -------
-    ndarray of int64, shape (n_cells,)
     """
     (pairs,) = cells.entities
     if not isinstance(pairs, PairedEntities):
@@ -146,13 +122,7 @@ def _places(cells: Cells, levels: Mapping[str, Levels]) -> Int64Array:
 
 
 def level_of(codes: Int64Array, levels: Levels) -> Int64Array:
-    """The level that each code lies in.
-
-    Raises
-    ------
-    InternalError
-        If it lies in none: the source's domain was checked when it was read.
-    """
+    """The level that each code lies in."""
     first = int(levels.has_null)
     low, high = levels.low[first:], levels.high[first:]
     at = np.searchsorted(low, codes, side="right") - 1
@@ -177,15 +147,7 @@ def _dense(
 def counted(
     count: Count, planned: tuple[Share, ...], params: DPParams, n_rows: int, report: Progress
 ) -> tuple[Margin, ...]:
-    """Exact counts of the total, then of every margin, as margins of variance 0.
-
-    Parameters
-    ----------
-    count : callable
-        From `counter`.
-    n_rows : int
-        Of the source: the total where it is public.
-    """
+    """Exact counts of the total, then of every margin, as margins of variance 0."""
     wanted = [share for share in planned if share.columns]
     exact = Margin(columns=(), n=np.array(n_rows, dtype=np.int64), variance=0.0)
     if not params.public_n:
@@ -204,20 +166,7 @@ def counted(
 
 
 def inner_depths(n: Int64Array, branching: int, axis: int) -> tuple[Int64Array, ...]:
-    """Counts of a tree's inner depths, the coarsest first, without the root and the leaves.
-
-    Parameters
-    ----------
-    n : ndarray of int64
-        Of the leaves.
-    axis : int
-        Of the column that the tree stands over.
-
-    Returns
-    -------
-    tuple of ndarray of int64
-        As `n`, with so many nodes along `axis` as `tree_sizes` says.
-    """
+    """Counts of a tree's inner depths, the coarsest first, without the root and the leaves."""
     n_depths = len(tree_sizes(n.shape[axis], branching))
     return tuple(
         np.add.reduceat(n, np.arange(0, n.shape[axis], branching**up), axis=axis)

@@ -29,21 +29,11 @@ _Marks = dict[str, Int8Array]
 def levels_of(column: Column) -> Levels:
     """The public levels of a column.
 
-    Parameters
-    ----------
-    column : Column
-        With a public domain; integer columns with a step have one level a multiple of it, which holds the codes up to
-        the next (the first and the last reach the ends of the domain).
+    column: With a public domain; integer columns with a step have one level a multiple of it, which holds the
+        codes up to the next (the first and the last reach the ends of the domain).
 
-    Returns
-    -------
-    Levels
-        Null first, where the column may be null; then ascending by code, ranked columns in the order of the domain.
-
-    Raises
-    ------
-    SpecError
-        If its domain is not public, or too large without breaks.
+    Returns: Null first, where the column may be null; then ascending by code, ranked columns in the order of
+    the domain.
     """
     problems = missing_domain(column)
     if problems:
@@ -64,19 +54,11 @@ def zeros_of(
 ) -> tuple[StructuralZero, ...]:
     """Combinations of levels that declared universes and rules make impossible.
 
-    Parameters
-    ----------
-    columns : tuple of Column
-        All of the spec: one that is not counted may still tell whose universe depends on whose.
-    rules : tuple of ZeroRule
-        Of columns that have levels.
-    levels : mapping
-        By column, for the columns that are counted; universes of others say nothing.
+    columns: All of the spec: one that is not counted may still tell whose universe depends on whose.
+    levels: By column, for the columns that are counted; universes of others say nothing.
 
-    Returns
-    -------
-    tuple of StructuralZero
-        First those of universes, by pair of columns; then those of the rules. Only such as rule something out.
+    Returns: First those of universes, by pair of columns; then those of the rules. Only such as rule
+    something out.
     """
     by_name = {column.name: column for column in columns}
     zeros_of_rules = [

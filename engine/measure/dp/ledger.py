@@ -38,34 +38,21 @@ State = Literal["charged", "measured", "budget set"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One line of the ledger: a build that was charged, or a budget that was set.
+    """One line of the ledger: a build that was charged, or a budget that was set."""
 
-    Attributes
-    ----------
-    number : int
-        From 1, in the order of writing.
-    state : str
-        "charged": before the draw. "measured": the noisy counts are kept. "budget set": nothing was spent.
-    id : str
-        Name of the measurement, a keyed digest.
-    margins : int
-        Number of margins, without the total.
-    epsilon, delta, rho : float
-        What the build cost by itself; rho is 0 with Laplace noise.
-    budget, budget_delta : float
-        The budget as it stands from here on.
-    """
-
-    number: int
+    number: int  # From 1, in the order of writing
+    # "charged": before the draw. "measured": the noisy counts are kept. "budget set": nothing was spent.
     state: State
-    id: str = ""
+    id: str = ""  # Name of the measurement, a keyed digest
     vintage: str = ""
     title: str = ""
     noise: str = ""
-    margins: int = 0
+    margins: int = 0  # Number of margins, without the total
+    # epsilon, delta, rho: What the build cost by itself; rho is 0 with Laplace noise.
     epsilon: float = 0.0
     delta: float = 0.0
     rho: float = 0.0
+    # budget, budget_delta: The budget as it stands from here on.
     budget: float
     budget_delta: float
 
@@ -76,24 +63,13 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Balance:
-    """Where a ledger stands.
+    """Where a ledger stands."""
 
-    Attributes
-    ----------
-    budget : float or None
-        Epsilon that may be spent in all; None: no ledger yet.
-    delta : float
-        At which everything is stated; 0: no build needed one yet.
-    spent : float
-        Epsilon of everything together, at `delta`.
-    left : float or None
-        What a build with Laplace noise may still cost; one with Gaussian noise may fit although its own epsilon is
-        larger.
-    """
-
-    budget: float | None
-    delta: float
-    spent: float
+    budget: float | None  # Epsilon that may be spent in all; None: no ledger yet
+    delta: float  # At which everything is stated; 0: no build needed one yet
+    spent: float  # Epsilon of everything together, at `delta`
+    # What a build with Laplace noise may still cost; one with Gaussian noise may fit although its own
+    # epsilon is larger.
     left: float | None
     entries: tuple[Entry, ...]
 
@@ -109,13 +85,7 @@ def measured_folder(key_path: Path) -> Path:
 
 
 def balance(key_path: Path) -> Balance:
-    """Where the ledger of a key stands; an empty balance if nothing was ever measured or set.
-
-    Raises
-    ------
-    StoreError
-        If the ledger cannot be read, or is gone or older than what was measured.
-    """
+    """Where the ledger of a key stands; an empty balance if nothing was ever measured or set."""
     return _balance_of(_read(key_path))
 
 
@@ -124,21 +94,7 @@ def charge(
 ) -> Entry:
     """Write down what a build is about to spend, synced to disk; to be called before anything is drawn.
 
-    Parameters
-    ----------
-    params : DPParams
-        Say what it costs; their budget, where given, must be the pinned one.
-    id : str
-        Of the measurement.
-
-    Raises
-    ------
-    BudgetError
-        If the budget would be overspent, or the spec tells another budget or a larger delta. Nothing is written.
-    StoreError
-        If the ledger cannot be read or written.
-    InternalError
-        If the parameters guarantee nothing.
+    params: Say what it costs; their budget, where given, must be the pinned one.
     """
     if not params.is_protected:
         raise InternalError("what guarantees nothing is never charged")
@@ -167,15 +123,7 @@ def charge(
 
 
 def mark_measured(key_path: Path, id: str) -> None:
-    """Note that the noisy counts of a measurement are kept: its last entry is no longer merely charged.
-
-    Raises
-    ------
-    InternalError
-        If no entry paid for it.
-    StoreError
-        If the ledger cannot be read or written.
-    """
+    """Note that the noisy counts of a measurement are kept: its last entry is no longer merely charged."""
     with locked(ledger_path(key_path)):
         entries = list(_read(key_path))
         paid = [place for place, entry in enumerate(entries) if entry.id == id]
@@ -187,22 +135,7 @@ def mark_measured(key_path: Path, id: str) -> None:
 
 
 def set_budget(key_path: Path, epsilon: float, delta: float | None = None) -> Balance:
-    """Change the budget by the custodian's own act, and write that down.
-
-    Parameters
-    ----------
-    delta : float, optional
-        By default it stays.
-
-    Raises
-    ------
-    SpecError
-        If they are no budget.
-    BudgetError
-        If more is spent already.
-    StoreError
-        If the ledger cannot be read or written.
-    """
+    """Change the budget by the custodian's own act, and write that down."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise SpecError("the budget must be a number above 0")
     if delta is not None and not 0 < delta < 1:

@@ -41,23 +41,15 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredMargins:
-    """What crosses the wall in mode dp.
+    """What crosses the wall in mode dp."""
 
-    Attributes
-    ----------
-    total : Margin
-        Without columns; exact, of variance 0, where the number of rows is public or nothing is protected.
-    margins : tuple of Margin
-        In the order of the parameters' margins, those of the strata's columns included in each.
-    entries : tuple of dict
-        The ledger, entry by entry, in plain public values; empty if nothing is protected.
-    is_reused : bool
-        The counts were kept from an earlier build: nothing was drawn and nothing charged.
-    """
-
+    # Without columns; exact, of variance 0, where the number of rows is public or nothing is protected.
     total: Margin
+    # In the order of the parameters' margins, those of the strata's columns included in each.
     margins: tuple[Margin, ...]
+    # The ledger, entry by entry, in plain public values; empty if nothing is protected.
     entries: tuple[dict[str, Any], ...] = ()
+    # The counts were kept from an earlier build: nothing was drawn and nothing charged.
     is_reused: bool = False
 
 
@@ -73,25 +65,7 @@ def measured_margins(
 ) -> MeasuredMargins:
     """Measure every margin of the parameters, or take what an earlier build measured.
 
-    Parameters
-    ----------
-    opened : Opened
-        Its table `rows_with_tokens` is used up, unless counts are kept.
-    levels : mapping of str to Levels
-        Of every column of `params.columns`.
-    key_path : Path
-        The ledger and the kept counts lie beside it.
-    vintage, title : str
-        As the ledger shows them.
-
-    Raises
-    ------
-    BudgetError
-        If the budget would be overspent: nothing is drawn.
-    SpecError
-        If there are several kinds of entities.
-    StoreError
-        If the ledger or kept counts are damaged, or cannot be written.
+    opened: Its table `rows_with_tokens` is used up, unless counts are kept.
     """
     if len(opened.entities) > 1:
         raise SpecError("source.entities: mode dp protects one kind of entity; name one column")
@@ -154,13 +128,7 @@ def measurement_id(
 def noisy(
     exact: tuple[Margin, ...], planned: tuple[Share, ...], params: DPParams, report: Progress
 ) -> tuple[Margin, ...]:
-    """Add to every count noise of its own; only a public total is left as it is.
-
-    Raises
-    ------
-    InternalError
-        If a margin, or a depth of a tree, is not paid for.
-    """
+    """Add to every count noise of its own; only a public total is left as it is."""
     by_columns = {share.columns: share for share in planned}
     if len(by_columns) != len(planned) or (() in by_columns) == params.public_n:
         raise InternalError("the budget is not shared out margin by margin")
@@ -192,12 +160,7 @@ def _drawn(counts: Int64Array, share: Share, params: DPParams) -> Int64Array:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of kept counts, mode 0700, synced, before anything is charged.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Make the folder of kept counts, mode 0700, synced, before anything is charged."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         folder.chmod(0o700)
@@ -207,12 +170,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_margins(path: Path, margins: tuple[Margin, ...], name: str, secret: bytes) -> None:
-    """Keep noisy margins: arrays as numpy stores them, then a keyed digest.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Keep noisy margins: arrays as numpy stores them, then a keyed digest."""
     about = [
         {
             "columns": margin.columns,
@@ -230,13 +188,7 @@ def write_margins(path: Path, margins: tuple[Margin, ...], name: str, secret: by
 
 
 def read_margins(path: Path, name: str, secret: bytes) -> tuple[Margin, ...] | None:
-    """Noisy margins that were kept; None if there are none.
-
-    Raises
-    ------
-    StoreError
-        If the file is damaged.
-    """
+    """Noisy margins that were kept; None if there are none."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:

@@ -34,28 +34,8 @@ CHUNK = 1 << 20  # OpenDP gives Python lists: 32 MB of them at a time
 def noised(counts: Int64Array, noise: Noise | None, scale: float) -> Int64Array:
     """Add independent noise to every count.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, any shape
-        True counts.
-    noise : str or None
-        "laplace", "gaussian"; None: nothing is protected, the counts come back as they are.
-    scale : float
-        Of the noise, in rows: Laplace's b, Gaussian's sigma. 0 where `noise` is None.
-
-    Returns
-    -------
-    ndarray of int64, shape of `counts`
-        May be negative.
-
-    Raises
-    ------
-    DataError
-        If a count is above 2**53 or below -2**53.
-    InternalError
-        If the counts are not int64, or the scale is not finite and above 0.
-    StoreError
-        If OpenDP is not installed.
+    noise: "laplace", "gaussian"; None: nothing is protected, the counts come back as they are.
+    scale: Of the noise, in rows: Laplace's b, Gaussian's sigma. 0 where `noise` is None.
     """
     if counts.dtype != np.int64:
         raise InternalError(f"counts must be int64 before noise is added, not {counts.dtype}")
@@ -77,23 +57,10 @@ def noised(counts: Int64Array, noise: Noise | None, scale: float) -> Int64Array:
 def guarantee_of(noise: Noise | None, scale: float, sensitivity: int) -> float:
     """What one release of counts under such noise guarantees, as OpenDP's own privacy map says (rounded up).
 
-    Parameters
-    ----------
-    scale : float
-        As in `noised`.
-    sensitivity : int
-        Most that one entity can change the counts by: their L1 distance for Laplace noise, L2 for Gaussian.
+    sensitivity: Most that one entity can change the counts by: their L1 distance for Laplace noise, L2 for
+        Gaussian.
 
-    Returns
-    -------
-    float
-        Laplace: epsilon. Gaussian: rho (zCDP). None: infinite.
-
-    Raises
-    ------
-    InternalError
-        If scale or sensitivity is not above 0.
-    StoreError
+    Returns: Laplace: epsilon. Gaussian: rho (zCDP). None: infinite.
     """
     if sensitivity < 1:
         raise InternalError("one entity adds at least one row: the sensitivity must be 1 or more")
@@ -105,21 +72,7 @@ def guarantee_of(noise: Noise | None, scale: float, sensitivity: int) -> float:
 
 @lru_cache(maxsize=1024)
 def epsilon_of_rho(rho: float, delta: float) -> float:
-    """Smallest epsilon that OpenDP grants a rho-zCDP release at a delta (rounded up).
-
-    Parameters
-    ----------
-    rho : float
-        0 or more.
-    delta : float
-        Between 0 and 1. At 0 no epsilon is small enough: infinite.
-
-    Raises
-    ------
-    InternalError
-        If rho is negative or not a number, or delta is 1 or more.
-    StoreError
-    """
+    """Smallest epsilon that OpenDP grants a rho-zCDP release at a delta (rounded up)."""
     if not rho >= 0 or not 0 <= delta < 1:
         raise InternalError("rho must be 0 or more, delta at least 0 and below 1")
     if rho == 0:

@@ -19,17 +19,7 @@ from engine.schema import ColumnSet, Int64Array
 def joint_trial(rows: TrialRows, params: DPParams, key: MasterKey) -> TrialTable:
     """Measure margins of rows in mode dp, fit and draw: the table of all columns, of which tables are projections.
 
-    Parameters
-    ----------
-    params : DPParams
-        Its columns are those of the rows. The ledger is not asked.
-    key : MasterKey
-        Of what is drawn right of the wall; noise is always fresh.
-
-    Raises
-    ------
-    SpecError
-        Parameters and rows have other columns, or a margin gets next to nothing of the budget.
+    params: Its columns are those of the rows. The ledger is not asked.
     """
     if params.columns != rows.columns:
         raise SpecError("dp: the parameters are about other columns than the rows")

@@ -17,20 +17,11 @@ FEW = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialRows:
-    """Rows to be released.
-
-    Attributes
-    ----------
-    columns : ColumnSet
-    values : tuple of tuple of str
-        Public domain of each column.
-    codes : ndarray of int64, shape (n_rows, n_columns)
-        Positions in `values`.
-    """
+    """Rows to be released."""
 
     columns: ColumnSet
-    values: tuple[tuple[str, ...], ...]
-    codes: Int64Array
+    values: tuple[tuple[str, ...], ...]  # Public domain of each column
+    codes: Int64Array  # shape (n_rows, n_columns): Positions in `values`
 
     def declared(self) -> tuple[Column, ...]:
         """The columns as a spec would declare them."""
@@ -49,28 +40,15 @@ class TrialRows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrialTable:
-    """A table that a build would release.
-
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_cells, n_columns)
-        Positions in the columns' domains.
-    n : ndarray of int64, shape (n_cells,)
-    """
+    """A table that a build would release."""
 
     columns: ColumnSet
-    codes: Int64Array
-    n: Int64Array
+    codes: Int64Array  # shape (n_cells, n_columns): Positions in the columns' domains
+    n: Int64Array  # shape (n_cells,)
 
 
 def refuse_copies(rows: TrialRows) -> None:
-    """Refuse columns that are one to one, or nearly.
-
-    Raises
-    ------
-    SpecError
-        Two of them are; they are named.
-    """
+    """Refuse columns that are one to one, or nearly."""
     for i, j in combinations(range(len(rows.columns)), 2):
         shape = len(rows.values[i]), len(rows.values[j])
         place = np.ravel_multi_index((rows.codes[:, i], rows.codes[:, j]), shape)

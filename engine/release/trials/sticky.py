@@ -72,22 +72,7 @@ class _Kept:
 def sticky_trial(
     rows: TrialRows, tables: Sequence[ColumnSet], privacy: PrivacyParams, key: MasterKey
 ) -> dict[ColumnSet, TrialTable]:
-    """Measure and fit tables of rows in mode sticky.
-
-    Parameters
-    ----------
-    tables : sequence of ColumnSet
-        Those of more than four columns are modelled from all pairs.
-    key : MasterKey
-        To be thrown away.
-
-    Raises
-    ------
-    PrivacyError
-        Not even the total passes the threshold.
-    SpecError
-        Two columns are one to one, or nearly: a build would look for copies.
-    """
+    """Measure and fit tables of rows in mode sticky."""
     refuse_copies(rows)
     declared = rows.declared()
     values = dict(zip(rows.columns, rows.values, strict=True))

@@ -59,23 +59,14 @@ NULLS = (*_PLAIN_NULLS, *_IN_DOUBT, "N", "n")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """What is detected of one column.
-
-    Attributes
-    ----------
-    values : tuple
-        Its values, ascending, if all that enough entities hold fit into a short list; else empty.
-        Confidential until someone has confirmed them.
-    remarks : tuple of str
-        In plain words; no value, no number of the data.
-    is_key : bool
-        Has (nearly) as many distinct values as rows, or many: can name entities.
-    """
+    """What is detected of one column."""
 
     column: Column
+    # Its values, ascending, if all that enough entities hold fit into a short list; else empty.
+    # Confidential until someone has confirmed them.
     values: tuple[Any, ...]
-    remarks: tuple[str, ...]
-    is_key: bool
+    remarks: tuple[str, ...]  # In plain words; no value, no number of the data
+    is_key: bool  # Has (nearly) as many distinct values as rows, or many: can name entities
 
 
 def look_at(
@@ -83,16 +74,8 @@ def look_at(
 ) -> dict[str, Look]:
     """Detect columns of the relation `source`.
 
-    Parameters
-    ----------
-    block : Block
-        Of one that names entities itself, only whether it holds numbers or texts is told.
-    thresholds : Thresholds
-        What numbers of entities are compared to.
-    n_rows : int
-        Of the source.
-    writings : mapping of str to Writing
-        Of columns that are not written plainly in the file, and shown so.
+    block: Of one that names entities itself, only whether it holds numbers or texts is told.
+    writings: Of columns that are not written plainly in the file, and shown so.
     """
     list_cells(block)
     written = {
@@ -146,15 +129,7 @@ def _columns(
     written: Mapping[str, Sequence[str]],
     in_doubt: Mapping[str, Sequence[str]],
 ) -> tuple[list[Column], dict[str, list[str]]]:
-    """What is detected of each column, and what is in doubt.
-
-    Parameters
-    ----------
-    written : mapping of str to sequence of str
-        Spellings of null by column.
-    in_doubt : mapping of str to sequence of str
-        What may be one.
-    """
+    """What is detected of each column, and what is in doubt."""
     kinds: dict[str, tuple[ColumnKind, ValueType]] = {}
     doubts: dict[str, list[str]] = {}
     for name in block.names:
@@ -208,10 +183,7 @@ def _kind(
 ) -> tuple[ColumnKind, ValueType, list[str]]:
     """Kind, type of values, and what is in doubt.
 
-    Parameters
-    ----------
-    few, many : int
-        A category of numbers, or of texts, has fewer entities with rare values.
+    few, many: A category of numbers, or of texts, has fewer entities with rare values.
     """
     has_zeros = shape.has_leading_zero and cell_class(sql_type) == "text"
     is_code = shape.is_number and (has_zeros or shape.is_huge)

@@ -59,20 +59,8 @@ def detect_source(
 ) -> Detection:
     """Detect the columns of a file.
 
-    Parameters
-    ----------
-    path : str or Path
-        Text, workbook, Parquet (file or glob), DuckDB or SQLite file.
-    table : str, optional
-        Table of a database, or sheet of a workbook.
-    key : MasterKey, optional
-        Decides the noisy thresholds, so that the same data gives the same spec. Without one they are drawn afresh
-        and forgotten: two calls may differ where about ten entities decide.
-
-    Raises
-    ------
-    SpecError, DataError
-        As `open_source`.
+    key: Decides the noisy thresholds, so that the same data gives the same spec. Without one they are drawn
+        afresh and forgotten: two calls may differ where about ten entities decide.
     """
     source = replace(source_of(str(path), table), entities=tuple(entities))
     return detect(source, thresholds=keyed_thresholds(key), progress=progress)
@@ -100,24 +88,7 @@ def detect(
     thresholds: Thresholds,
     progress: Progress | None = None,
 ) -> Detection:
-    """Detect the columns of a source.
-
-    Parameters
-    ----------
-    frame : object, optional
-        The pandas or Arrow object where the format is "frame".
-    entities : tuple of str
-        Entity columns; those of the source where empty.
-    thresholds : Thresholds
-        What numbers of entities are compared to.
-
-    Raises
-    ------
-    SpecError
-        If an entity column is missing, or nothing is there to be published.
-    DataError
-        If the source cannot be read.
-    """
+    """Detect the columns of a source."""
     source, of_form = found_form(replace(source, entities=tuple(entities) or source.entities))
     report = progress or silent
     with scratch_directory() as scratch:

@@ -39,29 +39,16 @@ _PLACE, _SAMPLED = "the source", "sampled_for_pairs"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """Where to look.
-
-    Attributes
-    ----------
-    con : DuckDBPyConnection
-    name : str
-        Of a table or view.
-    columns : dict
-        SQL expression of each column's cells by its name.
-    entities : tuple of str
-        SQL expressions of the entity columns; empty: each row is one.
-    cells : callable or None
-        Where the rows are not on the connection: gives for column sets the names of relations that hold their
-        distinct combinations (with entities), and in `n` how many rows each has.
-    sample : callable or None
-        Then gives the name of a relation with so many rows.
-    """
+    """Where to look."""
 
     con: duckdb.DuckDBPyConnection
-    name: str
-    columns: Mapping[str, str]
-    entities: tuple[str, ...] = ()
+    name: str  # Of a table or view
+    columns: Mapping[str, str]  # SQL expression of each column's cells by its name
+    entities: tuple[str, ...] = ()  # SQL expressions of the entity columns; empty: each row is one
+    # Where the rows are not on the connection: gives for column sets the names of relations that hold their
+    # distinct combinations (with entities), and in `n` how many rows each has.
     cells: Callable[[Sequence[tuple[str, ...]]], list[str]] | None = None
+    # Then gives the name of a relation with so many rows.
     sample: Callable[[int], str] | None = None
 
     def of(self, *names: str) -> str:
@@ -77,13 +64,7 @@ class Table:
 def encoded_table(
     ingested: Ingested, entities: Sequence[EntityColumn], columns: Mapping[str, str]
 ) -> Table:
-    """The encoded rows with tokens, wherever they are.
-
-    Parameters
-    ----------
-    columns : mapping of str to str
-        SQL expression of each column's codes by its name.
-    """
+    """The encoded rows with tokens, wherever they are."""
     by = tuple(f"e{entity.number}" for entity in entities if entity.tokens is not None)
     spark = ingested.spark
     if spark is None:
@@ -111,18 +92,7 @@ def encoded_table(
 
 
 def determined(table: Table, thresholds: Thresholds, report: Progress = silent) -> list[Pair]:
-    """All pairs of columns of which the first determines the second.
-
-    Parameters
-    ----------
-    thresholds : Thresholds
-        What numbers of entities are compared to.
-
-    Returns
-    -------
-    list of (str, str)
-        In the order of the table's columns.
-    """
+    """All pairs of columns of which the first determines the second."""
     return [
         pair
         for one, look in _looked_at(table, thresholds, report)
@@ -244,13 +214,7 @@ def _spoken_against(finer: Int64Array, coarser: Int64Array) -> tuple[int, Int64A
 
 
 class _Look:
-    """Looks at pairs of columns of a table; what is known of one column is counted once.
-
-    Parameters
-    ----------
-    thresholds : Thresholds
-        Among others, from so many entities on a value is shared.
-    """
+    """Looks at pairs of columns of a table; what is known of one column is counted once."""
 
     def __init__(self, table: Table, thresholds: Thresholds) -> None:
         self._table, self._thresholds = table, thresholds
@@ -342,13 +306,7 @@ class _Look:
 
 
 def _cells(table: Table, columns: Mapping[str, str]) -> tuple[str, str]:
-    """SQL that counts people in some columns under names of our own, and that which gives these columns.
-
-    Parameters
-    ----------
-    columns : mapping of str to str
-        By new name: a column of the table.
-    """
+    """SQL that counts people in some columns under names of our own, and that which gives these columns."""
     names = [f"who{number}" for number in range(len(table.entities))]
     held = [f"{table.columns[column]} AS {name}" for name, column in columns.items()]
     held += [f"{sql} AS {name}" for sql, name in zip(table.entities, names, strict=True)]

@@ -27,27 +27,13 @@ _PLACE = "the source"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """Columns of one type that are looked at together.
+    """Columns of one type that are looked at together."""
 
-    Attributes
-    ----------
-    con : DuckDBPyConnection
-        Holds the relation `source`.
-    names : tuple of str
-        The columns.
-    sql_type : str
-        Their DuckDB type.
-    entities : tuple of str
-        Entity columns; empty: each row is one.
-    place : str
-        What is being read, for messages.
-    """
-
-    con: duckdb.DuckDBPyConnection
-    names: tuple[str, ...]
-    sql_type: str
-    entities: tuple[str, ...] = ()
-    place: str = _PLACE
+    con: duckdb.DuckDBPyConnection  # Holds the relation `source`
+    names: tuple[str, ...]  # The columns
+    sql_type: str  # Their DuckDB type
+    entities: tuple[str, ...] = ()  # Entity columns; empty: each row is one
+    place: str = _PLACE  # What is being read, for messages
 
     def places(self, names: Iterable[str]) -> str:
         """SQL that says whether j is the place of one of these columns."""
@@ -80,15 +66,7 @@ def blocks_of(
     n_rows: int,
     place: str = _PLACE,
 ) -> list[Block]:
-    """Put columns of one type together, as many as a block may have.
-
-    Parameters
-    ----------
-    types : mapping of str to str
-        DuckDB type by column.
-    n_rows : int
-        Of the source.
-    """
+    """Put columns of one type together, as many as a block may have."""
     alike: dict[str, list[str]] = {}
     for name, sql_type in types.items():
         alike.setdefault(sql_type, []).append(name)
@@ -129,15 +107,7 @@ def by_place(values: Iterable[str | int]) -> str:
 def holders(
     block: Block, conditions: Sequence[str], where: str = "true"
 ) -> dict[str, list[tuple[int, int]]]:
-    """How many entities hold at least one cell of each kind, and how many one of another kind, by column.
-
-    Parameters
-    ----------
-    conditions : sequence of str
-        SQL on `j`, `cell` and `n`, one a kind of cell.
-    where : str
-        SQL on `j` and `cell`: the cells that are looked at.
-    """
+    """How many entities hold at least one cell of each kind, and how many one of another kind, by column."""
     # Each distinct cell is judged once: that is what costs, not the join.
     judged = ", ".join(f"coalesce({c}, false) AS t{i}" for i, c in enumerate(conditions))
     flagged = f"SELECT j, cell, n, {judged} FROM cells WHERE {where}"

@@ -33,18 +33,7 @@ def check_identifiers(
     published: Collection[str],
     thresholds: Thresholds,
 ) -> None:
-    """Refuse tables of columns that look like identifiers.
-
-    Parameters
-    ----------
-    published : collection of str
-        Columns that tables hold.
-
-    Raises
-    ------
-    PrivacyError
-        With every such column.
-    """
+    """Refuse tables of columns that look like identifiers."""
     judged = {
         column.name: Judged(
             is_number=column.value_type in NUMBERS,

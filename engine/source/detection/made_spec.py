@@ -45,38 +45,13 @@ def make_spec(
 ) -> ReleaseSpec:
     """Make a spec from Python.
 
-    Parameters
-    ----------
-    what : str, Path, DataFrame or Arrow table
-        A source file or the rows themselves.
-    tables : iterable of iterable of str, or int
-        Column sets, or a width: every set of so many columns. Columns that look like identifiers and are not
-        declared are left out.
-    key : str or Path
-        Key file.
-    columns : mapping or iterable of Column, optional
-        Declared columns; all others are detected.
-    entities : iterable of str, optional
-        As in `[source]`; []: each row is one. None: not said, which is refused where a column looks like an identifier,
-        unless `identity` says that rows are told apart by their values.
-    identity : iterable of str
-        As in `[source]`.
-    vintage, previous, title, name, privacy, notes, unit, reviewed
-        As in `[release]`; `privacy` is the name of a profile, or the section `[privacy]`.
-    max_rows : int, optional
-        As in `[privacy]`; detected where entities are named and it is not said.
-    dp : mapping, optional
-        As `[dp]`: the release is built in mode dp.
-    table : str, optional
-        Table of a database, or sheet of a workbook.
-
-    Raises
-    ------
-    SpecError
-        With every mistake; or if a column looks like an identifier and `entities` is not said, or a table names it and
-        it is not declared.
-    DataError
-        If the source cannot be read.
+    tables: Column sets, or a width: every set of so many columns. Columns that look like identifiers and are
+        not declared are left out.
+    entities: As in `[source]`; []: each row is one. None: not said, which is refused where a column looks
+        like an identifier, unless `identity` says that rows are told apart by their values.
+    vintage, previous, title, name, privacy, notes, unit, reviewed: As in `[release]`; `privacy` is the name
+        of a profile, or the section `[privacy]`.
+    max_rows: As in `[privacy]`; detected where entities are named and it is not said.
     """
     listed = _listed(tables)
     path = str(what) if isinstance(what, str | Path) else None
@@ -121,10 +96,7 @@ def _unreadable(
 ) -> list[str]:
     """Say which columns that are asked for cannot be read.
 
-    Parameters
-    ----------
-    in_tables : set of str or None
-        Columns of the tables; None: all columns are asked for.
+    in_tables: Columns of the tables; None: all columns are asked for.
     """
     return [
         f"column {name!r}: {why}; convert it, or leave it out: frame.drop(columns=[{name!r}])"
@@ -205,15 +177,7 @@ def _privacy(
 
 
 def _doubtful_identifiers(unsaid: Sequence[str], undeclared: Sequence[str]) -> list[str]:
-    """Say what is wrong with columns that look like identifiers.
-
-    Parameters
-    ----------
-    unsaid : sequence of str
-        All of them, where nobody said which columns name entities.
-    undeclared : sequence of str
-        Those that a table names and nobody declared.
-    """
+    """Say what is wrong with columns that look like identifiers."""
     problems = []
     if unsaid:
         looks = "looks like an identifier" if len(unsaid) == 1 else "look like identifiers"

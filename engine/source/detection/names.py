@@ -58,15 +58,8 @@ Strength = Literal["none", "weak", "strong"]
 def reads_like_an_identifier(name: str) -> Strength:
     """How surely people would call an identifier so.
 
-    Parameters
-    ----------
-    name : str
-        Of a column, in any spelling: Pat-Nr., patientId, Numéro de dossier.
-
-    Returns
-    -------
-    str
-        "strong": of somebody, or of something that somebody has; "weak": a number or key of anything; "none".
+    Returns: "strong": of somebody, or of something that somebody has; "weak": a number or key of anything;
+    "none".
     """
     words = words_of(name)
     if not words:

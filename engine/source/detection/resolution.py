@@ -22,19 +22,8 @@ def detected_resolutions(
 ) -> dict[str, tuple[Resolution, bool]]:
     """Find the finest step that enough entities show.
 
-    Parameters
-    ----------
-    block : Block
-        Its table `cells` is there.
-    kinds : mapping of str to str
-        Columns to look at; each is "real" or "decimal".
-    thresholds : Thresholds
-        What numbers of entities are compared to.
-
-    Returns
-    -------
-    dict of str to (Resolution, bool)
-        Whether it is a step of few decimal digits; else the column is continuous and the step a power of two.
+    Returns: Whether it is a step of few decimal digits; else the column is continuous and the step a power of
+    two.
     """
     text = "CAST(cell AS VARCHAR)"
     digits = (
@@ -65,13 +54,7 @@ def detected_resolutions(
 def _reached(
     block: Block, metric: str, condition: str, enough: Mapping[str, int]
 ) -> dict[str, int]:
-    """The largest value of a whole-number metric of cells that enough entities reach, by column; 0 if none.
-
-    Parameters
-    ----------
-    enough : mapping of str to int
-        By column to look at.
-    """
+    """The largest value of a whole-number metric of cells that enough entities reach, by column; 0 if none."""
     if not enough:
         return {}
     measured = (

@@ -45,13 +45,7 @@ def proposed_bound(
 
 
 def proposed_bounds_of_values(block: Block, most: int, thresholds: Thresholds) -> dict[str, int]:
-    """The same for the rows of a single value of each column: where both its worst value and all of them allow it.
-
-    Parameters
-    ----------
-    most : int
-        The bound for all rows: none is larger.
-    """
+    """The same for the rows of a single value of each column: where both its worst value and all of them allow it."""
     powers = [power for power in _POWERS if power < most]
     bounds = dict.fromkeys(block.names, 1)
     for entity in block.entities if powers else ():

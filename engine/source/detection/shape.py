@@ -27,28 +27,14 @@ _TEXT = "CAST(cell AS VARCHAR)"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """Facts of the cells that are not a spelling of null.
+    """Facts of the cells that are not a spelling of null."""
 
-    Attributes
-    ----------
-    n : int
-        Distinct cells. Only to be compared with a margin that is noisy.
-    n_usual : int
-        Distinct cells that enough entities hold.
-    n_with_rare : int
-        Entities that hold a cell that fewer hold.
-    is_empty : bool
-        Hardly anybody has a cell.
-    is_huge : bool
-        Digits only, but of more entities than few too many for a number.
-    """
-
-    n: int
-    n_usual: int
-    n_with_rare: int
-    is_empty: bool
+    n: int  # Distinct cells. Only to be compared with a margin that is noisy.
+    n_usual: int  # Distinct cells that enough entities hold
+    n_with_rare: int  # Entities that hold a cell that fewer hold
+    is_empty: bool  # Hardly anybody has a cell
     is_whole: bool
-    is_huge: bool
+    is_huge: bool  # Digits only, but of more entities than few too many for a number
     is_number: bool
     is_boolean: bool
     is_date: bool
@@ -62,10 +48,7 @@ def shapes_of(
 ) -> dict[str, Shape]:
     """Look at all cells but spellings of null.
 
-    Parameters
-    ----------
-    nulls : mapping of str to sequence of str
-        For each column to look at the spellings of null, none of which is a cell here.
+    nulls: For each column to look at the spellings of null, none of which is a cell here.
     """
     tests = _tests(block.sql_type)
     cells = outside(block, nulls)

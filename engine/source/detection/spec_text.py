@@ -39,39 +39,23 @@ _HEAD = """\
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Detection:
-    """What is detected in a source.
+    """What is detected in a source."""
 
-    Attributes
-    ----------
-    source : SourceSpec
-        With the entity columns that were given.
-    columns : tuple of Column
-        All columns that can be read, in the source's order, each marked `detected`.
-    entity_candidates : tuple of str
-        Columns that look like identifiers of entities, besides those given.
-    remarks : tuple of str
-        About the source as a whole, and columns left out.
-    column_remarks : dict
-        Sentences by column name.
-    values : dict
-        Values of categories by column name, where a short list holds all that enough entities
-        share. Confidential until someone has confirmed them.
-    max_rows : int or None
-        Where columns name entities: how many rows of one of them are to count.
-    unreadable : dict
-        Why other columns cannot be read, by name.
-    suspects : dict
-        Why other columns look like identifiers, by name: they are left out of every table.
-    """
-
-    source: SourceSpec
+    source: SourceSpec  # With the entity columns that were given
+    # All columns that can be read, in the source's order, each marked `detected`.
     columns: tuple[Column, ...]
+    # Columns that look like identifiers of entities, besides those given.
     entity_candidates: tuple[str, ...]
-    remarks: tuple[str, ...]
-    column_remarks: dict[str, tuple[str, ...]]
+    remarks: tuple[str, ...]  # About the source as a whole, and columns left out
+    column_remarks: dict[str, tuple[str, ...]]  # Sentences by column name
+    # Values of categories by column name, where a short list holds all that enough entities share.
+    # Confidential until someone has confirmed them.
     values: dict[str, tuple[Any, ...]]
+    # Where columns name entities: how many rows of one of them are to count.
     max_rows: int | None = None
+    # Why other columns cannot be read, by name.
     unreadable: dict[str, str] = field(default_factory=dict)
+    # Why other columns look like identifiers, by name: they are left out of every table.
     suspects: dict[str, str] = field(default_factory=dict)
 
 
@@ -84,25 +68,8 @@ def spec_text(
 ) -> str:
     """Write the spec.
 
-    Parameters
-    ----------
-    spec_path : str or Path
-        Where it will be written: file names in it are relative to that folder.
-    tables : sequence of mapping
-        Entries `[[tables]]`; none: each column, and every pair of columns.
-    key_path : str, Path or None
-        The key file; None: one of the spec's name, beside it, which is to be made.
-
-    Returns
-    -------
-    str
-        TOML.
-
-    Raises
-    ------
-    SpecError
-        A table names a column that is not there, names whom to protect, or looks like an identifier; or all tables of
-        more columns are asked for than there are.
+    spec_path: Where it will be written: file names in it are relative to that folder.
+    key_path: The key file; None: one of the spec's name, beside it, which is to be made.
     """
     spec_path = Path(spec_path)
     entities = detection.source.entities or detection.entity_candidates

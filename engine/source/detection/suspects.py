@@ -67,18 +67,12 @@ Values = Callable[[], Sequence[Any]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """A column that may be an identifier.
+    """A column that may be an identifier."""
 
-    Attributes
-    ----------
-    is_number, is_whole : bool
-        Numbers, and whole ones; else texts or codes.
-    sample : callable
-        Gives distinct values of it, at most so many as are asked for.
-    """
-
+    # is_number, is_whole: Numbers, and whole ones; else texts or codes.
     is_number: bool
     is_whole: bool
+    # Gives distinct values of it, at most so many as are asked for.
     sample: Callable[[int], Sequence[Any]]
 
 
@@ -105,19 +99,7 @@ class _Facts:
 def suspects(table: Table, judged: Mapping[str, Judged], thresholds: Thresholds) -> dict[str, str]:
     """Columns that look like identifiers.
 
-    Parameters
-    ----------
-    table : Table
-        All columns: rows of one value of a suspect are compared in the others.
-    judged : mapping
-        Those that may be suspects, by name.
-    thresholds : Thresholds
-        Where the slack of counts comes from.
-
-    Returns
-    -------
-    dict
-        Why, by name, in the order of `judged`.
+    table: All columns: rows of one value of a suspect are compared in the others.
     """
     many = _many_values(table)
     found = {}

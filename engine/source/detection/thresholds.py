@@ -38,11 +38,8 @@ Decision = Literal[
 class Thresholds:
     """The thresholds of one secret: the same decision about the same column always has the same.
 
-    Parameters
-    ----------
-    secret : bytes, optional
-        Derived from a key, so that the same data gives the same spec. Without one a fresh secret is drawn, and
-        forgotten.
+    secret: Derived from a key, so that the same data gives the same spec. Without one a fresh secret is
+        drawn, and forgotten.
     """
 
     __slots__ = ("_secret",)
@@ -54,13 +51,7 @@ class Thresholds:
         return "Thresholds(hidden)"
 
     def of(self, decision: Decision, column: str, what: str = "") -> int:
-        """The number of entities that a decision asks for.
-
-        Parameters
-        ----------
-        what : str
-            Tells several decisions of one name apart.
-        """
+        """The number of entities that a decision asks for."""
         message = pack_strings([decision, column, what])
         digest = blake2b(message, key=self._secret, digest_size=8, person=b"threshold").digest()
         bits = np.frombuffer(digest, dtype="<u8").astype(np.uint64)

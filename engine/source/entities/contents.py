@@ -28,14 +28,9 @@ def source_fingerprints(
 ) -> dict[str, str]:
     """Keyed fingerprint of each column's content, independent of row order.
 
-    Returns
-    -------
-    dict
-        Hex digest by column name; a column whose values, or whose entities, differ has another digest. Under the
-        empty name that of the entities alone: it is the same whatever columns the spec has.
+    Returns: Hex digest by column name; a column whose values, or whose entities, differ has another digest.
+    Under the empty name that of the entities alone: it is the same whatever columns the spec has.
 
-    Notes
-    -----
     Sum over rows of (32 secret bits of each of its entities) x (code), in 128-bit integers, then keyed BLAKE2b:
     as the weights are secret and fixed by the entities, two different columns agree by chance only. Where an entity
     has several rows, values could change places between them, or change while their sum stays: then a digest of whole
@@ -77,15 +72,7 @@ def source_fingerprints(
 def content_sums(
     ingested: Ingested, weights: list[str], print_key: bytes, *, is_paired: bool
 ) -> list[str]:
-    """SQL of the sums over rows that say what a source holds; each is whole, and adds up over parts of the rows.
-
-    Parameters
-    ----------
-    weights : list of str
-        SQL of a row's secret weights.
-    is_paired : bool
-        Entities have several rows: of whole rows, too.
-    """
+    """SQL of the sums over rows that say what a source holds; each is whole, and adds up over parts of the rows."""
     sums = ["count(*)", f"sum({weights[0]})"]
     sums += [f"sum({weights[0]} * {other})" for other in weights[1:]]
     sums += [
@@ -100,13 +87,6 @@ def column_shapes(
 ) -> dict[str, str]:
     """Keyed fingerprint of how each column groups the rows, whatever it calls the groups: equal for relabelled copies.
 
-    Returns
-    -------
-    dict
-        Hex digest by column name.
-
-    Notes
-    -----
     Sum over groups of the square, modulo a prime of 31 bits, of the sum of their rows' secret weights.
     """
     print_key, out = key.derive("fingerprint", vintage), {}

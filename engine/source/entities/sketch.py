@@ -23,13 +23,7 @@ SIZE = 512
 
 
 def sketch_of(ingested: Ingested, key: MasterKey, identity: tuple[str, ...]) -> Sketch:
-    """Sketch the entities of a source; of several kinds, the first that the spec names.
-
-    Parameters
-    ----------
-    identity : tuple of str
-        Columns that identify a row where the source names no entity column.
-    """
+    """Sketch the entities of a source; of several kinds, the first that the spec names."""
     names = ingested.entity_names
     of = names or identity
     secret = key.derive("sketch", "", tuple(of))

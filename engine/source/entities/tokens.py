@@ -33,17 +33,11 @@ SKETCHED = 18
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntityColumn:
-    """How one kind of entity stands in the table of encoded rows.
+    """How one kind of entity stands in the table of encoded rows."""
 
-    Attributes
-    ----------
-    number : int
-        Its columns are e<number> (dense id) and, if additive, l<number>_0 and l<number>_1 (token lanes).
-    tokens : ndarray of uint64, shape (n_entities, 2), or None
-        None: each entity has one row, and its lanes stand in the rows.
-    """
-
+    # Its columns are e<number> (dense id) and, if additive, l<number>_0 and l<number>_1 (token lanes).
     number: int
+    # shape (n_entities, 2): None: each entity has one row, and its lanes stand in the rows.
     tokens: UInt64Array | None = field(repr=False)
 
 
@@ -57,19 +51,9 @@ def add_tokens(
 ) -> tuple[EntityColumn, ...]:
     """Make the table `rows_with_tokens` and drop `rows`.
 
-    Parameters
-    ----------
-    identity : tuple of str
-        Columns that identify a row where the source names no entity column.
-    order : tuple of str
-        Columns that the vintage has seen before, in the order in which they came.
-    report : Progress
-        Told of the stage "tokens" in hundredths.
+    order: Columns that the vintage has seen before, in the order in which they came.
 
-    Returns
-    -------
-    tuple of EntityColumn
-        One for each entity column; one for the rows themselves if there is none.
+    Returns: One for each entity column; one for the rows themselves if there is none.
     """
     entity_key = key.derive("entity", vintage)
     if ingested.spark is not None:
@@ -133,15 +117,8 @@ def _put_lanes(
 ) -> None:
     """Make `rows_with_tokens` of the rows with lanes beside them, some rows at a time, and drop `rows`.
 
-    Parameters
-    ----------
-    lanes : mapping of int to iterator of ndarray of uint64, shape (n, 2)
-        By number of an entity column, those of `CHUNK_ROWS` rows each, in their order: never all of them at a time.
-
-    Raises
-    ------
-    InternalError
-        If rows were lost.
+    lanes: By number of an entity column, those of `CHUNK_ROWS` rows each, in their order: never all of them
+        at a time.
     """
     con = ingested.con
     if not lanes:
@@ -194,21 +171,7 @@ def row_words(
 ) -> Iterator[tuple[int, list[UInt64Array]]]:
     """Words that say what the identity columns of each row hold, some rows at a time.
 
-    Parameters
-    ----------
-    key : bytes
-        Of the digests of ranked values.
-
-    Yields
-    ------
-    first : int
-        Number of the first row.
-    words : list of ndarray of uint64, each of shape (n_rows,)
-
-    Raises
-    ------
-    SpecError
-        If an identity column is not in the spec.
+    Yields: first: Number of the first row; words.
     """
     dictionary_words = identity_words(ingested, key, identity)
     for first in range(0, ingested.n_rows, CHUNK_ROWS):
@@ -230,13 +193,7 @@ def row_words(
 def identity_words(
     ingested: Ingested, key: bytes, identity: tuple[str, ...]
 ) -> dict[str, UInt64Array]:
-    """Of the identity columns with a dictionary: keyed bits for each of its values, by name.
-
-    Raises
-    ------
-    SpecError
-        If an identity column is not in the spec.
-    """
+    """Of the identity columns with a dictionary: keyed bits for each of its values, by name."""
     missing = [name for name in identity if name not in ingested.sql_names]
     if missing:
         raise SpecError(
@@ -255,11 +212,8 @@ def codes_as_words(
 ) -> list[UInt64Array]:
     """Words that say what rows hold.
 
-    Parameters
-    ----------
-    columns : iterable of (ndarray of int64, ndarray of uint64 or None)
-        Codes, and of ranked columns what `words_of_values` gives: a position in a dictionary depends on the other
-        values, so the value itself takes its place.
+    columns: Codes, and of ranked columns what `words_of_values` gives: a position in a dictionary depends on
+        the other values, so the value itself takes its place.
     """
     words: list[UInt64Array] = []
     for code, of_values in columns:
@@ -287,19 +241,7 @@ def row_lanes(
     key: MasterKey,
     vintage: str,
 ) -> UInt64Array:
-    """Token lanes of rows that lie in arrays: those that `add_tokens` would give them, all columns being identity.
-
-    Parameters
-    ----------
-    codes : mapping of str to ndarray of int64, each of shape (n_rows,)
-        Positions in `values`, column by column; no nulls.
-    values : mapping of str to tuple
-        Values of each column.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_rows, 2)
-    """
+    """Token lanes of rows that lie in arrays: those that `add_tokens` would give them, all columns being identity."""
     identity = tuple(sorted(codes))
     print_key = key.derive("fingerprint", vintage, identity)
     words: list[UInt64Array] = []

@@ -24,40 +24,16 @@ _SAMPLE_RECORDS = 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CsvShape:
-    """Delimiter and header of a CSV file.
-
-    Attributes
-    ----------
-    names : tuple of str
-        As written, a byte order mark taken off.
-    """
+    """Delimiter and header of a CSV file."""
 
     delimiter: str
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # As written, a byte order mark taken off
 
 
 def csv_shape(path: Path, *, delimiter: str | None = None, place: str = "") -> CsvShape:
     """Find the delimiter and the header of a CSV file.
 
-    Parameters
-    ----------
-    path : Path
-        UTF-8 text, may be gzipped (suffix .gz).
-    delimiter : str, optional
-        The one that was declared.
-    place : str
-        What it is, for messages; by default its path.
-
-    Returns
-    -------
-    CsvShape
-        The delimiter with which the first records have as many fields as the header, and most of
-        them.
-
-    Raises
-    ------
-    DataError
-        If the file is empty, has a header only, is not UTF-8 or cannot be opened.
+    Returns: The delimiter with which the first records have as many fields as the header, and most of them.
     """
     place = place or f"source {path}"
     heads: list[tuple[bool, int, CsvShape]] = []

@@ -31,25 +31,7 @@ def open_database(
     relation: str | None,
     taken: Collection[str] = (),
 ) -> list[str]:
-    """Make one table of a database a relation; or, without a name for it, all tables under their own names.
-
-    Parameters
-    ----------
-    taken : collection of str
-        Relations that are there already, where all tables are wanted.
-
-    Returns
-    -------
-    list of str
-        Names of the relations.
-
-    Raises
-    ------
-    SpecError
-        There is no such file or table, or two tables would have one name.
-    DataError
-        It cannot be read.
-    """
+    """Make one table of a database a relation; or, without a name for it, all tables under their own names."""
     if source.format in ("postgres", "mysql"):
         return _open_server(con, source, path, relation, taken)
     if not Path(path).is_file():
@@ -155,14 +137,7 @@ def _views(
 def check_doubles(names: Sequence[str], path: str) -> None:
     """Refuse two tables of one name.
 
-    Parameters
-    ----------
-    names : sequence of str
-        All tables of sql so far, those of `path` last.
-
-    Raises
-    ------
-    SpecError
+    names: All tables of sql so far, those of `path` last.
     """
     times = Counter(name.casefold() for name in names)
     twin = next((name for name in reversed(names) if times[name.casefold()] > 1), None)

@@ -50,11 +50,7 @@ _OTHERS = (
 def found_form(source: SourceSpec) -> tuple[SourceSpec, tuple[str, ...]]:
     """Find what a source of text or a workbook does not say.
 
-    Returns
-    -------
-    SourceSpec
-    tuple of str
-        Remarks in plain words.
+    Returns: SourceSpec; remarks in plain words.
     """
     if source.path is None or source.sql is not None or source.format not in ("csv", "xlsx"):
         return source, ()

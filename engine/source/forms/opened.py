@@ -34,22 +34,7 @@ _ON_CELL = (
 
 
 def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any = None) -> Source:
-    """Make the relation `source` (a table, or a view of what can be read again) on the connection.
-
-    Parameters
-    ----------
-    con : DuckDBPyConnection
-        Confidential connection.
-    frame : object, optional
-        The pandas DataFrame or Arrow table where the format is "frame".
-
-    Raises
-    ------
-    SpecError
-        If the path, the table or the frame is not there.
-    DataError
-        If it cannot be read, has no rows, or has empty or repeated column names.
-    """
+    """Make the relation `source` (a table, or a view of what can be read again) on the connection."""
     unreadable: dict[str, str] = {}
     mixed: frozenset[str] = frozenset()
     orders: dict[str, tuple[str, ...]] = {}

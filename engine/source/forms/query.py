@@ -39,13 +39,7 @@ _ENDINGS = (
 
 
 def named_files(paths: Sequence[str]) -> dict[str, str]:
-    """The name of each file, or glob, as a table: its own, without ending, signs as "_".
-
-    Raises
-    ------
-    SpecError
-        If two have the same name.
-    """
+    """The name of each file, or glob, as a table: its own, without ending, signs as "_"."""
     names: dict[str, str] = {}
     for path in paths:
         stem = Path(path).name
@@ -66,20 +60,7 @@ def checked_query(
 ) -> str:
     """Check a statement.
 
-    Parameters
-    ----------
-    con : DuckDBPyConnection
-        Holds the relations.
-
-    Returns
-    -------
-    str
-        The statement without a semicolon at its end.
-
-    Raises
-    ------
-    SpecError
-        If it is no SELECT, reads anything but the relations, or does not fit their columns.
+    Returns: The statement without a semicolon at its end.
     """
     text = sql.strip().rstrip(";").strip()
     tree = json.loads(fetch(con, "SELECT json_serialize_sql(?)", place, [text])[0][0])

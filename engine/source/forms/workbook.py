@@ -47,15 +47,7 @@ def open_workbook(
 
 
 def sheets_of(file: str) -> dict[str, list[list[str]]]:
-    """The rows of every sheet that holds any, as texts.
-
-    Raises
-    ------
-    SpecError
-        If the library is missing.
-    DataError
-        If it is no workbook.
-    """
+    """The rows of every sheet that holds any, as texts."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -82,14 +74,7 @@ def sheets_of(file: str) -> dict[str, list[list[str]]]:
 
 
 def sheet_rows(file: str, sheet: str | None) -> list[list[str]]:
-    """The rows of one sheet, as texts.
-
-    Raises
-    ------
-    SpecError
-        If there are several and none is named, or no sheet has the name.
-    DataError
-    """
+    """The rows of one sheet, as texts."""
     sheets = sheets_of(file)
     if not sheets:
         raise DataError(f"source {file}: has no rows")

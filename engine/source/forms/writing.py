@@ -20,12 +20,7 @@ _HAS_TIME = re.compile("%[HISMp]")
 def plain_sql(writing: Writing, kind: str, cell: str) -> str:
     """A cell of text as the engine reads it, NULL if it is not written as declared.
 
-    Parameters
-    ----------
-    kind : str
-        Kind, or type of values; only numbers and dates are written in several ways.
-    cell : str
-        SQL of a text.
+    kind: Kind, or type of values; only numbers and dates are written in several ways.
     """
     if kind in NUMBERS and (writing.decimal != "." or writing.thousands):
         bare = cell

@@ -18,22 +18,13 @@ from engine.schema import Int64Array, UInt64Array
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Groups:
-    """Cells of one column set as Spark counted them.
+    """Cells of one column set as Spark counted them."""
 
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_cells, n_columns)
-    n : ndarray of int64, shape (n_cells,)
-        Rows.
-    by : dict
-        Of entities that were counted apart: their numbers, int64 of shape (n_cells,), by short name.
-    halves : dict
-        Sums of the low and of the high halves of lanes, int64 of shape (n_cells,) each, by short name.
-    """
-
-    codes: Int64Array
-    n: Int64Array
+    codes: Int64Array  # shape (n_cells, n_columns)
+    n: Int64Array  # shape (n_cells,): Rows
+    # Of entities that were counted apart: their numbers, int64 of shape (n_cells,), by short name.
     by: dict[str, Int64Array]
+    # Sums of the low and of the high halves of lanes, int64 of shape (n_cells,) each, by short name.
     halves: dict[str, tuple[Int64Array, Int64Array]]
 
     def lanes(self, number: int) -> UInt64Array:
@@ -60,28 +51,14 @@ class RowsInSpark(Protocol):
     ) -> None:
         """Put tokens beside rows that are entities, each.
 
-        Parameters
-        ----------
-        codes : sequence of str
-            All columns of codes.
-        words : mapping of str to ndarray of uint64, shape (n_values, 2)
-            Keyed bits of the values of ranked identity columns.
-        identity, order : sequence of str
-            Columns that identify a row, and all of them in the order by which equal rows are numbered.
+        identity, order: Columns that identify a row, and all of them in the order by which equal rows are
+            numbered.
         """
 
     def name_entities(
         self, codes: Sequence[str], names: Sequence[str], n_rows: int, entity_key: bytes
     ) -> list[UInt64Array | None]:
-        """Put tokens in the place of ids; of each kind of entity give its tokens, None where each has one row.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Entity columns as the spec calls them.
-        n_rows : int
-            Of all.
-        """
+        """Put tokens in the place of ids; of each kind of entity give its tokens, None where each has one row."""
 
     def weights(self, numbers: Sequence[int]) -> list[str]:
         """SQL of a row's secret weights by its entities, as `content_sums` wants them."""
@@ -120,12 +97,5 @@ class RowsInSpark(Protocol):
     ) -> Iterator[Groups]:
         """Cells of column sets, in their order; several sets in one look at the rows.
 
-        Parameters
-        ----------
-        by, lanes : tuple of str
-            Entities that are counted apart; lanes that are summed.
-        ranks : mapping of str to ndarray of int64
-            What becomes of the positions of ranked columns; see `Ingested.ranks`.
-        spans : mapping of str to CodeSpan
-            Of columns, where they are not those of the rows.
+        spans: Of columns, where they are not those of the rows.
         """

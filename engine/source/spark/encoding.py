@@ -47,19 +47,8 @@ def rows_in_spark(
 ) -> Iterator[tuple[Source, Ingested]]:
     """Encode a source in Spark; at the end all that Spark keeps of it is let go, and a session of our own stopped.
 
-    Parameters
-    ----------
-    con : DuckDBPyConnection
-        The driver's; its table `rows` will hold the extremes of each column, and a null where a cell does not fit.
-    frame : DataFrame or None
-        Of Spark.
-    scratch : Path
-        Where a session of our own keeps its files, on this machine.
-
-    Raises
-    ------
-    SpecError, DataError, StoreError
-        As `ingest` and `spark_session`.
+    con: The driver's; its table `rows` will hold the extremes of each column, and a null where a cell does
+        not fit.
     """
     with spark_session(spec.master, frame, scratch) as session:
         frame, source = source_frame(session, spec, frame)
@@ -182,11 +171,6 @@ def _extremes(
     """Make the driver's table `rows`, and count them: of each column the ends, null where it occurs, NULL for misfits.
 
     What is checked of all rows, and which numbers store a code, follows from these alone.
-
-    Raises
-    ------
-    DataError
-        There are no rows.
     """
     from pyspark.sql import functions as F
 

@@ -25,15 +25,7 @@ _TABLE = "the data frame"
 
 
 def source_frame(session: Any, spec: SourceSpec, frame: Any) -> tuple[Any, Source]:
-    """The rows, and what is known of them.
-
-    Raises
-    ------
-    SpecError
-        There is no such file or table.
-    DataError
-        It cannot be read, or has empty or repeated column names.
-    """
+    """The rows, and what is known of them."""
     place = _TABLE if frame is not None else f"source {', '.join(spec.paths)}"
     if frame is None:
         frame = in_our_words(lambda: _opened(session, spec), place)
@@ -77,12 +69,7 @@ def _opened(session: Any, spec: SourceSpec) -> Any:
 
 
 def _check_seen(file: str) -> None:
-    """Refuse a file that Spark would pass over without a word, even where it is named.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse a file that Spark would pass over without a word, even where it is named."""
     name = file.rstrip("/").rpartition("/")[2]
     is_hidden = name.startswith(".") or (name.startswith("_") and "=" not in name)
     if is_hidden or name.endswith("._COPYING_"):
@@ -211,12 +198,7 @@ _SAID: tuple[tuple[str, Callable[[str], TablepackError]], ...] = (
 
 
 def in_our_words(work: Callable[[], Any], place: str) -> Any:
-    """Let Spark work; its errors are put in our own words.
-
-    Raises
-    ------
-    SpecError, DataError, StoreError, InternalError
-    """
+    """Let Spark work; its errors are put in our own words."""
     try:
         return work()
     except TablepackError:

@@ -27,15 +27,7 @@ MOST_CELLS = 2_000_000
 
 
 class SparkRows:
-    """Rows that Spark holds, as `engine.source.spark.contract` has them.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Codes and typed ids.
-    con : DuckDBPyConnection
-        Of the driver.
-    """
+    """Rows that Spark holds, as `engine.source.spark.contract` has them."""
 
     def __init__(
         self, session: Any, frame: Any, con: duckdb.DuckDBPyConnection, place: str
@@ -79,13 +71,7 @@ class SparkRows:
         return in_our_words(frame.toArrow, self._place)
 
     def mapped(self, frame: Any, task: type, ddl: Mapping[str, str], **fields: Any) -> Any:
-        """A frame of what a task makes of the partitions of another.
-
-        Parameters
-        ----------
-        ddl : mapping of str to str
-            Spark's type of each column that the task gives.
-        """
+        """A frame of what a task makes of the partitions of another."""
         schema = _arrow_schema(ddl)
         run = task(schema=schema, **fields)
         said = ", ".join(f"{name} {held}" for name, held in ddl.items())

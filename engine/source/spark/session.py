@@ -60,24 +60,7 @@ def is_spark_frame(frame: object) -> bool:
 def spark_session(master: str, frame: Any, scratch: Path) -> Iterator[Any]:
     """Lend a session: that of a DataFrame, the active one, or a new one, which is stopped at the end.
 
-    Parameters
-    ----------
-    master : str
-        Where a new session runs; empty: as `spark-defaults.conf` says, else on all cores of this machine.
-    frame : DataFrame or None
-        Of Spark.
-    scratch : Path
-        A new session on this machine keeps its files there.
-
-    Raises
-    ------
-    MissingPackage
-        Without pyspark, or without Java.
-    SpecError
-        The session is of another version, writes to disk or sends over a network in the clear, or is one of Spark
-        Connect.
-    StoreError
-        Spark cannot be started, or its master not be reached.
+    master: Where a new session runs; empty: as `spark-defaults.conf` says, else on all cores of this machine.
     """
     check_packages()
     with _without_warnings():
@@ -97,12 +80,7 @@ def spark_session(master: str, frame: Any, scratch: Path) -> Iterator[Any]:
 
 
 def check_packages() -> None:
-    """See that pyspark is there, and new enough.
-
-    Raises
-    ------
-    MissingPackage
-    """
+    """See that pyspark is there, and new enough."""
     try:
         import pyarrow  # noqa: F401
         import pyspark

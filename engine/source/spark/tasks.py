@@ -104,18 +104,10 @@ def list_tables(con: duckdb.DuckDBPyConnection, lists: Mapping[str, bytes]) -> N
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """The relation `source` of a batch: the cells as they were read.
+    """The relation `source` of a batch: the cells as they were read."""
 
-    Attributes
-    ----------
-    types : mapping of str to str
-        DuckDB type by column.
-    is_text : bool
-        An empty cell is an empty text, which Spark reads as null.
-    """
-
-    types: Mapping[str, str]
-    is_text: bool
+    types: Mapping[str, str]  # DuckDB type by column
+    is_text: bool  # An empty cell is an empty text, which Spark reads as null
 
     def put(self, con: duckdb.DuckDBPyConnection, batch: pa.RecordBatch) -> None:
         """Make the table `source` of a batch."""
@@ -130,19 +122,11 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True)
 class ListValues:
-    """The distinct values of ranked columns: a row has one value, in the column that it is of.
-
-    Attributes
-    ----------
-    columns : mapping of str to Column
-        By short name.
-    schema : Schema
-        A field each.
-    """
+    """The distinct values of ranked columns: a row has one value, in the column that it is of."""
 
     cells: Cells
-    columns: Mapping[str, Column]
-    schema: pa.Schema
+    columns: Mapping[str, Column]  # By short name
+    schema: pa.Schema  # A field each
 
     def __call__(self, batches: Batches) -> Batches:
         """Give each value once a batch at most."""
@@ -161,20 +145,13 @@ class ListValues:
 
 @dataclass(frozen=True, kw_only=True)
 class Encode:
-    """Rows as codes (`c0`, `c1`, ...; null where a cell does not fit) and typed ids (`e0`, ...).
-
-    Attributes
-    ----------
-    columns, entities : mapping of str to Column
-        By short name.
-    lists : Broadcast
-        Of a mapping: the tables `list_<short>` of ranked columns, as Arrow streams.
-    """
+    """Rows as codes (`c0`, `c1`, ...; null where a cell does not fit) and typed ids (`e0`, ...)."""
 
     cells: Cells
+    # columns, entities: By short name.
     columns: Mapping[str, Column]
     entities: Mapping[str, Column]
-    lists: Any
+    lists: Any  # Of a mapping: the tables `list_<short>` of ranked columns, as Arrow streams
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
@@ -212,16 +189,10 @@ class Encode:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """Whether any row of the relation `source` is such and such: a row of flags a batch.
-
-    Attributes
-    ----------
-    sql : str
-        A SELECT of flags.
-    """
+    """Whether any row of the relation `source` is such and such: a row of flags a batch."""
 
     cells: Cells
-    sql: str
+    sql: str  # A SELECT of flags
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
@@ -235,18 +206,10 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class NameEntities:
-    """Ids replaced by the two lanes of their tokens, as signed numbers.
+    """Ids replaced by the two lanes of their tokens, as signed numbers."""
 
-    Attributes
-    ----------
-    names : mapping of str to str
-        Entity column by short name.
-    secret : Broadcast
-        The key of tokens, and nothing else.
-    """
-
-    names: Mapping[str, str]
-    secret: Any
+    names: Mapping[str, str]  # Entity column by short name
+    secret: Any  # The key of tokens, and nothing else
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
@@ -272,21 +235,12 @@ class NameEntities:
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """Rows with the fingerprint of their identity columns, `f0` and `f1`, as signed numbers.
+    """Rows with the fingerprint of their identity columns, `f0` and `f1`, as signed numbers."""
 
-    Attributes
-    ----------
-    identity : tuple of str
-        Short names.
-    words : Broadcast
-        Of a mapping: for ranked columns, by short name, 128 keyed bits for each value; see `words_of_values`.
-    secret : Broadcast
-        The key of fingerprints.
-    """
-
-    identity: tuple[str, ...]
+    identity: tuple[str, ...]  # Short names
+    # Of a mapping: for ranked columns, by short name, 128 keyed bits for each value; see `words_of_values`.
     words: Any
-    secret: Any
+    secret: Any  # The key of fingerprints
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
@@ -312,18 +266,10 @@ def words_of_batch(
 
 @dataclass(frozen=True, kw_only=True)
 class NumberEquals:
-    """Tokens of rows that are entities: rows of equal fingerprint, which lie in one partition, are numbered.
+    """Tokens of rows that are entities: rows of equal fingerprint, which lie in one partition, are numbered."""
 
-    Attributes
-    ----------
-    order : tuple of str
-        Short names of all columns, in the order by which equals are numbered.
-    secret : Broadcast
-        The key of tokens.
-    """
-
-    order: tuple[str, ...]
-    secret: Any
+    order: tuple[str, ...]  # Short names of all columns, in the order by which equals are numbered
+    secret: Any  # The key of tokens
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
@@ -347,25 +293,14 @@ class NumberEquals:
 
 @dataclass(frozen=True, kw_only=True)
 class Sketched:
-    """The smallest keyed hashes of entities: of ids by their text, of rows by their words.
+    """The smallest keyed hashes of entities: of ids by their text, of rows by their words."""
 
-    Attributes
-    ----------
-    of : tuple of str
-        Short names: the one of ids, or the identity columns.
-    is_named : bool
-        It is ids.
-    words, secret : Broadcast
-        As in `Fingerprint`; the key is that of sketches.
-    size : int
-        Hashes kept.
-    """
-
-    of: tuple[str, ...]
-    is_named: bool
+    of: tuple[str, ...]  # Short names: the one of ids, or the identity columns
+    is_named: bool  # It is ids
+    # words, secret: As in `Fingerprint`; the key is that of sketches.
     words: Any
     secret: Any
-    size: int
+    size: int  # Hashes kept
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
@@ -387,15 +322,9 @@ class Sketched:
 
 @dataclass(frozen=True, kw_only=True)
 class Sums:
-    """Sums over a partition, as texts: they may be longer than 64 bits.
+    """Sums over a partition, as texts: they may be longer than 64 bits."""
 
-    Attributes
-    ----------
-    sums : Broadcast
-        Of a list of SQL expressions over the relation `held`; some hold secret factors.
-    """
-
-    sums: Any
+    sums: Any  # Of a list of SQL expressions over the relation `held`; some hold secret factors
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:
@@ -412,39 +341,21 @@ class Sums:
 
 @dataclass(frozen=True, kw_only=True)
 class Codes:
-    """What is told of the codes of the columns that are counted, by short name.
-
-    Attributes
-    ----------
-    spans : mapping of str to CodeSpan
-    ranks : mapping of str to ndarray of int64
-        Of ranked columns: the code of each position in the list; null is the last.
-    """
+    """What is told of the codes of the columns that are counted, by short name."""
 
     spans: Mapping[str, CodeSpan]
+    # Of ranked columns: the code of each position in the list; null is the last.
     ranks: Mapping[str, Int64Array]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """Cells of many column sets from one look at a partition.
+    """Cells of many column sets from one look at a partition."""
 
-    Attributes
-    ----------
-    sets : tuple of tuple of str
-        Short names of each.
-    by : tuple of str
-        Columns of entities that are counted apart.
-    lanes : tuple of str
-        Columns that are summed, as two halves each.
-    codes : Broadcast
-        Of the `Codes` of the columns that they hold.
-    """
-
-    sets: tuple[tuple[str, ...], ...]
-    by: tuple[str, ...]
-    lanes: tuple[str, ...]
-    codes: Any
+    sets: tuple[tuple[str, ...], ...]  # Short names of each
+    by: tuple[str, ...]  # Columns of entities that are counted apart
+    lanes: tuple[str, ...]  # Columns that are summed, as two halves each
+    codes: Any  # Of the `Codes` of the columns that they hold
     schema: pa.Schema
 
     def __call__(self, batches: Batches) -> Batches:

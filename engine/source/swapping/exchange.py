@@ -35,18 +35,7 @@ def exchange(
     key: MasterKey,
     vintage: str,
 ) -> None:
-    """Exchange values between pairs of records in the table `rows_with_tokens`.
-
-    Parameters
-    ----------
-    vintage : str
-        Whose draws are used.
-
-    Raises
-    ------
-    DataError
-        If an entity has several rows, or too few records have somebody to exchange with.
-    """
+    """Exchange values between pairs of records in the table `rows_with_tokens`."""
     several = [ingested.entity_names[e.number] for e in entities if e.tokens is not None]
     if several:
         raise DataError(
@@ -81,20 +70,11 @@ def exchange(
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Rows:
-    """What is read of the rows.
+    """What is read of the rows."""
 
-    Attributes
-    ----------
-    ids : ndarray of int64, shape (n_rows,)
-        Their numbers in the table.
-    codes : dict of str to ndarray of int64, each of shape (n_rows,)
-        By column.
-    lanes : ndarray of uint64, shape (n_rows, 2)
-        Of the token of the row's first entity, which has no other row.
-    """
-
-    ids: Int64Array
-    codes: dict[str, Int64Array]
+    ids: Int64Array  # shape (n_rows,): Their numbers in the table
+    codes: dict[str, Int64Array]  # shape (n_rows,): By column
+    # shape (n_rows, 2): Of the token of the row's first entity, which has no other row.
     lanes: UInt64Array
 
 

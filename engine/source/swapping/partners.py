@@ -28,15 +28,7 @@ _COMMON = (1 << 31) - 1
 def rarity_of(pairs: Sequence[tuple[Int64Array, Int64Array]]) -> Int64Array:
     """With how many records each shares two values, in the pair of columns in which these are fewest.
 
-    Parameters
-    ----------
-    pairs : sequence of (ndarray of int64, ndarray of int64), each of shape (n_records,)
-        Codes of two columns each, 0 and above; at least one pair.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_records,)
-        At least 1: the record itself.
+    pairs: Codes of two columns each, 0 and above; at least one pair.
     """
     fewest = np.full(len(pairs[0][0]), _COMMON, dtype=np.int64)
     for one, other in pairs:
@@ -49,14 +41,7 @@ def rarity_of(pairs: Sequence[tuple[Int64Array, Int64Array]]) -> Int64Array:
 def joined(codes: Sequence[Int64Array], n_records: int) -> Int64Array:
     """One number a record for its combination of codes, from 0 without gaps, ordered as the combinations are.
 
-    Parameters
-    ----------
-    codes : sequence of ndarray of int64, each of shape (n_records,)
-        None: all records have the same combination.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_records,)
+    codes: None: all records have the same combination.
     """
     out = np.zeros(n_records, dtype=np.int64)
     for code in codes:
@@ -76,23 +61,12 @@ def partners(
 ) -> Int64Array:
     """Pair records of a group.
 
-    Parameters
-    ----------
-    groups : sequence of ndarray of int64, each of shape (n_records,)
-        The group of each record, the finest grouping first. A wider one is asked where a finer one has no partner.
-    rarity : ndarray of int64, shape (n_records,)
-        From `rarity_of`: a record's chance to go first is as one over it.
-    draws : ndarray of uint64, shape (n_records, 2)
-        Keyed by the record.
-    n_pairs : int
-        How many are wanted.
-    key : bytes
-        Of the choice of partners; at least 16 bytes.
+    groups: The group of each record, the finest grouping first. A wider one is asked where a finer one has no
+        partner.
+    key: Of the choice of partners; at least 16 bytes.
 
-    Returns
-    -------
-    ndarray of int64, shape (n_found, 2)
-        Positions; no record is in two pairs. Fewer than wanted where groups have nobody to exchange with.
+    Returns: Positions; no record is in two pairs. Fewer than wanted where groups have nobody to exchange
+    with.
     """
     ranked = (draws[:, 0] >> np.uint64(32)) * np.minimum(rarity, _COMMON).astype(np.uint64)
     order = np.lexsort((draws[:, 1], ranked))

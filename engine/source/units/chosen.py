@@ -29,19 +29,7 @@ def choose_rows(
 ) -> Ingested:
     """Delete rows until no entity has more than its bounds allow.
 
-    Parameters
-    ----------
-    most : int
-        Rows of one entity.
-    of_values : mapping of str to int
-        Rows of one entity with the same value of a column.
-    secret : bytes
-        Decides which rows stay.
-
-    Returns
-    -------
-    Ingested
-        With the number of rows that stay.
+    of_values: Rows of one entity with the same value of a column.
     """
     for entity in entities:
         if entity.tokens is not None:

@@ -27,26 +27,11 @@ def one_row_each(
 ) -> tuple[Ingested, EntityColumn]:
     """Bring the rows of each entity together.
 
-    Parameters
-    ----------
-    used : set of str
-        Columns of the tables.
-    each : str or None
-        A row for each of its values that the entity has.
-    thresholds : Thresholds
-        As many entities may differ in themselves; of these the largest value counts.
+    thresholds: As many entities may differ in themselves; of these the largest value counts.
 
-    Returns
-    -------
-    ingested : Ingested
-        With all columns that are the same in all rows of an entity, whatever tables show: copies are looked for
-        among them, so that tables of a copy have the same counts, whichever build asks for them.
-    entity : EntityColumn
-
-    Raises
-    ------
-    DataError
-        If more than a few entities do not have the same value in all their rows of a table's column.
+    Returns: ingested: With all columns that are the same in all rows of an entity, whatever tables show:
+    copies are looked for among them, so that tables of a copy have the same counts, whichever build asks for
+    them; entity.
     """
     if entity.tokens is None:  # each has one row: nothing to bring together
         return ingested, entity

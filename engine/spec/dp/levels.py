@@ -27,17 +27,7 @@ def misplaced_breaks(
 ) -> str | None:
     """Say what is wrong with the breaks of a grid column.
 
-    Parameters
-    ----------
-    breaks : sequence
-        In the column's own type.
-    bounds : tuple of (value, value) or None
-        Declared smallest and largest value.
-
-    Returns
-    -------
-    str or None
-        A sentence without its place; None if all is right.
+    Returns: A sentence without its place; None if all is right.
     """
     if bounds is None:
         return 'needs domain = { min = ..., max = ... }: the first group begins at "min", the last ends at "max"'
@@ -59,15 +49,8 @@ def misplaced_breaks(
 def n_levels(column: Column) -> int:
     """Number of public levels, null among them where the column may be null.
 
-    Parameters
-    ----------
-    column : Column
-        One that `missing_domain` finds nothing missing of, but for breaks.
-
-    Returns
-    -------
-    int
-        As many as `len(domains.levels_of(column))`; for a grid column without breaks however large it is.
+    Returns: As many as `len(domains.levels_of(column))`; for a grid column without breaks however large it
+    is.
     """
     return _n_values(column) + column.nullable
 
@@ -75,15 +58,7 @@ def n_levels(column: Column) -> int:
 def missing_domain(column: Column) -> list[str]:
     """Say what a column lacks to be counted by its public domain.
 
-    Parameters
-    ----------
-    column : Column
-        In a table, margin or stratum.
-
-    Returns
-    -------
-    list of str
-        Sentences with their places; empty if nothing is missing.
+    Returns: Sentences with their places; empty if nothing is missing.
     """
     place = f"columns.{column.name}"
     if column.kind == "boolean":

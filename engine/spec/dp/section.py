@@ -29,22 +29,13 @@ _EXPANDED = ("margins", "strata", "ranges")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DPContext:
-    """What `[dp]` is checked against.
+    """What `[dp]` is checked against."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Data columns.
-    columns : tuple of Column or None
-        Data columns in full; None while some of them are mistaken.
-    tables : tuple of ColumnSet
-        Those to be published.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # Data columns
     entities: tuple[str, ...]
+    # Data columns in full; None while some of them are mistaken.
     columns: tuple[Column, ...] | None
-    tables: tuple[ColumnSet, ...]
+    tables: tuple[ColumnSet, ...]  # Those to be published
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,19 +53,7 @@ def dp_from(
 ) -> tuple[DPParams | None, tuple[ZeroRule, ...]]:
     """Check and expand the section.
 
-    Parameters
-    ----------
-    raw : object
-        What the file holds under `dp`.
-    problems : list of str
-        Sentences are added here.
-
-    Returns
-    -------
-    DPParams or None
-        None if anything is wrong.
-    tuple of ZeroRule
-        In the order of the spec.
+    Returns: none if anything is wrong; in the order of the spec.
     """
     n_before = len(problems)
     section = checked(DPSection, raw, "dp", problems, keep_rest=True)

@@ -23,21 +23,7 @@ def zero_rules(
 ) -> tuple[ZeroRule, ...]:
     """Make the rules.
 
-    Parameters
-    ----------
-    raw_rules : sequence of mapping
-        As the spec has them: by column a list of values, or the smallest and largest.
-    counted : ColumnSet
-        Columns that they may name.
-    columns : sequence of Column
-        Those of them that are right.
-    problems : list of str
-        Sentences are added here.
-
-    Returns
-    -------
-    tuple of ZeroRule
-        In the order of the spec.
+    raw_rules: As the spec has them: by column a list of values, or the smallest and largest.
     """
     by_name = {column.name: column for column in columns}
     rules = []

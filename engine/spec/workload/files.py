@@ -42,18 +42,10 @@ class SqlReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """One statement of a file.
+    """One statement of a file."""
 
-    Attributes
-    ----------
-    line : int
-        Where it begins, counted from 1.
-    text : str
-        Empty: an entry of a log that holds none.
-    """
-
-    line: int
-    text: str
+    line: int  # Where it begins, counted from 1
+    text: str  # Empty: an entry of a log that holds none
 
 
 def is_workload(path: str) -> bool:
@@ -62,13 +54,7 @@ def is_workload(path: str) -> bool:
 
 
 def statements_of(path: Path, reader: SqlReader) -> list[Statement]:
-    """Read all statements of a file, in its order.
-
-    Raises
-    ------
-    SpecError
-        There is no such file, it is too large, is not UTF-8, or is a CSV file without a column of statements.
-    """
+    """Read all statements of a file, in its order."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise SpecError(

@@ -20,18 +20,8 @@ NARROWEST_LEFT_OUT = 2
 def merged(asked: Collection[ColumnSet], given: Collection[ColumnSet] = ()) -> set[ColumnSet]:
     """Return the tables to add so that each combination asked for has its own, or one that stands in for it.
 
-    Parameters
-    ----------
-    asked : collection of ColumnSet
-        Combinations that statements read; those of no column need none.
-    given : collection of ColumnSet
-        Tables that are there anyway.
-
-    Returns
-    -------
-    set of ColumnSet
-        Few of the combinations asked for: what nothing could stand in for, then always the one that answers most of
-        what is left (narrower ones first, then by name).
+    Returns: Few of the combinations asked for: what nothing could stand in for, then always the one that
+    answers most of what is left (narrower ones first, then by name).
     """
     there = set(given)
     wanted = {columns for columns in asked if columns} - there

@@ -21,15 +21,9 @@ SETS_SHOWN = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """What statements of a file ask, each time that they stand there.
+    """What statements of a file ask, each time that they stand there."""
 
-    Attributes
-    ----------
-    columns : ColumnSet
-        What they read. None: as `SELECT count(*)`, which any table answers.
-    """
-
-    columns: ColumnSet
+    columns: ColumnSet  # What they read. None: as `SELECT count(*)`, which any table answers.
     places: tuple[Place, ...]
 
 
@@ -43,38 +37,22 @@ class Unanswered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """Statements that read the same columns.
-
-    Attributes
-    ----------
-    tables : tuple of ColumnSet
-        The narrowest tables with these columns; of several, the one of fewest rows answers.
-    """
+    """Statements that read the same columns."""
 
     columns: ColumnSet
     places: tuple[Place, ...]
+    # The narrowest tables with these columns; of several, the one of fewest rows answers.
     tables: tuple[ColumnSet, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """The statements of all files of a spec.
+    """The statements of all files of a spec."""
 
-    Attributes
-    ----------
-    asked : tuple of Asked
-        Most often asked first.
-    unanswered : tuple of Unanswered
-        Most frequent first.
-    tables : tuple of ColumnSet
-        Tables that are in the release for these statements alone.
-    kept : tuple of ColumnSet
-        Those of them whose columns a wider table has, too: alone they are far more exact.
-    """
-
-    asked: tuple[Asked, ...]
-    unanswered: tuple[Unanswered, ...]
-    tables: tuple[ColumnSet, ...]
+    asked: tuple[Asked, ...]  # Most often asked first
+    unanswered: tuple[Unanswered, ...]  # Most frequent first
+    tables: tuple[ColumnSet, ...]  # Tables that are in the release for these statements alone
+    # Those of them whose columns a wider table has, too: alone they are far more exact.
     kept: tuple[ColumnSet, ...]
     heads: ClassVar[tuple[str, ...]] = ("columns read", "asked", "lines", "answered from")
 
@@ -166,14 +144,7 @@ def workload_of(
 ) -> Workload:
     """Say which of the tables answers what.
 
-    Parameters
-    ----------
-    questions : sequence of Question
-        Of all files; what reads the same columns becomes one.
-    added : collection of ColumnSet
-        Tables that are there for these questions alone.
-    tables : collection of ColumnSet
-        All tables, these among them.
+    questions: Of all files; what reads the same columns becomes one.
     """
     by_columns: dict[ColumnSet, list[Place]] = {}
     for question in questions:

@@ -35,33 +35,19 @@ from engine.store.manifest import ATTACHED, rows_hash, support_hash
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Stored:
-    """A column as the catalogue has it.
-
-    Attributes
-    ----------
-    texts : Index
-        Its released values as text, None for a blank, in their order.
-    is_known : bool
-        Its list of values can be told from the file, so that hashes can be made from it.
-    """
+    """A column as the catalogue has it."""
 
     support: Support
-    texts: pd.Index
+    texts: pd.Index  # Its released values as text, None for a blank, in their order
+    # Its list of values can be told from the file, so that hashes can be made from it.
     is_known: bool
 
 
 def check_contents(con: duckdb.DuckDBPyConnection, path: Path) -> tuple[str, ...]:
     """Make the content hashes of columns and tables anew from the rows, and compare.
 
-    Returns
-    -------
-    tuple of str
-        Columns that have released values which no row has: hashes of their tables cannot be made from the file.
-
-    Raises
-    ------
-    DamagedRelease
-        A column or a table is not what its content hash says.
+    Returns: Columns that have released values which no row has: hashes of their tables cannot be made from
+    the file.
     """
     check_counts(con, path)
     stored = _columns(con, path)

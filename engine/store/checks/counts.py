@@ -19,13 +19,7 @@ _MANY = 100
 
 
 def check_counts(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Check that every table's counts are above 0 and make up its number of rows.
-
-    Raises
-    ------
-    DamagedRelease
-        Those of a table do not.
-    """
+    """Check that every table's counts are above 0 and make up its number of rows."""
     listed = con.execute(
         f"SELECT table_id, columns, rows FROM {ATTACHED}.catalog.tables ORDER BY table_id"
     ).fetchall()

@@ -158,13 +158,7 @@ def is_object(text: Any) -> bool:
 
 
 def plain_json(text: str) -> Any:
-    """Parse JSON that somebody else may have written.
-
-    Raises
-    ------
-    ValueError
-        It is none, is nested too deep, or holds NaN or an infinity.
-    """
+    """Parse JSON that somebody else may have written."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except (RecursionError, TypeError):
@@ -178,13 +172,7 @@ def _refuse(constant: str) -> Any:
 def check_facts(
     con: duckdb.DuckDBPyConnection, path: Path, outline: Outline, record: ReleaseRecord
 ) -> Listed:
-    """Check the catalogue's rows, and return what structure follows from them.
-
-    Raises
-    ------
-    DamagedRelease
-        A field is of no use, or two of them contradict each other, the manifest, or the tables there are.
-    """
+    """Check the catalogue's rows, and return what structure follows from them."""
     release = _rows(con, path, "release", _RELEASE)
     if len(release) != 1:
         raise damaged(path, "catalog.release", "has not one row")

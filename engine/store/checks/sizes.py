@@ -30,13 +30,7 @@ _SHARED = frozenset({"column_name", "kind"})
 
 
 def check_sizes(con: duckdb.DuckDBPyConnection, path: Path, outline: Outline) -> None:
-    """Refuse texts that are too long, or too much together; inside `check_catalog`'s tables only.
-
-    Raises
-    ------
-    DamagedRelease
-        A text is longer than any that the writer makes, or all of them together are.
-    """
+    """Refuse texts that are too long, or too much together; inside `check_catalog`'s tables only."""
     tables = [table for schema, table in outline.tables if schema == "catalog"]
     columns = _texts_of(con, tables)
     for table in columns:

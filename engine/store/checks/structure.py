@@ -45,45 +45,24 @@ _ADDED = [name + "_" * i for name in ("n", "measured", "i") for i in range(9)]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outline:
-    """What is in a release, by schema and name.
+    """What is in a release, by schema and name."""
 
-    Attributes
-    ----------
-    tables : dict of (str, str) to str
-        The statement that makes it.
-    rows : dict of (str, str) to int
-        Rows of each table.
-    views : dict of (str, str) to str
-        The statement that makes it.
-    made_tables, made_views : dict of (str, str) to str
-        The same of the reference.
-    """
-
-    tables: dict[tuple[str, str], str]
-    rows: dict[tuple[str, str], int]
-    views: dict[tuple[str, str], str]
+    tables: dict[tuple[str, str], str]  # The statement that makes it
+    rows: dict[tuple[str, str], int]  # Rows of each table
+    views: dict[tuple[str, str], str]  # The statement that makes it
+    # made_tables, made_views: The same of the reference.
     made_tables: dict[tuple[str, str], str]
     made_views: dict[tuple[str, str], str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """What the catalogue lists: by this, tables, views and macros must be as they are.
-
-    Attributes
-    ----------
-    columns : dict of str to str
-        SQL type of every column, in the source's order.
-    tables : dict of int to ColumnSet
-        The released tables by number.
-    noise_sd : float or None
-        Largest noise of a table that has a measured count.
-    """
+    """What the catalogue lists: by this, tables, views and macros must be as they are."""
 
     mode: str
-    columns: dict[str, str]
-    tables: dict[int, ColumnSet]
-    noise_sd: float | None
+    columns: dict[str, str]  # SQL type of every column, in the source's order
+    tables: dict[int, ColumnSet]  # The released tables by number
+    noise_sd: float | None  # Largest noise of a table that has a measured count
 
 
 def damaged(path: Path, where: str, what: str) -> DamagedRelease:
@@ -92,13 +71,7 @@ def damaged(path: Path, where: str, what: str) -> DamagedRelease:
 
 
 def outline_of(con: duckdb.DuckDBPyConnection, path: Path) -> Outline:
-    """List what is in the attached release, and in the reference; refuse what no release has.
-
-    Raises
-    ------
-    DamagedRelease
-        Other schemas, sequences, types, indexes, triggers, or more tables than any release has.
-    """
+    """List what is in the attached release, and in the reference; refuse what no release has."""
     _check_kinds(con, path)
     both = f"WHERE database_name IN ('{ATTACHED}', 'memory') LIMIT {MOST_TABLES}"
     tables = con.execute(
@@ -151,13 +124,7 @@ def reference(con: duckdb.DuckDBPyConnection, width: int) -> Iterator[None]:
 
 
 def check_catalog(con: duckdb.DuckDBPyConnection, path: Path, outline: Outline) -> None:
-    """Compare the tables and views of schema catalog with the reference.
-
-    Raises
-    ------
-    DamagedRelease
-        One is missing, differs, or is none of them.
-    """
+    """Compare the tables and views of schema catalog with the reference."""
     tables = _inside(outline.made_tables, "catalog")
     views = _inside(outline.made_views, "catalog")
     _compare(path, "table", _inside(outline.tables, "catalog"), tables, OPTIONAL)
@@ -188,13 +155,7 @@ MOST_ROWS_OF = {
 def check_tables(
     con: duckdb.DuckDBPyConnection, path: Path, outline: Outline, listed: Listed
 ) -> None:
-    """Compare tables, views and macros with what the catalogue lists; inside `reference`.
-
-    Raises
-    ------
-    DamagedRelease
-        One is missing, differs, or is none of them.
-    """
+    """Compare tables, views and macros with what the catalogue lists; inside `reference`."""
     render = _renderer(con, listed.columns)
     table_like = _pattern(
         outline.made_tables["tables", "t x"].replace(f"{_COLUMN} BIGINT, {_COUNT} BIGINT", _COLUMN)

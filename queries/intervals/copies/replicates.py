@@ -45,22 +45,14 @@ Totals = tuple[Int64Array, FloatArray]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replicates:
-    """Copies of one table's counts.
+    """Copies of one table's counts."""
 
-    Attributes
-    ----------
-    counts : ndarray of int64, shape (n_rows, N_REPLICATES)
-        Of the distinct rows in the order of `TableBuckets.rows`.
-    astray : float
-        Share of the table that lies outside the margins it is locked to, mean over the copies and worst margin: 0
-        where every lock is kept.
-    tails : Tails
-        What may lie beyond the last released values, by itself.
-    """
-
+    # shape (n_rows, N_REPLICATES): Of the distinct rows in the order of `TableBuckets.rows`.
     counts: Int64Array
+    # Share of the table that lies outside the margins it is locked to, mean over the copies and worst
+    # margin: 0 where every lock is kept.
     astray: float
-    tails: Tails
+    tails: Tails  # What may lie beyond the last released values, by itself
 
 
 def replicates(
@@ -68,17 +60,9 @@ def replicates(
 ) -> Replicates | None:
     """Draw the copies of one table; once as long as the release is open, and `MOST_BYTES` hold them.
 
-    Parameters
-    ----------
-    columns : ColumnSet
-        Of a released table.
-    go_on : callable or None
-        Called before each step of the drawing; raises where that should end. None: `release.go_on`.
+    go_on: Called before each step of the drawing; raises where that should end. None: `release.go_on`.
 
-    Returns
-    -------
-    Replicates or None
-        None where a table is modelled, or in mode dp: how far a model is off is not stated.
+    Returns: None where a table is modelled, or in mode dp: how far a model is off is not stated.
     """
     key = ("replicates", columns)
     copies: Replicates | None
@@ -122,24 +106,14 @@ def _drawn(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Drawing:
-    """The copies of one table, and of narrower ones that are not released: as it tells of them, each drawn once.
-
-    Attributes
-    ----------
-    all_rows : ndarray of float64, shape (1, N_REPLICATES)
-        Error of the number of all rows: the same for every table of a release.
-    go_on : callable
-        Called before each step; raises where the drawing should end.
-    source : ColumnSet
-        The table.
-    unreleased : dict of ColumnSet to (TableBuckets, ndarray)
-        Narrower ones that were drawn, with their counts.
-    """
+    """The copies of one table, and of narrower ones that are not released: as it tells of them, each drawn once."""
 
     release: Session
+    # shape (1, N_REPLICATES): Error of the number of all rows: the same for every table of a release.
     all_rows: FloatArray
-    go_on: Callable[[], None]
-    source: ColumnSet
+    go_on: Callable[[], None]  # Called before each step; raises where the drawing should end
+    source: ColumnSet  # The table
+    # Narrower ones that were drawn, with their counts.
     unreleased: dict[ColumnSet, tuple[TableBuckets, Int64Array]] = field(default_factory=dict)
 
     def total(self, table: TableBuckets) -> Totals:
@@ -220,16 +194,7 @@ def errors_of_buckets(
 ) -> FloatArray:
     """Draw the error of every bucket as `variance_of_sums` reckons it: own noise less its share, plus the parent's.
 
-    Parameters
-    ----------
-    alike : float
-        Variance of own noise over what the release states.
-    of_total : ndarray of float64, shape (1, n_copies)
-        Error of the number of all rows: the same for every table of a release.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_buckets, n_copies)
+    of_total: Error of the number of all rows: the same for every table of a release.
     """
     n_copies = of_total.shape[1]
     out, of_node = np.zeros((n_buckets, n_copies)), of_total

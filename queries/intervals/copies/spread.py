@@ -38,16 +38,9 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
-    """The figures of one column with their ends.
+    """The figures of one column with their ends."""
 
-    Attributes
-    ----------
-    low, high : ndarray of float64, shape (n_rows,)
-        NaN: none.
-    status : sequence of str
-    is_whole : bool
-    """
-
+    # low, high: shape (n_rows,): NaN: none.
     low: FloatArray
     high: FloatArray
     status: Sequence[str]
@@ -105,16 +98,9 @@ def spread_of(
 ) -> Spread:
     """Ends of figures.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_rows, 2 + n_copies + 1)
-        The answer, the same from the released rows once more, the copies, and from measured rows alone; NaN: no such
-        row.
-    of_tails : ndarray of float64, shape (n_rows, n_terms * DRAWS)
-    n_ends : int
-        As in `_by_tails`.
-    is_stepped : bool
-        They may be made of quantiles, modes or the like: however many values they take, they jump.
+    values: The answer, the same from the released rows once more, the copies, and from measured rows alone;
+        NaN: no such row.
+    is_stepped: They may be made of quantiles, modes or the like: however many values they take, they jump.
     """
     values = np.where(np.isfinite(values), values, np.nan)  # of what is endless nothing is known
     value, copies, measured = values[:, 0], values[:, 2:-1], values[:, -1]
@@ -156,12 +142,7 @@ def _by_steps(
     either, and its widest gap stands for a step. A number of rows takes many (`MANY_STEPS`). Of whole figures all that
     are at most half a unit beyond an end are taken in later, which is half of their step.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_rows, 1 + n_copies)
-        Released, and on each copy.
-    half, furthest : ndarray of float64, shape (n_rows,)
-        Half of the interval without it; how far the furthest copy is off.
+    half, furthest: Half of the interval without it; how far the furthest copy is off.
     """
     ordered = np.sort(values, axis=1)  # NaN last
     gaps = np.diff(ordered, axis=1)

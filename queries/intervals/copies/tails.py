@@ -27,19 +27,13 @@ MOST_MOVED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tails:
-    """What may lie beyond the ends of a table's columns, or elsewhere in a range.
+    """What may lie beyond the ends of a table's columns, or elsewhere in a range."""
 
-    Attributes
-    ----------
-    rows : RowsBeyond
-        Rows that the release does not have, each like one of its own in all columns but one.
-    counts : ndarray of int64, shape (n_rows + n_beyond, n_terms * DRAWS)
-        Counts of the table's rows and of those, copy by copy; the copies of one term stand together: first those of
-        the ends, then those of columns whose filled values are drawn anew.
-    n_ends : int
-    """
-
+    # Rows that the release does not have, each like one of its own in all columns but one.
     rows: RowsBeyond
+    # shape (n_rows + n_beyond, n_terms * DRAWS): Counts of the table's rows and of those, copy by copy; the
+    # copies of one term stand together: first those of the ends, then those of columns whose filled values
+    # are drawn anew.
     counts: Int64Array
     n_ends: int
 
@@ -64,13 +58,7 @@ class _Filled:
 
 
 def tails(release: Session, model: NoiseModel, rng: np.random.Generator) -> Tails:
-    """Draw the rows that may lie beyond the outermost released values of a table's columns, or elsewhere in a range.
-
-    Parameters
-    ----------
-    model : NoiseModel
-        Of the table.
-    """
+    """Draw the rows that may lie beyond the outermost released values of a table's columns, or elsewhere in a range."""
     table = model.table
     ends = ends_of(release, model)
     filled = [

@@ -80,16 +80,6 @@ def annotated(release: Session, text: str, tables: Mapping[str, Any] | None = No
     and shares such as 100 * count(*) / sum(count(*)) OVER (), in a SELECT ... FROM the logical table [WHERE]
     [GROUP BY]; a name given to a column of the same SELECT stands for it. All other figures have the spread that they
     have over the copies of `queries.intervals.copies`, where copies can speak of them.
-
-    Parameters
-    ----------
-    tables : mapping of str to frame or path, or None
-        Of one's own, as in `Session.sql`.
-
-    Raises
-    ------
-    QueryRefused, NotAnswerable
-        As `Session.sql`.
     """
     plain, more, reasons = ends_of(release, text, tables)
     return beside(plain, more, tuple(_PLAIN + why for why in reasons))
@@ -170,15 +160,7 @@ def _from_copies(
 
 
 def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
-    """Return which figures of a statement's plain answer are not released.
-
-    Parameters
-    ----------
-    plain : Result
-        The answer of that statement.
-    rows : sequence of tuple
-        Its rows, or the first of them: those that are marked.
-    """
+    """Return which figures of a statement's plain answer are not released."""
     try:
         if plain.table is None:
             with release.cursor() as con:

@@ -64,20 +64,7 @@ class _Composing:
 
 
 def composed_marks(release: Session, text: str, table: ColumnSet, rows: Rows) -> Marks:
-    """Return the statuses of a statement's figures.
-
-    Parameters
-    ----------
-    table : ColumnSet
-        The released table that answers it.
-    rows : sequence of tuple
-        Rows of its answer, or the first of them.
-
-    Raises
-    ------
-    Unknown
-        It is not followed, with the reason.
-    """
+    """Return the statuses of a statement's figures."""
     with release.cursor() as con:
         view = f"SELECT * FROM main.{quoted(table_name(table))}"
         con.execute(f"CREATE TEMP VIEW {quoted(release.logical_name)} AS {view}")

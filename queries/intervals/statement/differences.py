@@ -55,15 +55,7 @@ def differing(
 ) -> Result | None:
     """Answer a statement that selects `differs(a, b)`; None where it has no such call after all.
 
-    Parameters
-    ----------
-    tables, intervals, status
-        As in `Release.sql`; low and high ends beside `differs` are those of a - b.
-
-    Raises
-    ------
-    QueryRefused
-        The call stands where it cannot be answered; otherwise as `Session.sql`.
+    tables, intervals, status: As in `Release.sql`; low and high ends beside `differs` are those of a - b.
     """
     with release.cursor() as con:
         try:
@@ -108,13 +100,7 @@ def _is_call(node: Node) -> bool:
 
 
 def _placed(tree: Any) -> list[int]:
-    """Put `a - b` in the place of every call, named as before; where each stands among the columns.
-
-    Raises
-    ------
-    QueryRefused
-        Anywhere but as a column of its own.
-    """
+    """Put `a - b` in the place of every call, named as before; where each stands among the columns."""
     select = tree["statements"][0]["node"]
     items: list[Node] = select.get("select_list", [])
     places = [at for at, item in enumerate(items) if _is_call(item)]

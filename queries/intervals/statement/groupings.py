@@ -53,22 +53,7 @@ def groups_of(
     keys: Sequence[Keys],
     estimates: Mapping[int, Estimates],
 ) -> list[int]:
-    """Return the group that each row shows.
-
-    Parameters
-    ----------
-    groupings : sequence of ParsedStatement
-        The question by each of its groupings.
-    keys : sequence of tuple of tuple
-        Keys of the groups of each.
-    estimates : mapping of int to Estimates
-        Of all groups, by place of the column.
-
-    Raises
-    ------
-    Unknown
-        A row shows no group, or one of several.
-    """
+    """Return the group that each row shows."""
     starts = np.cumsum([0, *map(len, keys)]).tolist()
     numbers = [
         {comparable(key): start + i for i, key in enumerate(of_one)}
@@ -138,10 +123,8 @@ def strays(
 
     A statement is read a second time to reckon noise, and whatever that reading misses shows here.
 
-    Parameters
-    ----------
-    is_strict : bool
-        An interval stands beside the figure; else only its status does, and arithmetic over what was rounded passes.
+    is_strict: An interval stands beside the figure; else only its status does, and arithmetic over what was
+        rounded passes.
     """
     same = _SAME_FLOAT if type_ == "FLOAT" else _SAME
     places = np.asarray(group, dtype=np.intp)

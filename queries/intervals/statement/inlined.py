@@ -30,17 +30,7 @@ _COMPUTED = -1
 
 
 def inlined(node: Node, columns: Collection[str], aggregates: Collection[str]) -> Node:
-    """Return a SELECT with the subquery that it reads put into it; as it is, where that changes what it means.
-
-    Parameters
-    ----------
-    node : dict
-        The SELECT.
-    columns : collection of str
-        Of the logical table.
-    aggregates : collection of str
-        Names of functions that add up rows.
-    """
+    """Return a SELECT with the subquery that it reads put into it; as it is, where that changes what it means."""
     return _inlined(node, {}, {name.casefold() for name in columns}, aggregates)
 
 

@@ -89,20 +89,11 @@ _MIXED = "a figure that goes by steps stands beside one that does not, and the s
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """What the shape of a statement says of its figures.
+    """What the shape of a statement says of its figures."""
 
-    Attributes
-    ----------
-    hidden : dict of int to str
-        Places of figures that no copy can speak of, with the reason.
-    counted : frozenset of int
-        Places of counts.
-    is_stepped : bool
-        Something in it is a quantile, a mode or the like, which jump from value to value.
-    """
-
-    hidden: dict[int, str]
-    counted: frozenset[int]
+    hidden: dict[int, str]  # Places of figures that no copy can speak of, with the reason
+    counted: frozenset[int]  # Places of counts
+    # Something in it is a quantile, a mode or the like, which jump from value to value.
     is_stepped: bool
 
 
@@ -113,15 +104,7 @@ def refused(
     wanted: Collection[int] | None,
     own: Collection[str] = (),
 ) -> Shape:
-    """Figures that no copy can speak of, and what is known of the others; raises where that is all of them.
-
-    Parameters
-    ----------
-    wanted : collection of int, or None
-        As in `queries.intervals.statement.spreads.spreads`.
-    own : collection of str
-        Names of tables of one's own.
-    """
+    """Figures that no copy can speak of, and what is known of the others; raises where that is all of them."""
     if _CHANCE.search(text):
         raise Unknown("it draws at random, or samples rows")
     columns = {name.casefold() for name in release.columns}

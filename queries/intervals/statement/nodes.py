@@ -26,13 +26,7 @@ _STAR_KEYS = {
 
 
 def parsed_tree(con: duckdb.DuckDBPyConnection, text: str) -> Any:
-    """DuckDB's parse of a statement, whole, so that it can be written as a text again.
-
-    Raises
-    ------
-    QueryRefused
-        DuckDB gives none: it is no SELECT, or a wrong one.
-    """
+    """DuckDB's parse of a statement, whole, so that it can be written as a text again."""
     (parsed,) = con.execute("SELECT json_serialize_sql(?)", [text]).fetchall()[0]
     tree = json.loads(parsed)
     if tree["error"] or len(tree["statements"]) != 1:

@@ -42,35 +42,18 @@ _MOST_KEPT, _MOST_GROUPS = 32, 20_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reckoned:
-    """The figures of an answer that are understood.
-
-    Attributes
-    ----------
-    keys : list of tuple of tuple
-        Keys of the groups of each of the question's groupings.
-    estimates : dict of int to Estimates
-        By place of the column; each figure shown is the one that was reckoned.
-    ruled : ndarray of bool, shape (n_groups,)
-    of_parts : dict of int to list of str
-        Status of every group by what other columns are reckoned from.
-    unread : dict of int to str
-        Columns that are not understood, with the reason.
-    reasons : list of str
-        Others why there is no interval.
-    group : list of int
-        Group of each row of the answer that is shown.
-    differs : frozenset of int
-        Unread columns whose figures shown are not those that were reckoned for them.
-    """
+    """The figures of an answer that are understood."""
 
     question: ParsedStatement
-    keys: list[Any]
+    keys: list[Any]  # Keys of the groups of each of the question's groupings
+    # By place of the column; each figure shown is the one that was reckoned.
     estimates: dict[int, Estimates]
-    ruled: BoolArray
-    of_parts: dict[int, list[str]]
-    unread: dict[int, str]
-    reasons: list[str]
-    group: list[int] = field(default_factory=list)
+    ruled: BoolArray  # shape (n_groups,)
+    of_parts: dict[int, list[str]]  # Status of every group by what other columns are reckoned from
+    unread: dict[int, str]  # Columns that are not understood, with the reason
+    reasons: list[str]  # Others why there is no interval
+    group: list[int] = field(default_factory=list)  # Group of each row of the answer that is shown
+    # Unread columns whose figures shown are not those that were reckoned for them.
     differs: frozenset[int] = frozenset()
 
     def marks(self) -> Marks:
@@ -176,21 +159,7 @@ def reckon(
 ) -> Reckoned:
     """Reckon the figures of a statement, for the rows that are shown.
 
-    Parameters
-    ----------
-    table : ColumnSet
-        That answers it.
-    names, types : sequence of str
-        Of its columns.
-    shown : sequence of tuple
-        Rows of its answer.
-    is_strict : bool
-        Intervals are wanted, not statuses alone.
-
-    Raises
-    ------
-    Unknown
-        It is not understood.
+    is_strict: Intervals are wanted, not statuses alone.
     """
     known = _known(release, text, names, table)
     question = known.question

@@ -48,15 +48,7 @@ def has_replicates(text: str) -> bool:
 def with_replicates(
     release: Session, text: str, tables: Mapping[str, Any] | None
 ) -> tuple[str, Mapping[str, Any] | None]:
-    """Return a statement with a table in the place of each `replicates(...)`, and these beside the user's own.
-
-    Raises
-    ------
-    QueryRefused
-        A table has no copies, or what is in the brackets is no list of columns.
-    NotAnswerable
-        There is no table of exactly these columns.
-    """
+    """Return a statement with a table in the place of each `replicates(...)`, and these beside the user's own."""
     with release.cursor() as con:
         try:
             tree = parsed_tree(con, text)

@@ -42,23 +42,16 @@ _NOT_OURS = (duckdb.InterruptException, duckdb.OutOfMemoryException)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluated:
-    """What a statement says of every distinct row.
-
-    Attributes
-    ----------
-    keys : tuple of tuple
-        Their keys, in the order of GROUP BY.
-    values : dict of str to ndarray
-        Values of its other expressions by `text_of` form: numbers (NaN: null) for arguments, truth for conditions.
-    beyond : dict of str to ndarray
-        The same, and of conditions of WHERE, beyond each of `ends`: neither 0 nor NaN where they hold.
-    """
+    """What a statement says of every distinct row."""
 
     groups: Groups
-    keys: tuple[tuple[Any, ...], ...]
+    keys: tuple[tuple[Any, ...], ...]  # Their keys, in the order of GROUP BY
     key_nodes: tuple[Node, ...]
+    # Values of its other expressions by `text_of` form: numbers (NaN: null) for arguments, truth for
+    # conditions.
     values: dict[str, FloatArray]
     ends: tuple[End, ...] = ()
+    # The same, and of conditions of WHERE, beyond each of `ends`: neither 0 nor NaN where they hold.
     beyond: dict[str, FloatArray] = field(default_factory=dict)
 
     def narrowed(self, reach: Reach, j: int, by: Sequence[Node]) -> Reach:
@@ -116,15 +109,7 @@ class _Asked:
 def evaluated(
     con: duckdb.DuckDBPyConnection, release: Session, model: NoiseModel, question: ParsedStatement
 ) -> Evaluated:
-    """Evaluate a statement's expressions on every row.
-
-    Parameters
-    ----------
-    con : duckdb.DuckDBPyConnection
-        On the release.
-    model : NoiseModel
-        Of the table that answers.
-    """
+    """Evaluate a statement's expressions on every row."""
     table = model.table
     counts = [one for part in question.parts.values() for one in part.counts]
     terms = [term for _, term in question.figures if not isinstance(term, str)]

@@ -60,19 +60,9 @@ def spreads(
 ) -> tuple[dict[int, Spread], dict[int, str]]:
     """Return ends and statuses of figures by place, and for others the reason why there are none.
 
-    Parameters
-    ----------
-    tables : mapping of str to frame or path, or None
-        Of one's own, as in `Session.sql`.
-    wanted : collection of int, or None
-        Places that are known to be figures; None: the statement could not be read, so that the answer must tell.
-    closed : collection of int
-        Places of other figures, which a closed form covers: no row is known by these.
-
-    Raises
-    ------
-    Unknown
-        Of no figure anything is known.
+    wanted: Places that are known to be figures; None: the statement could not be read, so that the answer
+        must tell.
+    closed: Places of other figures, which a closed form covers: no row is known by these.
     """
     if plain.table is None:
         raise Unknown("it does not read the logical table")
@@ -127,13 +117,7 @@ def _whole(release: Session, text: str) -> str:
 
 
 def sound_copies(release: Session, columns: ColumnSet) -> Replicates:
-    """Return the copies of a table, where these are as far from it as it may be from the data.
-
-    Raises
-    ------
-    Unknown
-        They are not drawn, or would be nearer, or take too long.
-    """
+    """Return the copies of a table, where these are as far from it as it may be from the data."""
     if release.is_overseen:
         raise Unknown(
             "copies of a table are not drawn for strangers: nothing bounds what they take"

@@ -38,13 +38,7 @@ _Sum = tuple[dict[str, tuple[Aggregate, float]], float]
 
 
 def estimate_of(rows: Evaluated, term: Term) -> Estimates:
-    """Reckon one column of a statement's result.
-
-    Raises
-    ------
-    Unknown
-        Arithmetic that is not followed: quantiles inside it, or totals of two kinds.
-    """
+    """Reckon one column of a statement's result."""
     if isinstance(term, Rounded):
         return _outward(estimate_of(rows, term.term), term.digits)
     single = linear(term)

@@ -68,38 +68,21 @@ class NoFigures(Unknown):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Aggregate:
-    """One aggregate of a group.
+    """One aggregate of a group."""
 
-    Attributes
-    ----------
-    kind : str
-        One of `AGGREGATES`.
-    of : dict or None
-        What is counted, summed ...; None: rows.
-    keep : dict or None
-        Condition of its FILTER.
-    within : tuple of dict or None
-        Of a window over all groups: what it is partitioned by; None: no window.
-    """
-
-    kind: str
-    of: Node | None = None
-    keep: Node | None = None
+    kind: str  # One of `AGGREGATES`
+    of: Node | None = None  # What is counted, summed ...; None: rows
+    keep: Node | None = None  # Condition of its FILTER
     quantile: float = 0.5
+    # Of a window over all groups: what it is partitioned by; None: no window.
     within: tuple[Node, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arithmetic:
-    """Two terms and what joins them.
+    """Two terms and what joins them."""
 
-    Attributes
-    ----------
-    operator : str
-        One of + - * /.
-    """
-
-    operator: str
+    operator: str  # One of + - * /
     left: Term
     right: Term
 
@@ -117,49 +100,31 @@ Term = Aggregate | Arithmetic | Rounded | float
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
-    """What a figure is reckoned from that is not understood itself: enough to say whether anything of it is released.
-
-    Attributes
-    ----------
-    counts : tuple of Aggregate
-        Counts of the rows that each of its aggregates takes.
-    is_sure : bool
-        It is reckoned from aggregates that are understood, and from totals: with these released it is, too. What
-        others take (the largest value, the number of different ones) may be filled in even then.
+    """What a figure is reckoned from that is not understood itself: enough to say whether anything of it is
+    released.
     """
 
-    counts: tuple[Aggregate, ...]
+    counts: tuple[Aggregate, ...]  # Counts of the rows that each of its aggregates takes
+    # It is reckoned from aggregates that are understood, and from totals: with these released it is, too.
+    # What others take (the largest value, the number of different ones) may be filled in even then.
     is_sure: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedStatement:
-    """A statement that is understood.
+    """A statement that is understood."""
 
-    Attributes
-    ----------
-    source : dict
-        Its FROM.
-    keys : tuple of (int, dict)
-        Place among the result's columns, and expression, of each key; in the order of GROUP BY.
-    figures : tuple of (int, Term or str)
-        Place and meaning of all other columns; text: why no interval is known for that one.
-    where : tuple of dict
-        Conditions that must all hold.
-    sets : tuple of tuple of int
-        Which of the keys each of its groupings has: one grouping of all, but for ROLLUP, CUBE and GROUPING SETS.
-    cast : frozenset of int
-        Places of the columns whose figure is cast to a type.
-    parts : mapping of int to Parts
-        What columns that are not understood are reckoned from, by place, where that is known.
-    """
-
-    source: Node
+    source: Node  # Its FROM
+    # Place among the result's columns, and expression, of each key; in the order of GROUP BY.
     keys: tuple[tuple[int, Node], ...]
+    # Place and meaning of all other columns; text: why no interval is known for that one.
     figures: tuple[tuple[int, Term | Literal[""] | str], ...]
-    where: tuple[Node, ...]
+    where: tuple[Node, ...]  # Conditions that must all hold
+    # Which of the keys each of its groupings has: one grouping of all, but for ROLLUP, CUBE and GROUPING
+    # SETS.
     sets: tuple[tuple[int, ...], ...]
-    cast: frozenset[int] = frozenset()
+    cast: frozenset[int] = frozenset()  # Places of the columns whose figure is cast to a type
+    # What columns that are not understood are reckoned from, by place, where that is known.
     parts: Mapping[int, Parts] = field(default_factory=dict)
 
     def groupings(self) -> tuple[ParsedStatement, ...]:
@@ -175,18 +140,7 @@ class ParsedStatement:
 def parse_statement(
     con: duckdb.DuckDBPyConnection, text: str, logical_name: str, columns: Collection[str]
 ) -> ParsedStatement:
-    """Read a statement.
-
-    Parameters
-    ----------
-    columns : collection of str
-        Of the logical table.
-
-    Raises
-    ------
-    Unknown
-        It is not a SELECT of aggregates over groups of the logical table.
-    """
+    """Read a statement."""
     node = parsed_select(con, text)
     aggregates = aggregates_in(con, [node])
     node = inlined(node, columns, aggregates)
@@ -266,13 +220,7 @@ def _parsed(
 
 
 def parsed_select(con: duckdb.DuckDBPyConnection, text: str) -> Node:
-    """DuckDB's parse of one SELECT.
-
-    Raises
-    ------
-    Unknown
-        It is something else.
-    """
+    """DuckDB's parse of one SELECT."""
     parsed = json.loads(
         con.execute(
             "SELECT json_serialize_sql(?, skip_null := true, skip_empty := true)", [text]
@@ -341,13 +289,7 @@ def aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Coll
 def group_expressions(
     node: Node, items: Sequence[Node], aggregates: Collection[str], columns: Collection[str]
 ) -> list[Node]:
-    """Expressions of GROUP BY, with positions and names looked up; a column goes before a name that hides it.
-
-    Raises
-    ------
-    NoFigures
-        There is neither a group nor an aggregate.
-    """
+    """Expressions of GROUP BY, with positions and names looked up; a column goes before a name that hides it."""
     if node.get("aggregate_handling") == "FORCE_AGGREGATES":
         return [item for item in items if not _has_aggregate(item, aggregates)]
     expressions = node.get("group_expressions", [])

@@ -27,13 +27,7 @@ _LETTER, _LINE = 6.4, 20
 
 
 def chart(table: PackTable, language: int, words: Mapping[str, str]) -> str:
-    """Return an SVG of a table's figures: one group of bars a row, one bar a column.
-
-    Parameters
-    ----------
-    words : mapping of str to str
-        Of the language: the signs of its numbers.
-    """
+    """Return an SVG of a table's figures: one group of bars a row, one bar a column."""
     rows = _rows(table)
     if not 2 <= len(rows) <= MAX_BARS or np.nanmin(table.value[rows]) < 0:
         return ""

@@ -36,24 +36,14 @@ _ABOUT = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Field:
-    """One column of a CSV or Parquet file.
-
-    Attributes
-    ----------
-    type_ : str
-        string, integer or number.
-    place : int
-        Its dimension; -1: none.
-    language : int
-        Of a label: which language.
-    """
+    """One column of a CSV or Parquet file."""
 
     name: str
     role: Role
-    type_: Literal["string", "integer", "number"]
+    type_: Literal["string", "integer", "number"]  # string, integer or number
     titles: Texts
-    place: int = -1
-    language: int = 0
+    place: int = -1  # Its dimension; -1: none
+    language: int = 0  # Of a label: which language
 
     @property
     def about(self) -> str:

@@ -15,13 +15,7 @@ from queries.packs.model import STATUSES, Dimension, Pack, PackTable
 
 
 def data_package(pack: Pack, files: Mapping[str, FileRecord]) -> str:
-    """Return datapackage.json (Frictionless Data): every CSV with its schema, size and hash.
-
-    Parameters
-    ----------
-    files : mapping of str to FileRecord
-        By path inside the pack.
-    """
+    """Return datapackage.json (Frictionless Data): every CSV with its schema, size and hash."""
     info = pack.info
     resources = [_code_resource(d, pack, files) for d in pack.dimensions.values()]
     taken = [r["name"] for r in resources]

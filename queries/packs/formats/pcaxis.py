@@ -19,13 +19,7 @@ MAX_LINE = 250
 
 
 def pcaxis(table: PackTable, pack: Pack) -> str:
-    """Return a table as a PC-Axis file (.px, UTF-8).
-
-    Parameters
-    ----------
-    table : PackTable
-        A full cube.
-    """
+    """Return a table as a PC-Axis file (.px, UTF-8)."""
     matrix = "".join(c for c in table.id if c.isalnum())[:20]
     lines = ['CHARSET="ANSI";', 'AXIS-VERSION="2013";', 'CODEPAGE="utf-8";']
     lines.append(f"LANGUAGE={_q(pack.languages[0])};")

@@ -29,15 +29,7 @@ def write_site(
     files: Sequence[File],
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the site into a folder: `index.html`, `LANGUAGE/index.html` for further languages, and a page a table.
-
-    Parameters
-    ----------
-    folder : Path
-        The pack's folder; files it links to are named relative to it.
-    files : sequence of File
-        Those that a table's page links to.
-    """
+    """Write the site into a folder: `index.html`, `LANGUAGE/index.html` for further languages, and a page a table."""
     env = _environment()
     for name in ("site.css", "site.js"):
         (folder / name).write_text((TEMPLATES / name).read_text("utf-8"), encoding="utf-8")

@@ -32,34 +32,17 @@ _TOO_WIDE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """How the page displays an answer.
+    """How the page displays an answer."""
 
-    Attributes
-    ----------
-    title : str
-        Of the table.
-    body : mapping
-        Heads, cells and totals as plain values.
-    sort : str
-        Way and column by which the rows are ordered, as `down.0` or `up.all`; empty: as released.
-    has_intervals : bool
-        The ends of the noise intervals stand beside the figures.
-    """
-
-    title: str
-    body: Mapping[str, Any]
+    title: str  # Of the table
+    body: Mapping[str, Any]  # Heads, cells and totals as plain values
+    # Way and column by which the rows are ordered, as `down.0` or `up.all`; empty: as released.
     sort: str = ""
-    has_intervals: bool = True
+    has_intervals: bool = True  # The ends of the noise intervals stand beside the figures
 
 
 def cross_table(shown: Shown, book: Any) -> None:
-    """Add a sheet to a book: title, heads over and beside the figures, totals, and the marks that occur.
-
-    Raises
-    ------
-    TooLarge
-        It has more columns than a sheet, even without intervals.
-    """
+    """Add a sheet to a book: title, heads over and beside the figures, totals, and the marks that occur."""
     body = shown.body
     left, depth = max(len(body["rows"]), 1), len(body["cols"])
     heads = [*body["col_heads"], *([["All"]] if _has_all(body) else [])]

@@ -63,13 +63,7 @@ class About(_Part):
 
 
 def about_of(release: Path, columns: frozenset[str]) -> About:
-    """Read what stands beside a release.
-
-    Raises
-    ------
-    SpecError
-        The file cannot be read, or says what cannot be said.
-    """
+    """Read what stands beside a release."""
     path = release.with_suffix(_ENDING)
     if not path.is_file():
         return About()

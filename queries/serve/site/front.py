@@ -43,15 +43,7 @@ _TAKEN = frozenset({"api", *(path.lstrip("/") for path in _OWN)})
 
 
 class Front:
-    """The application: passes a request on to the release that its path names.
-
-    Parameters
-    ----------
-    own : Guard
-        The front page.
-    below : dict
-        Releases by name.
-    """
+    """The application: passes a request on to the release that its path names."""
 
     def __init__(self, own: Guard, below: dict[str, Guard]) -> None:
         self._own, self._below = own, below
@@ -84,20 +76,7 @@ def front_of(
     trust: str | Path | None = None,
     **more: Any,
 ) -> Front:
-    """Return the application that serves all releases of a folder, in the order of their names.
-
-    Parameters
-    ----------
-    memory : str
-        Memory that the statements of each release share.
-    token, limits, hosts, timeout_s, trust, more
-        As `queries.serve.app.app_of`, for each.
-
-    Raises
-    ------
-    StoreError, DamagedRelease
-        There is none, there are more than 20, or one of them cannot be opened.
-    """
+    """Return the application that serves all releases of a folder, in the order of their names."""
     paths = sorted(folder.glob("*.duckdb"))
     if not 0 < len(paths) <= _MOST:
         raise StoreError(

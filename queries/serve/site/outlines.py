@@ -28,13 +28,7 @@ Ring = list[Point]
 
 
 def outlines_of(path: Path, key: str) -> dict[str, Any]:
-    """Return the box and the areas in it: key and path of each.
-
-    Raises
-    ------
-    SpecError
-        The file cannot be read, is no GeoJSON of areas, or no feature has the property.
-    """
+    """Return the box and the areas in it: key and path of each."""
     areas = list(_areas(path, key))
     points = [point for _, rings in areas for ring in rings for point in ring]
     if not points:

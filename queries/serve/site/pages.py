@@ -67,17 +67,7 @@ def of_reader(
 
 
 def language_of(asked: str, accepted: str, known: Collection[str]) -> str:
-    """The language of a page: the one asked for, else the first of those that a browser prefers; else English.
-
-    Parameters
-    ----------
-    asked : str
-        As `?lang=` has it; of "de-AT" the language is "de".
-    accepted : str
-        Header Accept-Language.
-    known : collection of str
-        Languages that there are.
-    """
+    """The language of a page: the one asked for, else the first of those that a browser prefers; else English."""
     for code in (asked, *_preferred(accepted)):
         plain = code.strip().lower().partition("-")[0]
         if plain in known:

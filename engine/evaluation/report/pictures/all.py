@@ -79,12 +79,7 @@ def groups_of(
 ) -> list[Group]:
     """Return the pictures of a subject; the context `drawn_alike` must be open.
 
-    Parameters
-    ----------
-    drawn : dict, optional
-        What was drawn before, as by `draw_early`.
-    most : int, optional
-        Of a kind, the worst; None: as many as there are.
+    most: Of a kind, the worst; None: as many as there are.
     """
     return [
         Group(

@@ -39,13 +39,7 @@ LONGEST = 24
 
 @contextmanager
 def drawn_alike() -> Iterator[None]:
-    """Set what all pictures share, for as long as the context is open.
-
-    Raises
-    ------
-    StoreError
-        Matplotlib is not installed.
-    """
+    """Set what all pictures share, for as long as the context is open."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -104,13 +98,7 @@ def canvas(
     n: int = 1,
     gap: float = 12,
 ) -> tuple[Any, list[Any]]:
-    """Return a figure of a height, with `n` axes beside each other, all in pixels.
-
-    Parameters
-    ----------
-    height, left, right, top, bottom, width, gap : float
-        Sizes and margins.
-    """
+    """Return a figure of a height, with `n` axes beside each other, all in pixels."""
     from matplotlib.figure import Figure as Sheet
 
     sheet = Sheet(figsize=(width / 72, height / 72), dpi=72)
@@ -138,13 +126,7 @@ def rows_canvas(
     width: float = WIDTH,
     right: float = 16,
 ) -> tuple[Any, Any]:
-    """Return a figure and axes with one labelled row an entry, the first on top.
-
-    Parameters
-    ----------
-    top, bottom, step, width, right : float
-        Margins, height of a row, width of all.
-    """
+    """Return a figure and axes with one labelled row an entry, the first on top."""
     left = min(14 + 6.3 * max(map(len, labels), default=0), 0.48 * width)
     height = top + bottom + step * max(len(labels), 2)
     sheet, (axes,) = canvas(height, left=left, right=right, top=top, bottom=bottom, width=width)
@@ -194,10 +176,7 @@ def legend(
 def svg_of(sheet: Any, title: str) -> str:
     """Return a figure as an SVG element with its title; identifiers are its own within a page.
 
-    Parameters
-    ----------
-    title : str
-        Also makes identifiers: two pictures of a page need two titles, or the same content.
+    title: Also makes identifiers: two pictures of a page need two titles, or the same content.
     """
     import matplotlib as mpl
 

@@ -19,26 +19,14 @@ class NothingToDraw(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Picture:
-    """A picture, or why there is none.
-
-    Attributes
-    ----------
-    words : str
-        What is seen, and how to read it.
-    svg : str
-        Empty where there is none.
-    table : DataFrame
-        The figures behind it.
-    is_wide : bool
-        It wants more room than a column of the page.
-    """
+    """A picture, or why there is none."""
 
     title: str
-    words: str = ""
-    svg: str = ""
-    table: pd.DataFrame = field(default_factory=pd.DataFrame)
+    words: str = ""  # What is seen, and how to read it
+    svg: str = ""  # Empty where there is none
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)  # The figures behind it
     why_not: str = ""
-    is_wide: bool = False
+    is_wide: bool = False  # It wants more room than a column of the page
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,13 +39,7 @@ class Group:
 
 
 def needed(frame: pd.DataFrame | None, columns: Sequence[str]) -> pd.DataFrame:
-    """Return a table that has all of some columns and a row.
-
-    Raises
-    ------
-    NothingToDraw
-        It does not.
-    """
+    """Return a table that has all of some columns and a row."""
     if frame is None or not set(columns) <= set(frame.columns):
         raise NothingToDraw("the measure gives no figures to draw it from")
     if frame.empty:

@@ -32,22 +32,12 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spot:
-    """A release, or several alike, in the picture.
-
-    Attributes
-    ----------
-    at : tuple of float
-        Loss and risk.
-    ink : tuple of str
-        Colour and mark.
-    is_own : bool
-        It is the spec's own: lines cross there.
-    """
+    """A release, or several alike, in the picture."""
 
     name: str
-    at: tuple[float, float]
-    ink: tuple[str, str]
-    is_own: bool
+    at: tuple[float, float]  # Loss and risk
+    ink: tuple[str, str]  # Colour and mark
+    is_own: bool  # It is the spec's own: lines cross there
 
 
 def scattered(
@@ -57,13 +47,7 @@ def scattered(
     title: str,
     is_wide: bool,
 ) -> str:
-    """Draw spots, lines through the spec's own, and a legend; names beside them where the picture is wide.
-
-    Parameters
-    ----------
-    entries : iterable of (words, colour, mark)
-        Of the legend.
-    """
+    """Draw spots, lines through the spec's own, and a legend; names beside them where the picture is wide."""
     width, height = (720, 420) if is_wide else (360, 300)
     sheet, (axes,) = canvas(height, left=54, right=18, top=30 if is_wide else 62, width=width)
     for spot in spots:

@@ -38,14 +38,7 @@ def _rounds(count, v0, v1, v2, v3):
 def siphash(start, words, out):
     """64 bits of each message.
 
-    Parameters
-    ----------
-    start : ndarray of uint64, shape (4,)
-        The state that the key gives.
-    words : ndarray of uint64, shape (n_words, n)
-        The last one closes the message.
-    out : ndarray of uint64, shape (n,)
-        Changed in place.
+    words: The last one closes the message.
     """
     n_words, n = words.shape
     state = np.empty((4, _BLOCK), dtype=np.uint64)

@@ -29,14 +29,8 @@ def _children(parent, index, is_valued, begin, tops):
 def deepest(top, parent, index, is_valued, begin, tops, codes, magnitudes, first):
     """Deepest released node that holds each candidate, from the top node that does; plus 1, 0 where none does.
 
-    Parameters
-    ----------
-    begin : ndarray of int64
-        Where the nodes of each depth begin, and where the last ends.
-    tops : ndarray of int64
-        Level of the top nodes in each column.
-    magnitudes, first : ndarray of int64
-        Of all columns' codes one behind the other, and where each column begins.
+    begin: Where the nodes of each depth begin, and where the last ends.
+    magnitudes, first: Of all columns' codes one behind the other, and where each column begins.
     """
     n_columns = index.shape[1]
     child = _children(parent, index, is_valued, begin, tops)

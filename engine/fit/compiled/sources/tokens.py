@@ -75,16 +75,7 @@ def _compress(h, m, count, is_last):
 
 @njit(void(int64[::1], _U8, int64[::1]))
 def numbers(ids, texts, ends):
-    """Spell whole numbers as `engine.keys.typed_id` does: the letter i, perhaps a minus, decimal digits.
-
-    Parameters
-    ----------
-    ids : ndarray of int64, shape (n,)
-    texts : ndarray of uint8, shape (at least 21 * n,)
-        One after the other; changed in place.
-    ends : ndarray of int64, shape (n,)
-        Where each of them ends; changed in place.
-    """
+    """Spell whole numbers as `engine.keys.typed_id` does: the letter i, perhaps a minus, decimal digits."""
     digits = np.empty(20, dtype=np.uint8)
     at = 0
     for i in range(len(ids)):
@@ -109,20 +100,7 @@ def numbers(ids, texts, ends):
 
 @njit(void(_U64, _U8, _U8, _U8, int64[::1], uint64[:, ::1]))
 def digests(parameters, key, head, texts, ends, out):
-    """The first two words of the digest of each message: the head, the length of a text in 8 bytes, the text.
-
-    Parameters
-    ----------
-    parameters : ndarray of uint64, shape (8,)
-        The parameter block.
-    key, head : ndarray of uint8, shape (at most 128,) and (less than 128,)
-    texts : ndarray of uint8
-        One after the other.
-    ends : ndarray of int64, shape (n,)
-        Where each of them ends.
-    out : ndarray of uint64, shape (n, 2)
-        Changed in place.
-    """
+    """The first two words of the digest of each message: the head, the length of a text in 8 bytes, the text."""
     block = np.zeros(_BLOCK, dtype=np.uint8)
     words = block.view(np.uint64)
     start, h = _IV ^ parameters, np.empty(8, dtype=np.uint64)

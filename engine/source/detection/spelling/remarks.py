@@ -97,14 +97,7 @@ def remarks_on(
 ) -> dict[str, list[str]]:
     """Say what is remarkable about the cells of columns.
 
-    Parameters
-    ----------
-    block : Block
-        Its table `cells` is there.
-    columns : iterable of Column
-        As detected.
-    writings : mapping of str to Writing
-        Of columns that `source` shows plainly and `source_as_written` as the file has them.
+    writings: Of columns that `source` shows plainly and `source_as_written` as the file has them.
     """
     out: dict[str, list[str]] = {}
     by_name = {c.name: c for c in columns if c.name not in block.entities}

@@ -55,16 +55,10 @@ _STRANGE_DATE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """How a column is written.
-
-    Attributes
-    ----------
-    doubt : str
-        A remark, where it could be read otherwise.
-    """
+    """How a column is written."""
 
     writing: Writing
-    doubt: str = ""
+    doubt: str = ""  # A remark, where it could be read otherwise
 
 
 def written_columns(
@@ -80,14 +74,7 @@ def written_columns(
 ) -> dict[str, Written]:
     """Find how columns are written that are not written plainly.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        The columns of texts.
-    delimiter : str or None
-        Of the file: numbers in a file with commas have no decimal comma, if they can be read without.
-    nulls : sequence of str
-        Spellings of null, which are no numbers.
+    delimiter: Of the file: numbers in a file with commas have no decimal comma, if they can be read without.
     """
     chosen = [name for name in _strange(con, texts, place) if name not in entities]
     numbers: dict[str, list[Writing]] = {}
