@@ -9,6 +9,7 @@ changes an answer only where it hangs on a hair.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -36,6 +37,8 @@ NEARLY_ALL = 0.95
 """Share of values that have one form."""
 LONG, VERY_LONG = 7, 9
 """Digits that few measurements have all alike, and that hardly any has."""
+MANY_CODES, LEAST_DIGITS = 1_000, 4
+"""Classifications have fewer codes of one pattern, or their codes are common to very different degrees."""
 EVEN_FROM, EVEN_DIGITS = 1_000, 6
 """Fewer values of fewer digits lie evenly by chance, or as amounts do."""
 ROWS_A_VALUE = 100
@@ -45,6 +48,7 @@ BY_CHANCE = 0.7
 _PLACE = "the source"
 _CODE = re.compile(r"(?=.{8,})(?:\D*\d){6,}.*")
 _ISSUED_TEXT = re.compile(r"[A-Za-z]{0,3}[-/ ]?\d{4,}")
+_LETTERS, _DIGITS = re.compile(r"[^\W\d_]"), re.compile(r"\d")
 _ADDRESS = re.compile(
     r"[^@\s]+@[^@\s]+\.[^@\s]+|https?://.+|\+\d[\d /-]{6,}|[A-Z]{2}\d{2}[ \dA-Z]{10,}"
     r"|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-.+"
@@ -185,7 +189,20 @@ def _by_itself(
         return _ISSUED if looks_issued(values()) else None
     if alone(ALONE["text"]):
         return _UNIQUE.format(who=who)
-    return _CODES if facts.is_even and _share(_CODE, values()) >= NEARLY_ALL else None
+    is_coded = _share(_CODE, values()) >= NEARLY_ALL or _has_one_pattern(facts, values())
+    return _CODES if facts.is_even and is_coded else None
+
+
+def _has_one_pattern(facts: _Facts, values: Sequence[Any]) -> bool:
+    """Whether thousands of values share one pattern of letters and digits, such as P004711.
+
+    Codes of digits alone are left to other signs: postal codes look the same.
+    """
+    if facts.n_values < MANY_CODES or not values:
+        return False
+    patterns = Counter(_DIGITS.sub("9", _LETTERS.sub("A", str(value))) for value in values)
+    pattern, n = patterns.most_common(1)[0]
+    return n >= NEARLY_ALL * len(values) and "A" in pattern and pattern.count("9") >= LEAST_DIGITS
 
 
 def _looks_issued(column: Judged, facts: _Facts, values: Values) -> bool:
