@@ -55,6 +55,27 @@ _IN_DOUBT = ("None", "none", "na", ".", "..", "-", "--", "?", "*", "missing")
 """Mean null where all other cells are numbers or dates; among texts they may be values like any other."""
 NULLS = (*_PLAIN_NULLS, *_IN_DOUBT, "N", "n")
 """All of them; N among texts says no."""
+_CONTINENTS = frozenset("AF AN AS EU OC SA".split())
+_COUNTRIES = frozenset(
+    (
+        "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW "
+        "BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI "
+        "FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN "
+        "IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME "
+        "MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG "
+        "PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX "
+        "SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT "
+        "ZA ZM ZW"
+    ).split()
+)
+"""Codes of continents (NA: North America) and countries (NA: Namibia), ISO 3166-1."""
+_STATES = frozenset(
+    (
+        "AK AL AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH NJ NM NV NY "
+        "OH OK OR PA RI SC SD TN TX UT VA VT WA WI WV WY"
+    ).split()
+)
+"""States of the USA: many of their codes are countries' codes too, and NA is none of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,27 +91,48 @@ class Look:
 
 
 def look_at(
-    block: Block, thresholds: Thresholds, *, n_rows: int, writings: Mapping[str, Writing]
+    block: Block,
+    thresholds: Thresholds,
+    *,
+    n_rows: int,
+    writings: Mapping[str, Writing],
+    knows_null: bool = False,
 ) -> dict[str, Look]:
     """Detect columns of the relation `source`.
 
     block: Of one that names entities itself, only whether it holds numbers or texts is told.
     writings: Of columns that are not written plainly in the file, and shown so.
+    knows_null: The source tells null from text (Parquet, databases, frames): a text is a value there, also "NA" and "".
     """
     list_cells(block)
+    spellings = _spellings(block)
     written = {
         name: [t for t, n in counts.items() if n >= thresholds.of("spelling", name, t)]
-        for name, counts in _spellings(block).items()
+        for name, counts in spellings.items()
     }
     is_text = block.sql_type == "VARCHAR"
     shapes = shapes_of(block, thresholds, dict.fromkeys(block.names, NULLS if is_text else ()))
     in_doubt: dict[str, list[str]] = {}
-    for name in [name for name in block.names if is_text and _is_of_texts(shapes[name])]:
-        in_doubt[name] = [text for text in _IN_DOUBT if text in written[name]]
-        written[name] = [text for text in written[name] if text in _PLAIN_NULLS]
+    of_texts = [name for name in block.names if is_text and _is_of_texts(shapes[name])]
+    codes = set() if knows_null else _code_lists(block, of_texts, written, thresholds)
+    for name in of_texts:
+        values = [text for text in NULLS if text in written[name]] if knows_null else ["NA"]
+        plain = [] if knows_null else [t for t in _PLAIN_NULLS if not (t == "NA" and name in codes)]
+        unsure = [*(values if knows_null or name in codes else ()), *_IN_DOUBT]
+        in_doubt[name] = [text for text in dict.fromkeys(unsure) if text in written[name]]
+        written[name] = [text for text in written[name] if text in plain]
     if in_doubt:
         shapes |= shapes_of(block, thresholds, {name: written[name] for name in in_doubt})
-    columns, doubts = _columns(block, thresholds, shapes, written, in_doubt)
+    empty = () if knows_null else ("",)
+    nulls = {n: (*sorted(t), *(empty if n in of_texts else ("",))) for n, t in written.items()}
+    columns, doubts = _columns(block, thresholds, shapes, nulls, in_doubt)
+    for name, texts in written.items():
+        if texts:
+            listed = ", ".join(f'"{t}" in {_about(spellings[name][t])}' for t in sorted(texts))
+            who = "entities" if block.entities else "rows"
+            doubts[name].append(
+                f"read as null: {listed} {who}; if it is a value, take it off nulls"
+            )
     for name, sentences in remarks_on(block, columns, thresholds, writings).items():
         doubts[name] += sentences
     values = _values(block, [c for c in columns if c.kind == "category"], thresholds)
@@ -126,7 +168,7 @@ def _columns(
     block: Block,
     thresholds: Thresholds,
     shapes: Mapping[str, Shape],
-    written: Mapping[str, Sequence[str]],
+    nulls: Mapping[str, tuple[str, ...]],
     in_doubt: Mapping[str, Sequence[str]],
 ) -> tuple[list[Column], dict[str, list[str]]]:
     """What is detected of each column, and what is in doubt."""
@@ -139,7 +181,7 @@ def _columns(
         )
         kinds[name] = kind, value_type
         if unsure := in_doubt.get(name):
-            listed = ", ".join(f'"{text}"' for text in (*unsure, *sorted(written[name]), ""))
+            listed = ", ".join(f'"{text}"' for text in (*unsure, *nulls[name]))
             doubts[name].append(
                 f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]"
             )
@@ -157,8 +199,12 @@ def _columns(
             kind=kind,
             value_type=value_type,
             resolution=steps[name][0] if name in steps else None,
-            detected=("kind", "resolution") if name in steps else ("kind",),
-            nulls=(*sorted(written[name]), ""),
+            detected=(
+                "kind",
+                *(("resolution",) if name in steps else ()),
+                *(("nulls",) if any(nulls[name]) else ()),
+            ),
+            nulls=nulls[name],
             placeholder=DEFAULT_PLACEHOLDER
             if kind in ("category", "text") and value_type == "text"
             else None,
@@ -166,6 +212,31 @@ def _columns(
         for name, (kind, value_type) in kinds.items()
     ]
     return columns, doubts
+
+
+def _code_lists(
+    block: Block,
+    names: Sequence[str],
+    written: Mapping[str, Sequence[str]],
+    thresholds: Thresholds,
+) -> set[str]:
+    """Columns of texts in which NA is plainly a code: of a continent, or of a country."""
+    found = set()
+    for name in (name for name in names if "NA" in written[name]):
+        enough = thresholds.of("spelling", name, "code list")
+        place = block.names.index(name)
+        rows = block.fetch(f"SELECT cell FROM cells WHERE j = {place} AND n >= {enough}")
+        codes = {str(cell) for (cell,) in rows} - set(NULLS)
+        is_country = len(codes) >= 4 and codes <= _COUNTRIES and not codes <= _STATES
+        if (len(codes) >= 3 and codes <= _CONTINENTS) or is_country:
+            found.add(name)
+    return found
+
+
+def _about(n: int) -> str:
+    """A number of one digit that counts, as rounded terms say it."""
+    unit = 10 ** (len(str(n)) - 1)
+    return f"about {max(round(n / unit), 1) * unit:,}"
 
 
 def _spellings(block: Block) -> dict[str, dict[str, int]]:

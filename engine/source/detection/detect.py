@@ -105,7 +105,15 @@ def detect(
                 raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
             written = _written(con, opened, source, thresholds)
             writings = {name: of.writing for name, of in written.items()}
-            looks = _looks(con, opened, source.entities, thresholds, report, writings)
+            looks = _looks(
+                con,
+                opened,
+                source.entities,
+                thresholds,
+                report,
+                writings,
+                knows_null=source.format not in ("csv", "xlsx"),
+            )
             detection = _as_written(_detection(source, opened, looks), written)
             detection = _with_nameless(con, opened, detection)
             detection = _with_suspects(con, opened, detection, thresholds)
@@ -175,6 +183,8 @@ def _looks(
     thresholds: Thresholds,
     report: Progress,
     writings: Mapping[str, Writing],
+    *,
+    knows_null: bool,
 ) -> dict[str, Look]:
     """Look at the columns of a type that can be read, in the source's order."""
     types = {
@@ -186,7 +196,7 @@ def _looks(
     looks: dict[str, Look] = {}
     for block in blocks_of(con, types, entities, n_rows=n_rows, place=opened.place):
         report("columns", len(looks), len(types))
-        looks |= look_at(block, thresholds, n_rows=n_rows, writings=writings)
+        looks |= look_at(block, thresholds, n_rows=n_rows, writings=writings, knows_null=knows_null)
     return {name: looks[name] for name in opened.columns if name in looks}
 
 
