@@ -150,7 +150,7 @@ PROFILES = {
     "strict": PrivacyParams(profile="strict", threshold_mean=20, layer_sd=2),
 }
 """Named starting points: `strict` doubles the noise and shows no group of fewer than about 20: small cells tell most of
-a person (engine/PRIVACY.md, "Parameter sweep")."""
+a person (engine/PRIVACY.md, "Levers")."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
