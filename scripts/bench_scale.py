@@ -26,7 +26,7 @@ import numpy as np
 from bench_cost import Peak
 from bench_picture import draw_scale
 from bench_series import COLUMNS, numbers
-from measured import MEASURED, add_option, command_line, markdown, record
+from measured import FOLDER, add_option, command_line, markdown, record
 
 from engine.cli import ENVIRONMENT
 from engine.keys import new_key
@@ -331,7 +331,7 @@ def main() -> None:
     (chosen.folder / "scale.svg").write_text(draw_scale(told["runs"]))
     if chosen.record:
         record("bench-scale", command_line("./scripts/bench scale"), text)
-        shutil.copy(chosen.folder / "scale.svg", MEASURED.parent / "bench-scale.svg")
+        shutil.copy(chosen.folder / "scale.svg", FOLDER.parent / "bench-scale.svg")
 
 
 if __name__ == "__main__":

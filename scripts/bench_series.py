@@ -20,7 +20,7 @@ import duckdb
 import numpy as np
 from bench_cost import build_of, check, floor_of
 from bench_picture import draw
-from measured import MEASURED, add_option, command_line, markdown, record
+from measured import FOLDER, add_option, command_line, markdown, record
 
 from engine.keys import new_key
 from engine.simulation import simulate_census
@@ -320,7 +320,7 @@ def main() -> None:
     if chosen.record:
         text = figures(bench.lines, reached)
         record("bench", command_line("./scripts/bench"), text)
-        shutil.copy(chosen.folder / "bench.svg", MEASURED.parent / "bench.svg")
+        shutil.copy(chosen.folder / "bench.svg", FOLDER.parent / "bench.svg")
 
 
 if __name__ == "__main__":

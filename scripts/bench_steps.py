@@ -24,7 +24,7 @@ from typing import Any
 from bench_cost import build_of
 from bench_picture import draw_steps
 from bench_series import ROOT, SEED, SMALL, nist_spec, row_tables
-from measured import MEASURED, add_option, command_line, markdown, record
+from measured import FOLDER, add_option, command_line, markdown, record
 
 from engine.keys import new_key
 from engine.simulation import simulate_census
@@ -212,7 +212,7 @@ def main() -> None:
         shutil.rmtree(tree)
     if chosen.record:
         record("bench-steps", command_line("./scripts/bench steps"), text)
-        shutil.copy(folder / "bench-steps.svg", MEASURED.parent / "bench-steps.svg")
+        shutil.copy(folder / "bench-steps.svg", FOLDER.parent / "bench-steps.svg")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Write measured figures into releases/MEASURED.md: each script replaces its own section.
+"""Write measured figures into releases/measured/: one file for each study.
 
-Takes the name of a section, the command that measured, a table. Needs nothing but the standard library, so that
-scripts in environments of their own can use it. A plain run of a script writes its section; a run with options, which
-is often a shorter one, does so only with --record. Every section says how and where it was measured.
+Needs nothing but the standard library, so that scripts in environments of their own can use it. A plain run of a
+script writes its file; a run with options, which is often a shorter one, does so only with --record. Every file says
+how, when and where it was measured. The summary in releases/measured quotes these files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -18,7 +17,8 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-MEASURED = Path(__file__).resolve().parents[1] / "releases" / "MEASURED.md"
+FOLDER = Path(__file__).resolve().parents[1] / "releases" / "measured"
+START, END = "<!-- measured -->", "<!-- end -->"
 PACKAGES = ("numpy", "duckdb")
 """Whose versions decide times."""
 
@@ -30,7 +30,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
         "--record",
         action="store_true",
         default=plain,
-        help="write the figures into releases/MEASURED.md (without options: always)",
+        help="write the figures into releases/measured/ (without options: always)",
     )
 
 
@@ -63,28 +63,18 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def record(section: str, command: str, body: str, *, file: Path = MEASURED) -> None:
-    """Replace a section's figures and say that it was done.
+def record(name: str, command: str, body: str, *, folder: Path = FOLDER) -> None:
+    """Write a study's figures between the markers of `releases/measured/NAME.md`; what people wrote around them stays.
 
-    Parameters
-    ----------
-    section : str
-        Its name between the markers, `<!-- measured NAME -->` and `<!-- end NAME -->`.
-    body : str
-        Table and remarks, in Markdown.
-
-    Raises
-    ------
-    ValueError
-        The file lacks the section, or has it twice; nothing is written.
+    Raises ValueError where the file has the markers in another number than one, or the figures hold a marker.
     """
-    start, end = f"<!-- measured {section} -->", f"<!-- end {section} -->"
-    text = file.read_text(encoding="utf-8")
-    if (text.count(start), text.count(end)) != (1, 1) or text.index(end) < text.index(start):
-        raise ValueError(f"{file.name} wants '{start}' and then '{end}', once each")
-    if re.search(r"^<!-- (measured|end) ", body, re.MULTILINE):
-        raise ValueError(f"the figures of {section} hold a marker themselves")
+    file = folder / f"{name}.md"
+    text = file.read_text("utf-8") if file.exists() else f"# {name}\n\n{START}\n{END}\n"
+    if (text.count(START), text.count(END)) != (1, 1) or text.index(END) < text.index(START):
+        raise ValueError(f"{file.name} must contain '{START}' and then '{END}', once each")
+    if START in body or END in body:
+        raise ValueError(f"the figures of {name} contain a marker themselves")
     head = f"`{command}` on {date.today():%Y-%m-%d}; {machine()}"
-    before, after = text.partition(start)[0], text.partition(end)[2]
-    file.write_text(f"{before}{start}\n{head}\n\n{body.strip()}\n{end}{after}", encoding="utf-8")
-    print(f"wrote section '{section}' of {file.name}")
+    before, after = text.partition(START)[0], text.partition(END)[2]
+    file.write_text(f"{before}{START}\n{head}\n\n{body.strip()}\n{END}{after}", encoding="utf-8")
+    print(f"wrote {file.name}; check the summary in MEASURED.md")

@@ -7,18 +7,16 @@ without has no rows to protect: nothing here is decided by a value, but by how t
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from engine.errors import DataError
 from engine.schema import SourceSpec
-from engine.source.forms.csv_header import DELIMITERS
+from engine.source.forms.csv_header import SAMPLE_LINES, likeliest_reading
 from engine.source.forms.workbook import sheets_of
 from engine.source.relation import SAY_ENCODING, matching_files
 
@@ -94,10 +92,13 @@ def _of_text(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]
         return source, ()
     delimiter, skip = source.delimiter, source.skip
     lines = text.splitlines(keepends=True)[skip:]
-    if delimiter is None:
-        delimiter, above = _layout(lines)
-        skip += above
-        if above:
+    if len(head) == _SAMPLE_BYTES:
+        lines.pop()  # it is cut
+    reading = likeliest_reading(lines[:SAMPLE_LINES], delimiter=delimiter, may_skip=True)
+    if reading is not None and reading.is_even and delimiter is None:
+        delimiter = reading.delimiter if len(reading.names) > 1 else None
+        skip += reading.skip
+        if reading.skip:
             remarks.append(_SKIPPED.format(skip=skip))
     found = replace(source, encoding=encoding, delimiter=delimiter, skip=skip)
     return found, tuple(remarks)
@@ -183,41 +184,9 @@ def _decoded(head: bytes, encoding: str) -> str | None:
         return None
 
 
-def _layout(lines: Sequence[str]) -> tuple[str | None, int]:
-    """The delimiter, and how many lines stand above the names; no delimiter where lines are not even."""
-    laid_out: list[tuple[int, str, int]] = []
-    for delimiter in DELIMITERS:
-        reader = csv.reader(lines, delimiter=delimiter)
-        records, above, before = [], [], 0
-        try:
-            for record in islice(reader, _LAID_OUT):
-                if record:
-                    records.append(record)
-                    above.append(before)
-                before = reader.line_num
-        except csv.Error:
-            pass
-        start = _rows_above(records, usual=_usual([len(record) for record in records]))
-        width = len(records[start]) if records else 0
-        if width > 1 and all(len(record) == width for record in records[start:]):
-            laid_out.append((width, delimiter, above[start]))
-    if not laid_out:
-        return None, 0
-    width, delimiter, above_names = max(laid_out, key=lambda found: found[0])
-    return delimiter, above_names
-
-
-def _rows_above(rows: Sequence[Sequence[str]], *, usual: int | None = None) -> int:
+def _rows_above(rows: Sequence[Sequence[str]]) -> int:
     """How many rows stand above the names: the first row with about as many filled cells as later rows have cells."""
     sample = rows[:_LAID_OUT]
     filled = [sum(bool(cell.strip()) for cell in row) for row in sample]
-    wanted = usual or _usual(filled)
-    for place, (row, n) in enumerate(zip(sample, filled, strict=True)):
-        if n >= wanted / 2 and (usual is None or len(row) == usual):
-            return place
-    return 0
-
-
-def _usual(widths: Sequence[int]) -> int:
-    """The most frequent width of the later half."""
-    return max(Counter(widths[len(widths) // 2 :]).most_common(1), default=(0, 0))[0]
+    usual = max(Counter(filled[len(filled) // 2 :]).most_common(1), default=(0, 0))[0]
+    return next((place for place, n in enumerate(filled) if n >= usual / 2), 0)
