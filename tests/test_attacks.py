@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from attacks.claims import cells_of_pair, claims, complements
-from attacks.cloning import CloneScore, Rate, clone_accuracy, clone_theory, likelihood_ratio
+from attacks.cloning import CloneScore, Rate, clone_accuracy, clone_theory
 from attacks.tables import measured_figures, published_figures
 from attacks.trials import trial_of_rows, trial_of_spec
 from fixtures.compiled import unload
@@ -68,11 +68,12 @@ def check_averaging(locked: Averaging, unlocked: Averaging, reach: float) -> Non
     assert locked.sd_alone * (1 + 2 / math.sqrt(2 * locked.counts)) >= 1.1
 
 
-def test_averaging_all_tables_gains_nothing():
-    """8 columns, all 92 tables of at most 3; every count of every column, under 6 keys: about 300 counts."""
+@pytest.mark.parametrize("keys", [3, pytest.param(6, marks=pytest.mark.slow)])
+def test_averaging_all_tables_gains_nothing(keys):
+    """8 columns, all 92 tables of at most 3; every count of every column: about 50 counts a key."""
     names = [f"x{j:02d}" for j in range(8)]
     tables = [t for width in (1, 2, 3) for t in combinations(names, width)]
-    check_averaging(*averaged(6, tables, names), reach=0.8)
+    check_averaging(*averaged(keys, tables, names), reach=0.8)
 
 
 def dependent_columns(seed: int) -> dict[str, np.ndarray]:
@@ -89,7 +90,7 @@ def test_averaging_does_not_find_the_cells_of_two_columns_either():
     names = [f"x{j}" for j in range(6)]
     tables = [t for width in (1, 2, 3) for t in combinations(names, width)]
     found = []
-    for number in range(3):
+    for number in range(2):
         trial = trial_of_rows(dependent_columns(number), tables, 1 + number)
         found += [published_figures(trial, pair) for pair in combinations(names, 2)]
     locked = averaging(found)
@@ -114,10 +115,10 @@ def test_averaging_in_the_setting_of_the_reference():
 
 
 def test_the_noise_that_stays_in_a_one_way_count():
-    """Over 3,000 counts of 60 keys: sd at least 1.1, at most 36 % exact. With noise off both say so."""
+    """Over 1,000 counts of 20 keys: sd at least 1.1, at most 36 % exact. With noise off both say so."""
     names = [f"x{j:02d}" for j in range(10)]
-    found, _ = averaged(60, [(name,) for name in names], names, n_columns=10)
-    assert found.counts > 3000
+    found, _ = averaged(20, [(name,) for name in names], names, n_columns=10)
+    assert found.counts > 1000
     assert found.sd_alone >= 1.1
     assert found.exact_alone <= 0.36
     none, _ = averaged(2, [(name,) for name in names], names, n_columns=10, draws=EXACT)
@@ -131,23 +132,6 @@ def test_theory_of_cloning():
     """The published figures of the noise model, two layers of sd 1: .63, .73, .83, .90 for 1, 4, 16, 64 looks."""
     for looks, accuracy in ((1, 0.63), (4, 0.73), (16, 0.83), (64, 0.90)):
         assert clone_theory(looks) == pytest.approx(accuracy, abs=0.015)
-
-
-def test_likelihood_ratio_finds_what_there_is():
-    """A shift of 2 sd: 84 %. The same mean at 4 times the sd: 79 %. Nothing: half."""
-    rng = np.random.default_rng(1)
-    secret = rng.random(20_000) < 0.5
-    noise = rng.normal(size=(20_000, 3))
-    shift, wide, nothing = noise.copy(), noise.copy(), noise.copy()
-    shift[:, 1] += 2 * secret
-    wide[secret, 1] *= 4
-    shares = [likelihood_ratio(x, secret).share for x in (shift, wide, nothing)]
-    assert shares == pytest.approx([0.841, 0.787, 0.5], abs=0.015)
-
-
-def test_wilson_interval_by_hand():
-    low, high = Rate(hits=8, trials=10).interval
-    assert (low, high) == pytest.approx((0.4902, 0.9433), abs=1e-4)
 
 
 @cache
@@ -170,21 +154,19 @@ def check_cloning(clones: int, **more) -> None:
     assert found.locked.share <= 0.65, told  # the figure asked for
 
 
-@pytest.mark.parametrize("clones", [0, 8])
-def test_cloning_gains_nothing(clones):
-    check_cloning(clones, releases=16, buckets=256)
+def test_cloning_gains_nothing():
+    check_cloning(8, releases=8, buckets=256)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("crowd", [False, True], ids=["alone", "crowd"])
-@pytest.mark.parametrize("clones", [1, 4, 16, 64])
+@pytest.mark.parametrize(("clones", "crowd"), [(1, False), (16, True), (64, False)])
 def test_cloning_gains_nothing_whatever_the_number(clones, crowd):
     check_cloning(clones, seeds=(1, 2), releases=16, buckets=256, crowd=crowd)  # +- .015
 
 
 def test_cloning_wins_where_tables_are_not_locked():
     """The control in one picture: unlocked counts tell more with every column, and far more than is allowed."""
-    few, many = (clone_score(n, releases=16, buckets=256).unlocked for n in (0, 8))
+    few, many = (clone_score(n, releases=8, buckets=256).unlocked for n in (0, 8))
     assert many.interval[0] > 0.75
     assert many.interval[0] > few.interval[1] + 0.05
 
@@ -219,6 +201,7 @@ def test_claims_about_the_census(census_trial):
     check_claims(census_trial)
 
 
+@pytest.mark.slow
 @pytest.mark.nist
 @pytest.mark.skipif(
     not NIST.exists(), reason="the NIST excerpt is not beside the checkout (../shared/nist)"
@@ -240,16 +223,6 @@ def test_claims_about_the_nist_excerpt(tmp_path):
     measured = [pair for pair in pairs if pair in trial.measurements]
     assert len(measured) < len(pairs)  # tables of DENSITY are those of PUMA
     check_subtraction([complements(trial, pair) for pair in measured])
-
-
-def test_places_are_those_of_the_engine(census_trial):
-    for pair in (("age", "sex"), ("birth_country", "education"), ("carer", "rent_weekly")):
-        cells, table = cells_of_pair(census_trial, pair), census_trial.tables[pair]
-        shown = cells.n > 0
-        assert (cells.codes[shown] == table.codes).all()
-        assert (cells.released[shown] == table.measured).all()
-        assert cells.truth.sum() <= 5000
-        assert (cells.truth[cells.released] >= 3).all()
 
 
 # Trackers: a suppressed cell as the difference of what holds it and its published neighbours (A8).

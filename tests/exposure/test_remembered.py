@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,27 +162,3 @@ def test_forgotten_tables_tell_the_same_and_hold_no_bucket(trees, widest):
     assert not unsplit & {*tally.groups}
     with pytest.raises(InternalError, match="counted, but not measured here"):
         tally.raised(8)
-
-
-@pytest.mark.parametrize("first", [0, 1, 7])
-def test_what_is_forgotten_once_is_forgotten_as_it_comes(trees, first):
-    unsplit = {one for one in trees if not any({*one} < {*other} for other in trees)}
-    once, again = Tally(5), Tally(5)
-    for number, tree in enumerate(trees.values()):
-        once.add(tree)
-        again.add(tree)
-        if number == first:
-            once.forget(unsplit)
-        if number >= first:
-            _forget_slowly(again, unsplit)
-    assert told(once) == told(again)
-    assert [table.tree is None for table in once.tables] == [t.tree is None for t in again.tables]
-    assert {*once.groups} == {*again.groups}
-
-
-def _forget_slowly(tally, tables):
-    """As it was done after every table, looking at all of them."""
-    for place, table in enumerate(tally.tables):
-        if table.columns in tables and table.tree is not None:
-            tally.tables[place] = replace(table, tree=None)
-            tally.groups.pop(table.columns, None)

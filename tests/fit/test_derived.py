@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from fixtures.fit import Fits, integer_column, measured, text_column, top_for
 
-from engine.fit import Unused, copied, derived_table, in_line, related, relation_of, steps_of
-from engine.fit.derived import support_codes, told_codes
+from engine.fit import Unused, derived_table, related, relation_of, steps_of
 from engine.fit.placement import place_candidates
 from engine.relations import NO_RELATIONS, Relation
 from engine.schema import KIND_NULL, KIND_OTHER, NULL_CODE, OTHER_CODE, Support
@@ -102,62 +101,6 @@ def support(codes, n, *, measured=None, name="F", values=None) -> Support:
         values=values,
         noise_sd=1.5,
     )
-
-
-RELATION = Relation(
-    finer="F",
-    coarser="C",
-    of=np.array([NULL_CODE, -3, 0, 1, 6]),
-    to=np.array([NULL_CODE, 7, 4, 4, 2]),
-)
-
-
-def test_drawn_values_tell_what_their_neighbour_tells():
-    fine = support([NULL_CODE, -3, 0, 1, 2, 6, 9], [5, 20, 30, 25, 2, 13, 1])
-    coarse = support([NULL_CODE, 2, 4, 7], [5, 14, 57, 20], name="C")
-    assert told_codes(RELATION, fine, coarse).tolist() == [0, 3, 2, 2, 2, 1, 1]
-    assert support_codes(coarse).tolist() == [NULL_CODE, 2, 4, 7]
-
-
-def test_counts_are_brought_in_line():
-    fine = support([-3, 0, 1, 6], [20, 30, 25, 15])
-    coarse = support([2, 4, 7], [12, 61, 17], name="C")
-    told = told_codes(RELATION, fine, coarse)
-    out = in_line(fine, coarse, told, 2.0)
-    sums = np.bincount(told, weights=out.n)
-    assert sums.tolist() == [12, 61, 17]
-    assert out.n.sum() == fine.n.sum()
-    assert (out.grid == fine.grid).all()
-    assert abs(out.n[1] - 33) <= 1  # both of the class give way alike, for their noise is alike
-
-
-def test_what_nothing_tells_is_shared_out():
-    fine = support([-3, 0, 1, 6], [20, 30, 25, 15])
-    coarse = support([2, 4, 7, 9], [12, 55, 17, 6], name="C")
-    out = in_line(fine, coarse, told_codes(RELATION, fine, coarse), 2.0)
-    assert out.n.sum() == 90
-    assert (out.n > 0).all()
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_copy_has_its_own_values_and_the_others_counts(sign):
-    relation = Relation(
-        finer="F", coarser="C", of=np.arange(4), to=100 + sign * 10 * np.arange(4), is_copy=True
-    )
-    fine = support([0, 1, 2, 3, 6, 9], [30, 20, 20, 20, 4, 2], measured=[1, 1, 1, 1, 0, 0])
-    own_codes = 100 + sign * 10 * np.array([0, 1, 2, 3, 5, 8])[::sign]
-    own = support(
-        own_codes, [27, 22, 21, 18, 3, 2][::sign], measured=[1, 1, 1, 1, 0, 0][::sign], name="C"
-    )
-    out, told = copied(relation, fine, own)
-    called = support_codes(out)[told]
-    assert called[:4].tolist() == relation.to.tolist()
-    assert called[4:].tolist() == [100 + sign * 50, 100 + sign * 80]  # in order, or against it
-    assert out.n.sum() == fine.n.sum()
-    assert dict(zip(called.tolist(), fine.n.tolist(), strict=True)) == dict(
-        zip(support_codes(out).tolist(), out.n.tolist(), strict=True)
-    )
-    assert out.measured.tolist() == np.isin(support_codes(out), relation.to).tolist()
 
 
 def test_steps_come_after_what_they_depend_on():

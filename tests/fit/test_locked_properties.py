@@ -1,6 +1,6 @@
 """Properties of locked tables, for any data and any tables asked for, through the real measure and `Fitter`.
 
-Single functions are tested in test_locking.py, test_fitting.py and test_ipf.py; whole files in test_equivalence.py.
+Single functions are tested in test_locking.py and test_fitting.py; whole files in test_equivalence.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = ("A", "B", "C", "D", "E")
 EVERY_SET = [cs for k in (1, 2, 3, 4) for cs in combinations(NAMES, k)]
 MOST_CYCLES = 1000
 """No raking runs longer, whatever it is asked for."""
-SETTINGS = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 
 
 def random_rows(seed: int, n: int) -> dict[str, np.ndarray]:
@@ -176,7 +176,7 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_odd_data_fit(name):
     tables = [cs for k in (1, 2, 3) for cs in combinations("ABC", k)]
-    for number in range(1, 6):
+    for number in range(1, 4):
         try:
             trial = trial_of_rows(ODD[name], tables, number)
         except PrivacyError:  # five people pass the threshold under every second key
@@ -251,18 +251,6 @@ def test_margins_that_contradict_each_other_are_stated_not_looped_on():
     assert card.rake_error > CONVERGED
     assert card.rake_cycles <= MOST_CYCLES
     assert card.rounding_gap >= 30
-
-
-def test_the_same_margins_without_the_contradiction_converge():
-    sources = contradiction()["A", "B"]
-    shelf = Shelf()
-    columns = tuple(integer_column(name) for name in "ABC")
-    fitter = Fitter(order_of([("A", "B", "C")], columns=columns), shelf)
-    fitter.take(total_measured(60))
-    for one in [("A",), ("B",), ("C",), *combinations("ABC", 2), ("A", "B", "C")]:
-        fitter.take(sources.measurement(one))
-    card = shelf.cards["A", "B", "C"]
-    assert (card.rake_converged, card.rounding_gap) == (True, 0)
 
 
 # End to end: odd data build, or say why not.

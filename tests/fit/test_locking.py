@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 from oracles.fit_oracles import smallest_gap
 
 from engine.fit import locking, sub_tables
-from engine.fit.candidates import Candidates, Narrower, exact_bounds, join_candidates
-from engine.fit.expected import prior_weights
-from engine.fit.locking import lock_margins, spread
-from engine.fit.placement import UNRELEASED_CAP, Placement
-from engine.fit.tree import FittedTree
-from engine.schema import KIND_NULL, NULL_CODE
+from engine.fit.candidates import exact_bounds
+from engine.schema import NULL_CODE
 
 NAMES = ("A", "B", "C", "D")
 EVERY_SET = [cs for k in (1, 2, 3, 4) for cs in combinations(NAMES, k)]
@@ -34,7 +30,7 @@ DATA = st.integers(1, 60).flatmap(
 
 
 @given(DATA)
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_noise_off_and_nothing_suppressed_returns_the_data(data):
     fits = Fits(data)
     for columns in EVERY_SET:
@@ -105,7 +101,7 @@ def check_table(fits: Fits, columns, seen: Seen) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(5, 200))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_margins_of_noisy_suppressed_tables(seed, n):
     with pytest.MonkeyPatch.context() as patch:
         seen, fits = Seen(patch), noisy(seed, n)
@@ -120,7 +116,7 @@ def test_margins_of_noisy_suppressed_tables(seed, n):
 
 
 @given(st.integers(0, 10**6), st.integers(20, 200))
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_margins_of_tables_that_contradict_each_other(seed, n):
     """The gap may be anything; every one-way count is exact all the same, and no row is lost."""
     with pytest.MonkeyPatch.context() as patch:
@@ -137,11 +133,12 @@ def test_contradictory_tables_do_contradict():
 
 
 def test_gap_of_three_columns_is_mostly_one_at_most():
-    gaps = [noisy(seed, 400).table("A", "B", "D").gap for seed in range(200)]
+    gaps = [noisy(seed, 400).table("A", "B", "D").gap for seed in range(60)]
     assert np.mean(np.array(gaps) <= 1) >= 0.95
     assert max(gaps) <= 3
 
 
+@pytest.mark.slow
 def test_a_larger_gap_than_one_is_not_to_be_had_smaller(monkeypatch):
     """By integer programming over the same candidates, fibres and one-way counts exact.
 
@@ -189,20 +186,6 @@ def test_functionally_dependent_column_stays_so_where_cells_are_released():
     assert fits.table("A", "C").gap == 0
 
 
-def test_one_cell():
-    fits = Fits({"A": np.full(9, 3), "B": np.full(9, -1), "C": np.full(9, NULL_CODE)}, threshold=5)
-    table = fits.table("A", "B", "C")
-    assert fits.counts("A", "B", "C") == {(3, -1, None): 9}
-    assert table.groups.n.tolist() == [9]
-    assert table.measured.tolist() == [True]
-
-
-def test_all_null_column_changes_nothing_of_the_others():
-    data = random_data(2, 120)
-    fits = Fits({"A": data["A"], "B": data["B"], "Z": np.full(120, NULL_CODE)})
-    assert {c[:2]: n for c, n in fits.counts("A", "B", "Z").items()} == fits.counts("A", "B")
-
-
 def test_nothing_released_gives_empty_tables():
     fits = Fits({"A": np.arange(4), "B": np.arange(4), "C": np.arange(4)}, threshold=5)
     for columns in (("A",), ("A", "B"), ("A", "B", "C")):
@@ -236,7 +219,7 @@ def test_columns_known_as_released_and_wider_table_wholly_suppressed():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_pairs_ruled_out_below_stay_ruled_out_but_for_leftovers(seed):
     """A row left over is in the table that fibres run along; of the other two narrower ones it may break both."""
     with pytest.MonkeyPatch.context() as patch:
@@ -249,115 +232,6 @@ def test_pairs_ruled_out_below_stay_ruled_out_but_for_leftovers(seed):
         assert ruled_out <= 2 * seen.missing
 
 
-def test_prior_weights_by_hand():
-    fits = Fits({"A": [0, 0, 1, 1, 1], "B": [0, 1, 0, 1, 1], "C": [2, 2, 2, 3, 3]})
-    fits.table("A", "B", "C")
-    supports = tuple(fits.supports[c] for c in "ABC")
-    without = tuple(narrower_to(fits.table(c)) for c in "BA")
-    pair = Candidates(
-        codes=np.array([[1, 0]], dtype=np.int32), at=(np.array([0]), np.array([1])), last=1
-    )
-    assert prior_weights(pair, without, supports[:2]).tolist() == [3 * 2]
-    triple = Candidates(
-        codes=np.array([[1, 1, 1]], dtype=np.int32),
-        at=tuple(np.array([0]) for _ in "ABC"),
-        last=0,
-    )
-    nothing = np.zeros((1, 2), dtype=np.int32)
-    without = tuple(
-        Narrower(codes=nothing, n=np.array([n]), measured=np.array([True])) for n in (2, 5, 7)
-    )
-    assert prior_weights(triple, without, supports) == pytest.approx([2 * 5 * 7 / (3 * 3 * 2)])
-
-
-def narrower_to(table) -> Narrower:
-    return Narrower(codes=table.codes, n=table.n, measured=table.measured)
-
-
-def test_what_a_table_is_locked_to():
-    """Fibres and one-way counts exactly; of the other narrower tables measured cells; filled ones to one."""
-    fits = noisy(4, 80)
-    columns = ("A", "B", "D")
-    narrow = [fits.table(*sub) for sub in sub_tables(columns)]
-    supports = tuple(fits.supports[c] for c in columns)
-    without = tuple(narrower_to(t) for t in reversed(narrow))
-    for last in range(3):
-        found = join_candidates(without, tuple(len(a) for a in supports), last)
-        fibres, others, one_ways = lock_margins(found, without, supports)
-        assert fibres.low.tolist() == fibres.high.tolist() == without[last].n.tolist()
-        assert fibres.of is found.at[last]
-        rest = [j for j in range(3) if j != last]
-        assert len(others) == 2
-        for j, other in zip(rest, others, strict=True):
-            n, is_measured = without[j].n, without[j].measured
-            assert 0 < is_measured.sum() < len(n)
-            slack = np.where(is_measured, 0, 1)
-            assert (n - other.low).tolist() == (other.high - n).tolist() == slack.tolist()
-            assert other.of is found.at[j]
-        for j in range(3):
-            assert one_ways[j].low.tolist() == one_ways[j].high.tolist() == supports[j].n.tolist()
-            assert one_ways[j].of.tolist() == found.codes[:, j].tolist()
-    pair = tuple(narrower_to(fits.table(c)) for c in "BA")
-    found = join_candidates(pair, tuple(len(a) for a in supports[:2]), 1)
-    assert lock_margins(found, pair, supports[:2])[1] == ()
-
-
-def test_fibres_run_along_the_column_without_which_most_is_measured():
-    a = np.repeat([0, 1, 2, 3], 100)
-    data = {
-        "A": a,
-        "B": a % 2,
-        "C": np.arange(400) % 200,
-    }  # of what has C in it nothing is measured
-    with pytest.MonkeyPatch.context() as patch:
-        seen = Seen(patch)
-        Fits(data, threshold=4, floor=3).table("A", "B", "C")
-        assert seen.last == 2
-        data = {"A": data["C"], "B": data["B"], "C": a}
-        Fits(data, threshold=4, floor=3).table("A", "B", "C")
-        assert seen.last == 0
-
-
-def placement_of(node, released):
-    return Placement(node=np.array(node), released=np.array(released))
-
-
-def unsure(mass, remainder):
-    return FittedTree(mass=mass, remainder=remainder, variance=np.ones(len(mass)))
-
-
-def test_spread_by_hand():
-    fitted = unsure(np.array([20.0, 10.0, 10.0]), np.array([0.0, 0.0, 6.0]))
-    placement = placement_of([1, 2, 2], [True, False, False])
-    x = spread(fitted, placement, np.array([1.0, 1.0, 2.0]))
-    assert x == pytest.approx([10, 2, 4], abs=0.1)
-
-
-def test_spread_caps_cells_that_were_not_released():
-    fitted = unsure(np.array([10.0, 10.0]), np.array([0.0, 10.0]))
-    placement = placement_of([1, 1, 1], [False] * 3)
-    x = spread(fitted, placement, np.array([98.0, 1.0, 1.0]))
-    assert x == pytest.approx([UNRELEASED_CAP, 2.75, 2.75], abs=0.1)
-    # More than the box can hold: it keeps its mass.
-    heavy = unsure(np.array([30.0, 30.0]), np.array([0.0, 30.0]))
-    full = spread(heavy, placement, np.array([1.0, 1.0, 1.0]))
-    assert full.sum() == pytest.approx(30, abs=0.1)
-
-
-def test_spread_without_candidates():
-    fitted = unsure(np.array([5.0]), np.array([5.0]))
-    assert (
-        spread(fitted, placement_of(np.zeros(0, int), np.zeros(0, bool)), np.zeros(0)).tolist()
-        == []
-    )
-
-
-def test_null_is_one_code():
-    fits = noisy(8)
-    fits.table("D")
-    assert np.count_nonzero(fits.supports["D"].kind == KIND_NULL) == 1
-
-
 @pytest.mark.parametrize(
     ("columns", "sd", "within_one"),
     [(("A", "B"), 1.5, 0.95), (("A", "B", "D"), 1.7, 0.95), (("A", "B", "C", "D"), 1.7, 0.7)],
@@ -365,7 +239,7 @@ def test_null_is_one_code():
 def test_a_released_cell_is_as_near_as_its_margins_let_it(columns, sd, within_one, monkeypatch):
     """To what was measured: noise of sd 1.4 and what rounding adds. To the fit: nearly all within one row."""
     off, rounding = [], []
-    for seed in range(20):
+    for seed in range(8):
         seen, fits = Seen(monkeypatch), noisy(seed, 800)
         have, truth = fits.counts(*columns), fits.truth(*columns)
         table, tree = fits.table(*columns), fits.measurement(columns)
@@ -378,3 +252,49 @@ def test_a_released_cell_is_as_near_as_its_margins_let_it(columns, sd, within_on
     assert np.std(off) < sd
     assert np.mean(np.abs(rounding) < 1) >= within_one
     assert np.max(np.abs(rounding)) <= 4
+
+
+def skewed(seed: int) -> dict[str, np.ndarray]:
+    """Numbers most of which are rare, and a group of one in twenty-five that has only those below 64."""
+    rng = np.random.default_rng(seed)
+    number = rng.gamma(1.5, 200, 3000).astype(np.int64)
+    rare = rng.random(3000) < 0.04
+    number[rare] = rng.integers(0, 64, rare.sum())
+    return {"I": number, "G": rare.astype(np.int64)}
+
+
+@pytest.mark.parametrize("columns", [("I", "G"), ("G", "I")])
+def test_a_rare_group_gets_no_values_that_it_does_not_have(columns):
+    """Before, where noise made a remainder zero, a third of the group got numbers that nobody in it has."""
+    high = []
+    for seed in range(4):
+        fits = Fits(skewed(seed), threshold=4, noise=gaussian(seed), floor=3, layer_sd=1)
+        number, group = (columns.index(name) for name in ("I", "G"))
+        counts = fits.counts(*columns)
+        high.append(sum(n for v, n in counts.items() if v[group] == 1 and v[number] >= 128))
+    assert max(high) <= 10
+    assert sum(high) <= 20
+
+
+def thin_top(seed: int) -> dict[str, np.ndarray]:
+    """Numbers of 32 groups, all alike below 256; from there on of group 16 only, 400 below 512 and 20 up to 1023."""
+    rng = np.random.default_rng(seed)
+    number = [rng.integers(0, 256, 1200), rng.integers(256, 512, 400), rng.integers(512, 1024, 20)]
+    group = [rng.integers(0, 32, 1200), np.full(420, 16)]
+    return {"I": np.concatenate(number), "G": np.concatenate(group)}
+
+
+@pytest.mark.parametrize("columns", [("I", "G"), ("G", "I")])
+def test_a_group_that_has_all_large_numbers_gets_the_largest_too(columns):
+    """None of them is released, and boxes that are hold several groups; cells next to them say whose they are."""
+    off = 0
+    for seed in range(5):
+        fits = Fits(thin_top(seed), threshold=4, noise=gaussian(seed), floor=3, layer_sd=1)
+        number, group = (columns.index(name) for name in ("I", "G"))
+        counts, measured = fits.counts(*columns), fits.table(*columns).measured
+        large = [v[group] == 16 and v[number] >= 512 for v in counts]
+        assert not measured[large].any()
+        off += abs(
+            sum(n for n, is_large in zip(counts.values(), large, strict=True) if is_large) - 20
+        )
+    assert off <= 20

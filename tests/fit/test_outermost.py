@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.api.reading import read
-from engine.errors import PrivacyError
 from engine.fit import fit_support, found_limits
 from engine.measure.bounds import RowBounds
 from engine.measure.forest import grow
@@ -130,7 +129,7 @@ def test_declared_bounds_lists_and_deciders_are_left_alone():
         assert limits(tree, column("A", kind, resolution=Resolution())) == (3, 12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(-70, 90), min_size=5, max_size=150),
     st.integers(2, 6),
@@ -182,7 +181,7 @@ OTHERS = np.repeat(np.arange(9_000, 9_100), 4)
 def test_one_person_at_the_extreme_never_moves_a_bound(outer):
     """Whether nobody is there yet, or one: fewer than three never make a range."""
     few = np.full(outer, 20_000)
-    for number in range(60):
+    for number in range(25):
         without = ends_of([*OTHERS, *few], number)
         assert ends_of([*OTHERS, *few, 20_000], number) == without
         assert without[1] < 9_100
@@ -190,7 +189,7 @@ def test_one_person_at_the_extreme_never_moves_a_bound(outer):
 
 def test_of_about_five_one_more_moves_a_bound_by_keyed_chance():
     """Four and five people draw thresholds of their own from N(5, 1): 31 and 69 % pass."""
-    trials = 400
+    trials = 100
     moved = 0
     for number in range(trials):
         one, other = (ends_of([*OTHERS, *[20_000] * n], number)[1] for n in (4, 5))
@@ -242,9 +241,12 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("per_day", [0.7, 2.5, 9.0])
-def test_no_2020_in_data_that_begin_in_2021(per_day):
-    """30 keys, sparse and dense."""
+@pytest.mark.parametrize(
+    ("per_day", "keys"),
+    [(0.7, 5), *(pytest.param(n, 30, marks=pytest.mark.slow) for n in (0.7, 2.5, 9.0))],
+)
+def test_no_2020_in_data_that_begin_in_2021(per_day, keys):
+    """Sparse and dense."""
     frame = days_of_2021(per_day)
     columns = tuple(
         column("cost", "decimal", resolution=Resolution(exponent=-2))
@@ -259,7 +261,7 @@ def test_no_2020_in_data_that_begin_in_2021(per_day):
         "cost": (round(frame.cost.min() * 100), round(frame.cost.max() * 100)),
     }
     reached = 0
-    for number in range(30):
+    for number in range(keys):
         run = measured_rows(frame[list(KINDS)], columns=columns, key=key_number(number))
         found = found_limits(run.one_way, columns)
         for one in columns:
@@ -282,7 +284,7 @@ def test_no_2020_in_data_that_begin_in_2021(per_day):
                     reached += not is_inside
                 else:
                     assert is_inside
-    assert reached > 30  # without bounds most of the 90 reach beyond
+    assert reached > keys  # without bounds most of them (three columns a key) reach beyond
 
 
 def test_a_release_says_its_bounds_and_keeps_to_them(tmp_path):
@@ -306,20 +308,6 @@ def test_a_release_says_its_bounds_and_keeps_to_them(tmp_path):
             assert Decimal(low) <= ends[0] <= ends[1] <= Decimal(high)
 
 
-def test_columns_with_declared_bounds_have_no_such_note(tmp_path):
-    frame = pd.DataFrame({"id": range(400), "age": np.arange(400) % 90})
-    frame.to_parquet(tmp_path / "a.parquet")
-    for domain, has_note in (({"min": 0, "max": 99}, False), (None, True)):
-        kind = {"kind": "integer"} | ({} if domain is None else {"domain": domain})
-        spec = write_spec(
-            tmp_path, tmp_path / "a.parquet", ID | {"age": kind}, [("age",)], entities=("id",)
-        )
-        out = build(read(spec), tmp_path / f"{has_note}.duckdb")
-        with duckdb.connect(str(out), read_only=True) as con:
-            notes = [note for (note,) in con.execute("SELECT note FROM catalog.notes").fetchall()]
-        assert any(note.startswith("Bounds found") for note in notes) == has_note
-
-
 def test_a_column_shows_the_same_whichever_other_tables_are_asked_for(tmp_path):
     """Age decides a universe of a column that only one of both builds has tables of."""
     rng = np.random.default_rng(4)
@@ -337,18 +325,3 @@ def test_a_column_shows_the_same_whichever_other_tables_are_asked_for(tmp_path):
         out = build(read(spec), tmp_path / f"{len(tables)}.duckdb")
         digests.add(table_hashes(out)["age",])
     assert len(digests) == 1
-
-
-def test_too_few_people_are_refused_as_ever(tmp_path):
-    pd.DataFrame({"id": [1, 2], "day": pd.Timestamp("2021-01-01")}).to_parquet(
-        tmp_path / "a.parquet"
-    )
-    spec = write_spec(
-        tmp_path,
-        tmp_path / "a.parquet",
-        ID | {"day": {"kind": "date"}},
-        [("day",)],
-        entities=("id",),
-    )
-    with pytest.raises(PrivacyError, match="fewer entities"):
-        build(read(spec), tmp_path / "r.duckdb")

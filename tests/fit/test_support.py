@@ -48,24 +48,8 @@ def rows_inside(support, kind, low, high) -> int:
     return int(support.n[inside].sum())
 
 
-def test_single_values_are_themselves_with_shares_of_the_total():
-    tree = tree_of([(0, NULL, 0, 0, -1, 10), (0, NONNEG, 0, 0, -1, 30)])
-    assert listed(fit(tree, total=80)) == [(NULL, 0, 20, True), (NONNEG, 0, 60, True)]
-
-
-def test_largest_fractions_get_the_units_and_the_earlier_of_equals():
-    # 4 equal values share 10 rows: 2.5 each, the first two get the units.
-    nodes = [(0, NONNEG, 2, 0, -1, 40)]
-    nodes += [(1, NONNEG, 1, i, 0, 20) for i in (0, 1)]
-    nodes += [(2, NONNEG, 0, i, 1 + i // 2, 10) for i in range(4)]
-    assert fit(tree_of(nodes), total=10).n.tolist() == [3, 2, 3, 2]
-    flat = tree_of([(0, NULL, 0, 0, -1, 3), (0, NEG, 0, 0, -1, 3), (0, NONNEG, 0, 0, -1, 6)])
-    assert fit(flat, total=5).n.tolist() == [1, 1, 3]  # 1.25, 1.25, 2.5
-    assert fit(flat, total=6).n.tolist() == [2, 1, 3]  # 1.5, 1.5, 3
-
-
 @given(CODES, st.integers(1, 6), st.integers(0, 10**6), st.integers(0, 500))
-@settings(max_examples=80)
+@settings(max_examples=30)
 def test_whole_masses_add_up_at_every_node(codes, threshold, seed, total):
     tree = measured(("A",), codes, (top_for(codes),), threshold=threshold, noise=gaussian(seed))
     room = np.ones(tree.n_nodes + 1, dtype=bool)
@@ -89,7 +73,7 @@ def test_whole_masses_add_up_at_every_node(codes, threshold, seed, total):
 
 
 @given(CODES, st.integers(1, 6), st.integers(0, 10**6))
-@settings(max_examples=80)
+@settings(max_examples=30)
 def test_every_range_holds_its_whole_mass_and_values_lie_where_they_may(codes, threshold, seed):
     top = top_for(codes)
     tree = measured(("A",), codes, (top,), threshold=threshold, noise=gaussian(seed))
@@ -205,12 +189,6 @@ def test_same_key_same_draws_other_key_other_draws():
     assert len(set(one.grid.tolist()) & set(other.grid.tolist())) <= 1
 
 
-def test_draws_do_not_depend_on_other_ranges():
-    alone = fit(tree_of([(0, NONNEG, 10, 1, -1, 60)]), total=60)
-    both = fit(tree_of([(0, NONNEG, 10, 1, -1, 60), (0, NULL, 0, 0, -1, 40)]), total=100)
-    assert (both.grid[both.kind == NONNEG] == alone.grid).all()
-
-
 def test_bucket_of_unreleased_values_is_folded_without_a_placeholder():
     nodes = [
         (0, NONNEG, 1, 0, -1, 30),
@@ -248,16 +226,6 @@ def test_nothing_released_gives_an_empty_support():
     assert empty.grid.dtype == np.int64
     only_other = tree_of([(0, OTHER, 0, 0, -1, 20)], values=())
     assert len(fit(only_other, text_column(), total=20, limits=(0, -1))) == 0
-
-
-def test_fitted_total_of_zero_gives_an_empty_support():
-    assert len(fit(tree_of([(0, NONNEG, 2, 0, -1, 5)]), total=0)) == 0
-
-
-def test_leaves_are_nodes_without_released_children():
-    tree = tree_of([(0, NONNEG, 1, 0, -1, 9), (0, NULL, 0, 0, -1, 9), (1, NONNEG, 0, 1, 0, 5)])
-    assert is_leaf(tree).tolist() == [False, True, True]
-    assert is_leaf(tree_of([])).tolist() == []
 
 
 def test_a_leaf_outside_the_limits_keeps_its_own_range():
@@ -316,13 +284,3 @@ def test_rows_inside_a_range_are_multiples_of_the_step(kind, level, index, step)
     assert support.n.sum() == 400
     assert set(support.grid.tolist()) <= set(allowed)
     assert len(allowed) > 60 or set(support.grid.tolist()) == set(allowed)
-
-
-def test_what_is_left_of_a_range_holds_no_rows_where_it_holds_no_multiple():
-    """Of 240..255 the released half 240..247 leaves 248..255, which holds 250; of 240..247, 244..247 holds nothing."""
-    nodes = [(0, NONNEG, 4, 15, -1, 90), (1, NONNEG, 3, 30, 0, 60)]
-    support = fit(tree_of(nodes), integer_column(step=10), total=90)
-    assert dict(zip(support.grid.tolist(), support.n.tolist(), strict=True)) == {240: 60, 250: 30}
-    nodes = [(0, NONNEG, 3, 30, -1, 90), (1, NONNEG, 2, 60, 0, 60)]
-    support = fit(tree_of(nodes), integer_column(step=10), total=90)
-    assert dict(zip(support.grid.tolist(), support.n.tolist(), strict=True)) == {240: 90}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fixtures.intervals import small_release
 
 from engine.errors import NotAnswerable, QueryRefused
 from queries.intervals import tabulate
@@ -11,9 +10,8 @@ from queries.intervals.tabulation import annotated
 
 
 @pytest.fixture(scope="module")
-def release(census, tmp_path_factory):
-    with small_release(tmp_path_factory.mktemp("aggregates"), census) as made:
-        yield made
+def release(small):
+    return small
 
 
 def column(result, name):
@@ -192,16 +190,6 @@ def test_one_figure_has_one_interval_and_one_status_however_it_is_spelled(releas
     assert set(column(other, "f_status")) <= {"reliable", "unreliable", "not released"}
 
 
-def test_groups_that_qualify_have_the_intervals_that_all_have(release):
-    text = "SELECT region, avg(age) AS f FROM data GROUP BY region {} ORDER BY f DESC"
-    every = annotated(release, text.format(""))
-    best = annotated(
-        release, text.format("QUALIFY row_number() OVER (ORDER BY avg(age) DESC) <= 2")
-    )
-    assert best.rows == every.rows[:2]
-    assert best.columns[-1] == "f_status"
-
-
 def test_what_a_with_calls_as_the_table_is_inside_it_the_table(release):
     flat = (
         "SELECT sex, count(*) AS f FROM data WHERE age >= 18 AND age < 65 GROUP BY sex ORDER BY sex"
@@ -233,16 +221,6 @@ def test_groups_that_are_chosen_later_have_the_intervals_that_all_have(release, 
     assert len(best.rows) == 2
     assert set(best.rows) < set(every.rows)
     assert not any(w.startswith("No noise interval") for w in best.warnings)
-
-
-def test_what_has_no_interval_has_none_through_a_subquery(release):
-    inner = (
-        "SELECT region, max(age) AS a, count(DISTINCT age) AS b, count(*) AS n FROM data GROUP BY 1"
-    )
-    got = annotated(release, f"SELECT region, a, b AS c, n, n + 1 AS m FROM ({inner})")
-    alone = annotated(release, f"SELECT region, a, b AS c, n FROM ({inner})")
-    assert [name for name in alone.columns if name.endswith("_low")] == ["n_low"]
-    assert not {"a_low", "c_low"} & {*got.columns}
 
 
 def test_a_mean_of_ones_is_a_share(release):
@@ -278,23 +256,6 @@ def test_names_of_the_same_select_are_followed(release):
     )
     right = annotated(release, "SELECT sex, count_if(region = 'R1') AS n FROM data GROUP BY sex")
     assert sorted(got.rows) == sorted(right.rows)
-
-
-def test_a_constant_needs_no_interval_and_no_words(release):
-    got = annotated(release, "SELECT 'x' AS label, 1 AS one, count(*) AS n FROM data")
-    assert got.columns == ("label", "one", "n", "n_low", "n_high", "n_status")
-    assert not got.warnings
-
-
-def test_quantile_disc_has_the_interval_of_quantile_cont(release):
-    got = annotated(
-        release,
-        "SELECT sex, quantile_disc(age, 0.3) AS a, quantile_cont(age, 0.3) AS b FROM data GROUP BY sex",
-    )
-    assert ends(got, "a") == ends(got, "b")
-    assert all(
-        low <= x <= high for x, low, high in zip(column(got, "a"), *ends(got, "a")[:2], strict=True)
-    )
 
 
 def test_a_value_that_is_not_released_may_be_what_suppression_hides(release):
@@ -373,10 +334,6 @@ def test_one_figure_that_is_not_understood_leaves_the_others(release):
 def test_refusals_are_those_of_a_plain_answer(release, text, error):
     with pytest.raises(error):
         annotated(release, text)
-
-
-def test_the_handle_asks_with_intervals(release):
-    assert "n_low" in release.sql("SELECT count(*) AS n FROM data", intervals=True).columns
 
 
 def test_a_difference_to_nobody_has_no_interval(release):

@@ -6,8 +6,6 @@ import pytest
 from fixtures.stays import release_of_stays
 
 from queries.intervals import tabulate
-from queries.intervals.statement.inlined import inlined
-from queries.intervals.statement.tree import parsed_select
 from queries.sql import MARK, NOT_RELEASED
 
 GROUPS = "SELECT age, ward, count(*) AS n FROM data GROUP BY ALL"
@@ -75,24 +73,6 @@ def test_figures_have_the_marks_that_they_have_alone(release, known, text, at):
 def test_subqueries_that_only_choose_rows_have_the_intervals_of_one_select(release, text, alone):
     assert release.sql(text, intervals=True).rows == release.sql(alone, intervals=True).rows
     assert release.sql(text).marks == release.sql(alone).marks
-
-
-@pytest.mark.parametrize(
-    "inner",
-    [
-        "SELECT ward, count(*) AS n FROM data GROUP BY 1",
-        "SELECT DISTINCT ward FROM data",
-        "SELECT ward, rank() OVER (ORDER BY age) AS n FROM data",
-        "SELECT ward FROM data LIMIT 3",
-        "SELECT ward, max(age) AS n FROM data GROUP BY ward",
-        "SELECT COLUMNS('ward') FROM data",
-        "SELECT ward AS a, a AS b FROM data",
-    ],
-)
-def test_what_does_more_than_choose_rows_stays_a_subquery(release, inner):
-    with release.cursor() as con:
-        node = parsed_select(con, f"SELECT ward, count(*) FROM ({inner}) GROUP BY 1")
-        assert inlined(node, ("ward", "age", "urgent"), ("count_star", "max")) is node
 
 
 def test_a_column_without_figures_has_no_status(release):

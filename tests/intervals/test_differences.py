@@ -7,13 +7,12 @@ from itertools import combinations, count
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.intervals import small_release
 from fixtures.pipeline import write_spec
 
 import engine
 from engine.errors import QueryRefused
 from engine.source import begin_charges
-from queries.intervals.statement.differences import _as_answers, has_differs
+from queries.intervals.statement.differences import has_differs
 from queries.intervals.tabulation import Tabulation
 from queries.release import Release
 
@@ -24,9 +23,8 @@ FEW = "Z"
 
 
 @pytest.fixture(scope="module")
-def release(census, tmp_path_factory):
-    with small_release(tmp_path_factory.mktemp("differs"), census) as made:
-        yield made
+def release(small):
+    return small
 
 
 @pytest.fixture(scope="module")
@@ -139,21 +137,6 @@ def test_ends_by_hand():
     assert got.differs(0, 3) is got.differs(0, 4) is None
 
 
-def test_answers_by_hand():
-    ends = [
-        ("low", "DOUBLE", [-1.0, 0.0, 0.5, -3.0, None, 2.0]),
-        ("high", "DOUBLE", [1.0, 4.0, 2.0, -1.0, None, 9.0]),
-        ("status", "VARCHAR", ["unreliable", "low", "reliable", "reliable", "reliable", "not released"]),
-    ]  # fmt: skip
-    given = {word: values for word, _, values in _as_answers(6, ends)}
-    assert given[""] == [False, False, True, True, None, None]
-    assert given["status"] == ["reliable"] * 4 + ["not known", "not released"]
-    assert {tuple(values) for _, _, values in _as_answers(2, None)} == {
-        (None, None),
-        ("not known", "not known"),
-    }
-
-
 def test_it_says_what_the_interval_of_the_difference_says(release):
     figures = (
         "count(*) FILTER (WHERE age < 40)",
@@ -223,12 +206,6 @@ REFUSED = [
 def test_where_it_cannot_stand_it_is_refused(release, text, said):
     with pytest.raises(QueryRefused, match=said):
         release.sql(text)
-
-
-@pytest.mark.parametrize("word", ["differs (by sex)", "replicates('sex')"])
-def test_a_comment_with_the_word_costs_no_statement_its_answer(release, word):
-    text = "PIVOT (SELECT age, sex FROM data) ON sex USING count(*) ORDER BY age"
-    assert release.sql(f"-- what {word}\n{text}").rows == release.sql(text).rows
 
 
 def test_marks_of_other_columns_stay(release):

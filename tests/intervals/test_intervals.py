@@ -7,7 +7,6 @@ from itertools import count
 import intervals
 import numpy as np
 import pytest
-from intervals_strata import Keys
 
 from engine.source import begin_charges
 from queries.intervals import model as noise_model
@@ -83,6 +82,7 @@ def test_half_the_noise_is_noticed(few, monkeypatch):
         assert stratum in failed
 
 
+@pytest.mark.slow
 def test_ranges_of_a_much_filled_table_hold_as_they_count_what_it_leans(tmp_path, monkeypatch):
     know_keys(monkeypatch)
     monkeypatch.setattr(intervals, "RANGES", 48)
@@ -109,26 +109,3 @@ def test_intervals_hold_over_25_keys(tmp_path, monkeypatch):
     found = strata(tmp_path, data, 25)
     assert len(found) >= 8
     assert intervals.failures(found, slack=0.02) == []
-
-
-def test_a_folder_that_was_left_half_full_goes_on_with_the_keys_that_are_missing(tmp_path):
-    intervals.census_data(tmp_path / "census", people=1_000)
-    made = []
-
-    def make_key(path, number):
-        made.append(number)
-        Keys("half full")(path, number)
-
-    for kept, wanted in ((1, [0]), (3, [1, 2])):
-        made.clear()
-        list(intervals.releases("census", tmp_path, kept, (("sex",),), make_key))
-        assert made == wanted
-
-
-def test_a_key_hangs_on_its_text_and_number_alone(tmp_path):
-    texts = {}
-    for name, seed, number in (("a", "x", 1), ("b", "x", 0), ("c", "x", 1), ("d", "y", 1)):
-        Keys(seed)(tmp_path / name, number)
-        texts[name] = (tmp_path / name).read_bytes()
-    assert texts["a"] == texts["c"]
-    assert len(set(texts.values())) == 3

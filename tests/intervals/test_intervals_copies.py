@@ -15,6 +15,7 @@ from queries.intervals.copies import replicates as module
 from queries.intervals.copies import spread
 from queries.intervals.statement import spreads as copies
 
+pytestmark = pytest.mark.slow
 TABLES = (("age",), ("sex",), ("income",), ("age", "sex"), ("income", "sex"))
 STATEMENTS = {
     "moving mean": "SELECT age, avg(count(*)) OVER (ORDER BY age ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING) FROM data "

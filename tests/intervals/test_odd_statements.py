@@ -6,16 +6,15 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pytest
 from fixtures.pipeline import CENSUS, make_census, write_spec
 
 from engine.release import build
 from engine.spec import read_spec
-from queries.intervals import extrapolation, noise_model, tabulate
+from queries.intervals import tabulate
 from queries.intervals.estimates import holds
-from queries.intervals.statement import reckoned, rows
+from queries.intervals.statement import reckoned
 from queries.release import open_release
 
 ODD = [
@@ -94,41 +93,6 @@ def test_what_was_wrong_and_marked_reliable_is_not(release, text):
     for _, value, low, high, _ in figures(got):
         if low is not None:
             assert low - 1e-6 * abs(value) <= value <= high + 1e-6 * abs(value)
-
-
-def test_a_cast_is_rounded_as_round_is(release):
-    (row,) = release.sql(
-        "SELECT avg(age)::INT AS a, round(avg(age)) AS b, avg(age)::DECIMAL(9, 1) AS c, round(avg(age), 1) AS d, "
-        "avg(age)::DOUBLE AS e, avg(age) AS f FROM data",
-        intervals=True,
-    ).rows
-    assert row[1:3] == row[5:7] == (math.floor(row[21]), math.ceil(row[22]))
-    assert row[9:11] == row[13:15]
-    assert row[17:19] == row[21:23]
-
-
-def test_lists_structs_and_nothing_are_keys(release):
-    right = dict(
-        (sex, (n, low, high))
-        for sex, n, low, high, _ in release.sql(
-            "SELECT sex, count(*) AS n FROM data GROUP BY sex", intervals=True
-        ).rows
-    )
-    for key in ("[sex]", "[[sex]]", "{'s': sex}", "[{'s': [sex]}]", "row(sex, ['x'])"):
-        got = release.sql(
-            f"SELECT {key} AS k, sex, count(*) AS n FROM data GROUP BY ALL", intervals=True
-        )
-        assert {row[1]: row[2:5] for row in got.rows} == right, key
-    nan = release.sql(
-        "SELECT 'nan'::DOUBLE AS k, count(*) AS n FROM data GROUP BY k", intervals=True
-    )
-    assert nan.columns == ("k", "n", "n_low", "n_high", "n_status")
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept(release):
-    """Each test reckons anew: what was reckoned of a statement stays with an open release."""
-    release.models.pop(("statements",), None)
 
 
 def test_a_figure_that_was_reckoned_otherwise_has_no_interval(release, monkeypatch):
@@ -311,28 +275,6 @@ def test_a_band_by_an_expression_leaves_the_room_beyond_the_last_value_that_limi
         assert band[3] - n > n - band[2]
 
 
-def test_the_only_group_of_a_total_leaves_room_for_others_that_may_be_there(release):
-    text = "SELECT age, income, count(*) AS n, n / sum(n) OVER (PARTITION BY age) AS f FROM data GROUP BY age, income"
-    alone = [row for row in release.sql(text, intervals=True).rows if row[6] == 1]
-    assert any(row[-1] != "not released" for row in alone)
-    for row in alone:
-        assert row[-1] == "not released" or row[7] <= row[2] / (row[2] + 2)
-    own = text.replace("PARTITION BY age", "PARTITION BY age, income")
-    for row in release.sql(own, intervals=True).rows:
-        assert row[-1] == "not released" or row[7:9] == (1, 1)
-
-
-def test_digits_of_a_column_without_a_table_of_its_own(tmp_path):
-    people = make_census(tmp_path / "census") / "people.parquet"
-    build(
-        read_spec(write_spec(tmp_path, people, CENSUS, (("age", "income"),))), tmp_path / "p.duckdb"
-    )
-    with open_release(tmp_path / "p.duckdb", threads=1) as pairs:
-        got = pairs.sql("SELECT count_if(income % 1000 = 0) AS f FROM data", intervals=True)
-    assert not got.marks.statuses
-    assert "it asks for digits of income" in " ".join(got.warnings)
-
-
 def test_a_share_leaves_the_same_room_however_it_is_written(release):
     """Of 100 %: by a factor of the part, of the whole, of both, and of either sign."""
 
@@ -358,24 +300,6 @@ def test_a_share_leaves_the_same_room_however_it_is_written(release):
 INSIDE = "count(*) FILTER (age < 90)"
 
 
-def test_a_total_leaves_the_same_room_however_its_share_is_written(release):
-    text = "SELECT age, income, count(*) AS n, {} AS f FROM data GROUP BY age, income ORDER BY age, income"
-    plain, *others = (
-        [row[-4:] for row in release.sql(text.format(share), intervals=True).rows]
-        for share in (
-            "n / sum(n) OVER (PARTITION BY age)",
-            "2 * n / sum(n) OVER (PARTITION BY age)",
-            "n / (0.5 * sum(n) OVER (PARTITION BY age))",
-            "2 * n / sum(n) OVER (PARTITION BY age, age)",
-        )
-    )
-    alone = [i for i, row in enumerate(plain) if row[0] == 1 and row[-1] != "not released"]
-    assert alone
-    for shares in others:
-        for i in alone:
-            assert shares[i][:3] == pytest.approx([2 * end for end in plain[i][:3]], rel=1e-6)
-
-
 @pytest.mark.parametrize(
     "figure",
     ["avg({})", "sum({}) / count(*)", "quantile_cont({}, 0.5)", "quantile_cont({}, 0.999)"],
@@ -388,49 +312,7 @@ def test_the_largest_numbers_there_are_raise_nothing(release, figure):
     assert got.rows[0][0] == release.sql(f"SELECT {huge} AS f FROM data").rows[0][0]
 
 
-@pytest.mark.parametrize(
-    ("text", "leaves_ties"),
-    [
-        ("SELECT region, sex, {lag} AS s FROM data GROUP BY ROLLUP (region, sex)", True),
-        ("SELECT region, sex, {lag} AS s FROM data GROUP BY GROUPING SETS ((region, sex), (region))", True),
-        ("SELECT *, 1 AS one FROM (SELECT region, sex, {lag} AS s FROM data GROUP BY region, sex)", True),
-        ("{q} SELECT region, sex, sum(n) OVER (ORDER BY region ROWS 1 PRECEDING) AS s FROM q", True),
-        ("{q} SELECT region, sex, sum(n) OVER (ORDER BY region, sex ROWS 1 PRECEDING) AS s FROM q", False),
-        (
-            "SELECT age, sex, sum(count(*)) OVER (ORDER BY age RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS s "
-            "FROM data GROUP BY age, sex",
-            False,
-        ),
-    ],
-)  # fmt: skip
-def test_ties_are_seen_in_other_selects_and_sets_of_groups(release, text, leaves_ties):
-    q = "WITH q AS (SELECT region, sex, count(*) AS n FROM data GROUP BY region, sex)"
-    asked = text.format(lag="lag(count(*)) OVER (ORDER BY region)", q=q)
-    said = " ".join(release.sql(asked, intervals=True).warnings)
-    assert ("an order that leaves ties" in said) == leaves_ties
-
-
 @pytest.mark.parametrize("one", ["any_value", "arbitrary", "first", "list"])
 def test_one_of_several_groups_in_no_order_has_no_interval(release, one):
     text = f"SELECT region, sex, {one}(count(*)) OVER (PARTITION BY sex) AS f FROM data GROUP BY region, sex"
     assert not release.sql(text, intervals=True).marks.statuses
-
-
-def test_what_ends_a_statement_is_not_taken_for_an_expression_that_fails(release):
-    """An interrupt that comes while rows and ends are read: nothing more is asked."""
-
-    class Stopped:
-        asked = 0
-
-        def execute(self, _text):
-            self.asked += 1
-            raise duckdb.InterruptException("stopped")
-
-    model = noise_model(release, ("income",))
-    ends = extrapolation.ends_of(release, model)
-    assert ends
-    asked = rows._Asked(row="r", named="d", text="", each="", groups="", expressions={})
-    con = Stopped()
-    with pytest.raises(duckdb.InterruptException):
-        rows._fetched(con, asked, model.table, ends)
-    assert con.asked == 1

@@ -12,14 +12,10 @@ from fixtures.intervals import small_release
 from fixtures.pipeline import make_census
 
 from engine.errors import TimedOut
-from queries.intervals.copies import replicates as module
-from queries.intervals.copies.replicates import N_REPLICATES, errors_of_buckets, replicates
+from queries.intervals.copies.replicates import N_REPLICATES, replicates
 from queries.intervals.model import noise_model
-from queries.intervals.statement import aggregates, reckoned
 from queries.intervals.statement import spreads as copies
-from queries.intervals.tree import variance_of_sums
 from queries.release import open_release
-from queries.sql import RowsBeyond
 from queries.sql.answering import Answering
 from queries.sql.views import LogicalViews
 
@@ -28,17 +24,8 @@ TABLES = (("age",), ("sex",), ("region",), ("income",), ("age", "sex"), ("income
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory):
-    """Of so many people that nearly every age of each sex is measured."""
-    folder = tmp_path_factory.mktemp("replicates")
-    with small_release(folder, make_census(folder / "census", people=6000), tables=TABLES) as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept(release):
-    """Each test asks anew: answers of statements stay with an open release."""
-    release.models.pop(("answers",), None)
+def release(large):
+    return large
 
 
 FILLED = ("age", "region", "sex")
@@ -56,38 +43,6 @@ def test_copies_keep_their_locks_and_are_no_noise_free_data(release):
         assert (got.counts.std(axis=1) > 0).any()
 
 
-def test_values_of_a_column_are_as_many_in_every_table(release):
-    wide = ("age", "sex")
-    narrow = replicates(release, ("sex",)).counts
-    rows = noise_model(release, wide).table.rows
-    at = noise_model(release, wide).table.columns.index("sex")
-    summed = np.zeros_like(narrow)
-    np.add.at(summed, rows[:, at], replicates(release, wide).counts)
-    off = np.abs(summed - narrow).sum(axis=0) / narrow.sum(axis=0)
-    assert off.mean() / 2 <= copies.MOST_ASTRAY
-
-
-def test_margins_that_are_not_released_are_kept_as_the_wider_table_tells_them(
-    tmp_path, monkeypatch
-):
-    """People by sex, of a table by age and sex: as sure as the closed form says, not as the sum of all cells' noise."""
-    census = make_census(tmp_path / "census", people=3000)
-
-    def spread_of_sexes(made):
-        model = noise_model(made, ("age", "sex"))
-        counts = module._drawn(made, model, model.tree, made.go_on).counts
-        by_sex = module.sum_rows(model.table.rows[:, 1], counts.astype(float), 2)
-        return by_sex.std(axis=1, ddof=1).mean()
-
-    with small_release(tmp_path, census, tables=(("age",), ("age", "sex"))) as made:
-        rows = made.sql("SELECT sex, count(*) AS f FROM data GROUP BY sex", intervals=True).rows
-        closed = np.mean([(high - low) / 2 / 1.96 for _, _, low, high, _ in rows])
-        kept = spread_of_sexes(made)
-        assert 0.7 * closed < kept < 1.2 * closed
-        monkeypatch.setattr(module, "WIDEST_UNRELEASED", 0)
-        assert spread_of_sexes(made) > 1.5 * closed
-
-
 @pytest.fixture(scope="module")
 def sparse(tmp_path_factory):
     """Of a table of three columns one column is released by itself, and no pair."""
@@ -96,91 +51,6 @@ def sparse(tmp_path_factory):
     tables = (("sex",), ("age", "region", "sex"))
     with small_release(folder, census, tables=tables) as made:
         yield made
-
-
-def test_what_is_released_below_tables_that_are_not_is_kept(sparse):
-    wide = ("age", "region", "sex")
-    model = noise_model(sparse, wide)
-    by_sex = module.sum_rows(
-        model.table.rows[:, 2], replicates(sparse, wide).counts.astype(float), 2
-    )
-    assert np.abs(by_sex - replicates(sparse, ("sex",)).counts).max() <= 1
-
-
-def test_tables_that_are_not_released_are_drawn_once_and_always_alike(sparse):
-    wide = ("age", "region", "sex")
-    model = noise_model(sparse, wide)
-    seen = []
-    whole = module._Drawing.whole
-
-    def drawn(self, table, *given):
-        seen.append(table.columns)
-        return whole(self, table, *given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module._Drawing, "whole", drawn)
-        first = module._drawn(sparse, model, model.tree, sparse.go_on)
-    pairs = [("age", "region"), ("age", "sex"), ("region", "sex")]
-    assert sorted(seen) == sorted([wide, *pairs, ("age",), ("region",)])
-    with open_release(sparse.path) as again:
-        assert np.array_equal(replicates(again, wide).counts, first.counts)
-
-
-def test_noise_of_several_columns_counts_as_in_closed_forms(release, monkeypatch):
-    def spread_of_cells():
-        model = noise_model(release, ("age", "sex"))
-        return module._drawn(release, model, model.tree, release.go_on).counts.std(axis=1).mean()
-
-    once = spread_of_cells()
-    monkeypatch.setattr(module, "ALIKE", (1.0, 2.25 * module.ALIKE[True]))
-    assert 1.2 * once < spread_of_cells() < 1.6 * once
-
-
-def test_ranges_of_the_longer_column_are_rounded_as_one(release):
-    """For each sex by itself: what any run of ages is off is less than 1, though no age is whole."""
-    table = noise_model(release, ("age", "sex")).table
-    shares = np.random.default_rng(3).random((len(table.rows), 5))
-    whole = module._rounded(table, shares, np.random.default_rng(4))
-    assert whole.dtype == np.int64
-    for sex in (0, 1):
-        own = table.rows[:, 1] == sex
-        upto = np.cumsum((whole - shares)[own], axis=0)
-        assert (np.ptp(upto, axis=0) < 1).all()
-
-
-def test_values_with_rows_too_many_give_to_neighbours_by_hand():
-    off = np.array([[1, 0], [-1, 2], [0, 0], [1, -1], [-1, -1]])
-    copy, given, taken = module._pairs(off, None)
-    pairs = sorted(zip(copy.tolist(), given.tolist(), taken.tolist(), strict=True))
-    assert pairs == [(0, 0, 1), (0, 3, 4), (1, 1, 3), (1, 1, 4)]
-    copy, given, _ = module._pairs(off, np.random.default_rng(1))
-    assert sorted(zip(copy.tolist(), given.tolist(), strict=True)) == [
-        (0, 0), (0, 3), (1, 1), (1, 1),
-    ]  # fmt: skip
-
-
-def test_a_lock_left_out_is_seen(release, monkeypatch):
-    """Planted: counts that are brought to no margin lie outside of them."""
-    table = ("age", "sex")
-    sound = replicates(release, table).astray
-    monkeypatch.setattr(module, "_raked", lambda table, counts, *_: counts)
-    monkeypatch.setattr(module, "_settled", lambda table, whole, *_: whole)
-    model = noise_model(release, table)
-    assert module._drawn(release, model, model.tree, release.go_on).astray > max(3 * sound, 0.001)
-
-
-def _drawn(release, table, n=4000, times=1.0):
-    model = noise_model(release, table)
-    tree = model.tree
-    rng = np.random.default_rng(5)
-    total = np.sqrt(tree.total_variance) * rng.standard_normal((1, n))
-    return times * errors_of_buckets(tree, len(model.table.size), total, rng).std(axis=1), model
-
-
-def _closed(model):
-    n = len(model.table.size)
-    each = np.arange(n)
-    return np.sqrt(variance_of_sums(model.tree, n, each, each, np.ones(n)))
 
 
 CLOSED = [
@@ -210,21 +80,6 @@ def test_closed_forms_are_the_fast_path_to_what_copies_say(release, text, most):
     # They lie about the same figure: each reaches into the other.
     assert (of_copies.low <= high).all()
     assert (of_copies.high >= low).all()
-
-
-@pytest.mark.parametrize("table", [("age",), ("age", "sex")])
-def test_errors_are_as_spread_as_the_closed_form_says(release, table):
-    """4,000 draws have their standard deviation to 1.1 %, five times that is the bound."""
-    drawn, model = _drawn(release, table)
-    known = model.tree.row_bucket[model.tree.row_bucket >= 0]
-    want = _closed(model)[np.unique(known)]
-    assert np.abs(drawn[np.unique(known)] / want - 1).max() < 0.06
-
-
-def test_noise_twice_as_large_is_seen(release):
-    drawn, model = _drawn(release, ("age",), times=2.0)
-    known = np.unique(model.tree.row_bucket[model.tree.row_bucket >= 0])
-    assert np.abs(drawn[known] / _closed(model)[known] - 1).min() > 0.5
 
 
 def test_copies_hang_on_the_content_hash_alone(release):
@@ -357,17 +212,6 @@ def test_groups_without_a_row_in_any_copy_have_no_interval(release):
     assert all(low < f < high for _, f, low, high, _ in got.rows[:-1])
 
 
-def test_a_value_that_its_type_cannot_hold_stays_where_it_was(release):
-    """Rows beyond an end that is the last number there is."""
-    beyond = RowsBeyond(source=np.array([0]), column=("age",), value=(str(2**63),))
-    n = len(noise_model(release, ("age",)).table.rows)
-    counts = np.zeros((n + 1, 1), dtype=np.int64)
-    counts[-1] = 1
-    ((rows,),) = (release.on_copies("SELECT age FROM data", ("age",), counts, beyond),)
-    ((first,), *_) = release.sql("SELECT age FROM data ORDER BY age").rows
-    assert rows == [(first,)]
-
-
 def test_what_fails_while_copies_are_made_is_a_reason_and_no_failure(release, monkeypatch):
     def fails(*given, **more):
         raise duckdb.OutOfMemoryException("full")
@@ -391,19 +235,6 @@ def test_nobody_waiting_ends_the_work(release, monkeypatch):
         release.until(lambda: bool(left)).sql(
             "SELECT stddev_samp(age) AS f FROM data", intervals=True
         )
-
-
-@pytest.mark.parametrize(
-    ("text", "does"),
-    [
-        ("WITH t AS (SELECT age + 1 AS f FROM data WHERE age > 3) SELECT f FROM t", False),
-        ("SELECT DISTINCT age FROM data", True),
-        ("SELECT age, avg(age) OVER () AS f FROM data", True),
-        ("EXPLAIN SELECT 1", True),
-    ],
-)
-def test_whether_a_statement_reckons_is_seen_in_its_plan(release, text, does):
-    assert copies.reckons(release, text, None) == does
 
 
 @pytest.mark.parametrize(
@@ -453,31 +284,6 @@ def test_a_figure_that_differs_from_its_second_reckoning_has_none(release, monke
     got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
     assert got.columns == ("f",)
     assert "another figure" in " ".join(got.warnings)
-
-
-def test_what_failed_its_check_has_no_copies_either(release, monkeypatch):
-    asked = []
-    whole = reckoned.estimate_of
-    monkeypatch.setattr(
-        reckoned,
-        "estimate_of",
-        lambda *given: replace(whole(*given), value=whole(*given).value + 1),
-    )
-    monkeypatch.setattr(
-        aggregates, "spreads", lambda *given: asked.append(given[-2:]) or ({}, {1: "x"})
-    )
-    got = release.sql("SELECT count(*) AS n, stddev_samp(age) AS f FROM data", intervals=True)
-    assert asked == [([1], {0})]
-    assert got.columns == ("n", "f")
-
-
-def test_cost_of_no_copies_is_no_copy(release, monkeypatch):
-    """Figures that a closed form covers never ask for copies."""
-    monkeypatch.setattr(aggregates, "spreads", None)
-    got = release.sql(
-        "SELECT sex, count(*) AS n, avg(age) AS m FROM data GROUP BY sex", intervals=True
-    )
-    assert "m_low" in got.columns
 
 
 def test_rows_that_no_copy_has_are_given_as_the_reason(release):

@@ -46,40 +46,6 @@ def test_rows_beyond_an_end_widen_one_side_by_hand():
     assert got.high[0] == pytest.approx(sure.high[0] + 2)
 
 
-def test_figures_that_go_by_steps_are_one_step_wide_at_least():
-    made = _values([40.0, *[40.0] * 48], [30.0, *([30.0] * 40 + [32.0] * 8)], [0.5, *[0.5] * 48])
-    got = spread.spread_of(made, NONE, 0, is_whole=False)
-    assert got.high[0] - 40.0 == pytest.approx(2.0)  # by the steps of another row
-    assert got.high[1] - 30.0 >= 1.0
-    assert spread.spread_of(made[[0]], NONE, 0, is_whole=True).high[0] == 41.0
-
-
-def test_figures_of_many_steps_are_half_a_step_wider_by_hand():
-    """16 numbers of rows, three copies each: none of them is the end of the interval."""
-    made = _values([17.0, *np.repeat(np.arange(10.0, 26.0), 3)])
-    sd = np.std(np.repeat(np.arange(16.0), 3), ddof=1)
-    got = spread.spread_of(made, NONE, 0, is_whole=False)
-    assert got.low[0] == pytest.approx(17 - 0.5 - spread.T * sd - 0.5)
-    whole = spread.spread_of(made, NONE, 0, is_whole=True)
-    assert whole.high[0] == np.floor(17 - 0.5 + spread.T * sd + 0.5)
-    # A quantile that takes as many values may jump all the same: all of them lie inside, and a step more.
-    jumps = spread.spread_of(made, NONE, 0, is_whole=False, is_stepped=True)
-    assert jumps.low[0] == pytest.approx(17 - 0.5 - max(7.5, spread.T * sd) - 1)
-    # Where most copies have one value it is no spread either, and the widest gap (10 to 121) stands for a step.
-    few = [10.0] * 41 + [*np.arange(11.0, 18.0) ** 2]
-    got = spread.spread_of(_values([10.0, *few]), NONE, 0, is_whole=False)
-    half = max(spread.T * np.std(few, ddof=1), max(few) - np.mean(few)) + 111
-    assert got.high[0] == pytest.approx(max(10 + 10 - np.mean(few) + half, 10.0))
-
-
-def test_whole_figures_take_in_what_is_half_a_unit_beyond_by_hand():
-    made = _values([30.0, *([30.0, 31.0] * 24)])
-    half = spread.T * np.sqrt(0.25 * 48 / 47) + 1 - 0.5
-    got = spread.spread_of(made, NONE, 0, is_whole=True)
-    assert got.high[0] == np.floor(30 - 0.5 + half + 0.5) == 31
-    assert got.low[0] == np.ceil(30 - 0.5 - half - 0.5) == 28
-
-
 def test_rows_that_too_few_copies_hold_have_no_interval():
     made = _values([10.0, *np.linspace(8, 12, 42), *[np.nan] * 6], [5.0, *np.linspace(4, 6, 48)])
     got = spread.spread_of(made, NONE, 0, is_whole=False)

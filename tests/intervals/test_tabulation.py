@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from fixtures.intervals import plain_rows, small_release, twin_variance
+from fixtures.intervals import plain_rows, small_release
 from fixtures.release_dp import spec_in
 
 from engine.errors import NotAnswerable, QueryRefused
 from engine.release import build
 from queries.intervals import noise_model, regions, tabulate
-from queries.intervals.buckets import read_buckets
-from queries.intervals.estimates import _end
-from queries.intervals.sums import covered_variance, sums_of
-from queries.intervals.tree import are_single, noise_tree, variance_of_sums
 from queries.release import open_release
 
 
 @pytest.fixture(scope="module")
-def release(census, tmp_path_factory):
-    with small_release(tmp_path_factory.mktemp("uncertainty"), census) as made:
-        yield made
+def release(small):
+    return small
 
 
 def test_counts_are_those_of_the_table_and_unreleased_cells_say_nothing(release):
@@ -148,100 +140,6 @@ def test_the_file_says_how_deep_each_bucket_lies_and_what_was_measured(release):
         assert not model.table.row_measured[~held].any()
 
 
-def test_noise_reaches_sums_as_node_by_node(release):
-    rng = np.random.default_rng(3)
-    for columns in (("age",), ("income",), ("age", "region"), ("age", "region", "sex")):
-        table = read_buckets(release, columns)
-        tree = noise_tree(table)
-        held = np.bincount(tree.row_bucket, weights=table.n, minlength=len(table.size))
-        assert held.tolist() == table.size.tolist()  # every row in its own bucket
-        for _ in range(3):
-            chosen = np.flatnonzero(rng.random(len(table.size)) < 0.3)
-            weight = rng.uniform(-1, 2, len(chosen))
-            fast = variance_of_sums(tree, 1, np.zeros(len(chosen), dtype=np.int64), chosen, weight)
-            slow = twin_variance(tree, dict(zip(chosen.tolist(), weight.tolist(), strict=True)))
-            assert fast[0] == pytest.approx(slow)
-
-
-def with_single_level(tree, at, rng):
-    """The same tree with a level put in before one, of whose nodes each has one child, in another order."""
-    after = tree.levels[at]
-    child_parent, own = rng.permutation(after.n_nodes), rng.random(after.n_nodes)
-    none, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
-    order = np.argsort(child_parent)  # the child of each new node
-    single = replace(
-        after,
-        child_parent=child_parent,
-        rest_node=nobody,
-        rest_bucket=nobody,
-        part_child=np.ones(after.n_nodes),
-        part_rest=none,
-        own_child=own,
-        own_rest=none,
-        own_sum=own[order],
-        unreleased=np.ones(after.n_nodes),
-        is_single=True,
-    )
-    above = tree.levels[at - 1]
-    moved = {
-        name: getattr(above, name)[order] for name in ("child_parent", "part_child", "own_child")
-    }
-    levels = (*tree.levels[: at - 1], replace(above, **moved), single, *tree.levels[at:])
-    level_of = tree.level_of + (tree.level_of >= at)
-    return replace(tree, levels=levels, level_of=level_of)
-
-
-@pytest.mark.parametrize("share", [0.02, 0.9])
-def test_noise_of_several_sums_is_that_of_each_and_single_levels_add_nothing(release, share):
-    """Few buckets of each, or most, by which sums are held otherwise."""
-    rng = np.random.default_rng(4)
-    for columns in (("income",), ("age", "region")):
-        tree = noise_tree(read_buckets(release, columns))
-        longer = with_single_level(tree, len(tree.levels) // 2, rng)
-        assert len(longer.levels) == len(tree.levels) + 1
-        chosen = rng.random((5, len(tree.level_of))) < share
-        of_sum, bucket = np.nonzero(chosen)
-        weight = rng.uniform(-1, 2, len(bucket))
-        slow = [
-            twin_variance(tree, dict(zip(bucket[of_sum == i], weight[of_sum == i], strict=True)))
-            for i in range(5)
-        ]
-        for one in (tree, longer):
-            fast = variance_of_sums(one, 5, of_sum, bucket, weight)
-            np.testing.assert_allclose(fast, slow, rtol=1e-9)
-
-
-def test_a_level_is_single_where_each_node_has_one_child_and_no_remainder():
-    some, none = np.array([1]), np.zeros(0, dtype=np.int64)
-    assert are_single(3, np.array([2, 0, 1]), none)
-    assert not are_single(3, np.array([2, 0, 1]), some)
-    assert not are_single(3, np.array([2, 0, 0]), none)
-    assert not are_single(3, np.array([2, 0]), none)
-    assert not are_single(3, np.array([2, 0, 1, 1]), none)
-
-
-def test_a_row_in_no_bucket_is_blind_by_itself(release):
-    """What rounding left over may lie where no box is: it must neither crash nor count as known."""
-    model = noise_model(release, ("age", "sex"))
-    row = np.arange(len(model.table.n))
-    of_sum, weight = np.zeros(len(row), dtype=np.int64), np.full(len(row), 2.0)
-    lost = model.tree.row_bucket.copy()
-    lost[:2] = -1
-    counted = []
-    for tree in (model.tree, replace(model.tree, row_bucket=lost)):
-        _, bucket, mean, blind = sums_of(model.table, tree, 1, of_sum, row, weight)
-        counted.append((mean * model.table.size[bucket]).sum() / 2.0)
-    assert blind[0] >= 4.0 * model.table.n[:2].sum()
-    assert counted[1] == pytest.approx(counted[0] - model.table.n[:2].sum())
-
-
-def test_everything_together_has_the_noise_of_the_total(release):
-    table = read_buckets(release, ("age", "region"))
-    tree, n = noise_tree(table), len(table.size)
-    all_of_it = variance_of_sums(tree, 1, np.zeros(n, dtype=np.int64), np.arange(n), np.ones(n))
-    assert all_of_it[0] == pytest.approx(tree.total_variance)
-
-
 def test_statuses_follow_the_thresholds(release):
     for asked in ({"columns": ["age", "sex"]}, {"columns": ["income"]}, {"columns": ["region"]}):
         got = tabulate(release, **asked)
@@ -359,34 +257,3 @@ def test_mode_dp_has_intervals_only_where_a_margin_covers(tmp_path):
         assert set(sure.status) == {"reliable"}
         single = tabulate(made, ["age"])  # ages were counted in groups only
         assert np.isnan(single.low).any()
-
-
-def test_in_mode_dp_a_row_that_is_most_of_a_value_has_the_error_of_the_value():
-    """Four cells of noise variance 4, in values whose counts have variances of 9 and 16."""
-    table = SimpleNamespace(
-        columns=("a", "b"),
-        card={"noise_sd": 2.0},
-        n=np.array([90, 10, 50, 50]),
-        rows=np.array([[0, 0], [0, 1], [1, 0], [1, 1]]),
-    )
-    of_margins = np.array([9.0, 16.0])
-    # The first cell is 9/10 of its value of a: 4 (1/10)^2 + 4 (9/10)^2 + 9 (9/10)^2. The second: its own noise.
-    # All of the first value of a: its count's own variance, which is more than that of two cells.
-    got = covered_variance(
-        table, of_margins, 3, np.array([0, 1, 2, 2]), np.array([0, 1, 0, 1]), np.ones(4)
-    )
-    assert got[0] == pytest.approx(10.57)
-    assert got[1] == pytest.approx(4.0)
-    of_b = [(90 / 140, 2), (10 / 60, 2)]
-    by_b = sum(4 * (1 - 2 * part + cells * part**2) + 16 * part**2 for part, cells in of_b)
-    assert got[2] == pytest.approx(max(9.0, 8.0, by_b))
-
-
-def test_quantiles_of_a_few_rows_may_lie_beyond_the_last_one_as_far_as_rows_are_apart():
-    numbers, upto = np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0]), np.arange(1.0, 7.0)
-    place, value = np.array([1.8, 4.8]), np.array([2.8, 28.0])
-    first, last = np.array([0.0, 3.0]), np.array([2.0, 5.0])
-    high = _end(numbers, upto, place, np.array([4.0, 7.0]), last, value)
-    assert high == pytest.approx([3.4, 30.0])  # 2 ranks of 0.2; and no further than any row
-    low = _end(numbers, upto, place, np.array([0.5, -1.0]), first, value)
-    assert low == pytest.approx([1.5, 1.0])

@@ -7,11 +7,15 @@ import pandas as pd
 import pytest
 
 import engine
-from queries.intervals import tabulate
+from engine.errors import DamagedRelease
+from engine.source import begin_charges
+from queries.intervals import noise_model, tabulate
+from queries.intervals.copies.replicates import replicates
+from queries.intervals.universes import StatedUniverse
 
 ACTS = ("Employed, full", "Retired", "Other")
 HOURS = ("10", "20", "40")
-SPEC = """
+HEAD = """
 [release]
 title = "t"
 vintage = "1"
@@ -21,7 +25,8 @@ path = "d.parquet"
 entities = ["id"]
 [columns.id]
 kind = "integer"
-[columns.act]
+"""
+SPEC = """[columns.act]
 kind = "category"
 domain = ["Employed, full", "Retired", "Other"]
 public = true
@@ -35,18 +40,24 @@ columns = ["act", "hours"]
 """
 
 
+def built(folder, columns: dict, spec: str):
+    """A release of 2,000 people, with a key that is always the same."""
+    frame = pd.DataFrame({"id": range(2000), **columns})
+    frame.to_parquet(folder / "d.parquet")
+    (folder / "s.toml").write_text(HEAD + spec)
+    (folder / "k.key").touch(mode=0o600)
+    (folder / "k.key").write_bytes(bytes(range(32)))
+    begin_charges(folder / "k.key")
+    return engine.build(folder / "s.toml", out=folder / "r.duckdb", jobs=1)
+
+
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("universes")
     draws = np.random.default_rng(0)
     act = draws.choice(ACTS, 2000)
     hours = np.where(act == ACTS[0], draws.choice(HOURS, 2000), None)
-    frame = pd.DataFrame({"id": range(2000), "act": act, "hours": hours})
-    frame.to_parquet(folder / "d.parquet")
-    (folder / "s.toml").write_text(SPEC)
-    engine.new_key(folder / "k.key")
-    with engine.build(folder / "s.toml", out=folder / "r.duckdb") as built:
-        yield built
+    with built(tmp_path_factory.mktemp("universes"), {"act": act, "hours": hours}, SPEC) as made:
+        yield made
 
 
 def test_a_value_with_a_comma_is_not_ruled_out(release):
@@ -56,17 +67,7 @@ def test_a_value_with_a_comma_is_not_ruled_out(release):
     assert {told[a, h] for a in ACTS[1:] for h in HOURS} == {"structural zero"}
 
 
-DATED = """
-[release]
-title = "t"
-vintage = "1"
-key = "k.key"
-[source]
-path = "d.parquet"
-entities = ["id"]
-[columns.id]
-kind = "integer"
-[columns.day]
+DATED = """[columns.day]
 kind = "date"
 [columns.tax]
 kind = "category"
@@ -84,12 +85,9 @@ def test_limits_are_compared_as_dates_and_outside_may_be_a_value(tmp_path):
     day = draws.choice(days, 2000)
     inside = (day >= days[1]) & (day <= days[2])
     tax = np.where(inside, draws.choice(["low", "high"], 2000), "0")
-    frame = pd.DataFrame({"id": range(2000), "day": pd.Series(day).dt.date, "tax": tax})
-    frame.to_parquet(tmp_path / "d.parquet")
-    (tmp_path / "s.toml").write_text(DATED)
-    engine.new_key(tmp_path / "k.key")
-    with engine.build(tmp_path / "s.toml", out=tmp_path / "r.duckdb") as built:
-        table = tabulate(built, ["day", "tax"])
+    columns = {"day": pd.Series(day).dt.date, "tax": tax}
+    with built(tmp_path, columns, DATED) as made:
+        table = tabulate(made, ["day", "tax"])
     status = dict(zip(table.keys, table.status, strict=True))
     for at, one in enumerate(days.date):
         is_inside = at in (1, 2)
@@ -116,3 +114,44 @@ def test_a_sample_has_no_interval(release, sample):
     got = release.sql(f"SELECT count(*) AS n FROM data {sample}", intervals=True)
     assert got.columns == ("n",)
     assert "samples rows" in got.warnings[-1]
+
+
+AGED = """[columns.age]
+kind = "integer"
+[columns.job]
+kind = "category"
+domain = ["a", "b", "c"]
+public = true
+universe = { column = "age", min = 15 }
+[[tables]]
+all = 1
+of = ["age", "job"]
+"""
+
+
+@pytest.fixture(scope="module")
+def aged(tmp_path_factory):
+    """Children below 15 have no job."""
+    draws = np.random.default_rng(0)
+    age = draws.integers(0, 100, 2000)
+    job = np.where(age >= 15, draws.choice(["a", "b", "c"], 2000, p=[0.5, 0.3, 0.2]), None)
+    with built(tmp_path_factory.mktemp("aged"), {"age": age, "job": job}, AGED) as made:
+        yield made
+
+
+def test_copies_have_as_many_outside_as_those_of_the_deciding_column(aged):
+    outside = noise_model(aged, ("job",)).tree.outside()
+    jobs, ages = (replicates(aged, (name,)).counts for name in ("job", "age"))
+    off = jobs[outside.row] - ages[outside.rows].sum(axis=0)
+    assert np.abs(off).max() <= 1
+    assert ages[outside.rows].sum(axis=0).std() > 1
+
+
+def test_a_column_that_decides_itself_is_told_as_damage(aged):
+    """Planted: the reader of specs refuses circles, so a release has none unless it was forged."""
+    with engine.open(aged.path) as forged:
+        forged.models["universes"] = (StatedUniverse(column="job", decided_by="job", low="b"),)
+        table = noise_model(forged, ("job",)).table
+        table.n[table.rows[:, 0] == table.released[0].values.index("a")] = 0  # in step
+        with pytest.raises(DamagedRelease, match="job contradicts itself"):
+            noise_model(forged, ("job",)).tree.outside()

@@ -94,7 +94,7 @@ def test_without_a_guarantee_nothing_is_added_and_the_cost_says_so():
     assert composed([cost(PLAIN), cost(params)], 0.0) == math.inf
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(
     epsilon=st.floats(0.001, 50),
     n_margins=st.integers(1, 60),
@@ -134,8 +134,8 @@ def test_cost_of_both_noises():
     assert 1 - 1e-8 < epsilon_of_rho(spent.rho, 1e-6) <= 1.0
 
 
-@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 1.0, 10.0, 200.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.05])
+@pytest.mark.parametrize("epsilon", [1e-4, 1.0, 200.0])
+@pytest.mark.parametrize("delta", [1e-12, 0.05])
 def test_rho_is_the_largest_that_stays_within(epsilon, delta):
     rho = rho_of(epsilon, delta)
     assert epsilon_of_rho(rho, delta) <= epsilon < epsilon_of_rho(rho * (1 + 1e-6), delta)
@@ -154,7 +154,7 @@ def test_pure_epsilons_add_as_decimals():
     assert composed([Cost(epsilon=0.5), Cost(epsilon=2.0), Cost(epsilon=0.25)], 1e-6) == 2.75
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(st.lists(st.floats(1e-9, 1e6), max_size=30))
 def test_a_sum_is_never_below_the_exact_one(epsilons):
     exact = sum((decimal(e) for e in epsilons), Fraction(0))

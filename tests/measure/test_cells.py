@@ -8,7 +8,7 @@ import pytest
 from fixtures.measure import cells_of, tokens_of
 
 from engine.cell_keys import CodeSpan
-from engine.measure import Cells, PairedEntities
+from engine.measure import Cells
 from engine.measure.cells import AdditiveEntities, ArrayCells, DuckDBCells
 from engine.schema import NULL_CODE, OTHER_CODE
 from engine.source import EntityColumn
@@ -108,13 +108,6 @@ def test_cells_are_counted(make, names, additive):
 
 
 @SOURCES
-def test_lanes_wrap_at_64_bits(make):
-    tokens = (np.full((9, 2), MASK, dtype=np.uint64),)
-    found = make([((0, 0, 0), (i,)) for i in range(9)], tokens, (True,)).cells(("A",))
-    assert found.entities[0].lanes.tolist() == [[MASK - 8, MASK - 8]]
-
-
-@SOURCES
 @pytest.mark.parametrize("names", [(), ("A",), ("A", "B")])
 @pytest.mark.parametrize("additive", [True, False])
 def test_an_empty_table_has_no_cells(make, names, additive):
@@ -125,80 +118,7 @@ def test_an_empty_table_has_no_cells(make, names, additive):
     assert entity.lanes.shape == (0, 2) if additive else entity.cell.shape == (0,)
 
 
-@SOURCES
-def test_pairs_of_two_kinds_keep_their_own_tokens(make):
-    tokens = (tokens_of(4, 1), tokens_of(6, 2))
-    rows = [((0, 0, i % 2), (i % 4, i % 6)) for i in range(24)]
-    found = make(rows, tokens, (False, False)).cells(("C",))
-    assert [type(e) for e in found.entities] == [PairedEntities, PairedEntities]
-    assert [len(e.tokens) for e in found.entities] == [4, 6]
-    assert [e.n_rows.sum() for e in found.entities] == [24, 24]
-
-
-def test_many_wide_columns_fit_one_label():
-    """Eight columns of 1000 codes each need 80 bits: labels are numbered anew on the way."""
-    rng = np.random.default_rng(5)
-    codes = rng.integers(0, 2**62, (1000, 8))
-    codes[500:] = codes[:500]
-    names = tuple("ABCDEFGH")
-    lanes = tokens_of(1000)
-    source = ArrayCells(
-        dict(zip(names, codes.T, strict=True)),
-        1000,
-        ((EntityColumn(number=0, tokens=None), lanes),),
-    )
-    found = source.cells(names)
-    assert found.n_rows.tolist() == [2] * 500
-    expected = {
-        tuple(c): tuple(x) for c, x in zip(codes[:500], lanes[:500] + lanes[500:], strict=True)
-    }
-    assert {
-        tuple(c): tuple(x) for c, x in zip(found.codes, found.entities[0].lanes, strict=True)
-    } == expected
-
-
 # --- small numbers -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "sql_type"),
-    [
-        *((0, -1, "UTINYINT"), (0, 253, "UTINYINT"), (0, 254, "USMALLINT"), (-5, 5, "UTINYINT")),
-        *((7, 65_540, "USMALLINT"), (7, 65_541, "UINTEGER"), (-(2**62), -(2**62) + 9, "UTINYINT")),
-        *((0, 2**32 - 3, "UINTEGER"), (0, 2**32 - 2, None), (-(2**63) + 2, 2**63 - 2, None)),
-        *((-(2**63) + 2, -(2**63) + 9, "UTINYINT"), (2**63 - 9, 2**63 - 2, "UTINYINT")),
-    ],
-)
-def test_small_numbers_are_the_codes_again(low, high, sql_type):
-    span = CodeSpan(low=low, high=high)
-    assert span.sql_type == sql_type
-    if sql_type is None:
-        return
-    codes = sorted(
-        {NULL_CODE, OTHER_CODE, *([low, high, (low + high) // 2] if low <= high else [])}
-    )
-    with duckdb.connect() as con:
-        con.execute("CREATE TABLE t (c BIGINT)")
-        con.executemany("INSERT INTO t VALUES (?)", [[code] for code in codes])
-        small = con.execute(f"SELECT {span.small('c')} AS s FROM t ORDER BY c").fetchnumpy()["s"]
-        ((stored,),) = con.execute(f"SELECT DISTINCT typeof({span.small('c')}) FROM t").fetchall()
-    assert stored == sql_type
-    assert small[:2].tolist() == [0, 1]
-    assert span.codes(small).tolist() == codes
-
-
-def test_cells_of_small_numbers_are_those_of_codes():
-    rows, tokens = some_rows(), (tokens_of(60, 1), tokens_of(60, 2))
-    rows = [((a, -7 if b > OTHER_CODE else b, c), e) for (a, b, c), e in rows]
-    spans = {
-        "A": CodeSpan(low=-1, high=1),
-        "B": CodeSpan(low=-7, high=-7),
-        "C": CodeSpan(low=0, high=3),
-    }
-    plain = source_of(rows, tokens, (True, False))
-    small = source_of(rows, tokens, (True, False), spans=spans)
-    for names in ((), ("B",), ("A", "C"), ("A", "B", "C")):
-        assert content(small.cells(names)) == content(plain.cells(names))
 
 
 @pytest.mark.parametrize("additive", [(True, False), (False, True), (True, True)])
@@ -224,3 +144,24 @@ def test_sets_summed_from_wider_ones_have_the_same_cells(additive, n):
             assert content(found) == content(apart.cells(columns))
     left = {name for (name,) in apart._con.execute("SHOW TABLES").fetchall()}
     assert left == {"t", "small"}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sql_type"),
+    [
+        *((0, -1, "UTINYINT"), (0, 253, "UTINYINT"), (0, 254, "USMALLINT")),
+        *((7, 65_540, "USMALLINT"), (7, 65_541, "UINTEGER"), (0, 2**32 - 3, "UINTEGER")),
+        *((0, 2**32 - 2, None), (-(2**63) + 2, -(2**63) + 9, "UTINYINT")),
+    ],
+)
+def test_small_numbers_are_the_codes_again(low, high, sql_type):
+    span = CodeSpan(low=low, high=high)
+    assert span.sql_type == sql_type
+    if sql_type is None:
+        return
+    codes = sorted({NULL_CODE, OTHER_CODE, *([low, high] if low <= high else [])})
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t (c BIGINT)")
+        con.executemany("INSERT INTO t VALUES (?)", [[code] for code in codes])
+        small = con.execute(f"SELECT {span.small('c')} AS s FROM t ORDER BY c").fetchnumpy()["s"]
+    assert span.codes(small).tolist() == codes

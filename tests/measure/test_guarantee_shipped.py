@@ -94,9 +94,14 @@ def spec(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "way", [pytest.param(w, marks=[pytest.mark.slow] * (w == "several margins")) for w in WAYS]
+    ("way", "entity"),
+    [
+        *(("strata", entity) for entity in (ONE_CELL, EVERYWHERE)),
+        *((way, ONE_CELL) for way in ("a tree", "no strata", "gaussian", "a public number")),
+        pytest.param("several margins", ONE_CELL, marks=pytest.mark.slow),
+        *(pytest.param(way, EVERYWHERE, marks=pytest.mark.slow) for way in WAYS if way != "strata"),
+    ],
 )
-@pytest.mark.parametrize("entity", [ONE_CELL, EVERYWHERE], ids=["one cell", "everywhere"])
 def test_one_entity_of_thirty_rows_does_not_show(spec, monkeypatch, way, entity):
     monkeypatch.setattr(coding, "FEW_ROWS", 10**6 if entity is ONE_CELL else 0)  # numpy, DuckDB
     assert not is_refuted(spec, WAYS[way], entity)
@@ -138,7 +143,13 @@ def test_a_choice_that_others_have_a_part_in_is_caught(spec, monkeypatch):
     assert moved[1] > 2
 
 
-@pytest.mark.parametrize("way", ["strata", "no strata", "a public number"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "no strata",
+        *(pytest.param(w, marks=pytest.mark.slow) for w in ("strata", "a public number")),
+    ],
+)
 def test_half_the_scale_is_caught(spec, monkeypatch, way):
     real = marginals.noised
     monkeypatch.setattr(marginals, "noised", lambda n, noise, scale: real(n, noise, scale / 2))
@@ -161,6 +172,7 @@ def test_noise_for_one_row_where_two_are_let_in_is_caught(spec):
     assert is_refuted(spec, ONE, ONE_CELL, paid=replace(ONE, max_rows=1))
 
 
+@pytest.mark.slow
 def test_a_margin_that_is_paid_for_once_and_drawn_twice_is_caught(spec):
     """Two margins, each with the noise of the whole budget, in 23 counts of which three tell: seldom all at once."""
     twice = replace(ONE, margins=(("AGE",), ("HRS",)))

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.measure import (
-    EXACT,
     ONE_ROW,
     cells_of,
     column,
@@ -20,7 +19,7 @@ from fixtures.measure import (
     sticky,
     tokens_of,
 )
-from fixtures.sticky import HARD, ROOT, letters, one_way_of, people, slow_top
+from fixtures.sticky import HARD, ROOT, letters, one_way_of, slow_top
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.forest_oracle import grow_slowly
@@ -204,16 +203,3 @@ def test_the_order_of_a_declared_domain_decides_the_draws():
         for c in (column("L", "category", domain=d) for d in (("x", "y"), ("y", "x")))
     ]
     assert seen[0][1, ((2, 0, 0),)] != seen[1][1, ((2, 0, 1),)]
-
-
-def test_exact_draws_give_true_counts():
-    """The fixture itself: without noise and threshold the tables are the data."""
-    frame = people(60)
-    run = measured(frame, [("AGE", "YES")], entities=("id",), draws=EXACT)
-    counted = frame.groupby(["AGE", "YES"]).size()
-    deepest = {
-        (label[0][2], bool(label[1][2])): n
-        for (depth, label), (n, *_) in nodes_of(run.wider["AGE", "YES"]).items()
-        if depth == run.tops["AGE"]
-    }
-    assert deepest == {(int(a), bool(y)): int(n) for (a, y), n in counted.items()}

@@ -134,8 +134,7 @@ def test_two_kinds_of_entity_are_their_slow_twin():
 # --- what a bucket may depend on -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("entities", [(), ("id",)])
-@pytest.mark.parametrize("persons", [None, 60])
+@pytest.mark.parametrize(("entities", "persons"), [((), None), (("id",), 60)])
 def test_row_and_column_order_and_threads_never_matter(entities, persons):
     frame = people(persons=persons)
     frame = frame if entities else frame[BARE]
@@ -193,7 +192,7 @@ def test_another_key_or_vintage_draws_anew():
 def test_one_outlier_moves_no_published_boundary(far):
     frame = people(150)[["id", "AGE", "LETTER"]]
     person = pd.DataFrame({"id": [999], "AGE": [far], "LETTER": ["b"]})
-    for number in range(4):
+    for number in range(2):
         before = measured(frame, SETS[:1], entities=("id",), key=key_number(number))
         after = measured(
             pd.concat([frame, person]), SETS[:1], entities=("id",), key=key_number(number)
@@ -213,7 +212,7 @@ def test_no_key_lets_an_outlier_move_a_boundary():
         OneSource(cells_of([((v,), (i,)) for i, v in enumerate(some)], ("A",), tokens, (True,)))
         for some in (values, [*values, 99_000], [*values, -1])
     ]
-    for number in range(200):
+    for number in range(40):
         (top, tree), *others = (
             _one_way(source.cells(("A",)), sticky(number), ONE_ROW) for source in cells
         )
@@ -270,8 +269,7 @@ def test_left_out_buckets_leave_whole_trees():
 # --- how rows are stored and counted never matters -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("entities", [(), ("id",)])
-@pytest.mark.parametrize("persons", [None, 90])
+@pytest.mark.parametrize(("entities", "persons"), [((), None), (("id",), 90)])
 def test_numpy_and_duckdb_measure_the_same(monkeypatch, entities, persons):
     frame = people(persons=persons).rename(columns=str)
     frame.loc[::7, "LETTER"] = None
@@ -318,11 +316,6 @@ def test_columns_without_anything_to_release():
     assert nodes_of(run.wider["N", "T", "U", "Z"])[0, first][0] == 40
 
 
-def test_a_source_of_one_category_column():
-    run = measured({"L": ["a"] * 9 + ["b"] * 9}, [], draws=HARD)
-    assert nodes_of(run.one_way["L"])[1, ((2, 0, 1),)] == (9, ((2, 1, 0),), 1)
-
-
 def test_negative_and_huge_numbers():
     huge = 2**63 - 2
     frame = pd.DataFrame({"id": range(20), "A": [huge] * 5 + [-huge] * 5 + [-1] * 5 + [0] * 5})
@@ -332,11 +325,11 @@ def test_negative_and_huge_numbers():
 
 
 def test_many_visits_of_one_person():
-    """10,000 rows against about 10: the total moves by the top group's mean + 4 noise sd in all of 12 keys."""
+    """10,000 rows against about 10: the total moves by the top group's mean + 4 noise sd at most."""
     visits = np.repeat(np.arange(60), np.random.default_rng(1).integers(1, 11, 60))
     frame = pd.DataFrame({"id": visits, "A": visits % 3})
     heavy = pd.concat([frame, pd.DataFrame({"id": [60] * 10_000, "A": [1] * 10_000})])
-    for number in range(12):
+    for number in range(3):
         runs = [measured(f, entities=("id",), key=key_number(number)) for f in (frame, heavy)]
         for name in ("", "A"):
             a, b = (run.one_way[name] for run in runs)
@@ -352,8 +345,8 @@ def test_a_released_count_is_never_forced_to_the_truth():
     source = OneSource(
         cells_of([((v,), (i,)) for i, v in enumerate(values)], ("A",), tokens, (True,))
     )
-    counts = np.array([_one_way(source.cells(("A",)), sticky(k), ONE_ROW)[1].n for k in range(400)])
+    counts = np.array([_one_way(source.cells(("A",)), sticky(k), ONE_ROW)[1].n for k in range(150)])
     true = np.array([64, 32, 32, 16, 16, 16, 16])
     error = counts - true
-    assert np.all(np.abs(error.mean(axis=0)) < 4 * math.sqrt(2 / 400))
-    assert np.all(np.abs(error.var(axis=0) / 2 - 1) < 5 * math.sqrt(2 / 400))
+    assert np.all(np.abs(error.mean(axis=0)) < 4 * math.sqrt(2 / 150))
+    assert np.all(np.abs(error.var(axis=0) / 2 - 1) < 5 * math.sqrt(2 / 150))

@@ -26,15 +26,13 @@ from fixtures.pipeline import (
 from fixtures.release_dp import N, spec_in
 
 import engine
-from engine.measure.dp import balance
+from engine.measure.dp import balance, ledger_path
 
 pytest.importorskip("opendp")
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="needs /proc to see processes"
 )
 EPSILON, BUDGET = 0.5, 100.0
-SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
-"""Of a whole build's seconds."""
 
 
 def start(folder: Path) -> subprocess.Popen:
@@ -49,24 +47,21 @@ def start(folder: Path) -> subprocess.Popen:
     )
 
 
-def whole_build(folder: Path, out: str) -> float:
-    began = time.monotonic()
+def whole_build(folder: Path, out: str) -> None:
     # The build may have ended before the kill: hence --force, which goes on from staging all the same.
     words = ("build", "release.toml", "-o", out, "--force")
     done = tablepack(*words, cwd=folder, tmp=folder / "scratch")
     assert done.returncode == 0, done.stderr
-    return time.monotonic() - began
 
 
-def kill_after(folder: Path, seconds: float) -> bool:
-    """Kill a build, its own processes with it; gives whether it was still at work."""
+def kill_when(folder: Path, is_time) -> None:
+    """Kill a build, its own processes with it, as soon as `is_time()`, or once it has ended."""
     running = start(folder)
-    time.sleep(seconds)
-    was_there = running.poll() is None
-    if was_there:
+    while not is_time() and running.poll() is None:
+        time.sleep(0.005)
+    if running.poll() is None:
         os.killpg(running.pid, signal.SIGKILL)
     running.wait()
-    return was_there
 
 
 def prepared(folder: Path):
@@ -75,46 +70,38 @@ def prepared(folder: Path):
     return spec_in(folder, dp=f"epsilon = {EPSILON}\nbudget = {BUDGET}")
 
 
-def check_kills(folder: Path, shares) -> None:
-    """A new key for each kill: it may fall before, into or after the draw."""
-    reference = prepared(folder / "whole")
-    seconds = whole_build(folder / "whole", "r.duckdb")
-    cost = balance(reference.key_path).spent
-    for number, share in enumerate(shares):
-        here = folder / str(number)
-        spec = prepared(here)
-        was_there = kill_after(here, share * seconds)
-        charged = balance(spec.key_path).spent if spec.key_path.exists() else 0.0
-        assert charged in (0.0, pytest.approx(cost))
-        if (here / "r.duckdb").exists() and not (here / "r.duckdb.tmp").exists():
-            with engine.open(here / "r.duckdb") as release:
-                assert release.sql("SELECT count(*) FROM data").rows[0][0] > N / 2
-        whole_build(here, "r.duckdb")
-        spent = balance(spec.key_path).spent
-        assert spent == pytest.approx(charged or cost) or spent == pytest.approx(2 * cost)
-        whole_build(here, "again.duckdb")  # by the counts that are kept
-        assert balance(spec.key_path).spent == spent
-        assert table_hashes(here / "r.duckdb") == table_hashes(here / "again.duckdb")
-        assert not (here / "r.duckdb.tmp").exists()
-        assert left_over(here / "scratch") == []
-        assert was_there or charged
+def check_it_goes_on(folder: Path, spec) -> None:
+    """After a kill: charged once or not at all; a second draw is charged again; then nothing more."""
+    charged = balance(spec.key_path).spent if spec.key_path.exists() else 0.0
+    assert charged in (0.0, pytest.approx(EPSILON))
+    if (folder / "r.duckdb").exists() and not (folder / "r.duckdb.tmp").exists():
+        with engine.open(folder / "r.duckdb") as release:
+            assert release.sql("SELECT count(*) FROM data").rows[0][0] > N / 2
+    whole_build(folder, "r.duckdb")
+    spent = balance(spec.key_path).spent
+    assert spent in (pytest.approx(EPSILON), pytest.approx(charged + EPSILON))
+    whole_build(folder, "again.duckdb")  # by the counts that are kept
+    assert balance(spec.key_path).spent == spent
+    assert table_hashes(folder / "r.duckdb") == table_hashes(folder / "again.duckdb")
+    assert not (folder / "r.duckdb.tmp").exists()
+    assert left_over(folder / "scratch") == []
 
 
-def test_killed_at_a_few_instants(tmp_path):
-    check_kills(tmp_path, SHARES[1::2])
+def test_killed_once_it_is_charged(tmp_path):
+    """Charged before the draw: the charge stays, whether the counts were kept or are drawn again."""
+    spec = prepared(tmp_path)
+    kill_when(tmp_path, ledger_path(spec.key_path).exists)
+    assert balance(spec.key_path).spent == pytest.approx(EPSILON)
+    check_it_goes_on(tmp_path, spec)
 
 
 @pytest.mark.slow
-def test_killed_at_many_instants(tmp_path):
-    check_kills(tmp_path, np.random.default_rng(3).uniform(0.1, 1.05, 15))
-
-
 def test_killed_once_counts_are_kept_the_content_is_the_same(tmp_path):
     spec = prepared(tmp_path)
-    seconds = whole_build(tmp_path, "whole.duckdb")
+    whole_build(tmp_path, "whole.duckdb")
     spent = balance(spec.key_path).spent
-    for share in SHARES:
-        kill_after(tmp_path, share * seconds)
+    for _ in range(2):
+        kill_when(tmp_path, (tmp_path / "r.duckdb.tmp").exists)
     whole_build(tmp_path, "r.duckdb")
     assert balance(spec.key_path).spent == spent
     hashes = []
@@ -122,6 +109,20 @@ def test_killed_once_counts_are_kept_the_content_is_the_same(tmp_path):
         with engine.open(tmp_path / name) as release:
             hashes.append(release.content_hash)
     assert hashes[0] == hashes[1]
+
+
+@pytest.mark.slow
+def test_killed_at_many_instants(tmp_path):
+    """A new key for each kill: it may fall before, into or after the draw."""
+    prepared(tmp_path / "whole")
+    began = time.monotonic()
+    whole_build(tmp_path / "whole", "r.duckdb")
+    seconds = time.monotonic() - began
+    for number, share in enumerate(np.random.default_rng(3).uniform(0.1, 1.05, 5)):
+        folder = tmp_path / str(number)
+        spec, ends = prepared(folder), time.monotonic() + share * seconds
+        kill_when(folder, lambda ends=ends: time.monotonic() >= ends)
+        check_it_goes_on(folder, spec)
 
 
 SPY = """

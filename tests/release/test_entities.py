@@ -200,7 +200,7 @@ def test_what_is_compared_with_rows_counts_rows(stays):
         )
 
 
-@pytest.mark.parametrize("each", [None, "ward"])
+@pytest.mark.parametrize("each", [None, pytest.param("ward", marks=pytest.mark.slow)])
 def test_a_release_of_entities_is_not_taken_against_rows(stays, tmp_path, each):
     """Before, without a spec, 600 patients were held against 6,000 stays."""
     frame, folder = stays
@@ -222,6 +222,7 @@ def test_a_release_of_entities_is_not_taken_against_rows(stays, tmp_path, each):
         engine.evaluate(folder / "e.duckdb", data=once.drop(columns="patient"))
 
 
+@pytest.mark.slow
 def test_intervals_follow_how_wards_give_way(stays, tmp_path):
     """Where noise is larger than counts these give way by size; intervals took all alike, too wide for most."""
     frame, folder = stays

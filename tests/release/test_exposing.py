@@ -125,7 +125,7 @@ def test_an_accepted_risk_is_printed_wherever_people_look(made):
             assert "noisy figures a person" in sentences
 
 
-@pytest.mark.parametrize("as_vintages", [False, True])
+@pytest.mark.parametrize("as_vintages", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_told_in_as_many_builds_it_is_as_much(made, as_vintages):
     """One table a build, each with a spec that knows no other column, perhaps under a new name of vintage."""
     built = 0
@@ -258,6 +258,7 @@ def test_going_on_from_what_was_never_built_or_codes_otherwise_is_refused(tmp_pa
         made([("c00",)], vintage="2021", release={"previous": "2020"}, privacy=strict)
 
 
+@pytest.mark.slow
 def test_a_frame_goes_on_from_a_vintage_too(tmp_path):
     engine.new_key(tmp_path / "my.key")
     people = frame(600)

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future
-
 import numpy as np
 import pytest
 from fixtures.fit import Fits, integer_column, measured, text_column, top_for, total_measured
@@ -13,11 +10,9 @@ from fixtures.fitting import (
     order_of,
 )
 
-from engine.errors import InternalError, StoreError
-from engine.fit import lock_table
+from engine.errors import InternalError
 from engine.relations import NO_RELATIONS
-from engine.release import fitter as fitting
-from engine.release.fitter import FitAnswer, Fitter
+from engine.release.fitter import Fitter
 from engine.schema import CodedUniverse, Universe
 
 
@@ -91,10 +86,6 @@ def test_narrower_tables_come_first(given):
         fitter.take(TREES["A", "B", "C"])
 
 
-def test_total_itself_is_no_table():
-    assert Fitter(order_of([("A",)]), Shelf()).take(total_measured(50)) is None
-
-
 def test_negative_total_fits_nothing():
     shelf = Shelf()
     fitter = Fitter(order_of([("A",)], names="A"), shelf)
@@ -102,19 +93,6 @@ def test_negative_total_fits_nothing():
     fitter.take(TREES["A",])
     assert shelf.tables["A",].n_rows == 0
     assert shelf.cards["A",].suppressed_share == 0.0
-
-
-def test_memory_follows_what_is_still_needed():
-    fitter = Fitter(order_of([("A", "B", "C"), ("C", "D")]), Shelf())
-    fitter.take(total_measured(50))
-    for name in "ABCD":
-        fitter.take(TREES[name,])
-    held = []
-    for columns in (("A", "B"), ("A", "C"), ("B", "C"), ("C", "D"), ("A", "B", "C")):
-        fitter.take(TREES[columns])
-        held.append({c for c in fitter._tables if len(c) > 1})
-    pairs = [("A", "B"), ("A", "C"), ("B", "C")]
-    assert held == [set(pairs[:1]), set(pairs[:2]), set(pairs), set(pairs), set()]
 
 
 def test_limits_reach_the_fit():
@@ -192,152 +170,6 @@ def test_sampling_keys_differ_by_column_set():
 # Under way.
 
 
-class Later:
-    """Workers that are done when the test says so."""
-
-    def __init__(self):
-        self.jobs: list[tuple[dict, Future]] = []
-
-    def lock(self, *, left: int, **job) -> Future:
-        assert left > 0
-        self.jobs.append((job, Future()))
-        return self.jobs[-1][1]
-
-    def done(self, number: int) -> None:
-        job, future = self.jobs[number]
-        future.set_result(lock_table(**job))
-
-
-def under_way(tables, sets) -> tuple[Fitter, Shelf, Later]:
-    """A fitter that has settled all one-way tables and begun some others."""
-    shelf, workers = Shelf(), Later()
-    fitter = Fitter(order_of(tables), shelf, workers)
-    fitter.begin(total_measured(50))
-    for name in "ABCD":
-        fitter.begin(TREES[name,])
-    fitter.settle(0)
-    for columns in sets:
-        fitter.begin(TREES[columns])
-    return fitter, shelf, workers
-
-
-def test_what_is_told_of_measurements():
-    fitter = Fitter(order_of([("A",)]), Shelf())
-    fitter.begin(total_measured(50))
-    fitter.begin(TREES["A",])
-    assert fitter.settle(9) == [FitAnswer(columns=()), FitAnswer(columns=("A",))]
-    assert fitter.settle(0) == []
-
-
-def test_tables_are_stored_in_the_order_in_which_they_came():
-    pairs = [("A", "B"), ("A", "C"), ("C", "D")]
-    fitter, shelf, workers = under_way(pairs, pairs)
-    workers.done(2)
-    workers.done(1)
-    assert fitter.settle(3) == []  # the first is still under way, and so many may be
-    assert list(shelf.tables) == []
-    workers.done(0)
-    assert [f.columns for f in fitter.settle(3)] == pairs
-    assert list(shelf.tables) == pairs
-
-
-def test_more_may_be_under_way_where_they_have_few_buckets(monkeypatch):
-    pairs = [("A", "B"), ("A", "C"), ("C", "D")]
-    monkeypatch.setattr(fitting, "FEW_BUCKETS", sum(TREES[pair].n_nodes for pair in pairs))
-    fitter, _, workers = under_way(pairs, pairs)
-    assert fitter.settle(1, 3) == []
-    monkeypatch.setattr(fitting, "FEW_BUCKETS", sum(TREES[pair].n_nodes for pair in pairs) - 1)
-    for place in range(3):
-        workers.done(place)
-    fitter._is_done = lambda: False  # nothing goes but what must
-    assert [f.columns for f in fitter.settle(1, 3)] == pairs[:1]  # the other two have fewer
-    assert [f.columns for f in fitter.settle(1, 2)] == []
-
-
-def test_cells_of_what_is_fitted_count_with_the_buckets(monkeypatch):
-    pairs = [("A", "B"), ("A", "C"), ("C", "D")]
-    fitter, _, workers = under_way(pairs, pairs)
-    fitter._is_done = lambda: False  # nothing goes but what must
-    buckets = sum(TREES[pair].n_nodes for pair in pairs)
-    workers.done(2)
-    cells = len(workers.jobs[2][1].result().n)
-    monkeypatch.setattr(fitting, "FEW_BUCKETS", buckets + cells)
-    assert fitter.settle(1, 3) == []
-    monkeypatch.setattr(fitting, "FEW_BUCKETS", buckets + cells - 1)
-    workers.done(0)
-    assert [f.columns for f in fitter.settle(2, 3)] == pairs[:1]
-
-
-def test_a_table_that_could_not_be_fitted_is_told_of_in_its_turn():
-    pairs = [("A", "B"), ("A", "C")]
-    fitter, shelf, workers = under_way(pairs, pairs)
-    workers.jobs[1][1].set_exception(StoreError("too little memory"))
-    assert fitter.settle(2, 2) == []
-    workers.done(0)
-    with pytest.raises(StoreError, match="too little memory"):
-        fitter.settle(1, 1)
-    assert list(shelf.tables) == pairs[:1]
-
-
-def test_settling_waits_for_no_more_than_it_must():
-    pairs = [("A", "B"), ("A", "C"), ("C", "D")]
-    fitter, shelf, workers = under_way(pairs, pairs)
-    workers.done(0)
-    assert [f.columns for f in fitter.settle(2)] == pairs[:1]
-    waiter = threading.Timer(0.05, workers.done, (1,))
-    waiter.start()
-    assert [f.columns for f in fitter.settle(1)] == pairs[1:2]
-    assert list(shelf.tables) == pairs[:2]
-    waiter.join()
-
-
-def test_a_table_waits_for_the_narrower_ones_it_is_locked_to_and_no_others():
-    pairs = [("A", "B"), ("A", "C"), ("B", "C"), ("C", "D")]
-    fitter, shelf, workers = under_way([*pairs, ("A", "B", "C")], pairs)
-    waiters = [threading.Timer(0.02 * i, workers.done, (i,)) for i in range(3)]
-    for waiter in waiters:
-        waiter.start()
-    fitter.begin(TREES["A", "B", "C"])  # C, D is not done yet
-    assert list(shelf.tables) == pairs[:3]
-    for i in (3, 4):
-        workers.done(i)
-    assert [f.columns for f in fitter.settle(0)] == [*pairs, ("A", "B", "C")]
-    alone = fitted([("A", "B", "C")]).tables["A", "B", "C"]
-    assert (shelf.tables["A", "B", "C"].codes == alone.codes).all()
-    assert (shelf.tables["A", "B", "C"].n == alone.n).all()
-
-
-def test_a_missing_narrower_table_is_not_waited_for():
-    """What is under way is settled; then it is known that the table came too early."""
-    fitter, _, workers = under_way([("A", "B", "C")], [("A", "B"), ("A", "C")])
-    for i in range(2):
-        workers.done(i)
-    with pytest.raises(InternalError, match="before the narrower"):
-        fitter.begin(TREES["A", "B", "C"])
-
-
-def test_the_error_of_a_table_under_way_is_raised():
-    fitter, shelf, workers = under_way([("A", "B"), ("A", "C")], [("A", "B"), ("A", "C")])
-    workers.jobs[0][1].set_exception(StoreError("told"))
-    workers.done(1)
-    with pytest.raises(StoreError, match="told"):
-        fitter.settle(0)
-    assert list(shelf.tables) == []
-
-
-def test_memory_follows_what_is_still_needed_with_tables_under_way_too():
-    pairs = [("A", "B"), ("A", "C"), ("B", "C"), ("C", "D")]
-    fitter, _, workers = under_way([("A", "B", "C"), ("C", "D")], pairs)
-    for i in range(4):
-        workers.done(i)
-    fitter.begin(TREES["A", "B", "C"])
-    held = {c for c in fitter._tables if len(c) > 1}
-    assert held == set(pairs[:3])
-    workers.done(4)
-    fitter.settle(0)
-    assert {c for c in fitter._tables if len(c) > 1} == set()
-
-
 @pytest.mark.parametrize("names", ["AB", "BA"])
 def test_columns_are_fitted_once_all_have_come(names):
     universe = CodedUniverse(declared=Universe(column="A"))
@@ -367,11 +199,3 @@ def test_no_column_comes_after_a_wider_table():
         fitter.take(TREES[columns])
     with pytest.raises(InternalError, match="a column came after"):
         fitter.take(TREES["C",])
-
-
-def test_total_comes_first_for_wider_tables_too():
-    with pytest.raises(InternalError, match="total"):
-        Fitter(order_of([("A", "B")]), Shelf()).begin(TREES["A", "B"])
-
-
-# The process boundary.

@@ -87,8 +87,8 @@ def test_a_further_heaviest_visitor_moves_noisy_counts_only(tmp_path):
 
 
 @pytest.mark.slow
-def test_nor_under_any_of_25_keys(tmp_path):
-    assert [moved(tmp_path, number) for number in range(1, 26)] == [[]] * 25
+def test_nor_under_any_of_6_keys(tmp_path):
+    assert [moved(tmp_path, number) for number in range(1, 7)] == [[]] * 6
 
 
 def test_another_bound_moves_them(tmp_path):

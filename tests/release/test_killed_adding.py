@@ -22,11 +22,8 @@ from engine.store import earlier_release, manifest_path
 
 SMALL = (("age",), ("sex",), ("region",), ("age", "sex"))
 POINTS = (
-    "before the charge",
     "after the charge",
     "the tally is half written",
-    "after the tally",
-    "the release is whole",
     "the release is noted",
     "the release is in place",
 )
@@ -103,9 +100,6 @@ def ended() -> None:
 def stopping(point: str) -> None:
     """Make this process end at a point of a build."""
 
-    def before(call):
-        return lambda *args, **kwargs: ended()
-
     def after(call):
         def run(*args, **kwargs):
             call(*args, **kwargs)
@@ -119,11 +113,8 @@ def stopping(point: str) -> None:
         ended()
 
     where, name, how = {
-        "before the charge": (sticky, "charged", before),
         "after the charge": (sticky, "charged", after),
         "the tally is half written": (files, "replace_file", lambda _: half),
-        "after the tally": (sticky._Counting, "keep", after),
-        "the release is whole": (sticky, "note_release", before),
         "the release is noted": (sticky, "note_release", after),
         "the release is in place": (sticky.FitProcess, "finish", after),
     }[point]
@@ -147,7 +138,7 @@ def test_add_is_killed(ready, point):
     assert told_by(ready.path) == (ready.whole if is_new else ready.old)
     (recipe,) = {*sticky.noted_releases(ready.small.key_path, ready.small.vintage).values()}
     kept = files.kept_tally(ready.small.key_path, read_key(ready.small.key_path), recipe)
-    was_written = point in POINTS[-4:]
+    was_written = point in POINTS[-2:]
     assert kept is not None
     assert (kept in ready.kept[ready.tally]) != was_written
     # Also what was just put in place: the journal had it before.

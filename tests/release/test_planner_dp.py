@@ -123,17 +123,6 @@ def test_gaussian_noise(write):
     )
 
 
-def test_a_delta_that_the_ledger_does_not_know(write):
-    text = 'epsilon = 1\nbudget = 9\nnoise = "gaussian"\ndelta = 1e-9'
-    spec = read_spec(write(text, tables=TABLES))
-    assert spec.dp is not None
-    charge(spec.key_path, spec.dp, id="m", vintage="1", title="", margins=6)
-    assert plan_dp(spec).warnings == ()
-    wider = replace(spec, dp=replace(spec.dp, delta=1e-6))
-    (told,) = plan_dp(wider).warnings
-    assert told == "a build would be refused: dp.delta is 1e-06, and the ledger is stated at 1e-09"
-
-
 def test_relations_between_columns_are_not_kept(write):
     spec = read_spec(write("epsilon = 1", tables=TABLES))
     age, *others = spec.columns
@@ -183,18 +172,6 @@ def test_warnings_of_size_and_of_rules_that_say_nothing(write):
         write, tight, columns=COLUMNS + wide, tables='[[tables]]\ncolumns = ["P", "Q", "AGE"]\n'
     )
     assert found.fit.startswith("9,012,004 cells: on a junction tree where its cliques allow")
-
-
-def test_plain_values_and_html(write):
-    plan = planned(write)
-    told = json.loads(json.dumps(plan.as_dict(), allow_nan=False))
-    assert told["epsilon"] == 1.0
-    assert told["ledger"] == {"budget": 1.0, "spent": 0.0, "left": 1.0, "delta": 0.0}
-    assert len(told["tables"]) == 4 + 6 + 4
-    assert told["tables"][-1]["noise_sd"] is None
-    odd = replace(plan, tables=(replace(plan.tables[0], columns=("<b>",)),))
-    assert "&lt;b&gt;" in odd._repr_html_()
-    assert "modelled from" in plan._repr_html_()
 
 
 def test_a_spec_without_the_section(write):

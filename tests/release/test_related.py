@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import duckdb
@@ -213,16 +212,6 @@ def test_what_contradicts_a_declaration(made, columns, said):
         made(columns, TABLES, "wrong")
 
 
-def test_names_of_entities_are_not_determined(tmp_path):
-    frame = people(200)
-    frame["id"] = range(200)
-    frame.to_parquet(tmp_path / "people.parquet")
-    columns = {"id": {"kind": "integer"}, **COLUMNS, "sex": CODE | {"determines": ["id"]}}
-    path = write_spec(tmp_path, tmp_path / "people.parquet", columns, [("sex",)], entities=("id",))
-    with pytest.raises(SpecError, match=r"columns\.sex\.determines: id names entities"):
-        read(path)
-
-
 def test_what_cannot_be_used_is_said(made):
     """Of ages most values are single, but in a small table only ranges are released."""
     frame = people(300)
@@ -275,16 +264,6 @@ def test_what_was_built_before_stands_for_copies_that_come_later(tmp_path):
         assert release.card("age", "xx").told == {"xx": "zz"}
 
 
-def test_what_stood_for_others_goes_on_to(tmp_path):
-    """By name xx would, had zz not been there first."""
-    pair = [("age", "zz")]
-    releases = in_builds(tmp_path, (["zz"], pair), (["yy", "zz"], pair), (["xx", "yy", "zz"], pair))
-    journal = (tmp_path / "my.key.journal").read_text()
-    (entry,) = json.loads(journal)["vintages"].values()
-    assert entry["stands"] == ["zz"]
-    assert len({tuple(sorted(counts(r, "age", "zz").items())) for r in releases}) == 1
-
-
 def test_what_a_copy_found_in_the_data_determines_belongs_to_it(made):
     """Whether the county is asked for changes nothing, also where a copy leads to it."""
     columns = {**COLUMNS, "area": DECLARED["area"]}
@@ -326,6 +305,7 @@ def test_few_who_contradict_a_relation_are_said_to_and_many_refuse_it(tmp_path):
         assert np.sqrt(np.mean(off**2)) < 1.6 * stated
 
 
+@pytest.mark.slow
 def test_coarser_columns_that_do_not_nest_differ_by_little_and_say_so(tmp_path):
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"area": rng.integers(0, 24, 9_000)})
@@ -351,6 +331,7 @@ def test_coarser_columns_that_do_not_nest_differ_by_little_and_say_so(tmp_path):
         assert gap <= release.card("area", "k1").rounding_gap <= 3
 
 
+@pytest.mark.slow
 def test_a_universe_may_be_decided_by_a_copy_of_what_tells_the_column(tmp_path):
     """Whatever the copy is called."""
     for name in ("anum", "znum"):
@@ -374,13 +355,3 @@ def test_a_universe_may_be_decided_by_a_copy_of_what_tells_the_column(tmp_path):
         )
         out = build(read(path), tmp_path / f"{name}.duckdb", jobs=1, force=True)
         assert all((a >= 3) == (c is not None) for a, c in counts(out, "area", "county"))
-
-
-def test_a_copy_that_no_table_uses_may_have_a_universe(made):
-    frame = people().assign(flag=lambda f: f.sex - 1)
-    frame["aa"] = (frame.area + 40).where(frame.flag >= 0)
-    frame.to_parquet(made.folder / "aa.parquet")
-    columns = {**COLUMNS, "flag": {"kind": "integer"}}
-    columns["aa"] = CODE | {"universe": {"column": "flag", "min": 0}}
-    out = made(columns, [("age", "area")], "aa", "aa.parquet", all_columns=True)
-    assert counts(out, "age", "area")

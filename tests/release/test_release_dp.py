@@ -126,14 +126,6 @@ def test_sql_says_how_sure_it_is(built):
             release.table("job", "wage")
 
 
-def test_progress_of_the_fit_reaches_the_caller(built):
-    _, _, told = built
-    stages = [stage for stage, *_ in told]
-    assert stages[-1] == "done"
-    assert {"reading", "fit", "tables"} <= set(stages)
-    assert ("tables", len(TABLES), len(TABLES)) in told
-
-
 def test_a_second_build_draws_nothing_and_is_the_same(built, monkeypatch):
     spec, folder, _ = built
     spent = balance(spec.key_path).spent

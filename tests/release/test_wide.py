@@ -193,12 +193,6 @@ def test_another_target_is_another_release(tmp_path):
         assert release.card(*WIDE).wide["target"] == "town"
 
 
-def test_all_columns_by_one_word(tmp_path):
-    path = spec_in(tmp_path, [("age",)])
-    path.write_text(path.read_text().replace('columns = ["age"]', 'columns = "all"'))
-    assert read(path).tables == (WIDE,)
-
-
 def test_few_columns_that_tell_many_are_measured_as_ever(tmp_path):
     """Five columns of which one is told are locked, as four are."""
     five = ("age", "county", "job", "sex", "town")
@@ -216,6 +210,7 @@ def test_a_card_of_another_shape_is_refused(built):
             GeneratorCard.from_json(json.dumps(plain | {"wide": plain["wide"] | wrong}))
 
 
+@pytest.mark.slow
 def test_with_a_triple_more_or_after_an_interruption_it_is_what_a_build_of_all_gives(
     tmp_path, monkeypatch
 ):
@@ -258,6 +253,13 @@ def test_sets_are_independent_and_each_a_release(built, tmp_path):
             assert release.card(*WIDE).wide["set"] == number
             told = " ".join(release.card(*WIDE).sentences())
         assert f"Set {number} of 3: independent syntheses of one measurement." in told
+
+
+@pytest.mark.slow
+def test_sets_replace_those_of_the_same_release_and_no_others(tmp_path):
+    spec = wishing(spec_in(tmp_path, TABLES), "sets = 3")
+    path = build(spec, tmp_path / "r.duckdb", jobs=1)
+    others = [tmp_path / f"r.set{number}.duckdb" for number in (2, 3)]
     before = [table_hashes(one) for one in (path, *others)]
     with pytest.raises(StoreError, match="already"):
         build(spec, path, jobs=1)
@@ -300,60 +302,6 @@ def test_what_stands_in_the_place_of_a_set_stays(tmp_path):
         build(spec, tmp_path / "r.duckdb", jobs=1, force=True)
     assert (tmp_path / "r.set2.duckdb").read_text() == "my notes"
     assert not (tmp_path / "r.duckdb").exists()
-
-
-def test_sets_after_an_interruption(tmp_path, monkeypatch):
-    """Stopped between a set and the release, a build ends as if it had not been."""
-    from engine.release import fitter
-    from engine.store import Staging
-
-    spec = wishing(spec_in(tmp_path, [WIDE]), "sets = 2")
-    whole = build(spec, tmp_path / "whole.duckdb", jobs=1)
-    expected = table_hashes(whole), table_hashes(tmp_path / "whole.set2.duckdb")
-    path = tmp_path / "r.duckdb"
-    order, sent = recorded_fit(spec, path, monkeypatch)
-    with Staging.open(path, order.header, build_id=order.build_id) as staging:
-        stopped = fitter.Fitter(order, staging)
-        for measurement in sent:
-            stopped.take(measurement)
-        stopped._put_sets(lambda *_: None, fitter.Finish())
-    assert table_hashes(tmp_path / "r.set2.duckdb") == expected[1]
-    build(spec, path, jobs=1)
-    assert (table_hashes(path), table_hashes(tmp_path / "r.set2.duckdb")) == expected
-
-
-def recorded_fit(spec, path, monkeypatch):
-    """What crosses the wall in a build: the order, and every measurement; nothing is built."""
-    from engine.release import sticky
-
-    class Recorder:
-        def __init__(self, order, _report, _child=None):
-            self.order, self.finished = order, frozenset()
-            seen.append(self)
-            self.sent = []
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return None
-
-        def send(self, measurement, *, ahead):
-            self.sent.append(measurement)
-            return []
-
-        def settle(self):
-            return None
-
-        def finish(self, *_):
-            raise KeyboardInterrupt
-
-    seen: list[Recorder] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(sticky, "FitProcess", Recorder)
-        with pytest.raises(KeyboardInterrupt):
-            sticky.make(spec, path, jobs=1)
-    return seen[0].order, seen[0].sent
 
 
 def test_a_bound_on_what_is_added_says_which_tables_are_needed(tmp_path):

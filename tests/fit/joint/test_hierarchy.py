@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
-from engine.errors import InternalError
 from engine.fit.joint.hierarchy import leaves, nonnegative_leaves
 from engine.levels import Margin, tree_sizes
 
@@ -57,7 +55,7 @@ def least_squares(margin: Margin, total: Margin | None) -> tuple[np.ndarray, flo
     return found, float(np.diag(np.linalg.inv(a.T @ a)).mean())
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     n_leaves=st.integers(1, 40),
     branching=st.sampled_from([0, 2, 3, 5, 16]),
@@ -79,22 +77,6 @@ def test_leaves_are_the_least_squares_estimate(n_leaves, branching, with_total, 
     assert variance == pytest.approx(stated, rel=1e-9)
 
 
-def test_by_hand():
-    # Two leaves measured as 6 and 2, their sum as 10, all alike: 2/3 of the missing 2 are shared out.
-    found, variance = leaves(
-        Margin(columns=("A",), n=np.array([6, 2]), variance=1.0), total_of(10, 1.0)
-    )
-    assert found == pytest.approx([6 + 2 / 3, 2 + 2 / 3])
-    assert variance == pytest.approx(2 / 3)
-
-
-def test_an_exact_total_is_met():
-    margin = tree_of([5, 1, 9, 2, 7], 2, noise=lambda size: np.arange(size) - 1)
-    found, variance = leaves(margin, total_of(30, 0.0))
-    assert found.sum() == pytest.approx(30)
-    assert variance > 0
-
-
 @pytest.mark.parametrize("branching", [0, 2, 3])
 def test_exact_counts_stay_as_they_are(branching):
     counts = [5, 0, 9, 2, 7, 1, 1]
@@ -106,12 +88,7 @@ def test_exact_counts_stay_as_they_are(branching):
     assert nonnegative_leaves(margin, 25.0) == pytest.approx(counts)
 
 
-def test_one_leaf():
-    assert leaves(tree_of([4], 2), None)[0].tolist() == [4.0]
-    assert nonnegative_leaves(tree_of([4], 16), 6.5).tolist() == [6.5]
-
-
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     n_leaves=st.integers(1, 60),
     branching=st.sampled_from([0, 2, 3, 16]),
@@ -126,41 +103,6 @@ def test_nonnegative_leaves_add_up(n_leaves, branching, mass, seed):
     found = nonnegative_leaves(margin, mass)
     assert (found >= 0).all()
     assert found.sum() == pytest.approx(mass, rel=1e-9, abs=1e-9)
-
-
-def test_without_a_cut_at_zero_both_estimates_are_one():
-    rng = np.random.default_rng(3)
-    margin = tree_of(rng.integers(500, 900, 23), 3, noise=lambda size: rng.integers(-9, 10, size))
-    total = total_of(15_000, 0.0)
-    assert nonnegative_leaves(margin, 15_000.0) == pytest.approx(leaves(margin, total)[0])
-
-
-def test_a_flat_margin_is_projected_on_the_simplex():
-    margin = Margin(columns=("A",), n=np.array([7, -3, 2, 0, 5]), variance=4.0)
-    found = nonnegative_leaves(margin, 10.0)
-    best = minimize(
-        lambda x: ((x - margin.n) ** 2).sum(),
-        np.full(5, 2.0),
-        bounds=[(0, None)] * 5,
-        constraints={"type": "eq", "fun": lambda x: x.sum() - 10},
-    )
-    assert found == pytest.approx(best.x, abs=1e-2)
-    assert found == pytest.approx([17 / 3, 0, 2 / 3, 0, 11 / 3])
-
-
-def test_the_cut_moves_no_rows_out_of_an_empty_half():
-    """The coarse counts say that all rows are in the first half; noise in the second half's leaves does not count."""
-    margin = Margin(
-        columns=("A",),
-        n=np.array([25, 25, 25, 25, 9, -8, 8, -9]),
-        variance=1.0,
-        branching=2,
-        tree=(np.array([100, 0]), np.array([50, 50, 0, 0])),
-    )
-    found = nonnegative_leaves(margin, 100.0)
-    assert found[4:].sum() < 1
-    flat = nonnegative_leaves(Margin(columns=("A",), n=margin.n, variance=1.0), 100.0)
-    assert flat[4:].sum() > 5
 
 
 def test_errors_of_wide_ranges_do_not_grow():
@@ -187,26 +129,3 @@ def test_errors_of_wide_ranges_do_not_grow():
     )  # the square root of 2000 * (1 - 2000 / 4096) / 60 is 4.1
     assert rms["tree", 2000] < 1.2 * rms["tree", 400] < 2 * rms["tree", 60]
     assert rms["tree", 2000] < 0.5 * rms["flat", 2000]
-
-
-@pytest.mark.parametrize(
-    "margin",
-    [
-        Margin(columns=("A", "B"), n=np.zeros((2, 3), dtype=np.int64), variance=1.0),
-        Margin(columns=("A",), n=np.zeros(5, dtype=np.int64), variance=1.0, branching=2),
-        Margin(columns=("A",), n=np.zeros(0, dtype=np.int64), variance=1.0),
-        Margin(columns=("A",), n=np.zeros(5, dtype=np.int64), variance=1.0, branching=2,
-               tree=(np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64))),
-    ],
-)  # fmt: skip
-def test_what_is_no_tree_is_refused(margin):
-    with pytest.raises(InternalError):
-        leaves(margin, None)
-    with pytest.raises(InternalError):
-        nonnegative_leaves(margin, 3.0)
-
-
-@pytest.mark.parametrize("total", [-1.0, float("nan")])
-def test_leaves_do_not_add_up_to_less_than_nothing(total):
-    with pytest.raises(InternalError):
-        nonnegative_leaves(tree_of([1, 2, 3], 2), total)

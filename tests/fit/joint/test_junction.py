@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
-from math import prod
 
 import numpy as np
 import pytest
@@ -60,45 +59,6 @@ def check_tree(tree, sets):
         assert set(tree.separators[place]) == shared
         before = {name for clique in tree.cliques[:place] for name in clique}
         assert set(tree.cliques[place]) & before == shared  # the running intersection property
-
-
-@given(seed=st.integers(0, 10**6))
-@settings(max_examples=60)
-def test_trees_are_junction_trees(seed):
-    rng = np.random.default_rng(seed)
-    names = "abcdefghij"[: rng.integers(1, 11)]
-    sizes = {name: int(rng.integers(1, 9)) for name in names}
-    every = [m for width in (1, 2, 3) for m in combinations(names, width)]
-    sets = [every[k] for k in rng.permutation(len(every))[: rng.integers(1, 12)]]
-    tree = junction_tree(sets, sizes)
-    check_tree(tree, sets)
-    assert tree.cells == sum(prod(sizes[name] for name in clique) for clique in tree.cliques)
-
-
-def test_a_chain_a_ring_a_clique_and_two_parts():
-    sizes = dict.fromkeys("abcdef", 10)
-    chain = junction_tree([("a", "b"), ("b", "c"), ("c", "d"), ("b",)], sizes)
-    assert sorted(chain.cliques) == [("a", "b"), ("b", "c"), ("c", "d")]
-    ring = junction_tree([("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")], sizes)
-    assert [len(clique) for clique in ring.cliques] == [3, 3]
-    assert ring.cells == 2000
-    full = junction_tree(list(combinations("abcdef", 2)), sizes)
-    assert full.cliques == (tuple("abcdef"),)
-    parts = junction_tree([("a", "b"), ("c", "d")], sizes)
-    assert parts.separators == ((), ())
-
-
-def test_cells_of_a_clique_too_large_for_a_machine_word():
-    sizes = {f"c{k}": 1000 for k in range(24)}
-    tree = junction_tree(list(combinations(sizes, 2)), sizes)
-    assert tree.cells == 1000**24
-
-
-def test_the_ring_is_cut_where_it_costs_least():
-    sizes = {"a": 100, "b": 2, "c": 100, "d": 2}
-    tree = junction_tree([("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")], sizes)
-    assert sorted(tree.cliques) == [("a", "b", "d"), ("b", "c", "d")]
-    assert tree.cells == 800
 
 
 MODELS = [
@@ -185,19 +145,6 @@ def test_zeros_that_leave_nothing_between_them_are_refused():
         fit_junction_tree(targets, tree, SIZES, zeros=zeros)
 
 
-def test_targets_that_cannot_be_met_leave_what_is_possible():
-    zeros = [
-        StructuralZero(columns=("a", "b"), cells=np.array([[0, 0], [0, 1], [1, 1]]) > 0, why="")
-    ]
-    n = np.array([[0.0, 0.0], [0.0, 5.0], [5.0, 0.0]])
-    targets = [Target(columns=("a", "b"), n=n), Target(columns=("b", "e"), n=np.full((2, 2), 2.5))]
-    tree = junction_tree([("a", "b"), ("b", "e")], SIZES)
-    tables, report = fit_junction_tree(targets, tree, SIZES, zeros=zeros)
-    assert not report.converged
-    assert all(table.sum() == pytest.approx(10) for table in tables)
-    assert tables[tree.cliques.index(("a", "b"))][zeros[0].cells].max() == 0
-
-
 def fitted(model, seed=1, total=1.0):
     truth = np.random.default_rng(seed).gamma(0.8, size=SHAPE)
     targets = [margin_of(truth * total / truth.sum(), m) for m in model]
@@ -218,49 +165,3 @@ def test_rows_have_the_fitted_distribution(model, method):
     chi2 = ((counts - expected)[expected > 5] ** 2 / expected[expected > 5]).sum()
     cells = (expected > 5).sum()
     assert chi2 < cells + 6 * np.sqrt(2 * cells)
-
-
-def test_rounded_keeps_every_clique_close():
-    tables, tree = fitted(MODELS[1], total=5000)
-    rows = sample_tree(tables, tree, COLUMNS, 5000, "rounded", np.random.default_rng(2))
-    for place, (clique, table) in enumerate(zip(tree.cliques, tables, strict=True)):
-        picked = tuple(rows[:, COLUMNS.index(name)] for name in clique)
-        n = np.zeros(table.shape)
-        np.add.at(n, picked, 1)
-        if place == 0:
-            assert np.abs(n - table).max() <= 1 + 1e-6  # each rounded up or down
-        given = [clique.index(name) for name in tree.separators[place]]
-        gone = tuple(k for k in range(n.ndim) if k not in given)
-        held = n.sum(axis=gone, keepdims=True)
-        share = table / table.sum(axis=gone, keepdims=True)
-        assert np.abs(n - held * share).max() <= 1 + 1e-6
-
-
-def test_no_row_where_nothing_is_expected_and_the_same_seed_gives_the_same_rows():
-    tables, tree = fitted(MODELS[2], total=50)
-    tables = tuple(np.where(t < np.quantile(t, 0.3), 0.0, t) for t in tables)  # not agreeing: worse
-    one, other = (
-        sample_tree(tables, tree, COLUMNS, 300, "rounded", np.random.default_rng(7)) for _ in "12"
-    )
-    assert (one == other).all()
-    first = tree.cliques[0]
-    assert tables[0][tuple(one[:, COLUMNS.index(name)] for name in first)].min() > 0
-
-
-@pytest.mark.parametrize("method", ["rounded", "multinomial"])
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_few_rows(method, n):
-    tables, tree = fitted(MODELS[0])
-    rows = sample_tree(tables, tree, COLUMNS, n, method, np.random.default_rng(0))
-    assert rows.shape == (n, 6)
-    assert (rows < np.array(SHAPE)).all()
-
-
-def test_columns_of_one_level_and_a_single_clique():
-    sizes = {"x": 1, "y": 1}
-    targets = [Target(columns=("x", "y"), n=np.array([[4.0]]))]
-    tree = junction_tree([("x", "y")], sizes)
-    tables, report = fit_junction_tree(targets, tree, sizes)
-    assert report.converged
-    rows = sample_tree(tables, tree, ("x", "y"), 4, "rounded", np.random.default_rng(0))
-    assert rows.tolist() == [[0, 0]] * 4

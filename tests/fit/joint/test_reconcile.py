@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import InternalError
-from engine.fit.joint.reconcile import clipped, on_simplex, reconcile, thresholded, with_prior
-from engine.fit.joint.shrinkage import assembled, components, mean_components, of_low_rank, shrunk
+from engine.fit.joint.reconcile import clipped, on_simplex, reconcile, thresholded
+from engine.fit.joint.shrinkage import assembled, mean_components
 from engine.levels import Margin, StructuralZero
 
 SIZES = {"A": 2, "B": 3, "C": 4, "D": 5}
@@ -41,24 +40,6 @@ def random_joint(rng, n_columns=3, mean=20):
     return rng.poisson(mean, shape_of(tuple(SIZES)[:n_columns])).astype(np.int64)
 
 
-def test_components_and_back():
-    rng = np.random.default_rng(1)
-    for width in range(4):
-        columns = tuple("ABCD")[:width]
-        n = rng.normal(size=shape_of(columns))
-        parts = components(n, columns)
-        assert set(parts) == {s for w in range(width + 1) for s in combinations(columns, w)}
-        for held, part in parts.items():
-            assert part.shape == tuple(s - 1 for s in shape_of(held))
-            # Orthonormal coordinates: squares as large as those of what varies with just these columns.
-            others = tuple(i for i, name in enumerate(columns) if name not in held)
-            varies = n.sum(axis=others)
-            for axis in range(varies.ndim):
-                varies = varies - varies.mean(axis=axis, keepdims=True)
-            assert (part**2).sum() == pytest.approx((varies**2).sum())
-        assert np.allclose(assembled(parts, shape_of(columns), columns), n)
-
-
 def test_means_are_the_least_squares_solution():
     """Oracle: the joint table that fits all noisy margins best, each weighted by its variance."""
     rng = np.random.default_rng(2)
@@ -86,33 +67,7 @@ def test_means_are_the_least_squares_solution():
         assert np.allclose(found, best.sum(axis=others), atol=1e-8)
 
 
-def test_variances_of_components():
-    """Monte Carlo: the noise of a component along one of its dimensions has the variance that is stated."""
-    rng = np.random.default_rng(3)
-    draws = {(): [], ("A",): [], ("A", "B"): []}
-    for _ in range(4000):
-        pairs = [
-            (("A", "B"), rng.normal(0, 3, (2, 3)), 9.0),
-            (("A", "C"), rng.normal(0, 1, (2, 4)), 1.0),
-        ]
-        means, variances = mean_components(pairs)
-        for held in draws:
-            draws[held].append((means[held] ** 2).mean())
-    for held, squares in draws.items():
-        assert np.mean(squares) == pytest.approx(variances[held], rel=0.08)
-
-
-def test_shrinking_kills_noise_and_keeps_signal():
-    rng = np.random.default_rng(4)
-    noise = {("C", "D"): rng.normal(0, 1, (4, 5))}
-    kept = shrunk(noise, {("C", "D"): 1.0})[("C", "D")]
-    assert np.abs(kept).sum() < 0.75 * np.abs(noise[("C", "D")]).sum()
-    signal = {("C", "D"): 1e4 * rng.normal(0, 1, (4, 5))}
-    assert np.allclose(shrunk(signal, {("C", "D"): 1.0})[("C", "D")], signal[("C", "D")], rtol=1e-6)
-    assert shrunk({(): np.array(5.0)}, {(): 100.0})[()] == 5.0  # the total is never shrunk
-
-
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.lists(st.floats(-100, 100), min_size=1, max_size=12),
     st.floats(0.5, 300),
@@ -135,12 +90,6 @@ def test_simplex_is_the_nearest_point(values, rows, random):
         assert lift[~positive].min() >= lift[positive].max() - 1e-6 * max(1, np.abs(n).max())
 
 
-def test_simplex_of_nothing():
-    n = np.array([3.0, -1.0])
-    assert not on_simplex(n, np.array([True, True]), 0.0).any()
-    assert not on_simplex(n, np.array([False, False]), 5.0).any()
-
-
 def test_paper_by_hand():
     assert np.allclose(clipped(np.array([3.0, -2.0, 1.0]), 8.0), [6, 0, 2], atol=1e-5)
 
@@ -149,11 +98,6 @@ def test_synthpop_threshold_by_hand():
     # Falling: 6, 5, 1, -2; running sums of sizes 6, 11, 12, 14: from the crossing of 10 on, nothing is left.
     assert thresholded(np.array([1.0, 6.0, -2.0, 5.0]), 10.0).tolist() == [0, 6, 0, 0]
     assert thresholded(np.array([1.0, 6.0, -2.0, 5.0]), 15.0).tolist() == [1, 6, 2, 5]
-
-
-def test_prior_goes_to_possible_cells():
-    possible = np.array([True, False, True])
-    assert with_prior(np.zeros(3), possible, 4.0).tolist() == [2, 0, 2]
 
 
 @pytest.mark.parametrize("post", ["wls", "paper", "synthpop"])
@@ -207,16 +151,6 @@ def test_least_squares_beats_each_margin_on_its_own():
     assert ours < 0.6 * theirs
 
 
-def test_consistent_where_nothing_is_clipped():
-    rng = np.random.default_rng(9)
-    joint = random_joint(rng, mean=500)
-    noisy = margins_of(joint, [("A", "B"), ("A", "C"), ("B", "C")], rng, sd=6)
-    ab, ac, bc = (t.n for t in reconcile(noisy, total_of(joint.sum() + 9, 36.0), post="wls"))
-    assert np.allclose(ab.sum(axis=1), ac.sum(axis=1), atol=1e-9)
-    assert np.allclose(ab.sum(axis=0), bc.sum(axis=1), atol=1e-9)
-    assert np.allclose(ac.sum(axis=0), bc.sum(axis=0), atol=1e-9)
-
-
 @pytest.mark.parametrize("post", ["wls", "paper", "synthpop"])
 def test_impossible_cells_hold_nobody(post):
     rng = np.random.default_rng(10)
@@ -232,21 +166,6 @@ def test_impossible_cells_hold_nobody(post):
     assert found[0].n.sum() == pytest.approx(joint.sum())
 
 
-@pytest.mark.parametrize("post", ["wls", "paper", "synthpop"])
-def test_a_total_below_nothing_is_nobody(post):
-    margin = Margin(columns=("A",), n=np.array([-5, -7]), variance=8.0)
-    (target,) = reconcile([margin], total_of(-3, 2.0), post=post)
-    assert target.n.tolist() == [0, 0]
-
-
-def test_a_noisy_total_joins_the_mean():
-    margin = Margin(
-        columns=("A",), n=np.array([60, 40]), variance=50.0
-    )  # sums to 100, variance 100
-    (target,) = reconcile([margin], total_of(120, 25.0), post="wls")
-    assert target.n.sum() == pytest.approx((100 / 100 + 120 / 25) / (1 / 100 + 1 / 25))
-
-
 def test_a_tree_on_its_own_keeps_its_wide_ranges():
     leaves = np.array([4, 6, 0, 0, 30, 10, 0, 0])
     margin = Margin(
@@ -258,77 +177,3 @@ def test_a_tree_on_its_own_keeps_its_wide_ranges():
     )
     (target,) = reconcile([margin], total_of(50), post="wls")
     assert np.allclose(target.n, leaves)
-
-
-def test_no_margin_is_a_mistake():
-    with pytest.raises(InternalError, match="at least one margin"):
-        reconcile([], total_of(5), post="wls")
-
-
-def test_few_strong_directions_come_out_of_noise():
-    """A planted rank of one: less error than shrinking as a whole, and about as much as is expected."""
-    rng = np.random.default_rng(11)
-    ours, whole, expected = [], [], []
-    row = rng.normal(size=(11, 1))
-    column = rng.normal(size=(1, 19))
-    truth = row @ column * 3
-    for _ in range(60):
-        noisy = truth + rng.normal(0, 2.0, truth.shape)
-        signal = max(float((noisy**2).sum()) - 11 * 19 * 4.0, 0.0)
-        found, error = of_low_rank(noisy, 4.0, signal)
-        ours.append(((found - truth) ** 2).sum())
-        expected.append(error)
-        share = max(0.0, 1 - (11 * 19 - 2) * 4.0 / float((noisy**2).sum()))
-        whole.append(((noisy * share - truth) ** 2).sum())
-    assert np.mean(ours) < 0.6 * np.mean(whole)
-    assert np.mean(expected) == pytest.approx(np.mean(ours), rel=0.35)
-
-
-def test_nothing_comes_out_of_noise_alone():
-    rng = np.random.default_rng(12)
-    left = [
-        float((of_low_rank(rng.normal(0, 1.0, (8, 29)), 1.0, 0.0)[0] ** 2).sum()) for _ in range(40)
-    ]
-    assert np.mean(left) < 0.05 * 8 * 29
-    small = np.array([[1.0, -1.0]])
-    assert of_low_rank(small, 1.0, 3.0)[1] == np.inf
-
-
-def test_wide_ranges_of_a_tree_stay_right_beside_another_margin():
-    """Ages as a tree and, with less of the budget for each cell, age by sex: the tree tells a range of many ages."""
-    rng = np.random.default_rng(13)
-    truth = rng.poisson(np.linspace(40, 0.2, 256))
-    sizes = [1, 4, 16, 64]
-    flat, tree = [], []
-    for _ in range(40):
-        counts = [truth.reshape(n, -1).sum(axis=1) for n in sizes[1:]]
-        noisy = [
-            np.rint(c + rng.laplace(0, 80, c.shape)).astype(np.int64) for c in (*counts, truth)
-        ]
-        two = np.stack([truth // 2, truth - truth // 2], axis=1)
-        pair = Margin(
-            columns=("age", "sex"),
-            n=np.rint(two + rng.laplace(0, 80, two.shape)).astype(np.int64),
-            variance=12800.0,
-        )
-        ages = Margin(
-            columns=("age",), n=noisy[-1], variance=12800.0, branching=4, tree=tuple(noisy[:-1])
-        )
-        alone = Margin(columns=("age",), n=noisy[-1], variance=12800.0)
-        total = total_of(truth.sum() + int(rng.laplace(0, 80)), 12800.0)
-        for kept, margin in ((tree, ages), (flat, alone)):
-            targets = {t.columns: t.n for t in reconcile([margin, pair], total, post="wls")}
-            kept.append(targets[("age",)][30:171].sum() - truth[30:171].sum())
-            if margin is ages:
-                assert np.allclose(targets[("age", "sex")].sum(axis=1), targets[("age",)])
-    assert np.sqrt(np.mean(np.square(tree))) < 0.6 * np.sqrt(np.mean(np.square(flat)))
-    assert abs(np.mean(tree)) < 3 * np.std(tree) / np.sqrt(len(tree)) + 60
-
-
-def test_synthpop_leaves_exact_counts_alone():
-    joint = random_joint(np.random.default_rng(14))
-    margins = margins_of(joint, [("A", "B"), ("B", "C")])
-    for margin, target in zip(
-        margins, reconcile(margins, total_of(joint.sum()), post="synthpop"), strict=True
-    ):
-        assert np.allclose(target.n, margin.n)

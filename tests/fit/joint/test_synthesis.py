@@ -7,13 +7,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from engine.errors import InternalError, SpecError
 from engine.fit.joint import synthesis, synthesise
-from engine.fit.joint.strata import within, without_strata
-from engine.fit.joint.synthesis import merged
 from engine.levels import Levels, Margin, StructuralZero
 from engine.params import DPParams
 from engine.progress import silent
@@ -146,13 +142,6 @@ def test_drawn_rows_are_brought_to_margins_that_agree_and_to_no_others(
     assert changed == [5000] * is_brought
 
 
-def test_one_margin_of_everything_is_not_fitted():
-    table = truth_of()
-    got = made(table, [COLUMNS], method="catall")
-    assert (table_of(got) == table).all()
-    assert (got.reports[0].cycles, got.reports[0].error) == (0, 0.0)
-
-
 def test_columns_in_no_margin_are_even_and_named():
     table = truth_of(rows=6000)
     got = made(table, [("age", "edu")])
@@ -175,25 +164,6 @@ def test_an_impossible_combination_gets_no_row_whichever_way():
         got = made(table, margins, max_cells=max_cells, zeros=[zero])
         assert (table_of(got) * cells[:, None, None]).sum() == 0
         assert got.n.sum() == table.sum()
-
-
-def test_a_zero_of_a_column_in_no_margin():
-    zero = StructuralZero(
-        columns=("job", "sex"), cells=np.array([[0, 1], [0, 0], [0, 0]]) > 0, why="planted"
-    )
-    got = made(truth_of(), [("age", "job")], zeros=[zero])
-    assert got.uniform == ("edu", "sex", "town")
-    assert margin_of(table_of(got), ("job", "sex")).n[0, 1] == 0
-
-
-def test_more_rows_than_support_rows(monkeypatch):
-    monkeypatch.setattr(synthesis, "MOST_SUPPORT", 700)
-    table = truth_of()
-    got = made(table, PAIRS, max_cells=100)
-    check(got)
-    assert got.n.sum() == 5000
-    assert len(got.n) <= 700
-    assert off(table_of(got), table, ("age", "edu")) < 0.2
 
 
 def test_the_same_seed_the_same_rows_and_another_other_rows():
@@ -291,76 +261,6 @@ def test_an_impossible_stratum_gets_no_rows_and_rules_hold_within_the_others():
     assert len(got.reports) == 11
 
 
-def test_strata_totals_are_the_best_mean_and_add_up():
-    rng = np.random.default_rng(2)
-    table = truth_of()
-    noisy = stratified(table, [("age",), ("edu", "job")], 9.0, lambda s: rng.integers(-5, 6, s))
-    expected = (noisy[0].n.sum(axis=0) / 4 + noisy[1].n.sum(axis=(0, 1)) / 15) / (1 / 4 + 1 / 15)
-    got = within(noisy, total_of(0, 1e12), STRATA, (), SIZES)
-    assert np.abs(np.array([m.n for m in got]).reshape(2, 6) - expected).max() <= 1.0
-    assert all(m.variance == 0 and m.n.shape == () for m in got)
-    public = within(noisy, total_of(5000), STRATA, (), SIZES)
-    assert sum(int(m.n) for m in public) == 5000
-    # By hand: two strata of variance 4 each, a total of variance 8: half of what is missing is believed.
-    two = [Margin(columns=("sex",), n=np.array([10, 20]), variance=4.0)]
-    assert [int(m.n) for m in within(two, total_of(46, 8.0), ("sex",), (), SIZES)] == [14, 24]
-    assert [int(m.n) for m in within(two, total_of(46, 0.0), ("sex",), (), SIZES)] == [18, 28]
-    below = [Margin(columns=("sex",), n=np.array([-9, 20]), variance=4.0)]
-    assert [int(m.n) for m in within(below, total_of(11), ("sex",), (), SIZES)] == [0, 11]
-
-
-def test_a_tree_is_cut_along_the_strata():
-    n = np.arange(12).reshape(4, 3)  # age by region
-    margin = Margin(columns=("age", "region"), n=n, variance=1.0, branching=2, tree=(n[:2] * 10,))
-    cut = without_strata(margin, ("region",), (2,))
-    assert cut.columns == ("age",)
-    assert cut.n.tolist() == [2, 5, 8, 11]
-    assert [nodes.tolist() for nodes in cut.tree] == [[20, 50]]
-    assert (cut.branching, cut.variance) == (2, 1.0)
-
-
-def test_every_margin_must_hold_the_strata():
-    with pytest.raises(InternalError, match="strata"):
-        made(truth_of(), [("age", "edu")], strata=("sex",))
-
-
-@given(seed=st.integers(0, 10**6), n_columns=st.integers(1, 9), huge=st.booleans())
-@settings(max_examples=40)
-def test_merged_adds_up(seed, n_columns, huge):
-    rng = np.random.default_rng(seed)
-    sizes = tuple(int(s) for s in rng.integers(1, 2**30 if huge else 4, n_columns))
-    cells = (
-        np.array([rng.integers(0, s, 50) for s in sizes], dtype=np.int32).reshape(n_columns, 50).T
-    )
-    cells = np.concatenate([cells, cells[:20]])
-    n = rng.integers(0, 4, 70)
-    slow: dict[tuple[int, ...], int] = {}
-    for cell, rows in zip(cells.tolist(), n.tolist(), strict=True):
-        if rows:
-            slow[tuple(cell)] = slow.get(tuple(cell), 0) + rows
-    got, sums = merged(cells, n, sizes)
-    assert [tuple(cell) for cell in got.tolist()] == sorted(slow)
-    assert sums.tolist() == [slow[cell] for cell in sorted(slow)]
-
-
-def test_merged_of_24_columns_beyond_a_machine_word():
-    rng = np.random.default_rng(0)
-    cells = rng.integers(0, 2, (1000, 24)).astype(np.int32) * 39
-    cells[500:] = cells[:500]
-    got, sums = merged(cells, np.ones(1000, dtype=np.int64), (40,) * 24)
-    assert (got == np.unique(cells[:500], axis=0)).all()
-    assert sums.sum() == 1000
-
-
-def test_many_strata_that_are_nearly_empty_add_no_rows():
-    rng = np.random.default_rng(5)
-    true = np.zeros(200, dtype=np.int64)
-    true[::20] = 500
-    noisy = [Margin(columns=("area",), n=true + rng.integers(-60, 61, 200), variance=1220.0)]
-    got = within(noisy, total_of(5010, 2.0), ("area",), (), {"area": 200})
-    assert abs(sum(int(m.n) for m in got) - 5010) <= 1
-
-
 def test_a_stratum_that_a_wider_rule_empties_gets_no_rows():
     cells = np.zeros((4, 2), dtype=bool)
     cells[:, 1] = True
@@ -370,10 +270,3 @@ def test_a_stratum_that_a_wider_rule_empties_gets_no_rows():
     got = made(table, noisy, strata=("sex",), zeros=[rule], total=total_of(5000, 2.0))
     assert table_of(got)[..., 1, :].sum() == 0
     assert len(got.reports) == 1
-
-
-@pytest.mark.parametrize("post", ["wls", "paper", "synthpop"])
-def test_one_margin_of_everything_where_nothing_is_possible(post):
-    nothing = StructuralZero(columns=("sex",), cells=np.ones(2, dtype=bool), why="planted")
-    with pytest.raises(SpecError, match="no possible combination"):
-        made(truth_of(), [COLUMNS], zeros=[nothing], post=post)

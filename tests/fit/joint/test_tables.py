@@ -8,11 +8,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from engine.fit.joint import Precision, joint_rows, precision_of, projected
-from engine.fit.joint.sampling import distinct
 from engine.levels import Levels, Margin
 from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, Column, Resolution
 from engine.store.decode import decode_values
@@ -118,24 +115,6 @@ def test_values_lie_on_the_steps_of_their_column():
     assert cash == set(range(0, 401, 10))  # 400 is the one multiple in the last level
 
 
-def test_a_level_without_a_multiple_keeps_its_codes():
-    odd = levels_by_hand("cash", [(0, 10), (21, 23)], step=10)
-    cells, n = np.array([[0], [1]], dtype=np.int32), np.array([4, 300])
-    made = joint_rows(("cash",), cells, n, {"cash": odd}, rng=np.random.default_rng(1))
-    assert decode_values(made.supports["cash"]) == [0, 10, 21, 22, 23]
-
-
-def test_rows_go_evenly_through_the_values_of_a_level():
-    """131 rows over 5 values, 26.2 each: parts of the level that straddle two values go to either."""
-    cells, n = np.array([[1], [3]], dtype=np.int32), np.array([131, 4])
-    for seed in range(5):
-        made = joint_rows(("age",), cells, n, {"age": AGE}, rng=np.random.default_rng(seed))
-        support = made.supports["age"]
-        counts = dict(zip(decode_values(support), support.n.tolist(), strict=True))
-        assert set(counts) == {-5, -4, -3, -2, -1, 18}
-        assert all(25 <= counts[v] <= 28 for v in range(-5, 0))
-
-
 def test_every_value_of_a_level_is_equally_likely():
     """Four rows in a level of six values, many times: 2/3 of a row each."""
     wide = levels_by_hand("x", [(10, 15)])
@@ -152,24 +131,6 @@ def test_every_value_of_a_level_is_equally_likely():
         found.update(dict(zip(support.grid.tolist(), support.n.tolist(), strict=True)))
     assert set(found) == set(range(10, 16))
     assert all(abs(count - 2000) < 130 for count in found.values())  # 5 sd of the binomial
-
-
-def test_values_inside_levels_go_with_nothing():
-    wide = {name: levels_by_hand(name, [(0, 999)]) for name in "ab"}
-    cells, n = np.zeros((1, 2), dtype=np.int32), np.array([4000])
-    made = joint_rows(("a", "b"), cells, n, wide, rng=np.random.default_rng(3))
-    x, y = (made.supports[c].grid[codes] for c, codes in zip("ab", made.codes, strict=True))
-    assert abs(np.corrcoef(x, y)[0, 1]) < 0.08
-    # ... and with the order of the cells neither.
-    assert abs(np.corrcoef(x, np.arange(len(x)))[0, 1]) < 0.08
-
-
-def test_cells_of_single_values_are_not_spelled_out_row_by_row():
-    cells, n = np.array([[0], [1]], dtype=np.int32), np.array([10**12, 3])
-    made = joint_rows(("sex",), cells, n, {"sex": SEX}, rng=np.random.default_rng(0))
-    table = projected(made, ("sex",), KNOWN)
-    assert table.n.tolist() == [10**12, 3]
-    assert table.measured.all()
 
 
 def test_groups_are_the_combinations_of_levels():
@@ -202,24 +163,6 @@ def test_a_modelled_table_has_no_groups_and_nothing_measured():
     assert table.noise_sd == 7.0
 
 
-def test_a_column_that_nothing_was_measured_of_has_no_measured_value():
-    cells, n = rows(3)
-    made = joint_rows(COLUMNS, cells, n, LEVELS, uniform=("sex",), rng=np.random.default_rng(0))
-    assert not made.supports["sex"].measured.any()
-    assert made.supports["age"].measured.any()
-
-
-def test_no_rows():
-    nothing = np.zeros((0, 3), dtype=np.int32)
-    made = joint_rows(
-        COLUMNS, nothing, np.zeros(0, dtype=np.int64), LEVELS, rng=np.random.default_rng(0)
-    )
-    table = projected(made, COLUMNS, KNOWN)
-    assert table.codes.shape == (0, 3)
-    assert len(table.n) == len(table.groups.n) == 0
-    assert all(len(support) == 0 for support in made.supports.values())
-
-
 def test_dates_and_decimals():
     day = levels_by_hand("d", [(0, 30), (31, 58)], kind="date", value_type="date")
     cents = levels_by_hand(
@@ -234,33 +177,6 @@ def test_dates_and_decimals():
     assert max(days) <= datetime.date(1970, 2, 28)
     assert all(-2 < value <= 3 for value in decode_values(made.supports["e"]))
     assert set(made.supports["e"].kind.tolist()) == {KIND_NEGATIVE, KIND_NONNEGATIVE}
-
-
-def test_a_level_of_nearly_all_codes():
-    huge = levels_by_hand("x", [(-(2**62), 2**62 - 1), (2**62, 2**63 - 1)])
-    cells, n = np.array([[0], [1]], dtype=np.int32), np.array([1000, 10])
-    made = joint_rows(("x",), cells, n, {"x": huge}, rng=np.random.default_rng(1))
-    code = made.supports["x"].grid
-    assert (np.diff(code) > 0).all()
-    assert (code[:-10] < 2**62).all()
-    assert (code[-10:] >= 2**62).all()
-
-
-@settings(max_examples=60)
-@given(seed=st.integers(0, 2**32 - 1), big=st.booleans())
-def test_distinct_is_what_a_counter_gives(seed, big):
-    rng = np.random.default_rng(seed)
-    sizes = [3, 1, 5, 4]
-    parts = [rng.integers(0, size, 60).astype(np.int32) for size in sizes]
-    n = rng.integers(1, 9, 60)
-    want = Counter()
-    for cell, count in zip(zip(*(p.tolist() for p in parts), strict=True), n.tolist(), strict=True):
-        want[cell] += count
-    told = [2**31 - 1] * 4 if big else sizes  # more combinations than an int64 can number
-    codes, sums = distinct(parts, told, n)
-    assert [tuple(cell) for cell in codes.tolist()] == sorted(want)
-    assert sums.tolist() == [want[cell] for cell in sorted(want)]
-    assert codes.dtype == np.int32
 
 
 def test_what_is_stated_of_the_noise():
@@ -282,13 +198,3 @@ def test_what_is_stated_of_the_noise():
     assert stated[("age", "sex")] == Precision(is_covered=False, noise_sd=27**0.5)
     assert stated[COLUMNS] == Precision(is_covered=False, noise_sd=3.0)
     assert stated[("bare",)] == Precision(is_covered=False, noise_sd=0.0)
-
-
-def test_same_rows_same_generator_same_tables():
-    one, _, _ = spelling(8)
-    two, _, _ = spelling(8)
-    assert all(np.array_equal(a, b) for a, b in zip(one.codes, two.codes, strict=True))
-    other = joint_rows(COLUMNS, *rows(8), LEVELS, rng=np.random.default_rng(99))
-    assert not np.array_equal(
-        one.supports["age"].grid[one.codes[0]], other.supports["age"].grid[other.codes[0]]
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from engine.fit.wide import chosen_triples
 
@@ -70,23 +69,3 @@ def test_many_values_do_not_seem_to_tell_much():
     codes, n = rows()
     codes[5] = np.random.default_rng(1).integers(0, 3_000, len(n))
     assert chosen_triples(COLUMNS, codes, n, most=1) == (("a", "b", "c"),)
-
-
-def test_rows_together_are_the_same_as_rows_alone():
-    codes, n = rows()
-    together, number = np.unique(np.stack(codes, axis=1), axis=0, return_counts=True)
-    of_cells = chosen_triples(COLUMNS, list(together.T), number.astype(np.int64), most=20)
-    assert of_cells == chosen_triples(COLUMNS, codes, n, most=20)
-
-
-@pytest.mark.parametrize("most", [0, 1])
-def test_no_more_than_asked_for_nor_than_there_are(most):
-    codes, n = rows()
-    assert len(chosen_triples(COLUMNS, codes, n, most=most)) == most
-    assert len(chosen_triples(COLUMNS[:3], codes[:3], n, most=99)) == 1
-    assert chosen_triples(COLUMNS[:2], codes[:2], n, most=most) == ()
-
-
-def test_no_rows_are_no_mistake():
-    none = np.empty(0, dtype=np.int64)
-    assert chosen_triples(COLUMNS, [none] * 6, none, most=3) == ()
