@@ -186,10 +186,11 @@ def _known_words(given: Mapping[str, Text], languages: Sequence[str]) -> dict[st
         for word, text in ours.get(code.partition("-")[0].lower(), {}).items():
             out[word][code] = text
     for word, text in given.items():
-        if isinstance(text, str):
+        if not isinstance(text, str):
+            out[word] |= text
+        elif text:
             codes = languages[:1] if word == "language" else languages
-            text = dict.fromkeys(codes, text) if text else {}
-        out[word] |= text
+            out[word] |= dict.fromkeys(codes, text)
     return out
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fixtures.pack import CENSUS, SPEC, make_pack, published, write_spec
+from fixtures.pack import SPEC, published
 from fixtures.pipeline import tablepack
+from fixtures.release import HEADER, build_release
 from fixtures.release_dp import spec_in
 
 import queries.packs.formats.readme
@@ -22,7 +23,6 @@ from engine.api.publish import publish_pack
 from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
 from engine.evaluation.compare.building import SCRATCH
 from engine.release import build
-from engine.spec import read_spec
 from queries.packs import example_spec, files_by_format, pack_spec_from, preview, publish
 from queries.packs.files import Format, text_file
 from queries.packs.formats import FORMATS
@@ -121,15 +121,8 @@ def test_confidential_reports_and_documents_of_one_name_are_refused(release, tmp
     assert (tmp_path / "out/documents/report.html").exists()
 
 
-def test_releases_of_compare_and_replaced_ones_are_refused(census, release, tmp_path):
-    spec = write_spec(
-        tmp_path,
-        census / "people.parquet",
-        CENSUS,
-        [("sex",)],
-        release={"title": "x", "notes": [SCRATCH]},
-    )
-    build(read_spec(spec), tmp_path / "scratch.duckdb", jobs=1)
+def test_releases_of_compare_and_replaced_ones_are_refused(release, tmp_path):
+    build_release(tmp_path / "scratch.duckdb", header=replace(HEADER, notes=(SCRATCH,)))
     with pytest.raises(PrivacyError, match="built for a comparison"):
         publish_pack(tmp_path / "scratch.duckdb", tmp_path / "out")
     for path in (release, release.with_name(release.name + ".manifest.json")):
@@ -173,25 +166,26 @@ def test_a_release_without_a_guarantee_is_refused_unless_asked_for_and_says_so(t
 
 
 def test_the_dry_run_lists_the_tables_and_writes_nothing(release, tmp_path):
-    text = SPEC.replace('["en", "de"]', '["en", "de", "cy", "xx"]')
-    (tmp_path / "p.toml").write_text(text + "[columns.education]\nlabel = {cy = 'Addysg'}\n")
+    more = 'languages = ["en", "de", "cy", "xx"]\n[columns.sex]\nlabel = {cy = "Rhyw", de = "Sex"}'
+    (tmp_path / "p.toml").write_text(ONE_TOML.format(more=more))
     done = tablepack("publish", release, "out", "--dry-run", "--spec", "p.toml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [w for w in ("T1", "T6", "measured") if w not in done.stdout] == []
-    assert f"with {release.name}" in done.stderr
+    assert done.stdout.splitlines()[-1].split()[0] == "T"
+    assert "without the release itself" in done.stderr
     # A language with some texts lacks words of the pages; one without any is all in the main language.
     found = [x.split(": ")[1:] for x in done.stderr.splitlines() if x.startswith("warning: ")]
     assert [where for where, *_ in found] == ["words", "pack.languages"]
     assert ["'cy'" in found[0][1], "'xx'" in found[1][1]] == [True, True]
+    (tmp_path / "p.toml").write_text(SPEC, encoding="utf-8")
     done = tablepack("publish", release, "--dry-run", "--json", "--spec", "p.toml", cwd=tmp_path)
     listed = json.loads(done.stdout)
     assert [t["id"] for t in listed["tables"]] == [*(f"T{i}" for i in range(1, 7)), "P1", "P2"]
     assert listed["tables"][0]["statuses"]["reliable"] == listed["tables"][0]["rows"] == 39
     assert listed["tables"][5]["listed"] == "measured only"
-    sizes = {"CSV and Parquet": 24, "SDMX": 9, "JSON-stat": 28, "PC-Axis": 7}
+    sizes = {"CSV and Parquet": 24, "SDMX": 9, "JSON-stat": 14, "PC-Axis": 7}
     assert {n: listed["formats"][n] for n in sizes} == sizes  # no cube of what is listed
     assert listed["release_file"] == release.name
-    assert len(listed["warnings"]) == 2
+    assert listed["warnings"] == []
     assert [p.name for p in tmp_path.iterdir()] == ["p.toml"]
     assert tablepack("publish", release, cwd=tmp_path).returncode == 2  # no folder, no --dry-run
 
@@ -207,18 +201,21 @@ def test_the_example_has_every_key_and_is_a_pack_spec(tmp_path):
         assert re.search(rf"^\[+{key}\b", text, re.MULTILINE), key
 
 
-@pytest.mark.parametrize("given", [None, True])
-def test_the_release_is_in_the_pack_only_if_the_spec_says_so(release, tmp_path, given):
-    (tmp_path / "p.toml").write_text(ONE_TOML.format(more="release_file = true" if given else ""))
-    done = tablepack("publish", release, "p", "--spec", "p.toml", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (f"with {release.name}" in done.stderr) == bool(given)
+@pytest.mark.parametrize("given", [False, True])
+def test_the_release_is_in_the_pack_only_if_the_spec_says_so(release, opened, tmp_path, given):
+    if given:
+        (tmp_path / "p.toml").write_text(ONE_TOML.format(more="release_file = true"))
+        done = tablepack("publish", release, "p", "--spec", "p.toml", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"with {release.name}" in done.stderr
+    else:
+        published(opened, tmp_path / "p", ONE)
     files = {p.name for p in (tmp_path / "p").iterdir()}
-    assert (release.name in files) == (f"{release.name}.manifest.json" in files) == bool(given)
+    assert (release.name in files) == (f"{release.name}.manifest.json" in files) == given
     named = [(tmp_path / "p" / n).read_text("utf-8") for n in ("README.md", "index.html")]
-    assert [release.name in text for text in named] == [bool(given)] * 2
-    assert ("SQL prompt" in named[0]) == bool(given)
-    assert (release.name in (tmp_path / "p/SHA256SUMS").read_text()) == bool(given)
+    assert [release.name in text for text in named] == [given] * 2
+    assert ("SQL prompt" in named[0]) == given
+    assert (release.name in (tmp_path / "p/SHA256SUMS").read_text()) == given
 
 
 def test_default_packs_are_without_the_release_and_have_an_identifier_of_their_own(opened):
@@ -313,10 +310,11 @@ def test_the_site_works_in_a_browser_and_on_a_phone(pack, opened, tmp_path):
         browser.close()
 
 
-def test_hostile_labels_stay_text(release, tmp_path):
-    spec = '[pack]\ntitle = "<script>alert(1)</script>"\n[[tables]]\ncolumns = ["sex"]\n'
-    spec += '[columns.sex]\nlabel = "=1+1"\nvalues = {Female = "<b>&\\"x", Male = "***"}\n'
-    made = make_pack(tmp_path, release, spec)
+def test_hostile_labels_stay_text(opened, tmp_path):
+    labels = {"label": "=1+1", "values": {"Female": '<b>&"x', "Male": "***"}}
+    title = "<script>alert(1)</script>"
+    raw = {"pack": {"title": title}, "tables": [{"columns": ["sex"]}], "columns": {"sex": labels}}
+    made = published(opened, tmp_path / "out", raw)
     for page in made.rglob("*.html"):
         assert "<script>alert" not in page.read_text("utf-8")
     sheet = pytest.importorskip("openpyxl").load_workbook(made / "pack.xlsx")["T0001"]
