@@ -1,7 +1,7 @@
-"""Packs: what is published from a release for people, from one model of the metadata.
+"""Packs: publications of a release for the public, in many formats from one model of the metadata.
 
 Takes an open release and a `PackSpec` (pack.toml).
-Gives a folder of files (`publish`), or the model alone (`preview`).
+Returns a folder of files (`publish`), or the model alone (`preview`).
 May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`, `queries.intervals`,
     `queries.release`.
 """

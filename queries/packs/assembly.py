@@ -1,7 +1,8 @@
 """The model of a pack from its sources: every dimension, table, title and note, ready for the formats.
 
-Without tables in the spec, released tables of few columns become long tables of counts, many numbers in bands.
-Invariant: nothing here is written; all that is refused is refused here.
+Without tables in the spec, released tables of few columns become long tables of counts; columns of many numbers are
+grouped into bands. Refuses what must not be published (no title, unreviewed settings, no guarantee) and warns of likely
+mistakes. Invariant: writes nothing; every refusal happens here.
 """
 
 from __future__ import annotations
@@ -9,17 +10,23 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from engine.errors import PrivacyError, SpecError
 from engine.schema import ColumnSet
-from queries.packs.checks import check_publishable, is_unreviewed, review_notes, warnings_of
+from engine.store import UNREVIEWED
 from queries.packs.dimensions import dimension_of
 from queries.packs.model import Dimension, ItemKind, Pack, PackTable
 from queries.packs.sources import Sources
-from queries.packs.spec import UNNAMED, PackInfo, PackSpec, TableSpec
+from queries.packs.spec import UNNAMED, PackInfo, PackSpec, TableSpec, Text
 from queries.packs.tables import table_of
-from queries.packs.texts import texts
+from queries.packs.texts import missing_words, texts
 from queries.release import Release
+
+MOST_NAMED = 8
+"""Columns or words that a message names."""
+_NOT_FOR_READERS = ("blank", "locked margins", "joins", "macros", "exposure")
+"""Topics of the release's notes that readers of its tables have no use for."""
 
 
 def assemble(
@@ -31,11 +38,11 @@ def assemble(
 ) -> Pack:
     """Make the pack of a release.
 
-    accept_detected: Take what was detected in the data and reviewed by nobody; the pack says so.
+    accept_detected: Accept settings detected in the data without review; the pack says so.
     """
     release, spec = sources.release, sources.spec
     _check_protected(release, unprotected=unprotected)
-    check_publishable(release, spec, accept_detected=accept_detected)
+    _check_publishable(release, spec, accept_detected=accept_detected)
     named = [c for t in spec.tables for c in (*t.names, *t.where, *([t.of] if t.of else []))]
     sources.check_columns([*spec.columns, *named])
     entries = spec.tables or _default_tables(release, spec)
@@ -60,7 +67,17 @@ def assemble(
 def _pack(sources: Sources, dimensions: dict[str, Dimension], tables: Sequence[PackTable]) -> Pack:
     """Put the pack together, with what all its tables share."""
     release, spec, languages = sources.release, sources.spec, sources.languages
-    columns = {*dimensions, *(t.of for t in spec.tables if t.of)}
+    cards = {t.answered: release.card(*t.answered) for t in tables if t.answered}
+    shown = {*dimensions, *(t.of for t in spec.tables if t.of)}
+    rows = sources.con.execute("SELECT topic, note FROM catalog.notes ORDER BY position").fetchall()
+    notes = [(topic, note) for topic, note in rows if _concerns(note, shown, release)]
+    accepted = {risk for card in cards.values() if (risk := card.exposure.get("accept_risk"))}
+    for_readers = [
+        note
+        for topic, note in notes
+        if not (topic in _NOT_FOR_READERS or note.startswith("No row is"))
+        or any(risk in note for risk in accepted)
+    ]
     return Pack(
         info=_identified(spec.pack, release),
         languages=languages,
@@ -68,14 +85,13 @@ def _pack(sources: Sources, dimensions: dict[str, Dimension], tables: Sequence[P
         descriptions=texts(spec.pack.description, languages),
         dimensions=dimensions,
         tables=tuple(tables),
-        cards={t.answered: release.card(*t.answered) for t in tables if t.answered},
+        cards=cards,
         footnotes=tuple(texts(note, languages) for note in spec.footnotes),
-        notes=review_notes(
-            release, spec, [n for n in release.notes if _concerns(n, columns, release)]
-        ),
-        is_unreviewed=is_unreviewed(release, spec),
+        notes=_review_notes(release, spec, [note for _, note in notes]),
+        reader_notes=_review_notes(release, spec, for_readers),
+        is_unreviewed=_is_unreviewed(release, spec),
         words=sources.words,
-        warnings=(*warnings_of(sources, dimensions), *_left_out(release, spec)),
+        warnings=(*_warnings(sources, dimensions), *_left_out(release, spec)),
         release={
             "title": release.title,
             "vintage": release.vintage,
@@ -90,7 +106,7 @@ def _pack(sources: Sources, dimensions: dict[str, Dimension], tables: Sequence[P
 
 @contextlib.contextmanager
 def _collected(problems: list[str]) -> Iterator[None]:
-    """Collect the mistakes of one entry, and go on to the next: one error names them all."""
+    """Collect the mistakes of one entry and continue with the next: one error lists them all."""
     try:
         yield
     except SpecError as error:
@@ -103,14 +119,14 @@ def _refuse(problems: list[str]) -> None:
 
 
 def _identified(info: PackInfo, release: Release) -> PackInfo:
-    """Who publishes what, with an identifier that no other pack has where the spec gives none."""
+    """The publication data, with an identifier of its own where the spec gives none."""
     if info.identifier != UNNAMED:
         return info
     return info.model_copy(update={"identifier": f"{UNNAMED}:{release.content_hash}"})
 
 
 def _concerns(note: str, columns: set[str], release: Release) -> bool:
-    """Whether a note of the release concerns a pack of some columns: not other columns' universes."""
+    """Whether a note concerns a pack of some columns: the universes of other columns do not."""
     others = (c for c in release.columns if c not in columns)
     return not any(note.startswith(f"Universe of {c}, declared: ") for c in others)
 
@@ -121,13 +137,119 @@ def _check_protected(release: Release, *, unprotected: bool) -> None:
         return
     if release.card(*release.tables[0]).dp.get("epsilon") is None:
         raise PrivacyError(
-            f"{release.path}: guarantees nothing: its counts carry no noise. It is for comparison only; "
-            "--unprotected publishes it all the same"
+            f"{release.path}: has no privacy guarantee: its counts include no noise. It is meant for comparisons only; "
+            "--unprotected publishes it anyway"
+        )
+
+
+def _check_publishable(release: Release, spec: PackSpec, *, accept_detected: bool) -> None:
+    """Refuse a release without a title, and settings detected in the data that nobody reviewed."""
+    if not release.title.strip() and not any(_stripped(spec.pack.title)):
+        raise SpecError(
+            f'{release.path}: has no title, and a publication needs one. Set title = "..." in [release] and build '
+            "again, or in [pack] of a pack spec"
+        )
+    if _is_unreviewed(release, spec) and not accept_detected:
+        raise PrivacyError(
+            f"{release.path}: settings detected in the data have not been reviewed: {_listed(release.unreviewed)}. "
+            "Check them in the spec, then set reviewed = true in [release] and build again, or in [pack] of a pack "
+            "spec; --accept-detected publishes without review, and the pack says so"
+        )
+
+
+def _stripped(given: Text) -> list[str]:
+    """The texts of all languages, without surrounding whitespace."""
+    return [text.strip() for text in ([given] if isinstance(given, str) else given.values())]
+
+
+def _is_unreviewed(release: Release, spec: PackSpec) -> bool:
+    """Whether settings were detected in the data, and neither release nor spec says that they were reviewed."""
+    return bool(release.unreviewed) and not spec.pack.reviewed
+
+
+def _review_notes(release: Release, spec: PackSpec, notes: Sequence[str]) -> tuple[str, ...]:
+    """Notes of the release for a pack, with whether the publisher reviewed what was detected in the data."""
+    if not release.unreviewed:
+        return tuple(notes)
+    kept = [note for note in notes if not note.startswith(UNREVIEWED)]
+    how = "reviewed by the publisher" if spec.pack.reviewed else "published without review"
+    return (*kept, f"Detected in the data and {how}: {_listed(release.unreviewed)}.")
+
+
+def _listed(found: Mapping[str, Sequence[str]]) -> str:
+    """Columns with their settings; of many, the first ones."""
+    named = [f"{', '.join(settings)} of {column}" for column, settings in found.items()]
+    more = len(named) - MOST_NAMED
+    rest = f"; and {more:,} more column{'' if more == 1 else 's'}" if more > 0 else ""
+    return "; ".join(named[:MOST_NAMED]) + rest
+
+
+def _warnings(sources: Sources, dimensions: Mapping[str, Dimension]) -> tuple[str, ...]:
+    """What the publisher should check."""
+    return (
+        *_untranslated(sources.spec),
+        *(text for d in dimensions.values() for text in _overlapping(d)),
+        *(text for d in dimensions.values() for text in _counted_elsewhere(d, sources)),
+    )
+
+
+def _untranslated(spec: PackSpec) -> Iterator[str]:
+    """Languages in which the spec has no text, or in which pages have English words."""
+    used = set(_keys(spec.model_dump()))
+    for place, language in enumerate(spec.pack.languages):
+        missing = missing_words(spec.words, language)
+        if place and language not in used:
+            yield (
+                f"pack.languages: the spec has no text in {language!r}; its files have all texts in "
+                f"{spec.pack.languages[0]!r}"
+            )
+        elif missing:
+            named = ", ".join(repr(word) for word in missing[:MOST_NAMED])
+            more = f" and {len(missing) - MOST_NAMED:,} more" if len(missing) > MOST_NAMED else ""
+            yield f"words: no {language!r} text for {named}{more}; these appear in English"
+
+
+def _keys(what: Any) -> Iterator[str]:
+    """All keys of mappings, at any depth."""
+    if isinstance(what, dict):
+        for key, value in what.items():
+            yield str(key)
+            yield from _keys(value)
+    elif isinstance(what, list | tuple):
+        for value in what:
+            yield from _keys(value)
+
+
+def _overlapping(dimension: Dimension) -> Iterator[str]:
+    """Groups that share values without one being part of the other."""
+    groups = [(item.code, set(item.members)) for item in dimension.items if item.kind == "group"]
+    for i, (code, members) in enumerate(groups):
+        for other, more in groups[i + 1 :]:
+            common = members & more
+            if common and common != members and common != more:
+                yield (
+                    f"columns.{dimension.name}.groups: {code!r} and {other!r} overlap, so figures of groups do not add "
+                    "up to the total"
+                )
+
+
+def _counted_elsewhere(dimension: Dimension, sources: Sources) -> Iterator[str]:
+    """Areas that another column of the release counts as well."""
+    codes = [item.code for item in dimension.items if item.kind == "group"]
+    others = sources.con.execute(
+        "SELECT column_name FROM catalog.codes WHERE value IN (SELECT unnest(?::VARCHAR[])) AND column_name <> ? "
+        "GROUP BY column_name HAVING 2 * count(*) > ? ORDER BY column_name",
+        [codes, dimension.name, len(codes)],
+    ).fetchall()
+    for (column,) in others:
+        yield (
+            f"columns.{dimension.name}: its groups are also values of the column {column}, which is counted with noise "
+            "of its own, so the figures of both differ slightly. Say so in a footnote, or publish only one of them"
         )
 
 
 def _ids(entries: Sequence[TableSpec]) -> list[str]:
-    """The ids of tables: given ones, and numbers that nobody gave."""
+    """The ids of tables: those given, and unused numbers for the others."""
     taken = {t.id.lower() for t in entries}
     out = []
     for number, entry in enumerate(entries, 1):
@@ -139,14 +261,14 @@ def _ids(entries: Sequence[TableSpec]) -> list[str]:
 
 
 def _default_tables(release: Release, spec: PackSpec) -> list[TableSpec]:
-    """The released tables of few columns, narrow ones first, with columns in the source's order."""
+    """The released tables of few columns, narrowest first, with columns in the source's order."""
     out = [
         TableSpec(columns=[c for c in release.columns if c in columns])
         for columns in _narrow(release, spec)
     ]
     if not out:
         raise SpecError(
-            f"pack.max_width: no released table has at most {spec.pack.max_width} columns; raise it, or name [[tables]]"
+            f"pack.max_width: no released table has at most {spec.pack.max_width} columns; raise it, or list [[tables]]"
         )
     return out[: spec.pack.max_tables]
 
@@ -157,18 +279,18 @@ def _narrow(release: Release, spec: PackSpec) -> list[ColumnSet]:
 
 
 def _left_out(release: Release, spec: PackSpec) -> list[str]:
-    """What is said of tables that nobody named and that are too many."""
+    """A warning where more tables are released than the pack takes."""
     n = len(_narrow(release, spec))
     if spec.tables or n <= spec.pack.max_tables:
         return []
     return [
-        f"pack.max_tables: {n:,} tables are released; the {spec.pack.max_tables:,} narrowest are in the pack. Name "
-        f"[[tables]], or say max_tables = {n}"
+        f"pack.max_tables: {n:,} tables are released; the {spec.pack.max_tables:,} narrowest are in the pack. List "
+        f"[[tables]], or set max_tables = {n}"
     ]
 
 
 def _in_bands(entry: TableSpec, dimensions: Mapping[str, Dimension], spec: PackSpec) -> TableSpec:
-    """A table that nobody designed: many numbers in bands, unless there are too many combinations even so."""
+    """A default table with many numbers in bands, unless it still has too many combinations."""
     banded = [name for name in entry.columns if dimensions[name].places("group")]
     kinds: dict[str, tuple[ItemKind, ...]] = dict.fromkeys(banded, ("group",))
     n_cells = math.prod(

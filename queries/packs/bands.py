@@ -1,7 +1,6 @@
-"""Bands of a column of many numbers or dates, for tables that nobody designed: few, round, and open at thin ends.
+"""Bands of a column of many numbers or dates, for default tables: few, with round limits, open at sparse ends.
 
-Takes a column's released values with their counts; gives bands with their ends and labels. Nothing is drawn from the
-data but what is released.
+Takes a column's released values with their counts, and nothing else; returns bands with limits and labels.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ MOST_VALUES = 20
 """Columns with more values are shown in bands."""
 MOST_BANDS = 12
 FEWEST_BANDS = 3
-"""Fewer say next to nothing, and a single one has no end to name."""
+"""Fewer say little, and a single one has no limit to name."""
 MOST_SINGLE = 62
-"""Values that are shown one by one where few bands hold them all: the days of two months."""
-_THINS = (0.01, 0.001, 0.0001, 0)
-"""Shares of the rows that may lie beyond the last closed band at either end, as long as enough bands remain."""
+"""As many values are shown singly where few bands would contain them all: the days of two months."""
+_SPARSE_SHARES = (0.01, 0.001, 0.0001, 0)
+"""Shares of the rows that may lie beyond the last closed band at either end, tried until enough bands remain."""
 _DATED = ("DATE", "TIMESTAMP")
 _MONTHS = (1, 3, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12_000)
 """Widths of bands of dates."""
@@ -35,7 +34,7 @@ _PRECISION = 80
 """Digits in which decimals of up to 38 are exact."""
 _QUARTER, _YEAR = 3, 12
 _GROUPED = 10_000
-"""From here on digits stand in groups."""
+"""From here on digits are grouped."""
 _PLAIN = {**SIGNS, "group sign": ""}
 
 
@@ -43,39 +42,39 @@ _PLAIN = {**SIGNS, "group sign": ""}
 class Band:
     """A band."""
 
-    # Its ends; of one that is open `LT18` or `GE80`, as SDMX writes these: -18 would be a number.
+    # Its limits; of an open band `LT18` or `GE80`, as in SDMX: -18 would be a number.
     code: str
     labels: tuple[str, ...]
-    limits: tuple[Any, Any]  # Lowest and highest value, both included; None: open at that end
+    limits: tuple[Any, Any]  # Lowest and highest value, inclusive; None: open at that end
 
-    def holds(self, value: Any) -> bool:
-        """Whether a value lies in it."""
+    def contains(self, value: Any) -> bool:
+        """Whether a value lies in the band."""
         low, high = self.limits
         return (low is None or low <= value) and (high is None or value <= high)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Axis:
-    """Where a column's values lie, in exact numbers: ends that are reckoned in floats fall beside the values."""
+    """The scale of a column, in exact numbers: limits computed in floats would miss the values."""
 
     of_type: type
-    step: Fraction  # Distance of two neighbours; of dates it is that of two bands, a month
-    tick: datetime.timedelta  # Distance of two neighbours, where they are dates
+    step: Fraction  # Distance between neighbouring values; of dates, one month
+    tick: datetime.timedelta  # Distance between neighbouring dates
 
     @property
     def is_dated(self) -> bool:
-        """Its places are months since year 0."""
+        """Whether positions are months since year 0."""
         return issubclass(self.of_type, datetime.date)
 
     def place(self, value: Any) -> Fraction:
-        """Return the place of a value."""
+        """Return the position of a value."""
         if self.is_dated:
             return Fraction(value.year * 12 + value.month - 1)
         exact = Fraction(value)
         return round(exact / self.step) * self.step if self.of_type is float else exact
 
     def value(self, place: Fraction) -> Any:
-        """Return the value at a place, in the column's own type; a real is rounded as released ones are."""
+        """Return the value at a position, in the column's own type; reals are rounded as released ones are."""
         if self.is_dated:
             year, month = divmod(int(place), 12)
             return self.of_type(min(max(year, 1), datetime.MAXYEAR), month + 1, 1)
@@ -85,11 +84,11 @@ class _Axis:
         return self.of_type(place)
 
     def before(self, place: Fraction) -> Any:
-        """Return the last value before a place."""
+        """Return the last value before a position."""
         if self.is_dated:
             return self.value(place) - self.tick
         last = self.value((math.ceil(place / self.step) - 1) * self.step)
-        # Where floats lie further apart than the steps, a neighbour may be rounded to the same one.
+        # Where floats are further apart than the steps, neighbours may be rounded to the same one.
         return min(last, math.nextafter(place, -math.inf)) if self.of_type is float else last
 
     @property
@@ -98,7 +97,7 @@ class _Axis:
 
 
 def bands_of(name: str, sources: Sources) -> list[Band]:
-    """Return the bands of a column; none where it has few values, or values that are no numbers or dates."""
+    """Return the bands of a column; none where it has few values, or values other than numbers and dates."""
     counted = sorted((v, n) for v, _, n in sources.release.values(name) if v is not None)
     axis = _axis(name, sources, [v for v, _ in counted])
     if axis is None or len(counted) <= MOST_VALUES:
@@ -116,7 +115,7 @@ def bands_of(name: str, sources: Sources) -> list[Band]:
 
 
 def _axis(name: str, sources: Sources, values: Sequence[Any]) -> _Axis | None:
-    """The axis of a column; None: it has no order, or no value."""
+    """The scale of a column; None where it has no order, or no values."""
     ((kind, type_, base, exponent),) = sources.con.execute(
         "SELECT kind, sql_type, resolution_base, resolution_exponent FROM catalog.columns WHERE name = ?",
         [name],
@@ -126,19 +125,19 @@ def _axis(name: str, sources: Sources, values: Sequence[Any]) -> _Axis | None:
     step, of_type = Fraction(1), type(values[0])
     if type_ not in _DATED and base is not None and exponent is not None:
         step = Fraction(base) ** exponent
-    elif of_type is Decimal:  # nobody declared how fine
+    elif of_type is Decimal:  # no declared resolution
         step = Fraction(10) ** min(int(v.as_tuple().exponent) for v in values)
     tick = datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)
     return _Axis(of_type=of_type, step=step, tick=tick)
 
 
 def _cut(axis: _Axis, counted: Sequence[tuple[Any, int]]) -> tuple[Fraction, list[Fraction]]:
-    """Width of the bands, and where they begin and the last one ends.
+    """Width of the bands, and their limits.
 
-    Where nearly all have one value, the range is widened until others have bands of their own.
+    Where nearly all rows have one value, the range is widened until other values have bands of their own.
     """
-    for thin in _THINS:
-        low, high = (axis.place(v) for v in _between(counted, thin))
+    for share in _SPARSE_SHARES:
+        low, high = (axis.place(v) for v in _between(counted, share))
         width = _width(low, high, axis.step, is_dated=axis.is_dated)
         starts = range(math.floor(low / width), math.floor(high / width) + 2)
         if len(starts) > FEWEST_BANDS:
@@ -146,27 +145,27 @@ def _cut(axis: _Axis, counted: Sequence[tuple[Any, int]]) -> tuple[Fraction, lis
     return width, [at * width for at in starts]
 
 
-def _between(counted: Sequence[tuple[Any, int]], thin: float) -> tuple[Any, Any]:
-    """The values between which all but the thin ends lie."""
+def _between(counted: Sequence[tuple[Any, int]], share: float) -> tuple[Any, Any]:
+    """The values between which all but the sparse ends lie."""
     low, high = counted[0][0], counted[-1][0]
     total, below = sum(max(n, 0) for _, n in counted), 0
-    if not thin or not total:
+    if not share or not total:
         return low, high
     for value, n in counted:
-        if below < thin * total:
+        if below < share * total:
             low = value
         below += max(n, 0)
-        if below >= (1 - thin) * total:
+        if below >= (1 - share) * total:
             high = value
             break
     return low, max(low, high)
 
 
 def _width(low: Fraction, high: Fraction, least: Fraction, *, is_dated: bool) -> Fraction:
-    """The narrowest round width that needs few bands."""
+    """The narrowest round width with few bands."""
     lowest = math.floor(math.log10(least))
-    round_ones = (m * Fraction(10) ** k for k in itertools.count(lowest) for m in (1, 2, 5))
-    widths = map(Fraction, _MONTHS) if is_dated else round_ones
+    round_widths = (m * Fraction(10) ** k for k in itertools.count(lowest) for m in (1, 2, 5))
+    widths = map(Fraction, _MONTHS) if is_dated else round_widths
     return next(
         width
         for width in widths
@@ -181,12 +180,14 @@ def _band(
     width: float,
     is_open: tuple[bool, bool],
 ) -> Band:
-    """One band from where it begins and where the next one does."""
+    """One band, from its start and that of the next one."""
     first, after, last = *(axis.value(edge) for edge in edges), axis.before(edges[1])
     labels = []
     for place in range(len(sources.languages)):
-        words = {word: told[place] for word, told in sources.words.items()}
-        begins, ends, next_one = (_told(value, width, words) for value in (first, last, after))
+        words = {word: text[place] for word, text in sources.words.items()}
+        begins, ends, next_one = (
+            _limit_text(value, width, words) for value in (first, last, after)
+        )
         if is_open[0]:
             labels.append(words["before" if axis.is_dated else "under"].format(next_one))
         elif is_open[1]:
@@ -195,7 +196,7 @@ def _band(
             labels.append("–".join(dict.fromkeys((begins, ends))))
         else:
             labels.append(words["to under"].format(begins, next_one))
-    begins, ends, next_one = (_told(value, width, _PLAIN) for value in (first, last, after))
+    begins, ends, next_one = (_limit_text(value, width, _PLAIN) for value in (first, last, after))
     code = "-".join(dict.fromkeys((begins, ends)))
     if is_open[0]:
         code = f"LT{next_one}"
@@ -208,8 +209,8 @@ def _band(
     )
 
 
-def _told(value: Any, width: float, words: Mapping[str, str]) -> str:
-    """An end of a band for people; years where it has whole ones."""
+def _limit_text(value: Any, width: float, words: Mapping[str, str]) -> str:
+    """A limit of a band for readers: a year where bands are whole years."""
     if isinstance(value, datetime.date):
         if width >= _YEAR:
             return str(value.year)

@@ -1,7 +1,7 @@
-"""Dimensions of a pack: released values, blanks, subtotals, areas that nest, totals; with labels in every language.
+"""Dimensions of a pack: released values, blanks, subtotals, nested areas and totals, with labels in every language.
 
-Takes the sources of a pack; gives one `Dimension` a column. Invariant: codes, keys and labels are unique inside a
-dimension, and an item stands after the one it is part of.
+Takes the sources of a pack; returns one `Dimension` per column. Invariant: codes, keys and labels are unique within a
+dimension, and an item comes after the one it is part of.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from queries.packs.texts import texts
 from queries.sql import near_names
 
 TOTAL, BLANK, EMPTY = "_T", "_X", "_E"
-"""Codes of the total, of a blank of the source, and of a text without letters: CSV readers take that for nothing."""
+"""Codes of the total, of a blank of the source, and of an empty text, which CSV readers take for a missing value."""
 NESTED_SHARE = 0.9
-"""Least share of an area's rows that lie in one larger area, for it to be part of that."""
+"""Least share of an area's rows in one larger area, for it to be part of that area."""
 _KEY = re.compile(r"[A-Za-z0-9_@$-]+\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Column:
-    """One column with its released values in order (a blank comes last) and what the spec says of it."""
+    """One column with its released values in order (a blank comes last) and its section of the spec."""
 
     name: str
     spec: ColumnSpec
@@ -39,22 +39,22 @@ class _Column:
 
     @cached_property
     def by_code(self) -> dict[str, int]:
-        """Place of each value by its code."""
+        """Position of each value by its code."""
         return {item.code: place for place, item in enumerate(self.values)}
 
     def place(self, code: str, where: str) -> int:
-        """Return the place of a value by its code."""
+        """Return the position of a value by its code."""
         if code not in self.by_code:
             raise self.unknown(code, where)
         return self.by_code[code]
 
     def unknown(self, code: str, where: str) -> SpecError:
-        """Return the refusal of a value that the release lacks, with near ones."""
+        """Return the error for a value that is not in the release, with similar ones."""
         near = ", ".join(near_names(code, tuple(self.by_code))) or "none"
         return SpecError(f"columns.{self.name}.{where}: no released value {code!r}. Near: {near}")
 
     def group(self, code: str, label: Text, members: Sequence[int], default: str = "") -> Item:
-        """Return a group of values, by their places."""
+        """Return a group of values, given by their positions."""
         labels = texts(label, self.sources.languages, default or code)
         return Item(code=code, key=code, labels=labels, kind="group", members=tuple(members))
 
@@ -117,12 +117,14 @@ def _declared(column: _Column) -> list[Item]:
 
 
 def _banded(column: _Column) -> list[Item]:
-    """Groups that are bands; one that holds no released value is left out."""
+    """Bands as groups, without those that contain no released value."""
     out = []
     for band in bands_of(column.name, column.sources):
-        held = [i for i, v in enumerate(column.values) if v.kind == "value" and band.holds(v.value)]
-        if held:
-            item = column.group(band.code, band.code, held)
+        members = [
+            i for i, v in enumerate(column.values) if v.kind == "value" and band.contains(v.value)
+        ]
+        if members:
+            item = column.group(band.code, band.code, members)
             out.append(replace(item, labels=band.labels, limits=band.limits))
     return out
 
@@ -132,12 +134,12 @@ def _inside(name: str, item: Item, limits: tuple[float, float]) -> bool:
     if item.kind == "blank":
         return False
     if isinstance(item.value, str | bool) or not hasattr(item.value, "__float__"):
-        raise SpecError(f"columns.{name}.groups: a range needs numbers; name the values instead")
+        raise SpecError(f"columns.{name}.groups: a range requires numbers; list the values instead")
     return limits[0] <= float(item.value) <= limits[1]
 
 
 def _areas(column: _Column) -> list[Item]:
-    """Groups that areas lie in: of a column of the release, or of a mapping; lowest level first."""
+    """Larger areas, from a column of the release or a mapping; lowest level first."""
     out: list[Item] = []
     for level in column.spec.levels:
         known: dict[str, str] = {}
@@ -165,34 +167,35 @@ def _areas(column: _Column) -> list[Item]:
 
 
 def _check_nested(column: _Column, areas: dict[str, list[int]], below: Sequence[Item]) -> None:
-    """Refuse areas that hold nothing, or that cut each other: their figures would count people twice."""
+    """Refuse areas that are empty or overlap: their figures would count people twice."""
     area_of: dict[int, str] = {}
     for area, members in areas.items():
         where = f"columns.{column.name}.parents: {area!r}"
         if not members:
-            raise SpecError(f"{where} holds nothing; name what lies in it")
+            raise SpecError(f"{where} is empty; list what it contains")
         for place in members:
             if area_of.setdefault(place, area) != area:
                 raise SpecError(
-                    f"{where} and {area_of[place]!r} both hold {column.values[place].code!r}; areas of one level have "
-                    "no value in common"
+                    f"{where} and {area_of[place]!r} both contain {column.values[place].code!r}; areas of one level "
+                    "must not overlap"
                 )
         for lower in below:
             inside = set(lower.members) & set(members)
             if inside and len(inside) < len(set(lower.members)):
                 raise SpecError(
-                    f"{where} holds a part of {lower.code!r} only; an area lies whole in one of the next level"
+                    f"{where} contains only part of {lower.code!r}; an area must lie entirely in one area of the "
+                    "next level"
                 )
 
 
 def _by_column(column: _Column, parent: str) -> dict[str, list[int]]:
-    """Values by the value of another column that they lie in, read off the table of both."""
+    """Values by the value of another column that contains them, from the table of both columns."""
     name, sources = column.name, column.sources
     sources.check_columns([parent])
     columns = column_set((name, parent))
     if columns not in sources.release.tables:
         raise SpecError(
-            f"columns.{name}.parents: no released table holds {name} and {parent}; give a mapping instead"
+            f"columns.{name}.parents: no released table has {name} and {parent}; give a mapping instead"
         )
     ((physical,),) = sources.con.execute(
         "SELECT physical FROM catalog.tables WHERE name = ?", [table_name(columns)]
@@ -221,7 +224,7 @@ def _by_column(column: _Column, parent: str) -> dict[str, list[int]]:
 
 
 def _nested(total: Item, groups: list[Item], values: list[Item]) -> list[Item]:
-    """All items, each after the smallest group that holds it; `members` become places among all."""
+    """All items, each after the smallest group that contains it; `members` become positions among all items."""
     members_of = [frozenset(g.members) for g in groups]
 
     def parent_of(members: frozenset[int], self_place: int) -> int:
@@ -239,7 +242,7 @@ def _nested(total: Item, groups: list[Item], values: list[Item]) -> list[Item]:
         children.setdefault(parent_of(members_of[g], g), []).append((True, g))
     for v in range(len(values)):
         children.setdefault(parent_of(frozenset([v]), -1), []).append((False, v))
-    for below in children.values():  # in the order of the values they hold
+    for below in children.values():  # in the order of the values they contain
         below.sort(key=lambda c: (min(groups[c[1]].members) if c[0] else c[1], not c[0]))
     out, place_of_value = [total], {}
     pending = [(kind, place, -1) for kind, place in reversed(children.get(-1, []))]
@@ -257,7 +260,7 @@ def _nested(total: Item, groups: list[Item], values: list[Item]) -> list[Item]:
 
 
 def _unique(items: list[Item]) -> tuple[Item, ...]:
-    """Items with codes, keys and labels that differ; of two that are the same, a group's changes, not a value's."""
+    """Items with unique codes, keys and labels; of two equal ones, that of a group changes, not that of a value."""
     out = list(items)
     codes: set[str] = set()
     keys: set[str] = set()
@@ -283,7 +286,7 @@ def _unique(items: list[Item]) -> tuple[Item, ...]:
 
 
 def _key(text: str, place: int, letter: str) -> str:
-    """An SDMX identifier: the text itself where it is one, else key from it or from its place."""
+    """An SDMX identifier: the text itself where it is valid, else derived from it or from its position."""
     if letter == "C":
         return text if _KEY.match(text) else f"C{place:05d}"
     key = re.sub(r"[^A-Za-z0-9_-]", "_", text)

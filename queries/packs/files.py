@@ -1,4 +1,4 @@
-"""Files of a pack: what a format is, and what is recorded of each file."""
+"""Files of a pack: what a format is, what is recorded of each file, and figures as files contain them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from engine.schema import BoolArray, FloatArray
 from queries.packs.model import Pack
 
 CSV, JSON = "text/csv", "application/json"
+FIGURES = ("value", "low", "high")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
     """One file of a pack."""
 
-    path: str  # Inside the pack
+    path: str  # Within the pack
     write: Callable[[Path], object]  # Writes it to a path
-    # Of a file that holds figures: the DCAT catalogue lists it; empty: it describes others.
+    # Of a file with figures, which the DCAT catalogue lists; empty: it describes other files
     media_type: str = ""
-    table: str = ""  # Id of the table that it holds; empty: it is of the whole pack
+    table: str = ""  # Id of its table; empty: it belongs to the whole pack
 
 
 def text_file(path: str, text: Callable[[], str], *, media_type: str = "", table: str = "") -> File:
@@ -35,11 +40,11 @@ class Format:
     """One format of a pack."""
 
     name: str  # In the progress and in a dry run
-    path: str  # What its paths begin with, as the pack's README has it
-    about: str  # What the README says of it
-    # Gives its files for a pack; none where it cannot hold any of its tables.
+    path: str  # What its paths begin with, as in the pack's README
+    about: str  # Its description in the README
+    # Returns its files for a pack; none where it can represent none of the tables
     files: Callable[[Pack], Iterable[File]]
-    packages: tuple[str, ...] = ()  # What it imports beyond the dependencies of the project
+    packages: tuple[str, ...] = ()  # Packages of the extra `pack` that it imports
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,19 +63,51 @@ def record_of(path: Path) -> FileRecord:
 
 
 def in_language(stem: str, language: str, place: int) -> str:
-    """Return a file's name without its ending; in a further language it ends on `~LANGUAGE`."""
+    """Return a file's name without its suffix; for other than the main language with `~LANGUAGE`."""
     return f"{stem}~{language}" if place else stem
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text as UTF-8, lines as they are."""
+    """Write text as UTF-8, with line ends as they are."""
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def as_json(what: object, *, compact: bool = False) -> str:
-    """Return JSON for a file, with a line break at its end."""
+    """Return JSON for a file, with a final newline."""
     separators, indent = ((",", ":"), None) if compact else ((",", ": "), 1)
     text = json.dumps(
         what, ensure_ascii=False, indent=indent, separators=separators, allow_nan=False
     )
     return text + "\n"
+
+
+def rounded(figures: FloatArray, is_whole: bool) -> tuple[Any, BoolArray]:
+    """Return figures as integers or with ten significant digits (0 where unknown), and which are known."""
+    is_known = np.isfinite(figures)
+    filled = np.where(is_known, figures, 0)
+    return np.rint(filled).astype(np.int64) if is_whole else significant(filled), is_known
+
+
+def significant(figures: FloatArray, digits: int = 10) -> FloatArray:
+    """Return figures rounded to significant digits: further digits carry no information and differ by platform."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(figures == 0, 0, np.floor(np.log10(np.abs(figures))))
+    places = np.clip(digits - 1 - size, -15, 15).astype(np.int64)
+    scale = 10.0 ** np.abs(places)
+    up, down = np.rint(figures * scale) / scale, np.rint(figures / scale) * scale
+    out: FloatArray = np.where(places >= 0, up, down)
+    return out
+
+
+def number_texts(figures: FloatArray, is_whole: bool) -> list[str]:
+    """Return figures as text; empty where unknown."""
+    numbers, is_known = rounded(figures, is_whole)
+    pairs = zip(numbers.tolist(), is_known.tolist(), strict=True)
+    return [plain_number(number) if known else "" for number, known in pairs]
+
+
+def plain_number(number: float) -> str:
+    """Return a number without an exponent, which PC-Axis does not allow."""
+    if isinstance(number, int):
+        return str(number)
+    return str(np.format_float_positional(number, trim="0"))

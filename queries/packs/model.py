@@ -1,7 +1,7 @@
-"""The nouns of a pack: dimensions with their code lists, tables of figures, and who publishes them.
+"""The model of a pack: dimensions with their code lists, tables of figures, and who publishes them.
 
-One model, many writers: each writer takes a `Pack` or a `PackTable` and gives a file. All are frozen; arrays inside are
-never written to after construction. Texts are tuples with one string a language of the pack.
+One model, many writers: each writer takes a `Pack` or a `PackTable` and returns a file. All classes are frozen; arrays
+inside are never written to after construction. Texts are tuples with one string per language of the pack.
 """
 
 from __future__ import annotations
@@ -23,18 +23,7 @@ from queries.packs.spec import PackInfo
 Texts = tuple[str, ...]
 ItemKind = Literal["total", "group", "value", "blank"]
 STATUSES: tuple[Status, ...] = get_args(Status)
-"""A table's `status` array holds places in this list."""
-_FOR_OTHERS = (
-    *("At a SQL prompt", "NULL is", "No row is", "Rows of two tables", "A margin has one value"),
-    *(
-        "Exposure:",
-        "Most exposed:",
-        "Together with earlier builds",
-        "This is look",
-        "Who knows everybody else",
-    ),
-)
-"""How notes of a release begin that readers of its tables have no use for: they stand in the release."""
+"""A table's `status` array has positions in this list."""
 NOT_RELEASED = STATUSES.index("not released")
 
 
@@ -42,20 +31,20 @@ NOT_RELEASED = STATUSES.index("not released")
 class Item:
     """One code of a dimension."""
 
-    # As CSV files hold it: the released value as text, `_T` for the total, `_X` for a blank of the source.
+    # As in CSV files: the released value as text, `_T` for the total, `_X` for a blank of the source.
     code: str
     key: str  # The same, as an SDMX identifier
     labels: Texts
-    kind: ItemKind  # total, group (a subtotal or an area that holds others), value, or blank
-    parent: int = -1  # Place of the item that it is part of; -1: none
+    kind: ItemKind  # total, group (a subtotal or a larger area), value, or blank
+    parent: int = -1  # Position of the item that it is part of; -1: none
     value: Any = None  # The typed value; None for all but values
-    members: tuple[int, ...] = ()  # Places of the values that a group sums
-    limits: tuple[Any, Any] | None = None  # The range of a group that is one
+    members: tuple[int, ...] = ()  # Positions of the values in a group
+    limits: tuple[Any, Any] | None = None  # The range of a group that is a range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dimension:
-    """A column with all codes that tables of the pack may display, each after the one it is part of."""
+    """A column with all codes that tables of the pack may show, each after the one it is part of."""
 
     name: str
     key: str
@@ -63,12 +52,12 @@ class Dimension:
     items: tuple[Item, ...]
 
     def places(self, *kinds: ItemKind) -> list[int]:
-        """Places of the items of some kinds."""
+        """Positions of the items of some kinds."""
         return [i for i, item in enumerate(self.items) if item.kind in kinds]
 
     @cached_property
     def place_of_value(self) -> dict[Any, int]:
-        """Place of each typed value; None is a blank."""
+        """Position of each typed value; None is a blank."""
         return {it.value: i for i, it in enumerate(self.items) if it.kind in ("value", "blank")}
 
 
@@ -80,30 +69,30 @@ class PackTable:
     titles: Texts
     units: Texts
     dimensions: tuple[Dimension, ...]
-    # shape (n_rows, n_dimensions): Place of each row's code in its dimension.
+    # Position of each row's code in its dimension; shape (n_rows, n_dimensions).
     index: npt.NDArray[np.int32]
-    # value, low, high: NaN where nothing is released.
+    # NaN where nothing is released.
     value: FloatArray
     low: FloatArray
     high: FloatArray
-    status: npt.NDArray[np.uint8]  # Places in `STATUSES`
-    # stub, heading: Dimensions that a cross table displays down and across; no heading: a long table.
+    status: npt.NDArray[np.uint8]  # Positions in `STATUSES`
+    # Dimensions that a cross table shows down (stub) and across; no heading: a long table.
     stub: tuple[int, ...]
     heading: tuple[int, ...]
     measure: str
     is_whole: bool  # Values are whole numbers
-    decimals: int  # Decimal places for people; files hold one more, where figures are not whole
-    is_listed: bool  # Only released combinations are listed: there are too many to list all
+    decimals: int  # Decimals for readers; files have one more, where figures are not whole
+    is_listed: bool  # Only measured combinations are listed: there are too many to list all
     answered: ColumnSet  # The widest released table the figures come from
     footnotes: tuple[Texts, ...]
-    words: str  # How sure the figures are, and where they are from
+    words: str  # How accurate the figures are, and which table they come from
 
     def __len__(self) -> int:
         return len(self.value)
 
     @cached_property
     def used(self) -> tuple[npt.NDArray[np.int64], ...]:
-        """Places that occur, per dimension, in order."""
+        """Positions that occur, per dimension, in order."""
         return tuple(np.unique(self.index[:, j]) for j in range(len(self.dimensions)))
 
     @property
@@ -112,10 +101,10 @@ class PackTable:
         return tuple(len(u) for u in self.used)
 
     def depths(self, place: int) -> list[int]:
-        """How deep each item of a dimension stands in others that are displayed."""
+        """How deeply each item of a dimension is nested in others that the table shows."""
         displayed = set(self.used[place].tolist())
         out: list[int] = []
-        for item in self.dimensions[place].items:  # each stands after the one it is part of
+        for item in self.dimensions[place].items:  # each comes after the one it is part of
             out.append(0 if item.parent < 0 else out[item.parent] + (item.parent in displayed))
         return out
 
@@ -139,10 +128,10 @@ def decimals_of(
     is_whole: bool,
     is_percent: bool = False,
 ) -> int:
-    """Return how many decimals people see.
+    """Return how many decimals readers see.
 
-    Three digits of a middling one and one decimal at least; up to two more, until most intervals have two ends.
-    Percentages have one, and two where a middling one is below 1 %.
+    At least one, and three digits of the median figure; up to two more, until most intervals show two different limits.
+    Percentages have one decimal, or two where the median is below 1 %.
     """
     if is_whole:
         return 0
@@ -160,7 +149,7 @@ def decimals_of(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pack:
-    """A pack: its tables, and what all of them share."""
+    """A pack: its tables, and everything they share."""
 
     info: PackInfo
     languages: tuple[str, ...]
@@ -168,30 +157,29 @@ class Pack:
     descriptions: Texts
     dimensions: Mapping[str, Dimension]  # By column name
     tables: tuple[PackTable, ...]
-    cards: Mapping[ColumnSet, GeneratorCard]  # Of the tables that answered
+    cards: Mapping[ColumnSet, GeneratorCard]  # Of the released tables that figures come from
     footnotes: tuple[Texts, ...]  # Of the whole pack
     notes: tuple[str, ...]  # Of the release: how to read it
-    # What was detected in the data was reviewed by nobody, and is published all the same.
-    is_unreviewed: bool
+    reader_notes: tuple[str, ...]  # Those for readers of tables: none on SQL, rows or exposure
+    is_unreviewed: bool  # Settings detected in the data are published without review
     words: Mapping[str, Texts]  # Words of the pages, in each language
-    warnings: tuple[str, ...]  # What a publisher should look at
-    # title, vintage, mode, key_id, engine_version, content_hash, file: its name; empty: it is not handed
-    # out.
+    warnings: tuple[str, ...]  # What the publisher should check
+    # title, vintage, mode, key_id, engine_version, content_hash; file: its name, empty where the pack is
+    # without the release.
     release: Mapping[str, str]
 
     @property
     def cubes(self) -> tuple[PackTable, ...]:
-        """Tables that list every combination, as some formats need."""
+        """Tables that list every combination, as some formats require."""
         return tuple(t for t in self.tables if t.is_cube and not t.is_listed)
 
-    @property
-    def reader_notes(self) -> tuple[str, ...]:
-        """Notes for people who see tables: none on SQL, on rows, or on what the custodian weighs."""
-        return tuple(note for note in self.notes if not note.startswith(_FOR_OTHERS))
+    def words_in(self, language: int) -> dict[str, str]:
+        """Return the words of one language."""
+        return {word: text[language] for word, text in self.words.items()}
 
     @property
     def has_noise(self) -> bool:
-        """Whether figures carry noise: those of a dp release without an epsilon do not."""
+        """Whether figures include noise: those of a dp release without an epsilon do not."""
         return self.release["mode"] != "dp" or all(
             card.dp.get("epsilon") is not None for card in self.cards.values()
         )

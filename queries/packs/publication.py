@@ -1,7 +1,7 @@
-"""From a release to a pack in a folder: assemble the model, write every format, describe and sum up the files.
+"""From a release to a pack in a folder: assemble the model, write every format, then metadata, README and checksums.
 
-Invariants: the target is there whole or not at all; two packs of the same release and spec have the same bytes; nothing
-is read but the release and the documents that the spec includes.
+Invariants: the target is complete or absent; two packs of the same release and spec have the same bytes; only the
+release and the documents that the spec includes are read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def publish(
     """Write the pack of a release; return all files, sorted.
 
     spec: By default every table of at most three columns becomes a long table of counts.
-    accept_detected: Publish what was detected in the data and reviewed by nobody; the pack says so.
+    accept_detected: Publish settings detected in the data without review; the pack says so.
     """
     spec = PackSpec() if spec is None else spec
     report = progress or _silent
@@ -54,7 +54,8 @@ def publish(
     with open_sources(release, spec) as sources, output_folder(directory) as folder:
         pack = _assembled(sources, report, unprotected=unprotected, accept_detected=accept_detected)
         for warning in pack.warnings:
-            (warn or _ignore)(warning)
+            if warn is not None:
+                warn(warning)
         _write(pack, release, documents, folder, report)
         return [Path(directory) / name for name in _names(folder)]
 
@@ -67,7 +68,7 @@ def preview(
     accept_detected: bool = False,
     progress: Progress | None = None,
 ) -> Pack:
-    """Return what a pack would hold, and write nothing; parameters and errors as for `publish`."""
+    """Return the pack as a model and write nothing; parameters and errors as for `publish`."""
     with open_sources(release, spec or PackSpec()) as sources:
         return _assembled(
             sources,
@@ -83,12 +84,8 @@ def files_by_format(pack: Pack) -> dict[str, list[str]]:
 
 
 def example_spec() -> str:
-    """Return a commented pack.toml that has every key."""
+    """Return a commented pack.toml with every key."""
     return (TEMPLATES / "pack.toml").read_text(encoding="utf-8")
-
-
-def _ignore(warning: str) -> None:
-    """Report nothing."""
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -100,14 +97,14 @@ def _assembled(sources: Sources, report: Progress, **accepted: bool) -> Pack:
 
 
 def _check_packages() -> None:
-    """Refuse before anything is written where a package is missing."""
+    """Fail before anything is written if a package is missing."""
     for name in PACKAGES:
         if importlib.util.find_spec(name) is None:
-            raise StoreError(f"a pack needs {name}: pip install 'tablepack[pack]'")
+            raise StoreError(f"packs require {name}: pip install 'tablepack[pack]'")
 
 
 def _documents(spec: PackSpec, base: Path) -> list[Path]:
-    """Further documents of the pack."""
+    """Documents that the spec includes."""
     out = [base / name for name in spec.pack.include]
     missing = [p for p in out if not p.is_file()]
     if missing:
@@ -120,7 +117,7 @@ def _documents(spec: PackSpec, base: Path) -> list[Path]:
 def _write(
     pack: Pack, release: Release, documents: list[Path], folder: Path, report: Progress
 ) -> None:
-    """Write all files of a pack into a folder: every format, then what describes the files."""
+    """Write all files of a pack into a folder: every format, then site, metadata, README and checksums."""
     files: list[File] = []
     for chosen in FORMATS:
         mine = list(chosen.files(pack))
@@ -146,7 +143,7 @@ def _write(
 
 
 def _copy(pack: Pack, release: Release, documents: list[Path], folder: Path) -> None:
-    """Copy the release with its manifest and signature, if it is to be handed out, and further documents."""
+    """Copy the release with its manifest and signature, if the pack includes it, and further documents."""
     if pack.release["file"]:
         manifest = engine.store.manifest.manifest_path(release.path)
         shutil.copyfile(release.path, folder / release.path.name)
@@ -164,5 +161,5 @@ def _copy(pack: Pack, release: Release, documents: list[Path], folder: Path) -> 
 
 
 def _names(folder: Path) -> list[str]:
-    """Files of a folder, as paths inside it, sorted."""
+    """Files of a folder, as sorted relative paths."""
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())

@@ -21,23 +21,23 @@ class Sources:
     """An open release and a pack spec."""
 
     release: Release
-    con: duckdb.DuckDBPyConnection  # With the release in use
+    con: duckdb.DuckDBPyConnection  # Connected to the release
     spec: PackSpec
     words: dict[str, Texts]  # Words of the pages, in each language
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Languages of the pack, the first one first."""
+        """Languages of the pack, the main one first."""
         return tuple(self.spec.pack.languages)
 
     def label(self, column: str) -> str:
-        """Return the release's label of a column; its name where it has none."""
+        """Return the release's label of a column, or its name."""
         rows = self.con.execute("SELECT label FROM catalog.columns WHERE name = ?", [column])
         ((label,),) = rows.fetchall()
         return label or column
 
     def check_columns(self, names: Iterable[str]) -> None:
-        """Refuse names that are no columns of the release, with near ones."""
+        """Refuse names that are not columns of the release, with similar ones."""
         problems = []
         for name in dict.fromkeys(names):
             if name not in self.release.columns:
@@ -49,7 +49,7 @@ class Sources:
 
 @contextlib.contextmanager
 def open_sources(release: Release, spec: PackSpec) -> Iterator[Sources]:
-    """Lend the sources of a pack, with a connection on the release, which is still the one that was opened."""
+    """Open the sources of a pack, with a connection to the release; checks that the file is still the one opened."""
     with release.reopened() as con:
         words = pack_words(spec.words, spec.pack.languages)
         yield Sources(release=release, con=con, spec=spec, words=words)

@@ -1,8 +1,8 @@
-"""What `pack.toml` says: who publishes, in which languages, which tables, how areas nest.
+"""The spec of a pack, `pack.toml`: publisher, languages, tables, groups and areas.
 
-Takes a TOML file; gives a checked `PackSpec`. Invariants: unknown keys are refused, and every mistake is named at once.
-Texts are a string, or a table of one string a language. Whether columns and values exist is checked against the
-release, in `queries.packs.dimensions`.
+Takes a TOML file; returns a checked `PackSpec`. Invariants: unknown keys are refused, and all mistakes are reported at
+once. A text is a string, or a table with one string per language. `queries.packs.dimensions` checks columns and values
+against the release.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from engine.texts import parsed_toml
 Text = str | dict[str, str]
 LANGUAGE = r"[a-z]{2,3}(-[A-Za-z0-9]+)*"
 UNNAMED = "urn:tablepack"
-"""What identifies a pack whose spec says nothing: the release's hash is added to it."""
+"""Prefix of a pack's identifier where the spec gives none; the release's hash follows."""
 _SHAPES = {
-    "id": "is no id: it begins with a letter, and has letters, digits, and . _ - only",
-    "identifier": "is no identifier: it is a URI, such as https://example.org/census, without blanks",
+    "id": "is not a valid id: an id begins with a letter and has only letters, digits, and . _ -",
+    "identifier": "is not an identifier: use a URI such as https://example.org/census, without spaces",
 }
 INCLUDED = (".html", ".htm", ".pdf", ".md", ".txt", ".csv", ".json", ".png", ".svg")
-"""Endings of files that `include` may name: documents, never a key or a database."""
+"""Suffixes of files that `include` may name: documents, never a key or a database."""
 
 
 class _Strict(pydantic.BaseModel):
@@ -36,7 +36,7 @@ class _Strict(pydantic.BaseModel):
 
 
 class PackInfo(_Strict):
-    """Who publishes what: section [pack]."""
+    """Section [pack]: publisher, languages, limits."""
 
     title: Text = ""
     description: Text = ""
@@ -65,19 +65,19 @@ class PackInfo(_Strict):
     def _are_languages(cls, value: list[str]) -> list[str]:
         bad = [v for v in value if not re.fullmatch(LANGUAGE, v)]
         if bad or len({v.lower() for v in value}) != len(value):
-            raise ValueError("languages are codes such as 'en', each named once")
+            raise ValueError("languages must be codes such as 'en', each listed once")
         return value
 
     @pydantic.field_validator("publisher_url", "licence_url")
     @classmethod
     def _are_links(cls, value: str) -> str:
         if value and not re.fullmatch(r"https?://[^\s<>\"]+", value):
-            raise ValueError("a link begins with https:// or http://")
+            raise ValueError("a link must begin with https:// or http://")
         return value
 
 
 class GroupSpec(_Strict):
-    """A subtotal of a column: some of its values, or a range of them."""
+    """A subtotal of a column: a list of its values, or a range."""
 
     code: str = pydantic.Field(min_length=1)
     label: Text = ""
@@ -87,14 +87,14 @@ class GroupSpec(_Strict):
     @pydantic.model_validator(mode="after")
     def _one_of_two(self) -> GroupSpec:
         if bool(self.values) == (self.range is not None):
-            raise ValueError("a group has either values or a range")
+            raise ValueError("a group must have either values or a range")
         if self.range is not None and self.range[0] > self.range[1]:
-            raise ValueError("a range is [low, high], both included")
+            raise ValueError("a range must be [low, high], both inclusive")
         return self
 
 
 class ColumnSpec(_Strict):
-    """Section [columns.NAME]: labels, subtotals, and what areas lie in."""
+    """Section [columns.NAME]: labels, subtotals, larger areas."""
 
     label: Text = ""
     values: dict[str, Text] = {}
@@ -104,7 +104,7 @@ class ColumnSpec(_Strict):
 
     @property
     def levels(self) -> list[str | dict[str, list[str]]]:
-        """What areas lie in, lowest first: columns of the release, or codes with what lies in them."""
+        """Larger areas, lowest level first: columns of the release, or codes with what they contain."""
         given = self.parents if isinstance(self.parents, list) else [self.parents]
         return [level for level in given if level]
 
@@ -132,37 +132,35 @@ class TableSpec(_Strict):
     def _is_sound(self) -> TableSpec:
         names = self.names
         if not names:
-            raise ValueError("a table has columns, or rows and cols")
+            raise ValueError("a table must have columns, or rows and cols")
         if self.columns and (self.rows or self.cols):
-            raise ValueError("a table has either columns or rows and cols")
+            raise ValueError("a table must have either columns or rows and cols")
         if len(set(names)) != len(names):
-            raise ValueError("a column is named once a table")
+            raise ValueError("a table must not list a column twice")
         for what in ("totals", "subtotals", "only_groups"):
             extra = [c for c in getattr(self, what) if c not in names]
             if extra:
                 raise ValueError(
-                    f"{what}: {extra[0]!r} is no column of the table; it has {', '.join(names)}"
+                    f"{what}: {extra[0]!r} is not a column of the table; its columns are {', '.join(names)}"
                 )
         for name, values in self.where.items():
             if not values:
-                raise ValueError(
-                    f"where: {name!r} is limited to no value; name some, or leave it out"
-                )
+                raise ValueError(f"where: {name!r} has no values; list some, or leave it out")
             if name in names:
                 raise ValueError(
                     f"where: {name!r} is a column of the table; show some of its values with groups and only_groups"
                 )
         if (self.of is None) != (self.measure == "count"):
-            raise ValueError("every measure but count is of a column: of = ...")
+            raise ValueError("every measure except count requires a column: of = ...")
         if self.percent and self.measure not in ("count", "sum"):
-            raise ValueError("percentages are of counts and sums")
+            raise ValueError("percent requires a count or a sum")
         if self.percent in ("row", "column") and not (self.rows and self.cols):
-            raise ValueError("row and column percentages need rows and cols")
+            raise ValueError("row and column percentages require rows and cols")
         return self
 
     @property
     def names(self) -> list[str]:
-        """Its columns: rows, then columns."""
+        """Its columns: rows first, then cols."""
         return self.columns or [*self.rows, *self.cols]
 
 
@@ -182,7 +180,7 @@ def read_pack_spec(path: str | Path) -> PackSpec:
     try:
         raw = parsed_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise SpecError(f"no pack spec {path}") from None
+        raise SpecError(f"there is no pack spec {path}") from None
     except UnicodeDecodeError as error:
         raise SpecError(f"pack spec {path}: is not UTF-8 (at byte {error.start + 1})") from None
     except OSError:
@@ -199,7 +197,7 @@ def pack_spec_from(raw: dict[str, Any]) -> PackSpec:
     except pydantic.ValidationError as error:
         raise SpecError([_message(e, raw) for e in error.errors()]) from None
     problems = [
-        f"pack.include: {name!r} is no document; allowed: {', '.join(INCLUDED)}"
+        f"pack.include: {name!r} is not a document; allowed: {', '.join(INCLUDED)}"
         for name in spec.pack.include
         if Path(name).suffix.lower() not in INCLUDED
     ]
@@ -207,14 +205,14 @@ def pack_spec_from(raw: dict[str, Any]) -> PackSpec:
     twice = {t.id for t in spec.tables if ids.count(t.id.lower()) > 1}
     if twice:
         named = ", ".join(repr(name) for name in sorted(twice))
-        problems.append(f"tables: an id is given twice (case is ignored): {named}")
+        problems.append(f"tables: duplicate ids (case is ignored): {named}")
     if problems:
         raise SpecError(problems)
     return spec
 
 
 def _message(error: Any, raw: dict[str, Any]) -> str:
-    """A mistake in words: where it is, what is wrong, what is allowed."""
+    """An error message: where, what is wrong, what is allowed."""
     loc = [part for part in error["loc"] if part not in ("str", "dict[str,str]")]
     where = f"pack spec, {_place(loc, raw)}"
     if error["type"] == "extra_forbidden":
@@ -228,7 +226,7 @@ def _message(error: Any, raw: dict[str, Any]) -> str:
 
 
 def _place(loc: list[Any], raw: dict[str, Any]) -> str:
-    """Where a mistake is, tables by their id."""
+    """The path of a mistake, with tables by their id."""
     if len(loc) > 1 and loc[0] == "tables":
         entry = raw["tables"][loc[1]]
         name = entry.get("id") if isinstance(entry, dict) else None
@@ -237,7 +235,7 @@ def _place(loc: list[Any], raw: dict[str, Any]) -> str:
 
 
 def _section(loc: list[Any]) -> type[pydantic.BaseModel]:
-    """The model whose keys a place is one of."""
+    """The model of the section that a path leads into."""
     if len(loc) == 1:
         return PackSpec
     if loc[0] == "columns":

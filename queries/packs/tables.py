@@ -1,9 +1,9 @@
-"""One table of a pack: what its entry in pack.toml asks of the release, its figures, and what it is called.
+"""One table of a pack: its query to the release, its figures, its title and units.
 
-Takes the sources, a table of the spec and the pack's dimensions; gives a `PackTable`. Every figure is one of
-`queries.intervals.CrossTable`; of tables with too many combinations to list them all, only what was measured is listed,
-with the same intervals. Invariants: a combination that nothing is released of has status "not released" and no value,
-whatever the reason; its interval says how much it may hold at most, where that is known.
+Takes the sources, a table of the spec and the pack's dimensions; returns a `PackTable`. Every figure comes from
+`queries.intervals.CrossTable`; tables with too many combinations to list show only those that were measured, with the
+same intervals. Invariants: a combination without a released figure has status "not released" and no value, whatever the
+reason; its interval shows how large it can be, where that is known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from queries.sql import near_names, nearest
 BLANK = Slice(key=None, limits=[None])
 """Rows whose value is blank."""
 _ONLY_MEASURED = (
-    "There are too many combinations to list all: only those that were measured are listed, and nothing is known of "
+    "There are too many combinations to list: only those that were measured are shown, and nothing is known about "
     "the others."
 )
 
@@ -51,7 +51,7 @@ def table_of(
 ) -> PackTable:
     """Return one table."""
     mine = tuple(dimensions[c] for c in entry.names)
-    has_blanks = not sources.spec.tables  # bands of a table that nobody designed leave nobody out
+    has_blanks = not sources.spec.tables  # bands of a default table leave nobody out
     slices = {d.name: _slices(d, entry, name, has_blanks=has_blanks) for d in mine}
     n_cells = math.prod(_n_codes(d, slices[d.name]) for d in mine)
     is_listed = n_cells > sources.spec.pack.max_cells
@@ -69,7 +69,7 @@ def table_of(
     decimals = decimals_of(
         rows.value, rows.low, rows.high, is_whole=is_whole, is_percent=bool(entry.percent)
     )
-    digits = decimals + 1  # more would be digits of the noise
+    digits = decimals + 1  # more would only be noise
     n_stub = len(entry.rows) if entry.rows else len(mine)
     return PackTable(
         id=name,
@@ -95,7 +95,7 @@ def table_of(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rows:
-    """Rows of a table in the order of its codes; see `queries.packs.model.PackTable` for the arrays."""
+    """Rows of a table in the order of its codes; the arrays are those of `PackTable`."""
 
     index: npt.NDArray[np.int32]
     value: FloatArray
@@ -107,7 +107,7 @@ class _Rows:
 
     @classmethod
     def of(cls, figures: Tabulation, index: npt.NDArray[np.int32], scale: float = 1) -> _Rows:
-        """Figures with the places of their codes, sorted by those."""
+        """Figures with the positions of their codes, sorted by these."""
         order = np.lexsort(index.T[::-1])
         place = {status: i for i, status in enumerate(STATUSES)}
         return cls(
@@ -122,14 +122,14 @@ class _Rows:
 
     @property
     def is_whole(self) -> bool:
-        """All figures and ends are whole numbers."""
+        """Whether all figures and limits are whole numbers."""
         known = np.concatenate([self.value, self.low, self.high])
         known = known[np.isfinite(known)]
         return bool(np.all(known == np.rint(known)))
 
 
 def _slices(dimension: Dimension, entry: TableSpec, table: str, *, has_blanks: bool) -> list[Slice]:
-    """What a table displays of a dimension: its total, groups, values; the key of a group is its place."""
+    """What a table shows of a dimension: total, groups, values; the key of a group is its position."""
     name, places = dimension.name, dimension.places("group")
     if name in (*entry.subtotals, *entry.only_groups) and not places:
         raise SpecError(
@@ -159,8 +159,8 @@ def _all_rows(
     slices: Mapping[str, Sequence[Slice]],
     dimensions: Mapping[str, Dimension],
 ) -> _Rows:
-    """The figures of all combinations of the codes displayed."""
-    question = CrossTable(
+    """The figures of all combinations of the codes shown."""
+    query = CrossTable(
         release=sources.release,
         slices=slices,
         where={c: _typed(c, values, dimensions) for c, values in entry.where.items()},
@@ -169,7 +169,7 @@ def _all_rows(
         quantile=entry.quantile,
     )
     over = {"": None, "total": (), "row": entry.rows, "column": entry.cols}[entry.percent]
-    figures = question.figures(entry.names, over)
+    figures = query.figures(entry.names, over)
     index = np.empty((len(figures), len(mine)), dtype=np.int32)
     for j, d in enumerate(mine):
         place = {TOTAL.key: 0, **d.place_of_value} | {(p,): p for p in d.places("group")}
@@ -183,7 +183,7 @@ def _all_rows(
 def _parts_and_whole(
     figures: Tabulation, mine: Sequence[Dimension], index: npt.NDArray[np.int32]
 ) -> tuple[Tabulation, Tabulation | None]:
-    """The figures of values, or of groups where there are no values; and that of everything, if it is there."""
+    """The figures of values (of groups where no values are shown), and the grand total, if shown."""
     is_total = np.column_stack([index[:, j] == 0 for j in range(len(mine))])
     kinds = np.column_stack(
         [np.array([it.kind == "group" for it in d.items])[index[:, j]] for j, d in enumerate(mine)]
@@ -211,12 +211,12 @@ def _some_of(figures: Tabulation, rows: npt.NDArray[np.int64]) -> Tabulation:
 
 
 def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) -> None:
-    """Refuse to list only what was measured of a table that is more than counts of a released one."""
+    """Refuse a table with too many combinations, unless it shows plain counts of a released table."""
     is_plain = not (entry.totals or entry.subtotals or entry.only_groups or entry.where)
     if not is_plain or entry.percent or entry.measure != "count":
         raise SpecError(
-            f"tables, {name}: {n_cells:,} combinations, and pack.max_cells is {sources.spec.pack.max_cells:,}: "
-            "show fewer values (only_groups), or raise it"
+            f"tables, {name}: has {n_cells:,} combinations, but pack.max_cells is {sources.spec.pack.max_cells:,}: "
+            "show fewer values (only_groups), or raise pack.max_cells"
         )
     columns, tables = column_set(tuple(entry.names)), sources.release.tables
     if columns not in tables:
@@ -228,17 +228,17 @@ def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) ->
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Measured(Region):
-    """The combinations of a table that were measured, one group each."""
+    """The measured combinations of a table, one group each."""
 
     released: Int64Array
 
     def places(self) -> Int64Array:
-        """The codes of each group: of those listed, not of all that can be."""
+        """The codes of each group: only of those listed."""
         return self.released
 
 
 def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
-    """What was measured of a released table; each figure as `tabulate` gives it."""
+    """The measured combinations of a released table; each figure as `tabulate` returns it."""
     columns = column_set(tuple(d.name for d in mine))
     model = noise_model(sources.release, columns)
     table = model.table
@@ -276,13 +276,13 @@ def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
 
 
 def _typed(column: str, given: list[Any], dimensions: Mapping[str, Dimension]) -> list[Any]:
-    """The values of a filter, as the release types them."""
+    """The values of a filter, in the release's types."""
     items = [item for item in dimensions[column].items if item.kind == "value"]
     by_text = {item.code: item.value for item in items}
     by_text |= {item.value: item.value for item in items if isinstance(item.value, str)}
     out = []
     for value in given:
-        is_bool = isinstance(value, bool)  # true is no 1
+        is_bool = isinstance(value, bool)  # true is not 1
         same = [i.value for i in items if i.value == value and isinstance(i.value, bool) == is_bool]
         if not same and str(value) not in by_text:
             near = ", ".join(near_names(str(value), tuple(by_text))) or "none"
@@ -300,7 +300,7 @@ def _label_of(sources: Sources, column: str) -> Texts:
 
 
 def _units(sources: Sources, entry: TableSpec, of: Texts | None) -> Texts:
-    """What figures count: percent, what a row is, or what a column holds."""
+    """The unit of the figures: per cent, what a row is, or the column of a sum or mean."""
     if entry.percent:
         return sources.words["percent"]
     if of is not None and not entry.unit:
@@ -317,7 +317,7 @@ def _titles(
     dimensions: Mapping[str, Dimension],
     of: Texts | None,
 ) -> Texts:
-    """The title given; or what is measured, the columns by their labels, and whom it is about."""
+    """The title given, or one made of the measure, the labels of the columns, and the filters."""
     if entry.title:
         return texts(entry.title, sources.languages)
     out, words = [], sources.words

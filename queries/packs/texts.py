@@ -1,24 +1,27 @@
-"""Texts in several languages: those of the spec, or ours where it has none (English, and what `words.toml` has).
+"""The words of a pack: texts in every language, numbers with the signs of a language, notes on a table's accuracy.
 
-Takes texts as a pack.toml gives them; gives tuples of one string a language.
+Texts come from pack.toml, else from here (English) or from `templates/words.toml` (other languages). Readers of tables
+see plain sentences only; details of how a table was made are on its card, in the release.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.errors import SpecError
-from queries.packs.model import Texts
+from engine.store import bounds_rows
+from queries.packs.model import NOT_RELEASED, Pack, PackTable, Texts
 from queries.packs.spec import Text
 
 STATUS_WORDS = {
-    "reliable": "the noise is small against the figure",
-    "low": "released, and next to nothing: within the noise",
-    "unreliable": "the noise is a large share of the figure",
-    "not released": "too few to show, or none: which of the two is unknown; an interval, where given, says how many",
-    "structural zero": "impossible by a declared rule",
+    "reliable": "the noise is small compared with the figure",
+    "low": "close to zero, within the noise",
+    "unreliable": "the noise is large compared with the figure",
+    "not released": "too few to show, or none; we do not say which. An interval, where given, shows how many at most",
+    "structural zero": "impossible under a declared rule",
 }
 WORDS = {
     "language": "",
@@ -55,51 +58,52 @@ WORDS = {
     "notes": "Notes",
     "files": "Files",
     "chart": "Chart",
-    "rows shown": "rows shown of",
-    "how sure": "How sure is this",
+    "rows shown": "rows shown, out of",
+    "how sure": "How accurate are these figures?",
     "back": "All tables",
     "nothing found": "No table matches.",
     "skip": "Skip to the table",
     "at most": "at most",
-    "release notes": "Notes of the release",
+    "release notes": "Notes on the release",
     "marks": "Marks",
     "no marks": "none",
     "unit": "Unit",
-    "noise": "Every figure is an estimate that carries noise, to protect those counted. Low and high are the "
-    "ends of its 95 % noise interval.",
+    "noise": "Every figure is an estimate: it includes random noise that protects confidentiality. Low and high are "
+    "the limits of its 95 % noise interval.",
     "one table": "This worksheet contains one table.",
-    "shorthand below": "This worksheet contains one table. Some cells hold shorthand, explained below.",
-    "shorthand": "Shorthand of the tables:",
-    "rounds to zero": "released, and rounds to zero",
-    "no interval": "not available: the noise interval is not known",
+    "shorthand below": "This worksheet contains one table. Some cells contain shorthand, explained below.",
+    "shorthand": "Shorthand used in the tables:",
+    "rounds to zero": "released, but rounds to zero",
+    "no interval": "not available: the noise interval is unknown",
     "either bound": "{}: {}",
-    "left out": "Not in this workbook, too long for it; in tables/ as CSV and Parquet, and on the web pages",
-    "interval means": "Without the noise, 95 of 100 figures would lie inside their interval. It says nothing of "
-    "errors in the source.",
-    "no noise": "Figures carry no noise, and nothing is guaranteed.",
-    "listed means": "There are too many combinations to list all: only those that were measured are listed, and "
-    "nothing is known of the others.",
-    "noise of": "Each count carries noise with a standard deviation of {}. Who asks again gets the same figure.",
-    "filled means": "{} % of all that is counted lies in groups too small to show; it was filled in without looking at "
-    "the data.",
-    "gap means": "Sums of this table and figures of other tables differ by at most {}.",
-    "totals mean": "Totals count what is not released, too: the parts shown may add up to less.",
-    "unreviewed means": "Some settings of this release were detected in the data and reviewed by nobody; it was "
-    "published all the same. The README names them.",
-    "bounded means": "Of all rows that belong to one of those protected, {} at most are counted.",
-    "accepted means": "The publisher accepted a risk: {}",
+    "left out": "Too long for this workbook; see tables/ (CSV and Parquet) or the web pages",
+    "interval means": "95 of 100 noise intervals contain the figure without noise. They do not cover errors in the "
+    "source.",
+    "no noise": "Figures include no noise, and there is no privacy guarantee.",
+    "listed means": "There are too many combinations to list: only those that were measured are shown, and nothing is "
+    "known about the others.",
+    "noise of": "Each count includes noise with a standard deviation of {}. The noise is fixed: repeating a query "
+    "returns the same figure.",
+    "filled means": "{} % of records fall in groups too small to show. They were imputed without looking at the data, "
+    "so relationships between variables are weaker.",
+    "gap means": "Sums over this table may differ from figures in other tables by up to {}.",
+    "totals mean": "Totals include what is not released, so the parts shown may add up to less.",
+    "unreviewed means": "Some settings of this release were detected in the data and published without review. The "
+    "README lists them.",
+    "bounded means": "Rows counted per protected unit: at most {}.",
+    "accepted means": "The publisher accepted this risk: {}",
     "epsilon means": "The release is differentially private with epsilon {}.",
-    "modelled means": "These combinations were not measured, but modelled from narrower tables: how far they are off "
-    "is not known.",
-    "not converged": "The model does not meet all that was measured exactly.",
-    "uniform means": "Nothing was measured of {}: all values are taken to be equally frequent.",
-    "exchanged means": "Before anything was counted, some records exchanged their values ({}), rare ones first; the "
-    "interval says nothing of that.",
+    "modelled means": "These combinations were not measured but modelled from narrower tables; the error of the model "
+    "is unknown.",
+    "not converged": "The model does not reproduce all measurements exactly.",
+    "uniform means": "Nothing was measured for {}: all values are assumed to be equally frequent.",
+    "exchanged means": "Before counting, some records swapped their values ({}), rare records first; the noise "
+    "interval does not cover this.",
     "published by": "Published by {}.",
     "published on": "Published on {}.",
     "licensed as": "Licence: {}.",
     "release of": "Release {}, vintage {}, content hash {}.",
-    "ask the publisher": "See the publisher's site.",
+    "ask the publisher": "See the publisher's website.",
     "introduction": "Introductory information",
     "about the data": "About these data",
     "whom to ask": "Contact",
@@ -108,39 +112,42 @@ WORDS = {
     "how to cite": "How to cite",
     "cite": "{}: {}. Version {}, vintage {}, release {}. {}",
     "no publisher": "Unnamed publisher",
-    "so many": "{} tables in {} files.",
-    "what noise means": "What noise means",
-    "noise is fixed": "Every figure carries noise, to protect those counted. It is fixed: the same figure is the same "
-    "in every file.",
-    "not for the public": "Figures carry no noise, and nothing is guaranteed: this is no pack for the public.",
-    "ends mean": "low and high are the ends of the 95 % noise interval: without the noise, 95 of 100 figures would lie "
-    "inside. It says nothing of sampling or of errors in the source.",
-    "empty means": "Where nothing is released, value is empty, and low and high say how much it may be, where that is "
-    "known.",
+    "so many": "Tables: {}. Files: {}.",
+    "what noise means": "Noise and intervals",
+    "noise is fixed": "Every figure includes random noise that protects confidentiality. The noise is fixed: a figure "
+    "has the same value in every file.",
+    "not for the public": "Figures include no noise, and there is no privacy guarantee: this pack is not for "
+    "publication.",
+    "ends mean": "low and high are the limits of the 95 % noise interval: 95 of 100 such intervals contain the figure "
+    "without noise. They do not cover sampling or errors in the source.",
+    "empty means": "Where nothing is released, value is empty; low and high then show how large it can be, where that "
+    "is known.",
     "file index.html": "the tables as web pages, with charts; works offline",
     "file documents/": "further documents",
     "file datapackage.json": "Frictionless Data Package of all CSV files",
     "file catalog.jsonld": "DCAT catalogue",
     "file SHA256SUMS": "checksums; check with: sha256sum -c SHA256SUMS",
-    "file release": "{}: the release itself, a DuckDB file that answers any SQL (tablepack sql {} ...); open it only "
-    "if you trust its origin",
-    "in english": "What follows is what the release says of itself, in English.",
-    "limits": "Limits",
-    "listed tables": "{} tables have too many combinations to list them all: only those that were measured are listed, "
-    "and there is no JSON-stat and no PC-Axis file: {}.",
-    "tables outside": "{} tables are not in the workbook: {}.",
+    "file release": "{}: the release itself, a DuckDB file that answers SQL queries (tablepack sql {} ...); open it "
+    "only if you trust its source",
+    "in english": "The release's own notes follow, in English.",
+    "limits": "Limitations",
+    "listed tables": "Tables with too many combinations to list: {} ({}). They show measured combinations only, and "
+    "have no JSON-stat or PC-Axis file.",
+    "tables outside": "Tables not in the workbook: {} ({}).",
     "and more": "{} and {} more",
 } | {f"about {status}": text for status, text in STATUS_WORDS.items()}
 _FORMATS = ("tables/", "codelists/", "quality.csv", "pack.xlsx", "sdmx/", "jsonstat/", "px/")
-WORDS |= {f"file {path}": "" for path in _FORMATS}  # in English a format says itself what it is
-"""Words of pages, README and labels; `[words]` of a pack.toml gives them in other languages."""
+WORDS |= {f"file {path}": "" for path in _FORMATS}  # in English a format describes itself
+"""Words of pages, README, workbook and labels in English; `[words]` of a pack.toml replaces them, by language."""
 SIGNS = {sign: WORDS[sign] for sign in ("group sign", "decimal sign")}
 """Signs of numbers in English."""
 _STATUS_WORD = {"low": "low figure"}
+_MIN_SHARE = 0.01
+"""Share of imputed rows from which readers see a note."""
 
 
 def texts(given: Text, languages: Sequence[str], default: str = "") -> Texts:
-    """Return one string a language; one that lacks takes the first there is."""
+    """Return one string per language; a missing language takes the first one given."""
     if isinstance(given, str):
         return tuple(given or default for _ in languages)
     known = [given[lang] for lang in languages if lang in given] or [*given.values(), default]
@@ -152,30 +159,45 @@ def pack_words(given: Mapping[str, Text], languages: Sequence[str]) -> dict[str,
     unknown = sorted(set(given) - set(WORDS))
     if unknown:
         raise SpecError(f"words: {unknown[0]!r} is not used; used are {', '.join(WORDS)}")
-    ours = _words_of(languages)
-    out = {}
-    for word, text in WORDS.items():
-        told = given.get(word, "")
-        by_language = {code: told for code in languages} if isinstance(told, str) and told else told
-        known = ours.get(word, {}) | (by_language or {})
-        out[word] = tuple(known.get(code, text) for code in languages)
-    names = given.get("language", "")
-    own = names if isinstance(names, dict) else dict.fromkeys(languages[:1], names)
-    out["language"] = tuple(
-        own.get(code, "") or ours["language"].get(code, code) for code in languages
-    )
+    known = _known_words(given, languages)
+    out = {
+        word: tuple(known[word].get(code, text) for code in languages)
+        for word, text in WORDS.items()
+    }
+    out["language"] = tuple(known["language"].get(code) or code for code in languages)
     return out
 
 
-def _words_of(languages: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The words that we have in languages, by word and language; of `de-AT` those of `de`."""
-    told = tomllib.loads((Path(__file__).parent / "templates" / "words.toml").read_text("utf-8"))
-    told["en"] = {"language": "English"}
-    out: dict[str, dict[str, str]] = {"language": {}}
+def missing_words(given: Mapping[str, Text], language: str) -> list[str]:
+    """Return the words that a language lacks, so that its pages show them in English."""
+    known = _known_words(given, [language])
+    is_english = language.partition("-")[0].lower() == "en"
+    return [] if is_english else [word for word in WORDS if language not in known[word]]
+
+
+def _known_words(given: Mapping[str, Text], languages: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Words by language: those of the spec before ours; `de-AT` takes ours of `de`.
+
+    A plain string is for all languages, except the language's own name: that is the first language's.
+    """
+    ours = translations() | {"en": {"language": "English"}}
+    out: dict[str, dict[str, str]] = {word: {} for word in WORDS}
     for code in languages:
-        for word, text in told.get(code.partition("-")[0].lower(), {}).items():
-            out.setdefault(word, {})[code] = text
+        for word, text in ours.get(code.partition("-")[0].lower(), {}).items():
+            out[word][code] = text
+    for word, text in given.items():
+        if not isinstance(text, str):
+            out[word] |= text
+        elif text:
+            codes = languages[:1] if word == "language" else languages
+            out[word] |= dict.fromkeys(codes, text)
     return out
+
+
+def translations() -> dict[str, dict[str, str]]:
+    """Return the languages that we have words for, other than English; each has all of them."""
+    path = Path(__file__).parent / "templates" / "words.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def status_word(status: str) -> str:
@@ -188,3 +210,67 @@ def number_text(figure: float, decimals: int, words: Mapping[str, str]) -> str:
     text = f"{figure:,.{decimals}f}"
     signs = {",": words["group sign"], ".": words["decimal sign"]}
     return "".join(signs.get(sign, sign) for sign in text)
+
+
+def accuracy_notes(table: PackTable, pack: Pack, language: int) -> list[str]:
+    """Return what readers should know about the accuracy of a table's figures, a sentence or two each."""
+    words = pack.words_in(language)
+    card = pack.cards.get(table.answered)
+    out = [words["interval means"]] if pack.has_noise else [words["no noise"]]
+    if pack.is_unreviewed:
+        out.append(words["unreviewed means"])
+    if table.is_listed:
+        out.append(words["listed means"])
+    if _hides_parts(table):
+        out.append(words["totals mean"])
+    if card is None:
+        return out
+    out += _of_dp(card.dp, words) if card.dp else _of_sticky(card, words)
+    if card.swap:
+        labels = [
+            pack.dimensions[name].labels[language] if name in pack.dimensions else name
+            for name in card.swap["columns"]
+        ]
+        out.append(words["exchanged means"].format(", ".join(labels)))
+    return out
+
+
+def _hides_parts(table: PackTable) -> bool:
+    """Whether totals or subtotals are shown next to parts that are not released."""
+    if not (table.status == NOT_RELEASED).any() or table.measure not in ("count", "sum"):
+        return False
+    return any(
+        dimension.items[place].kind in ("total", "group")
+        for j, dimension in enumerate(table.dimensions)
+        for place in set(table.index[:, j].tolist())
+    )
+
+
+def _of_sticky(card: Any, words: Mapping[str, str]) -> Iterator[str]:
+    """Noise and imputation in a table of mode sticky."""
+    if card.wide:
+        yield words["modelled means"]
+    else:
+        yield words["noise of"].format(number_text(card.noise_sd, 1, words))
+    if card.suppressed_share >= _MIN_SHARE and not card.wide:
+        yield words["filled means"].format(number_text(100 * card.suppressed_share, 0, words))
+    if card.rounding_gap:
+        yield words["gap means"].format(number_text(card.rounding_gap, 0, words))
+    if card.scale > 1:
+        yield words["bounded means"].format(number_text(card.scale, 0, words))
+    if card.exposure.get("accept_risk"):
+        yield words["accepted means"].format(card.exposure["accept_risk"])
+
+
+def _of_dp(dp: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[str]:
+    """Guarantee and model of a table of mode dp."""
+    if dp["epsilon"] is not None:
+        yield words["epsilon means"].format(f"{dp['epsilon']:g}")
+    if bounds_rows(dp):
+        yield words["bounded means"].format(number_text(dp["max_rows"], 0, words))
+    if not dp["covered"]:
+        yield words["modelled means"]
+    if not dp["converged"]:
+        yield words["not converged"]
+    if dp["uniform"]:
+        yield words["uniform means"].format(", ".join(dp["uniform"]))

@@ -1,4 +1,4 @@
-"""Packs that nobody designed: bands in the place of many numbers, as many tables as people can look through."""
+"""Default packs: bands of columns with many numbers or dates, and a limited number of tables."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
-from fixtures.pack import shared_release
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queries.packs import pack_spec_from, preview
 from queries.packs.bands import MOST_BANDS, MOST_VALUES, bands_of
 from queries.packs.texts import pack_words
-from queries.release import open_release
-
-
-@pytest.fixture(scope="module")
-def release(census, tmp_path_factory):
-    return shared_release(tmp_path_factory, census)
 
 
 def bands(values, *, kind="integer", type_="BIGINT", base=None, exponent=None, counts=None):
@@ -102,6 +95,7 @@ def test_dates(days, first):
 COUNTED = st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 99))
 
 
+@settings(max_examples=25)
 @given(st.lists(COUNTED, min_size=21, unique_by=lambda pair: pair[0]))
 def test_every_value_lies_in_one_band(pairs):
     pairs.sort()
@@ -109,53 +103,51 @@ def test_every_value_lies_in_one_band(pairs):
     assert 1 <= len(found) <= MOST_BANDS
     assert len({band.code for band in found}) == len({band.labels for band in found}) == len(found)
     for value, _ in pairs:
-        assert sum(band.holds(value) for band in found) == 1
+        assert sum(band.contains(value) for band in found) == 1
 
 
-STEPS = [("0.1", -1), ("0.01", -2), ("0.3", -1), ("2.5", -1), ("1", 0), ("0.125", -3)]
+STEPS = [("0.1", -1, 10), ("0.3", -1, 10), ("2.5", -1, 10), ("0.125", -3, 10), ("0.125", -3, 2)]
 
 
 @pytest.mark.parametrize("type_", ["DOUBLE", "DECIMAL(18,3)"])
-@pytest.mark.parametrize(("step", "exponent"), STEPS)
-@pytest.mark.parametrize("start", [0, -190, 345, 10**6])
-@pytest.mark.parametrize("n", [21, 23, 60, 400])
-def test_every_real_lies_in_the_band_that_its_label_tells(type_, step, exponent, start, n):
-    exact = [(start + i) * Decimal(step) for i in range(n)]
-    values = [float(x) for x in exact] if type_ == "DOUBLE" else exact
-    for base in (10, 2) if step == "0.125" else (10,):
+@pytest.mark.parametrize(("step", "exponent", "base"), STEPS)
+def test_every_real_lies_in_the_band_that_its_label_names(type_, step, exponent, base):
+    for start, n in itertools.product((-190, 345, 10**6), (21, 60)):
+        exact = [(start + i) * Decimal(step) for i in range(n)]
+        values = [float(x) for x in exact] if type_ == "DOUBLE" else exact
         found = bands(values, kind="real", type_=type_, base=base, exponent=exponent)
         assert 3 <= len(found) <= MOST_BANDS
         for value, true in zip(values, exact, strict=True):
-            (band,) = (b for b in found if b.holds(value))
+            (band,) = (b for b in found if b.contains(value))
             low, after = (Decimal(x.replace(",", "")) for x in band.labels[0].split(" to under "))
             assert low <= true < after
 
 
-def test_reals_of_which_floats_have_no_two_neighbours():
-    values = [1e17 + 16 * i for i in range(-60, 60)]
-    found = bands(values, kind="real", type_="DOUBLE", base=10, exponent=0)
-    assert {sum(band.holds(value) for band in found) for value in values} == {1}
+def in_one_band(values, **kind):
+    found = bands(values, **kind)
+    assert {sum(band.contains(value) for band in found) for value in values} == {1}
 
 
-def test_decimals_of_which_nobody_declared_how_fine():
-    values = [Decimal(i) / 4 for i in range(-30, 30)]
-    found = bands(values, kind="decimal", type_="DECIMAL(18,2)")
-    assert {sum(band.holds(value) for band in found) for value in values} == {1}
+def test_numbers_whose_neighbours_are_hard_to_tell():
+    # Floats that are further apart than the column's steps; decimals without a declared resolution.
+    in_one_band(
+        [1e17 + 16 * i for i in range(-60, 60)], kind="real", type_="DOUBLE", base=10, exponent=0
+    )
+    in_one_band([Decimal(i) / 4 for i in range(-30, 30)], kind="decimal", type_="DECIMAL(18,2)")
 
 
-@pytest.mark.parametrize("days", [21, 40, 300, 4_000, 90_000, 700_000])
-@pytest.mark.parametrize("start", ["0001-01-01", "1899-12-31", "2024-02-29"])
+@pytest.mark.parametrize("days", [21, 300, 90_000, 700_000])
+@pytest.mark.parametrize("start", ["0001-01-01", "2024-02-29"])
 @pytest.mark.parametrize("of_type", [datetime.date, datetime.datetime])
 def test_every_date_lies_in_one_band(days, start, of_type):
     first, gap = of_type.fromisoformat(start), datetime.timedelta(days=max(days // 50, 1))
     values = [first + i * gap for i in range(days // gap.days)]
     type_ = "DATE" if of_type is datetime.date else "TIMESTAMP"
-    found = bands([*values, of_type(9999, 12, 31)], kind="date", type_=type_)
-    assert {sum(band.holds(value) for band in found) for value in values} == {1}
-    assert sum(band.holds(of_type(9999, 12, 31)) for band in found) == 1
-    alone = bands(values, kind="date", type_=type_)
-    assert {sum(band.holds(value) for band in alone) for value in values} == {1 if alone else 0}
-    assert len(alone) >= 3 or (not alone and days <= 60)
+    in_one_band([*values, of_type(9999, 12, 31)], kind="date", type_=type_)
+    if bands(values, kind="date", type_=type_):
+        in_one_band(values, kind="date", type_=type_)
+    else:
+        assert days <= 60
 
 
 SPIKES = [
@@ -173,7 +165,7 @@ def test_where_nearly_all_have_one_value_others_have_bands_of_their_own(values, 
     found = bands(values, counts=[spikes.get(v, 1) for v in values])
     assert len(found) >= 3
     for value in values:
-        (band,) = (b for b in found if b.holds(value))
+        (band,) = (b for b in found if b.contains(value))
         label = band.labels[0].replace(",", "")
         low, _, high = label.partition("–")
         if label.startswith("under "):
@@ -184,52 +176,44 @@ def test_where_nearly_all_have_one_value_others_have_bands_of_their_own(values, 
             assert int(low) <= value <= int(high or low)
 
 
-def test_nobody_released_has_bands_of_the_whole_range():
+def test_counts_of_zero_give_bands_of_the_whole_range():
     found = bands(range(40), counts=[0] * 40)
     assert (labels(found)[0], labels(found)[-1]) == ("0–4", "35–39")
 
 
-def test_a_pack_without_tables_has_bands_and_everybody_is_in_one(release):
-    with open_release(release) as opened:
-        pack = preview(opened, pack_spec_from({}))
-        by_names = {tuple(d.name for d in t.dimensions): t for t in pack.tables}
-        age, pair = by_names[("age",)], by_names[("region", "age")]
-        shown = [age.dimensions[0].items[p] for p in age.index[:, 0]]
-        assert {item.kind for item in shown} == {"group"}
-        assert len(shown) <= MOST_BANDS
-        assert age.value.sum() == opened.sql("SELECT count(*) FROM data WHERE age >= 0").rows[0][0]
-        assert len(pair) == 9 * len(shown)
-        assert {item.kind for item in (pair.dimensions[0].items[p] for p in pair.index[:, 0])} == {
-            "value"
-        }
-        income = by_names[("region", "income")]
-        kinds = {income.dimensions[1].items[p].kind for p in income.index[:, 1]}
-        assert kinds == {"group", "blank"}
+def test_a_pack_without_tables_has_bands_and_everybody_is_in_one(opened):
+    pack = preview(opened, pack_spec_from({"pack": {"max_cells": 60, "max_tables": 7}}))
+    by_names = {tuple(d.name for d in t.dimensions): t for t in pack.tables}
+    age, pair, income = (by_names[n] for n in (("age",), ("age", "sex"), ("region", "income")))
+
+    def kinds(table, j):
+        return {table.dimensions[j].items[p].kind for p in table.index[:, j]}
+
+    assert kinds(age, 0) == {"group"}
+    assert len(age) <= MOST_BANDS
+    assert age.value.sum() == opened.sql("SELECT count(*) FROM data WHERE age >= 0").rows[0][0]
+    assert len(pair) == 2 * len(age)
+    assert kinds(pair, 0) == {"group"}
+    assert income.is_listed  # too many combinations even in bands: as they were measured
+    assert kinds(income, 1) <= {"value", "blank"}
+    assert [len(t.dimensions) for t in pack.tables] == [1, 1, 1, 2, 2, 2, 2]  # the narrowest
+    (warning,) = pack.warnings
+    assert warning.startswith("pack.max_tables: 9 tables are released; the 7 narrowest")
 
 
-def test_too_many_combinations_are_listed_as_they_were_measured(release):
-    with open_release(release) as opened:
-        pack = preview(opened, pack_spec_from({"pack": {"max_cells": 10}}))
-    assert [t.is_listed for t in pack.tables if len(t.dimensions) == 3] == [True]
+def test_without_a_spec_every_narrow_table_is_published(opened):
+    pack = preview(opened)
+    assert [{d.name for d in t.dimensions} for t in pack.tables] == [set(t) for t in opened.tables]
+    assert pack.warnings == ()
+    assert pack_spec_from({}).pack.max_tables == 200
+    income = next(t for t in pack.tables if {d.name for d in t.dimensions} == {"region", "income"})
+    j = next(j for j, d in enumerate(income.dimensions) if d.name == "income")
+    assert {income.dimensions[j].items[p].kind for p in income.index[:, j]} == {"group", "blank"}
 
 
-def test_groups_that_are_declared_are_shown_in_the_place_of_bands(release):
+def test_declared_groups_replace_bands(opened):
     groups = [{"code": "young", "range": [0, 39]}, {"code": "old", "range": [40, 105]}]
     spec = pack_spec_from({"pack": {"max_width": 1}, "columns": {"age": {"groups": groups}}})
-    with open_release(release) as opened:
-        (table,) = [t for t in preview(opened, spec).tables if t.dimensions[0].name == "age"]
+    (table,) = [t for t in preview(opened, spec).tables if t.dimensions[0].name == "age"]
     codes = [table.dimensions[0].items[p].code for p in table.index[:, 0]]
     assert codes == ["young", "old"]
-
-
-def test_as_many_tables_as_people_look_through(release):
-    with open_release(release) as opened:
-        pack = preview(opened, pack_spec_from({"pack": {"max_tables": 4}}))
-        every = preview(opened, pack_spec_from({"pack": {"max_tables": 9}}))
-    assert [len(t.dimensions) for t in pack.tables] == [1, 1, 1, 2]
-    assert pack.warnings == (
-        "pack.max_tables: 9 tables are released; the 4 narrowest are in the pack. Name [[tables]], or say "
-        "max_tables = 9",
-    )
-    assert (len(every.tables), every.warnings) == (9, ())
-    assert pack_spec_from({}).pack.max_tables == 200

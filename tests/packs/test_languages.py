@@ -1,4 +1,4 @@
-"""Packs in other languages: whole pages, numbers with their signs, no words of the engine; colours and legends."""
+"""Packs in several languages: complete pages, numbers with their signs, no jargon of the engine; charts."""
 
 from __future__ import annotations
 
@@ -8,242 +8,211 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fixtures.pack import make_pack, shared_release
+from fixtures.pack import rows_of
 
+from engine.errors import TablepackError
 from queries.packs import pack_spec_from, preview
 from queries.packs.formats.chart import SERIES, chart
-from queries.packs.model import decimals_of
-from queries.packs.sentences import sentences_of
-from queries.packs.texts import SIGNS, WORDS, number_text, pack_words
-from queries.release import open_release
+from queries.packs.formats.site import write_site
+from queries.packs.model import STATUSES, decimals_of
+from queries.packs.texts import (
+    SIGNS,
+    WORDS,
+    accuracy_notes,
+    missing_words,
+    number_text,
+    pack_words,
+    translations,
+)
 
-pytest.importorskip("pyarrow")
-openpyxl = pytest.importorskip("openpyxl")
-pytest.importorskip("gptables")
-pytest.importorskip("jinja2")
-SPEC = """
-[pack]
-title = {de = "Simulierter Zensus", en = "Simulated census"}
-languages = ["de", "en"]
-unit = {de = "Personen", en = "people"}
-[columns.region]
-label = {de = "Gebiet", en = "Region"}
-[columns.sex]
-label = {de = "Geschlecht", en = "Sex"}
-values = {Female = {de = "Frauen", en = "Women"}, Male = {de = "Männer", en = "Men"}}
-[columns.age]
-label = {de = "Alter", en = "Age"}
-groups = [{code = "0-39", label = "0–39", range = [0, 39]}, {code = "40+", label = "40+", range = [40, 105]}]
-[[tables]]
-id = "T1"
-rows = ["region"]
-cols = ["sex"]
-totals = ["sex"]
-[[tables]]
-id = "T2"
-rows = ["age"]
-cols = ["sex"]
-only_groups = ["age"]
-totals = ["age", "sex"]
-percent = "column"
-[[tables]]
-id = "T3"
-rows = ["sex"]
-totals = ["sex"]
-[[tables]]
-id = "T4"
-columns = ["sex"]
-measure = "sum"
-of = "age"
-"""
-OF_THE_ENGINE = r"\b(raking|raked|bucket|locked to|entit|engine \d|snapped|sd \d|margins? differ)"
+JARGON = r"\b(raking|raked|bucket|locked to|entit|engine \d|snapped|sd \d|margins? differ)"
 COLOURS = re.compile(r'class="s(\d)"')
+TABLES = [
+    {"id": "T1", "rows": ["region"], "cols": ["sex"], "totals": ["sex"]},
+    {"id": "T3", "rows": ["sex"], "totals": ["sex"]},
+    {"id": "T4", "columns": ["sex"], "measure": "sum", "of": "age"},
+    {"id": "T5", "columns": ["region"], "only_groups": ["region"], "totals": ["region"]},
+    {"id": "T6", "columns": ["region"]},
+]
+PARENTS = [{"North": ["R1", "R2"], "South": ["R3"]}, {"Country": ["North", "South"]}]
 
 
 @pytest.fixture(scope="module")
-def release(census, tmp_path_factory):
-    return shared_release(tmp_path_factory, census)
+def made(opened):
+    """A pack as a model."""
+    values = {"Female": {"en": "Women", "de": "Frauen"}, "Male": {"en": "Men", "de": "Männer"}}
+    columns = {
+        "sex": {"values": values},
+        "region": {"label": {"en": "Region", "de": "Gebiet"}, "parents": PARENTS},
+    }
+    raw = {"pack": {"languages": ["de", "en"]}, "columns": columns, "tables": TABLES}
+    return preview(opened, pack_spec_from(raw))
 
 
-@pytest.fixture(scope="module")
-def german(release, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("german")
-    return make_pack(folder, release, SPEC)
-
-
-@pytest.fixture(scope="module")
-def made(release):
-    """The same pack as a model."""
-    import tomllib
-
-    with open_release(release) as opened:
-        return preview(opened, pack_spec_from(tomllib.loads(SPEC)))
-
-
-def seen(path) -> str:
-    """What a page shows."""
+def shown(path) -> str:
+    """The text of a page."""
     text = path.read_text("utf-8")
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text[text.index("<body") :]))
 
 
-def test_pages_are_whole_in_each_language(german):
+def cells(path, *sheets) -> str:
+    book = pytest.importorskip("openpyxl").load_workbook(path)
+    kept = [book[name] for name in sheets or book.sheetnames]
+    return " ".join(str(c.value) for sheet in kept for row in sheet.iter_rows() for c in row)
+
+
+def test_every_language_has_every_word_with_the_same_places():
+    assert set(translations()) == {"de"}
+    for words in translations().values():
+        assert words.keys() == WORDS.keys() - {"either bound"} or words.keys() == WORDS.keys()
+        for word, text in words.items():
+            n = 2 if word == "file release" else WORDS[word].count("{}")
+            assert text.count("{}") == n, word
     ours, theirs = pack_words({}, ["en"]), pack_words({}, ["de"])
-    ours.pop("language")
+    same = {word for word in WORDS if ours[word] == theirs[word]}
+    assert same <= {"percent", "status", "language", "either bound"}
+    assert missing_words({}, "de-AT") == missing_words({}, "en-GB") == []
+    assert missing_words({"total": {"fr": "Ensemble"}}, "fr") == [w for w in WORDS if w != "total"]
+
+
+def test_words_of_the_spec_replace_ours():
+    words = pack_words({"language": {"en": "English", "fr": "Français"}}, ["en", "fr", "cy"])
+    assert words["language"] == ("English", "Français", "cy")
+    assert pack_words({}, ["en", "fr", "de-AT"])["language"] == ("English", "fr", "Deutsch")
+    given = {"total": {"en": "All", "de": "Alle"}, "chart": "X"}
+    words = pack_words(given, ["en", "fr", "de", "de-CH"])
+    assert words["total"] == ("All", "Total", "Alle", "Insgesamt")
+    assert words["chart"] == ("X",) * 4
+    with pytest.raises(TablepackError, match="is not used"):
+        pack_words({"about realiable": "x"}, ["en"])
+
+
+def test_pages_and_workbooks_are_complete_in_each_language(pack):
+    ours, theirs = pack_words({}, ["en"]), pack_words({}, ["de"])
     english = {
-        ours[word][0]
-        for word in ours
-        if len(ours[word][0]) > 4 and "{" not in ours[word][0] and ours[word] != theirs[word]
+        text
+        for word, (text,) in ours.items()
+        if len(text) > 4 and "{" not in text and ours[word] != theirs[word] and word != "language"
     }
-    for name in ("index.html", "pages/T1.html", "pages/T2.html", "pages/T4.html"):
-        page = seen(german / name)
-        assert "Simulierter Zensus" in page or "Gebiet" in page or "Geschlecht" in page
-        assert [text for text in english if re.search(rf"\b{re.escape(text)}\b", page)] == []
-        assert "Wie sicher ist das?" in page or name == "index.html"
-        assert "How sure is this" in seen(german / "en" / name) or name == "index.html"
+    texts = [shown(path) for path in (pack / "de").rglob("*.html") if path.stem != "README"]
+    assert len(texts) == 9
+    texts.append(cells(pack / "pack~de.xlsx", "Inhalt", "Hinweise", "T1", "T4"))
+    for text in texts:
+        assert [x for x in english if re.search(rf"\b{re.escape(x)}\b", text)] == []
+    page = shown(pack / "de/pages/T1.html")
+    assert page.startswith(" Zur Tabelle")
+    assert theirs["how sure"][0] in page
+    assert ours["how sure"][0] in shown(pack / "pages/T1.html")
+    cover = cells(pack / "pack~de.xlsx", "Cover")
+    assert theirs["noise"][0] in cover
+    for word in ("introduction", "about the data", "whom to ask"):
+        assert theirs[word][0] in cover
+        assert ours[word][0] not in cover
+    assert "Frauen: Unsicherheitsbereich, unteres Ende" in texts[-1]
+    assert "Zusammen" in texts[-1]
 
 
-def test_the_workbook_is_whole_in_each_language(german):
-    book = openpyxl.load_workbook(german / "pack.xlsx")
-    cells = " ".join(str(c.value) for sheet in book for row in sheet.iter_rows() for c in row)
-    assert "Jede Angabe ist ein Schätzwert" in cells
-    assert "Frauen: Unsicherheitsbereich, unteres Ende" in cells
-    for english in (
-        "carries noise",
-        "Note text",
-        "interval",
-        "released",
-        "Release ",
-        "Introductory",
-        "About",
-        "Contact",
-    ):
-        assert english not in cells
-    english = openpyxl.load_workbook(german / "pack~en.xlsx")
-    assert "Women: Noise interval, low" in str(list(english["T1"].values))
-
-
-def test_numbers_have_the_signs_of_the_language(german):
-    found = re.findall(r"(\d[\d.,]*)\b", seen(german / "pages/T4.html"))
+def test_numbers_have_the_signs_of_the_language(pack):
+    found = re.findall(r"(\d[\d.,]*)\b", shown(pack / "de/pages/T4.html"))
     assert any(re.fullmatch(r"\d{1,3}\.\d{3}(,\d+)?", number) for number in found)
-    assert re.search(r"\b\d\d,\d\b", seen(german / "pages/T2.html"))
-    assert re.search(r"\b\d\d\.\d\b", seen(german / "en/pages/T2.html"))
+    assert re.search(r"\b\d\d,\d\b", shown(pack / "de/pages/T2.html"))
+    assert re.search(r"\b\d\d\.\d\b", shown(pack / "pages/T2.html"))
     assert number_text(-1234567.891, 2, {"group sign": " ", "decimal sign": ","}) == "-1 234 567,89"
     assert number_text(1234.5, 1, SIGNS) == "1,234.5"
 
 
-def test_every_word_is_there_in_german_with_the_same_places():
-    ours, theirs = pack_words({}, ["en"]), pack_words({}, ["de"])
-    kept = {"percent", "status", "language", "either bound"}
-    assert {word for word in WORDS if ours[word] == theirs[word]} <= kept
-    for word in WORDS:
-        assert ours[word][0].count("{}") == theirs[word][0].count("{}"), word
+def test_the_public_reads_no_jargon_of_the_engine(pack):
+    pages = [*pack.rglob("pages/*.html")]
+    assert len(pages) == 16
+    for text in (*map(shown, pages), cells(pack / "pack.xlsx")):
+        assert not re.search(JARGON, text, re.IGNORECASE)
 
 
-def test_the_public_reads_no_words_of_the_engine(german):
-    pages = [*german.rglob("pages/*.html")]
-    assert len(pages) == 8
-    for page in pages:
-        assert not re.search(OF_THE_ENGINE, seen(page), re.IGNORECASE), page
-    book = openpyxl.load_workbook(german / "pack.xlsx")
-    cells = " ".join(str(c.value) for sheet in book for row in sheet.iter_rows() for c in row)
-    assert not re.search(OF_THE_ENGINE, cells, re.IGNORECASE)
+def test_notes_on_rows_sql_and_exposure_are_not_for_readers_of_tables(made):
+    for words in ("Exposure", "Most exposed", "SQL", "NULL", "No row", "margin"):
+        assert any(words in note for note in made.notes)
+        assert not any(words in note for note in made.reader_notes)
+    assert any(note.startswith("Every count carries noise") for note in made.reader_notes)
 
 
-def test_notes_for_custodians_stay_in_the_release(german, made):
-    assert any(note.startswith("Exposure:") for note in made.notes)
-    readme = (german / "README.md").read_text("utf-8")
-    for words in ("Exposure", "Most exposed", "SQL", "NULL", "everybody else", "raking", "margin"):
-        assert words not in readme
-    assert "Every count carries noise" in readme
-
-
-@pytest.mark.parametrize(("home", "code", "word"), [("", "de", "Hinweise"), ("en", "en", "Notes")])
-def test_each_language_has_a_readme_of_its_own(german, home, code, word):
-    folder = german / home
+@pytest.mark.parametrize(("home", "code"), [("", "en"), ("de", "de")])
+def test_each_language_has_a_readme_of_its_own(pack, home, code):
+    words = {word: text for word, (text,) in pack_words({}, [code]).items()}
+    folder = pack / home
     page, text = ((folder / f"README.{end}").read_text("utf-8") for end in ("html", "md"))
     assert f'<html lang="{code}">' in page
-    assert f"## {word}" in text
-    assert ("Jede Angabe hat eine" in text) == (code == "de")
-    assert ("auf Englisch" in text) == (code == "de")
+    for word in ("how to cite", "what noise means", "notes", "limits"):
+        assert f"## {words[word]}\n" in text
+        assert f"<h2>{words[word]}</h2>" in page
+    assert words["noise is fixed"] in text
+    assert (words["in english"] in text) == (code == "de")
+    title = {"en": "Tables of a simulated census", "de": "Tabellen eines simulierten Zensus"}[code]
+    assert f"Office of Tests (2026): {title}" in text
+    assert "confidence" not in text
     for target in re.findall(r'href="([^"#]+)"', page):
         assert (folder / target).is_file(), target
     assert 'href="README.html"' in (folder / "index.html").read_text("utf-8")
-    sums = (german / "SHA256SUMS").read_text("utf-8")
-    assert f" {home}/README.md\n".replace(" /", " ") in sums
-    n_files = sum(path.is_file() for path in german.rglob("*"))
-    assert f" {n_files:,} ".replace(",", "." if code == "de" else ",") in text
+    assert f" {home}/README.md\n".replace(" /", " ") in (pack / "SHA256SUMS").read_text("utf-8")
+    n_files = sum(path.is_file() for path in pack.rglob("*"))
+    assert words["so many"].format(8, n_files) in text
 
 
-def test_a_language_that_nobody_has_words_for_has_an_english_readme(release, tmp_path):
-    text = SPEC.replace('languages = ["de", "en"]', 'languages = ["en", "fr"]')
-    folder = make_pack(tmp_path, release, text)
-    french = (folder / "fr" / "README.md").read_text("utf-8")
-    assert "Every figure carries noise" in french
-    assert "What follows is what the release says of itself, in English." in french
-
-
-def card(**told):
+def card(**given):
     usual = {"noise_sd": 1.41, "suppressed_share": 0.0, "rounding_gap": 0, "scale": 1}
-    return SimpleNamespace(**usual | {"dp": {}, "wide": {}, "swap": {}, "exposure": {}} | told)
+    return SimpleNamespace(**usual | {"dp": {}, "wide": {}, "swap": {}, "exposure": {}} | given)
 
 
 DP = {"epsilon": 1.0, "covered": True, "converged": True, "uniform": []}
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("given", "word", "value"),
     [
-        ({}, "standard deviation of 1.4"),
-        ({"suppressed_share": 0.25}, "25 % of all that is counted lies in groups too small"),
-        ({"wide": {"pairs": 3}}, "not measured, but modelled"),
-        ({"rounding_gap": 3}, "differ by at most 3"),
-        ({"scale": 4}, "4 at most are counted"),
-        ({"exposure": {"accept_risk": "agreed"}}, "The publisher accepted a risk: agreed"),
-        ({"swap": {"columns": ["region", "x"]}}, "exchanged their values (Gebiet, x)"),
-        ({"dp": DP}, "differentially private with epsilon 1."),
-        ({"dp": DP | {"covered": False}}, "not measured, but modelled"),
-        ({"dp": DP | {"converged": False}}, "does not meet all that was measured"),
-        ({"dp": DP | {"uniform": ["x"]}}, "Nothing was measured of x"),
+        ({}, "noise of", "1.4"),
+        ({"suppressed_share": 0.25}, "filled means", "25"),
+        ({"wide": {"pairs": 3}}, "modelled means", ""),
+        ({"rounding_gap": 3}, "gap means", "3"),
+        ({"scale": 4}, "bounded means", "4"),
+        ({"exposure": {"accept_risk": "agreed"}}, "accepted means", "agreed"),
+        ({"swap": {"columns": ["region", "x"]}}, "exchanged means", "Region, x"),
+        ({"dp": DP}, "epsilon means", "1"),
+        ({"dp": DP | {"covered": False}}, "modelled means", ""),
+        ({"dp": DP | {"converged": False}}, "not converged", ""),
+        ({"dp": DP | {"uniform": ["x"]}}, "uniform means", "x"),
+        ({"dp": DP | {"epsilon": None}}, "no noise", ""),
     ],
 )
-def test_what_readers_must_know_is_said(made, told, said):
+def test_readers_see_what_limits_the_figures(made, given, word, value):
     table = made.tables[0]
-    pack = replace(made, cards={table.answered: card(**told)}, words=pack_words({}, ["en", "en"]))
-    sentences = " ".join(sentences_of(table, pack, 0))
-    assert said in sentences
-    assert "95 of 100 figures" in sentences
-    assert "{}" not in sentences
-
-
-def test_what_is_listed_or_bare_is_said(made):
-    table, words = made.tables[0], pack_words({}, ["en", "en"])
-    bare = replace(made, cards={}, words=words)
-    assert len(sentences_of(table, bare, 0)) == 1
-    assert "too many combinations" in " ".join(
-        sentences_of(replace(table, is_listed=True), bare, 0)
+    mode = "dp" if "dp" in given else "sticky"
+    pack = replace(
+        made, cards={table.answered: card(**given)}, release={**made.release, "mode": mode}
     )
-    nothing = replace(made, cards={table.answered: card(dp=DP | {"epsilon": None})}, words=words)
-    free = replace(nothing, release={**made.release, "mode": "dp"})
-    assert "nothing is guaranteed" in " ".join(sentences_of(table, free, 0))
+    notes = accuracy_notes(table, pack, 1)
+    assert WORDS[word].format(value) in notes
+    assert (WORDS["interval means"] in notes) == (word != "no noise")
+    assert not any("{}" in note for note in notes)
 
 
-def test_a_category_has_one_colour_and_a_legend_says_which(made):
+def test_listed_tables_and_those_without_a_card_have_their_notes(made):
+    bare = replace(made, cards={})
+    listed = replace(made.tables[0], is_listed=True)
+    assert accuracy_notes(made.tables[0], bare, 1) == [WORDS["interval means"]]
+    assert accuracy_notes(listed, bare, 1)[1:] == [WORDS["listed means"]]
+
+
+def test_a_category_has_one_colour_and_a_legend_names_it(made):
     drawn = {t.id: chart(t, 1, SIGNS) for t in made.tables}
-    for name in ("T1", "T2"):
-        keys = re.findall(r'<circle class="s(\d)".*?/><text[^>]*>(\w+)<', drawn[name])
-        assert keys == [("0", "Women"), ("1", "Men")]
-        bars = COLOURS.findall("".join(re.findall("<rect[^>]*>", drawn[name])))
-        assert bars == ["0", "1"] * (len(bars) // 2)
-        assert "R1, " not in drawn[name]
+    keys = re.findall(r'<circle class="s(\d)".*?/><text[^>]*>(\w+)<', drawn["T1"])
+    assert keys == [("0", "Women"), ("1", "Men")]
+    bars = COLOURS.findall("".join(re.findall("<rect[^>]*>", drawn["T1"])))
+    assert bars == ["0", "1"] * (len(bars) // 2)
+    assert "R1, " not in drawn["T1"]
     assert drawn["T1"].count(">R1<") == 1
     assert "circle" not in drawn["T3"]
-    assert COLOURS.findall(drawn["T3"]) == ["0", "1"]
-    assert COLOURS.findall(drawn["T4"]) == ["0", "1"]
-
-
-def test_more_categories_than_colours_have_one_and_whole_labels(made):
-    (table,) = [t for t in made.tables if t.id == "T1"]
-    turned = replace(table, stub=(1,), heading=(0,))
+    assert COLOURS.findall(drawn["T3"]) == COLOURS.findall(drawn["T4"]) == ["0", "1"]
+    assert drawn["T5"].count("<rect") == 2  # North and South, not Country around them
+    turned = replace(made.tables[0], stub=(1,), heading=(0,))  # more categories than colours
     drawn = chart(turned, 1, SIGNS)
     assert len(made.dimensions["region"].places("value")) > SERIES
     assert set(COLOURS.findall(drawn)) == {"0"}
@@ -251,19 +220,48 @@ def test_more_categories_than_colours_have_one_and_whole_labels(made):
     assert "R1, Women" in drawn
 
 
-def test_percentages_have_one_decimal_and_small_ones_two():
-    value, near = np.array([16.364, 51.2]), np.array([16.366, 51.203])
-    assert decimals_of(value, value, near, is_whole=False, is_percent=True) == 1
-    assert decimals_of(value, value, near, is_whole=False) == 2
-    assert decimals_of(value / 100, value, near, is_whole=False, is_percent=True) == 2
-    assert decimals_of(value, value, near, is_whole=True, is_percent=True) == 0
+def test_structural_zeros_are_a_sign_on_pages_and_no_bars(made, tmp_path):
+    (table,) = [t for t in made.tables if t.id == "T6"]
+    zero = STATUSES.index("structural zero")
+    last = np.arange(len(table)) == len(table) - 1
+    ruled = replace(table, status=np.where(last, zero, table.status))
+    assert chart(table, 0, SIGNS).count("<rect") == len(table)
+    assert chart(ruled, 0, SIGNS).count("<rect") == len(table) - 1
+    write_site(replace(made, tables=(ruled,)), tmp_path, [])
+    rows = re.findall(
+        r"<tr>(.*?)</tr>", (tmp_path / "en/pages/T6.html").read_text("utf-8"), re.DOTALL
+    )
+    assert re.findall(r"<td[^>]*>(.*?)</td>", rows[-1]) == ["–", "", "structural zero"]
 
 
-def test_an_interval_narrower_than_its_digits_is_told_as_such(german):
-    page = (german / "en/pages/T2.html").read_text("utf-8")
-    shown = re.findall(r'<span\s+class="interval">(.*?)</span>', page)
-    assert shown
-    for text in shown:
-        ends = text.split(" – ")
-        assert len(set(ends)) == 2 or text.startswith("≈ ")
-    assert "100.0 – 100.0" not in page
+def test_labels_are_indented_below_what_is_shown_around_them(pack):
+    assert '<th scope="row" class="d2 value">R1' in (pack / "pages/T1.html").read_text("utf-8")
+    assert '<th scope="row" class="d0 value">R1' in (pack / "pages/T4.html").read_text("utf-8")
+
+
+def test_decimals_distinguish_the_limits_of_most_intervals():
+    value = np.array([47.62, 30.92, 14.28, np.nan])
+    near = (value - 0.01, value + 0.01)
+    assert decimals_of(value, value - 1, value + 1, is_whole=False) == 1
+    assert decimals_of(value, *near, is_whole=False) == 2
+    assert decimals_of(value, value, value, is_whole=False) == 1  # no noise, no further digits
+    assert decimals_of(value, value - 1e-9, value + 1e-9, is_whole=False) == 3
+    assert decimals_of(value, *near, is_whole=True) == 0
+    percentages = np.array([16.364, 51.2])
+    ends = (percentages, percentages + 0.003)
+    assert decimals_of(percentages, *ends, is_whole=False, is_percent=True) == 1
+    assert decimals_of(percentages / 100, *ends, is_whole=False, is_percent=True) == 2
+
+
+def test_pages_show_narrow_intervals_as_such_and_how_much_may_be_hidden(pack):
+    page = (pack / "pages/T2.html").read_text("utf-8")
+    intervals = re.findall(r'<span\s+class="interval">(.*?)</span>', page)
+    assert intervals
+    for text in intervals:
+        assert len(set(text.split(" – "))) == 2 or text.startswith("≈ ")
+    rows = rows_of(pack / "tables/T5.csv")[:200]  # as many as a page shows
+    hidden = [r for r in rows if r["status"] == "not released" and r["high"]]
+    page = (pack / "pages/T5.html").read_text("utf-8")
+    assert len(hidden) > 10
+    assert page.count("at most ") >= len(hidden)
+    assert f"at most {hidden[0]['high']}" in page

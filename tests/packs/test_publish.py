@@ -1,36 +1,38 @@
-"""`tablepack publish` as people run it: what it refuses, that nothing is half-written, that packs are reproducible."""
+"""`publish` and its command: what they refuse, that nothing is half-written, that packs are reproducible, the site."""
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
 import re
 import shutil
-import subprocess
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-import typer
-from fixtures.pack import SPEC, make_pack, shared_release
+from fixtures.pack import SPEC, published
+from fixtures.pipeline import tablepack
+from fixtures.release import HEADER, build_release
 from fixtures.release_dp import spec_in
-from typer.testing import CliRunner
 
+import queries.packs.formats.readme
 import queries.packs.publication
 from engine.api.publish import publish_pack
-from engine.cli.publish import EXAMPLE, publish_command
-from engine.errors import DamagedRelease, PrivacyError, StoreError
+from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
+from engine.evaluation.compare.building import SCRATCH
 from engine.release import build
+from queries.packs import example_spec, files_by_format, pack_spec_from, preview, publish
+from queries.packs.files import Format, text_file
+from queries.packs.formats import FORMATS
+from queries.packs.formats.site import write_site
+from queries.packs.model import STATUSES
+from queries.packs.spec import ColumnSpec, GroupSpec, PackInfo, PackSpec, TableSpec
 from queries.release import open_release
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("gptables")
-pytest.importorskip("jinja2")
-ONE_TABLE = '[[tables]]\ncolumns = ["sex"]\n'
-
-
-@pytest.fixture(scope="module")
-def release(census, tmp_path_factory):
-    return shared_release(tmp_path_factory, census)
+ONE = {"pack": {"workbook_rows": 0}, "tables": [{"id": "T", "columns": ["sex"]}]}
+ONE_TOML = '[pack]\nworkbook_rows = 0\n{more}\n[[tables]]\nid = "T"\ncolumns = ["sex"]\n'
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -39,19 +41,13 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_two_packs_have_the_same_bytes(pack, release, tmp_path):
-    again = make_pack(tmp_path, release)
-    one, two = content(pack), content(again)
-    assert one.keys() == two.keys()
+def test_two_packs_have_the_same_bytes_by_the_command_too(pack, release, tmp_path):
+    (tmp_path / "p.toml").write_text(SPEC, encoding="utf-8")
+    done = tablepack("publish", release, "again", "--spec", "p.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    one, two = content(pack), content(tmp_path / "again")
+    assert set(json.loads(done.stdout)["files"]) == one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []
-
-
-def test_the_checksums_are_of_all_files(pack):
-    lines = (pack / "SHA256SUMS").read_text().splitlines()
-    told = dict(reversed(line.split("  ")) for line in lines)
-    files = content(pack)
-    assert told.keys() == files.keys() - {"SHA256SUMS"}
-    assert all(hashlib.sha256(files[name]).hexdigest() == told[name] for name in told)
 
 
 def test_the_release_is_in_the_pack_and_answers(pack):
@@ -67,18 +63,9 @@ def test_the_only_date_is_that_of_the_spec(pack):
     assert dates == {b"2026-11-20"}
 
 
-def test_the_readme_says_how_to_cite_and_what_noise_means(pack):
-    for name in ("README.md", "README.html"):
-        text = (pack / name).read_text("utf-8")
-        assert "How to cite" in text
-        assert "Office of Tests (2026): Tables of a simulated census" in text
-        assert "noise interval" in text
-        assert "confidence" not in text
-
-
 def test_pages_ask_for_nothing_from_outside(pack):
     pages = list(pack.rglob("*.html"))
-    assert len(pages) == 2 * 8  # seven and a README in each language
+    assert len(pages) == 2 * (8 + 2)  # in each language a page per table, the index and the README
     for page in pages:
         text = page.read_text("utf-8")
         for link in re.findall(r'(?:src|href)="([^"]*)"', text):
@@ -88,55 +75,44 @@ def test_pages_ask_for_nothing_from_outside(pack):
                 assert (page.parent / link).exists(), (page, link)
 
 
-def test_hostile_labels_stay_text(release, tmp_path):
-    spec = '[pack]\ntitle = "<script>alert(1)</script>"\n[[tables]]\ncolumns = ["sex"]\n'
-    spec += '[columns.sex]\nlabel = "=1+1"\nvalues = {Female = "<b>&\\"x", Male = "***"}\n'
-    made = make_pack(tmp_path, release, spec)
-    for page in made.rglob("*.html"):
-        assert "<script>alert" not in page.read_text("utf-8")
-    openpyxl = pytest.importorskip("openpyxl")
-    cells = [
-        c for row in openpyxl.load_workbook(made / "pack.xlsx")["T0001"].iter_rows() for c in row
-    ]
-    assert not [c for c in cells if c.data_type == "f"]
-    assert any(str(c.value).startswith("***") for c in cells)
-
-
-def test_a_folder_that_is_not_empty_is_refused(release, tmp_path):
+def test_a_folder_that_is_not_empty_or_cannot_be_written_is_refused(opened, tmp_path):
     (tmp_path / "mine.txt").write_text("kept")
     with pytest.raises(StoreError, match="is not an empty directory"):
-        publish_pack(release, tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+        published(opened, tmp_path, ONE)
     with pytest.raises(StoreError, match="cannot be written"):
-        publish_pack(release, tmp_path / "mine.txt" / "pack")
+        published(opened, tmp_path / "mine.txt" / "pack", ONE)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_nothing_is_half_written(release, tmp_path, monkeypatch):
+def test_nothing_is_half_written(opened, tmp_path, monkeypatch):
     def full(*args, **more):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(queries.packs.publication, "write_site", full)
-    (tmp_path / "p.toml").write_text(ONE_TABLE)
     with pytest.raises(StoreError, match="No space left"):
-        publish_pack(release, tmp_path / "pack", spec=tmp_path / "p.toml")
-    assert [p.name for p in tmp_path.iterdir()] == ["p.toml"]
+        published(opened, tmp_path / "pack", ONE)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("package", ["gptables", "jinja2", "pyarrow"])
-def test_a_missing_package_is_named(release, tmp_path, monkeypatch, package):
+def test_a_missing_package_is_named(opened, tmp_path, monkeypatch, package):
     real = queries.packs.publication.importlib.util.find_spec
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda name, *a: None if name == package else real(name, *a)
     )
-    with pytest.raises(
-        StoreError, match=rf"a pack needs {package}: pip install 'tablepack\[pack\]'"
-    ):
-        publish_pack(release, tmp_path / "pack")
+    with pytest.raises(StoreError, match=rf"{package}: pip install 'tablepack\[pack\]'"):
+        published(opened, tmp_path / "pack", ONE)
 
 
-def test_confidential_reports_are_refused(release, tmp_path):
+def test_confidential_reports_and_documents_of_one_name_are_refused(release, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.md").write_text("x")
+    (tmp_path / "p.toml").write_text('[pack]\ninclude = ["a/x.md", "b/x.md"]\n')
+    with pytest.raises(SpecError, match="same name"):
+        publish_pack(release, tmp_path / "out", spec=tmp_path / "p.toml")
     (tmp_path / "report.html").write_text('<meta name="tablepack" content="confidential">')
-    (tmp_path / "p.toml").write_text(f'[pack]\ninclude = ["report.html"]\n{ONE_TABLE}')
+    (tmp_path / "p.toml").write_text(ONE_TOML.format(more='include = ["report.html"]'))
     with pytest.raises(PrivacyError, match="is a confidential report"):
         publish_pack(release, tmp_path / "out", spec=tmp_path / "p.toml")
     assert not (tmp_path / "out").exists()
@@ -145,53 +121,18 @@ def test_confidential_reports_are_refused(release, tmp_path):
     assert (tmp_path / "out/documents/report.html").exists()
 
 
-def test_two_documents_of_one_name_are_refused(release, tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "x.md").write_text("x")
-    (tmp_path / "p.toml").write_text('[pack]\ninclude = ["a/x.md", "b/x.md"]\n')
-    with pytest.raises(ValueError, match="same name"):
-        publish_pack(release, tmp_path / "out", spec=tmp_path / "p.toml")
-
-
-def test_a_release_that_was_replaced_is_refused(census, release, tmp_path):
-    from fixtures.pack import CENSUS, write_spec
-
-    from engine.spec import read_spec
-
+def test_releases_of_compare_and_replaced_ones_are_refused(release, tmp_path):
+    build_release(tmp_path / "scratch.duckdb", header=replace(HEADER, notes=(SCRATCH,)))
+    with pytest.raises(PrivacyError, match="built for a comparison"):
+        publish_pack(tmp_path / "scratch.duckdb", tmp_path / "out")
     for path in (release, release.with_name(release.name + ".manifest.json")):
         shutil.copy(path, tmp_path)
     with open_release(tmp_path / release.name) as opened:
-        spec = write_spec(tmp_path, census / "people.parquet", CENSUS, [("sex",)])
-        build(read_spec(spec), tmp_path / "other.duckdb", jobs=1)
         for ending in ("", ".manifest.json"):
-            (tmp_path / f"other.duckdb{ending}").replace(tmp_path / f"{release.name}{ending}")
+            (tmp_path / f"scratch.duckdb{ending}").replace(tmp_path / f"{release.name}{ending}")
         with pytest.raises(StoreError, match="was replaced since it was opened"):
-            queries.packs.publish(opened, tmp_path / "out")
+            publish(opened, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_releases_of_compare_are_refused(census, tmp_path):
-    from fixtures.pack import CENSUS, write_spec
-
-    from engine.evaluation.compare.building import SCRATCH
-    from engine.spec import read_spec
-
-    told = {"title": "x", "notes": [SCRATCH]}
-    spec = write_spec(tmp_path, census / "people.parquet", CENSUS, [("sex",)], release=told)
-    build(read_spec(spec), tmp_path / "scratch.duckdb", jobs=1)
-    with pytest.raises(PrivacyError, match="built for a comparison"):
-        publish_pack(tmp_path / "scratch.duckdb", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_release_without_a_guarantee_is_refused_unless_asked_for(tmp_path):
-    build(spec_in(tmp_path, dp="guarantee = false"), tmp_path / "r.duckdb", jobs=1)
-    with pytest.raises(PrivacyError, match=r"guarantees nothing.*--unprotected"):
-        publish_pack(tmp_path / "r.duckdb", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    publish_pack(tmp_path / "r.duckdb", tmp_path / "out", unprotected=True)
-    assert "NOTHING IS GUARANTEED" in (tmp_path / "out/README.md").read_text("utf-8")
 
 
 def test_a_damaged_or_missing_release_is_refused(release, tmp_path):
@@ -207,82 +148,176 @@ def test_a_damaged_or_missing_release_is_refused(release, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command(release, tmp_path):
-    app = typer.Typer()
-    app.command("publish", epilog=EXAMPLE)(publish_command)
-    runner = CliRunner()
-    assert "pack.toml" in runner.invoke(app, ["--help"]).output
-    (tmp_path / "p.toml").write_text(SPEC)
-    words = [str(release), str(tmp_path / "out"), "--spec", str(tmp_path / "p.toml")]
-    done = runner.invoke(app, words)
-    assert done.exit_code == 0, done.output
-    assert "6 tables" in done.stderr
-    assert (tmp_path / "out/index.html").exists()
+def test_a_release_without_a_guarantee_is_refused_unless_asked_for_and_says_so(tmp_path):
+    build(spec_in(tmp_path, dp="guarantee = false"), tmp_path / "r.duckdb", jobs=1)
+    with open_release(tmp_path / "r.duckdb") as opened:
+        spec = pack_spec_from({"pack": {"max_width": 1}})
+        with pytest.raises(PrivacyError, match=r"no privacy guarantee.*--unprotected"):
+            publish(opened, tmp_path / "out", spec)
+        assert not (tmp_path / "out").exists()
+        publish(opened, tmp_path / "out", spec, unprotected=True)
+    book = pytest.importorskip("openpyxl").load_workbook(tmp_path / "out/pack.xlsx")
+    cells = " ".join(str(c.value) for s in book for row in s.iter_rows() for c in row)
+    readmes = [(tmp_path / "out" / n).read_text("utf-8") for n in ("README.md", "README.html")]
+    for text in (*readmes, cells):
+        assert "include no noise" in text
+        assert "includes random noise" not in text
+    assert "NOTHING IS GUARANTEED" in readmes[0]
 
 
-def test_the_workbook_opens_in_libreoffice(pack, tmp_path):
-    found = shutil.which("soffice")
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("LibreOffice is not installed; scripts/browser installs it")
-        pytest.skip("LibreOffice is not installed: apt-get install libreoffice-calc")
-    home = f"-env:UserInstallation=file://{tmp_path}/home"
-    words = [
-        found,
-        home,
-        "--headless",
-        "--convert-to",
-        "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false,false,false,4",
-    ]
-    subprocess.run(
-        [*words, "--outdir", str(tmp_path), str(pack / "pack.xlsx")],
-        check=True,
-        capture_output=True,
-        timeout=180,
-    )
-    (sheet,) = tmp_path.glob("*.csv")
-    assert 'Region,Total,"Women; ""she""",Male' in sheet.read_text("utf-8")
+def test_the_dry_run_lists_the_tables_and_writes_nothing(release, tmp_path):
+    more = 'languages = ["en", "de", "cy", "xx"]\n[columns.sex]\nlabel = {cy = "Rhyw", de = "Sex"}'
+    (tmp_path / "p.toml").write_text(ONE_TOML.format(more=more))
+    done = tablepack("publish", release, "out", "--dry-run", "--spec", "p.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].split()[0] == "T"
+    assert "without the release itself" in done.stderr
+    # A language with some texts lacks words of the pages; one without any is all in the main language.
+    found = [x.split(": ")[1:] for x in done.stderr.splitlines() if x.startswith("warning: ")]
+    assert [where for where, *_ in found] == ["words", "pack.languages"]
+    assert ["'cy'" in found[0][1], "'xx'" in found[1][1]] == [True, True]
+    (tmp_path / "p.toml").write_text(SPEC, encoding="utf-8")
+    done = tablepack("publish", release, "--dry-run", "--json", "--spec", "p.toml", cwd=tmp_path)
+    listed = json.loads(done.stdout)
+    assert [t["id"] for t in listed["tables"]] == [*(f"T{i}" for i in range(1, 7)), "P1", "P2"]
+    assert listed["tables"][0]["statuses"]["reliable"] == listed["tables"][0]["rows"] == 39
+    assert listed["tables"][5]["listed"] == "measured only"
+    sizes = {"CSV and Parquet": 24, "SDMX": 9, "JSON-stat": 14, "PC-Axis": 7}
+    assert {n: listed["formats"][n] for n in sizes} == sizes  # no cube of what is listed
+    assert listed["release_file"] == release.name
+    assert listed["warnings"] == []
+    assert [p.name for p in tmp_path.iterdir()] == ["p.toml"]
+    assert tablepack("publish", release, cwd=tmp_path).returncode == 2  # no folder, no --dry-run
 
 
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api") if os.environ.get("CI") != "true" else None
-    if api is None:
-        import playwright.sync_api as api
+def test_the_example_has_every_key_and_is_a_pack_spec(tmp_path):
+    text = tablepack("publish", "--example", cwd=tmp_path).stdout
+    assert text == example_spec()
+    pack_spec_from(tomllib.loads(text))
+    for model in (PackInfo, GroupSpec, ColumnSpec, TableSpec):
+        for key in model.model_fields:
+            assert re.search(rf"(^|[{{ ]){key} = ", text, re.MULTILINE), key
+    for key in PackSpec.model_fields:
+        assert re.search(rf"^\[+{key}\b", text, re.MULTILINE), key
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_the_release_is_in_the_pack_only_if_the_spec_says_so(release, opened, tmp_path, given):
+    if given:
+        (tmp_path / "p.toml").write_text(ONE_TOML.format(more="release_file = true"))
+        done = tablepack("publish", release, "p", "--spec", "p.toml", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"with {release.name}" in done.stderr
+    else:
+        published(opened, tmp_path / "p", ONE)
+    files = {p.name for p in (tmp_path / "p").iterdir()}
+    assert (release.name in files) == (f"{release.name}.manifest.json" in files) == given
+    named = [(tmp_path / "p" / n).read_text("utf-8") for n in ("README.md", "index.html")]
+    assert [release.name in text for text in named] == [given] * 2
+    assert ("SQL prompt" in named[0]) == given
+    assert (release.name in (tmp_path / "p/SHA256SUMS").read_text()) == given
+
+
+def test_default_packs_are_without_the_release_and_have_an_identifier_of_their_own(opened):
+    made = preview(opened, pack_spec_from({"pack": {"max_width": 1}}))
+    assert made.release["file"] == ""
+    assert made.info.identifier == f"urn:tablepack:{opened.content_hash}"
+
+
+def test_likely_mistakes_are_warned_of(opened):
+    overlap = [{"code": "0-15", "range": [0, 15]}, {"code": "10-64", "range": [10, 64]}]
+    inside = [{"code": "0-64", "range": [0, 64]}, {"code": "10-20", "range": [10, 20]}]
+
+    def warnings_of(groups, parents=""):
+        columns = {"age": {"groups": groups}, "birth_country": {"parents": parents}}
+        tables = [{"rows": ["age"]}, {"rows": ["birth_country"]}]
+        return preview(opened, pack_spec_from({"columns": columns, "tables": tables})).warnings
+
+    assert warnings_of(inside) == ()
+    country = opened.values("birth_country")[0][0]
+    first, second = warnings_of(overlap, {"R1": [country]})
+    assert "'0-15' and '10-64' overlap" in first
+    assert "values of the column region" in second
+
+
+def test_a_declared_format_is_in_everything_that_describes_files(opened, tmp_path, monkeypatch):
+    def files(pack):
+        for t in pack.tables:
+            yield text_file(f"tab/{t.id}.tsv", lambda: "x\n", media_type="text/tsv", table=t.id)
+
+    declared = (*FORMATS, Format(name="tab", path="tab/", about="tabs between", files=files))
+    monkeypatch.setattr(queries.packs.publication, "FORMATS", declared)
+    monkeypatch.setattr(queries.packs.formats.readme, "FORMATS", declared)
+    stages = []
+    published(opened, tmp_path / "p", ONE, progress=lambda *stage: stages.append(stage))
+    assert files_by_format(preview(opened, pack_spec_from(ONE)))["tab"] == ["tab/T.tsv"]
+    assert (tmp_path / "p/tab/T.tsv").read_text() == "x\n"
+    assert "- tab/: tabs between\n" in (tmp_path / "p/README.md").read_text("utf-8")
+    assert 'href="../tab/T.tsv"' in (tmp_path / "p/pages/T.html").read_text("utf-8")
+    (dataset,) = json.loads((tmp_path / "p/catalog.jsonld").read_text())["dcat:dataset"]
+    assert "text/tsv" in {d["dcat:mediaType"] for d in dataset["dcat:distribution"]}
+    assert "  tab/T.tsv\n" in (tmp_path / "p/SHA256SUMS").read_text()
+    assert ("writing tab", 1, 1) in stages
+
+
+@pytest.mark.slow
+def test_the_site_works_in_a_browser_and_on_a_phone(pack, opened, tmp_path):
+    api = pytest.importorskip("playwright.sync_api")
     found = shutil.which("chromium")
     if found is None:
         if os.environ.get("CI") == "true":
             pytest.fail("Chromium is not installed: ./scripts/browser installs it")
         pytest.skip("Chromium is not installed")
+    made = preview(opened, pack_spec_from({"tables": [{"rows": ["sex"], "cols": ["region"]}]}))
+    (table,) = made.tables
+    zero = np.full(len(table), STATUSES.index("structural zero"), dtype=np.uint8)
+    wide = replace(table.dimensions[1], labels=("wide" * 30,))
+    dimensions = (table.dimensions[0], wide)
+    table = replace(table, status=zero, dimensions=dimensions, stub=(0, 1), heading=())
+    across = replace(table, id="X", stub=(0,), heading=(1,))
+    file = text_file("tables/" + "x" * 90, lambda: "", table="X")
+    write_site(replace(made, tables=(table, across)), tmp_path, [file])
     with api.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 320, "height": 700})
+        for path in ("index.html", "pages/T0001.html", "pages/X.html"):  # nothing sticks out
+            page.goto((tmp_path / path).as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
+        context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
+        page = context.new_page()
+        seen: list[str] = []
+        page.on("request", lambda r: seen.append(r.url))
+        page.on("console", lambda m: seen.append(f"console: {m.text}"))
+        page.goto((pack / "index.html").as_uri())
+        assert page.locator("#tables li:visible").count() == 8
+        page.keyboard.press("Tab")  # the first stop is the way past the head
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.get_by_label("Search the tables").fill("region SEX")
+        assert page.locator("#tables li:visible").count() == 3
+        page.get_by_label("Search the tables").fill("nothing like it")
+        assert page.locator("#none").is_visible()
+        page.get_by_label("Search the tables").fill("T1")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/pages/T1.html")
+        assert page.locator("table caption").inner_text().startswith("People by region and sex")
+        assert page.locator("svg.chart rect").count() == 18  # values, no totals
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("link", name="Deutsch", exact=True).click()
+        page.wait_for_url("**/de/pages/T1.html")
+        assert page.locator("tbody th").first.inner_text() == "Zusammen"
+        assert all(url.startswith("file://") for url in seen), seen
+        browser.close()
 
 
-def test_the_site_works_in_a_browser(pack, browser):
-    context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
-    page = context.new_page()
-    seen: list[str] = []
-    page.on("request", lambda r: seen.append(r.url))
-    page.on("console", lambda m: seen.append(f"console: {m.text}"))
-    page.goto((pack / "index.html").as_uri())
-    assert page.locator("#tables li:visible").count() == 6
-    page.keyboard.press("Tab")  # the first stop is the way past the head
-    assert page.evaluate("document.activeElement.className") == "skip"
-    page.get_by_label("Search the tables").fill("region SEX")
-    assert page.locator("#tables li:visible").count() == 2
-    page.get_by_label("Search the tables").fill("nothing like it")
-    assert page.locator("#none").is_visible()
-    page.get_by_label("Search the tables").fill("T1")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/pages/T1.html")
-    assert page.locator("table caption").inner_text().startswith("People by region and sex")
-    assert page.locator("svg.chart rect").count() == 18  # values, no totals
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.get_by_role("link", name="cy", exact=True).click()
-    page.wait_for_url("**/cy/pages/T1.html")
-    assert page.locator("tbody th").first.inner_text() == "Cyfanswm"
-    assert all(url.startswith("file://") for url in seen), seen
-    context.close()
+def test_hostile_labels_stay_text(opened, tmp_path):
+    labels = {"label": "=1+1", "values": {"Female": '<b>&"x', "Male": "***"}}
+    title = "<script>alert(1)</script>"
+    raw = {"pack": {"title": title}, "tables": [{"columns": ["sex"]}], "columns": {"sex": labels}}
+    made = published(opened, tmp_path / "out", raw)
+    for page in made.rglob("*.html"):
+        assert "<script>alert" not in page.read_text("utf-8")
+    sheet = pytest.importorskip("openpyxl").load_workbook(made / "pack.xlsx")["T0001"]
+    cells = [c for row in sheet.iter_rows() for c in row]
+    assert not [c for c in cells if c.data_type == "f"]
+    assert any(str(c.value).startswith("***") for c in cells)

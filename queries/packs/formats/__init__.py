@@ -1,8 +1,8 @@
-"""The formats of a pack, a module each: files for spreadsheets, statistics packages, the web and catalogues.
+"""The formats of a pack, one module each: files for spreadsheets, statistics packages, the web and catalogues.
 
 Takes a `Pack`: dimensions, tables of figures, texts in every language.
-Gives `FORMATS`, in the order in which they are written and listed; what describes the files of all formats (site,
-    metadata, README) stands beside them.
+Returns `FORMATS`, in the order in which they are written and listed. The modules `site`, `metadata` and `readme`
+    describe the files of all formats.
 May import what `queries.packs` may, and its model; never the release itself.
 """
 
@@ -21,4 +21,4 @@ FORMATS: tuple[Format, ...] = (
     flat.QUALITY,
 )
 PACKAGES = tuple(dict.fromkeys(["jinja2", *(name for f in FORMATS for name in f.packages)]))
-"""What must be installed to write a pack."""
+"""Packages required to write a pack."""

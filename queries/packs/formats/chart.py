@@ -1,7 +1,7 @@
-"""A table as a picture: bars with their noise intervals, as SVG that needs nothing else.
+"""A table as a bar chart with noise intervals, as self-contained SVG.
 
-Takes a table; gives SVG text, or nothing where a picture would not help. Bars of one row stand together; a category has
-one colour in all pictures of a pack, and a legend says which. Colours come from the page's style sheet.
+Takes a table; returns SVG, or nothing where a chart would not help. Bars of one row are grouped; a category has one
+colour in all charts of a pack, shown in a legend. Colours come from the page's style sheet.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from queries.packs.texts import number_text
 MAX_BARS = 60
 IMPOSSIBLE = STATUSES.index("structural zero")
 MAX_ROWS = 400
-"""A table with more rows is not looked at."""
+"""A table with more rows gets no chart."""
 WIDTH, LABELS, BAR, GAP, APART = 640, 200, 16, 6, 12
 SERIES = 8
-"""Colours; a column with more categories is drawn in one."""
+"""Number of colours; a column with more categories is drawn in one colour."""
 _LETTER, _LINE = 6.4, 20
 """Width of a letter of the legend, height of its lines."""
 
 
 def chart(table: PackTable, language: int, words: Mapping[str, str]) -> str:
-    """Return an SVG of a table's figures: one group of bars a row, one bar a column."""
+    """Return an SVG of a table's figures: one group of bars per row, one bar per column."""
     rows = _rows(table)
     if not 2 <= len(rows) <= MAX_BARS or np.nanmin(table.value[rows]) < 0:
         return ""
@@ -60,7 +60,7 @@ def chart(table: PackTable, language: int, words: Mapping[str, str]) -> str:
 
 
 def _rows(table: PackTable) -> npt.NDArray[np.int64]:
-    """Rows with a bar of their own: figures that are released, and no sums of others."""
+    """Rows that get a bar: released figures that are not sums of others."""
     has_bar = (table.status != NOT_RELEASED) & (table.status != IMPOSSIBLE)
     rows = np.flatnonzero(has_bar & np.isfinite(table.value))
     if len(rows) > MAX_ROWS or not len(rows):
@@ -72,7 +72,7 @@ def _rows(table: PackTable) -> npt.NDArray[np.int64]:
 
 
 def _sums(table: PackTable, place: int) -> set[int]:
-    """Places of totals, and of groups where what is in them is figure too: bars of both would mislead."""
+    """Positions of totals, and of groups whose parts are shown too: bars of both would mislead."""
     items = table.dimensions[place].items
     used = {int(p) for p in table.used[place]}
     has_values = any(items[p].kind == "value" for p in used)
@@ -85,14 +85,14 @@ def _sums(table: PackTable, place: int) -> set[int]:
 
 
 def _series(table: PackTable) -> int:
-    """The dimension whose categories have a colour each: the last one across."""
+    """The dimension whose categories have colours: the last one across."""
     return table.heading[-1] if table.heading else len(table.dimensions) - 1
 
 
 def _colours(table: PackTable) -> dict[int, int]:
-    """The colour of each category of the coloured dimension, the same in every table; none where they are too many.
+    """The colour of each category of the coloured dimension, the same in every table; none where there are too many.
 
-    Values and groups are counted apart: no picture shows both.
+    Values and groups are counted separately: no chart shows both.
     """
     out: dict[int, int] = {}
     items = table.dimensions[_series(table)].items
@@ -106,7 +106,7 @@ def _colours(table: PackTable) -> dict[int, int]:
 def _legend(
     table: PackTable, rows: npt.NDArray[np.int64], colours: Mapping[int, int], language: int
 ) -> tuple[list[str], int]:
-    """What each colour means, in lines, and their height; nothing where categories have no colour."""
+    """The legend and its height; nothing where categories have no colours."""
     at = _series(table)
     used = np.unique(table.index[rows, at]).tolist()
     if not all(place in colours for place in used):
@@ -127,7 +127,7 @@ def _legend(
 
 
 def _label(table: PackTable, row: int, language: int, *, is_short: bool) -> str:
-    """What a bar is about; without the coloured dimension where a legend says that."""
+    """The label of a bar, without the coloured dimension where a legend shows it."""
     labels = [
         d.items[p].labels[language]
         for j, (d, p) in enumerate(zip(table.dimensions, table.index[row].tolist(), strict=True))

@@ -1,8 +1,8 @@
-"""CSV and Parquet files of a pack, CSVW metadata beside each CSV, and code lists.
+"""CSV and Parquet files of a pack, CSVW metadata for each CSV, and code lists.
 
-One row a combination of codes. Invariants: `value`, `low` and `high` are numeric, words stand in `status` only. `value`
-is empty where nothing is released; `low` and `high` then say how many it may hide (0 to some, "at most 5"), or are
-empty where that is not known.
+One row per combination of codes. Invariants: `value`, `low` and `high` are numeric, only `status` has words. `value` is
+empty where nothing is released; `low` and `high` then show how large it can be (0 to "at most 5"), or are empty where
+that is unknown.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from engine.store import unused_name
-from queries.packs.files import CSV, File, Format, as_json, text_file
-from queries.packs.formats.figures import rounded
+from queries.packs.files import CSV, File, Format, as_json, rounded, text_file
 from queries.packs.model import STATUSES, Dimension, Pack, PackTable, Texts
 from queries.packs.texts import STATUS_WORDS
 from queries.sql import file_stem
 
 PARQUET = "application/vnd.apache.parquet"
 Role = Literal["code", "label", "value", "low", "high", "status"]
-_HIDDEN = "Where nothing is released, low and high say how much it may be all the same (0 to high); empty: not known."
+_HIDDEN = "Where nothing is released, low and high show how large the figure can be (0 to high); empty: unknown."
 _ABOUT = {
     "code": "Code; see the code list of the column.",
-    "label": "Label of the code before it.",
+    "label": "Label of the preceding code.",
     "value": "The figure; empty where nothing is released.",
-    "low": f"Lower end of the 95 % noise interval. {_HIDDEN}",
-    "high": f"Upper end of the 95 % noise interval. {_HIDDEN}",
+    "low": f"Lower limit of the 95 % noise interval. {_HIDDEN}",
+    "high": f"Upper limit of the 95 % noise interval. {_HIDDEN}",
     "status": "; ".join(f"{status}: {text}" for status, text in STATUS_WORDS.items()),
 }
 
@@ -40,19 +39,19 @@ class Field:
 
     name: str
     role: Role
-    type_: Literal["string", "integer", "number"]  # string, integer or number
+    type_: Literal["string", "integer", "number"]
     titles: Texts
     place: int = -1  # Its dimension; -1: none
-    language: int = 0  # Of a label: which language
+    language: int = 0  # Of a label: position of its language
 
     @property
     def about(self) -> str:
-        """What the column holds."""
+        """Description of the column."""
         return _ABOUT[self.role]
 
 
 def fields_of(table: PackTable, pack: Pack) -> list[Field]:
-    """Return the columns of a table's files, in order; their names differ."""
+    """Return the columns of a table's files, in order, with unique names."""
     out: list[Field] = []
     taken = {d.name for d in table.dimensions}
     for j, d in enumerate(table.dimensions):
@@ -92,7 +91,7 @@ def arrow_table(table: PackTable, pack: Pack) -> Any:
 
 
 def _write_csv(columns: Any, path: Path) -> None:
-    """Write an Arrow table as CSV: UTF-8, comma, quotes where needed, an empty field where nothing is released."""
+    """Write an Arrow table as CSV: UTF-8, commas, quoted strings, an empty field where nothing is released."""
     import pyarrow.csv as pa_csv
 
     pa_csv.write_csv(columns, path)
@@ -128,12 +127,12 @@ def label_name(pack: Pack, language: str) -> str:
 
 
 def code_list_path(dimension: Dimension) -> str:
-    """Where a code list stands in the pack."""
+    """Path of a code list in the pack."""
     return f"codelists/{file_stem([dimension.name])}.csv"
 
 
 def _write_quality(pack: Pack, path: Path) -> None:
-    """Write one row a table: where its figures are from, how noisy, how many of each status."""
+    """Write one row per table: source of its figures, amount of noise, number of figures by status."""
     import pyarrow as pa
 
     rows = []
@@ -196,7 +195,7 @@ def by_language(texts: Texts, pack: Pack) -> Any:
 
 
 def _variable(name: str) -> str:
-    """A CSVW column name: percent-encoded where it must be; names that begin with _ are CSVW's own."""
+    """A CSVW column name: percent-encoded where required; names that begin with _ are reserved."""
     encoded = quote(name, safe="").replace("-", "%2D").replace("~", "%7E")
     return f"%5F{encoded[1:]}" if encoded.startswith("_") else encoded
 
@@ -222,22 +221,22 @@ def _quality_files(pack: Pack) -> Iterator[File]:
 TABLES = Format(
     name="CSV and Parquet",
     path="tables/",
-    about="every table as CSV and Parquet, with CSVW metadata beside each CSV. pandas takes codes such as None and NA "
-    'for nothing; read them with read_csv(..., keep_default_na=False, na_values=[""])',
+    about="every table as CSV and Parquet, with CSVW metadata for each CSV. pandas reads codes such as None and NA as "
+    'missing values; use read_csv(..., keep_default_na=False, na_values=[""])',
     files=_table_files,
     packages=("pyarrow",),
 )
 CODE_LISTS = Format(
     name="code lists",
     path="codelists/",
-    about="what the codes mean, and which code is part of which",
+    about="meaning and hierarchy of the codes",
     files=_code_list_files,
     packages=("pyarrow",),
 )
 QUALITY = Format(
     name="quality",
     path="quality.csv",
-    about="per table: which released table answered, how noisy, how many of each status",
+    about="per table: the released table it comes from, amount of noise, number of figures by status",
     files=_quality_files,
     packages=("pyarrow",),
 )

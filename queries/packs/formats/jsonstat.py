@@ -1,7 +1,7 @@
-"""JSON-stat 2.0: a table as a cube, a file a language.
+"""JSON-stat 2.0: a table as a cube, one file per language.
 
-JSON-stat needs every combination, so a listed table has no file. Interval ends travel with the figures, as a dimension
-of three codes (value, low, high).
+JSON-stat requires every combination, so a listed table has no file. Interval limits accompany the figures as a
+dimension with three codes (value, low, high).
 """
 
 from __future__ import annotations
@@ -14,14 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.store import unused_name
-from queries.packs.files import JSON, File, Format, as_json, in_language, text_file
-from queries.packs.formats.figures import FIGURES, rounded
+from queries.packs.files import (
+    FIGURES,
+    JSON,
+    File,
+    Format,
+    as_json,
+    in_language,
+    rounded,
+    text_file,
+)
 from queries.packs.model import STATUSES, Dimension, Pack, PackTable
 
 
 def jsonstat(table: PackTable, pack: Pack, language: int) -> str:
-    """Return a table, a full cube, as JSON-stat 2.0, labels in one language (its place among the pack's)."""
-    words = {word: texts[language] for word, texts in pack.words.items()}
+    """Return a table, a full cube, as JSON-stat 2.0 with labels in one language."""
+    words = pack.words_in(language)
     figure = unused_name("figure", [d.name for d in table.dimensions])
     dimension: dict[str, Any] = {
         d.name: _dimension(d, used, language)
@@ -56,7 +64,7 @@ def jsonstat(table: PackTable, pack: Pack, language: int) -> str:
 
 
 def _dimension(dimension: Dimension, used: npt.NDArray[np.int64], language: int) -> dict[str, Any]:
-    """A dimension with its categories, and which of them hold others."""
+    """A dimension with its categories and their hierarchy."""
     items = dimension.items
     places: list[int] = used.tolist()
     displayed = set(places)

@@ -1,6 +1,6 @@
 """Metadata of a pack's files: a Frictionless data package and a DCAT catalogue (JSON-LD).
 
-Takes a pack and its files; gives JSON texts, keys in a fixed order. No date but what the pack's spec says.
+Takes a pack and its files; returns JSON with keys in a fixed order. The only date is that of the pack's spec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def data_package(pack: Pack, files: Mapping[str, FileRecord]) -> str:
         "name": _slug(pack.titles[0]),
         "id": info.identifier,
         "title": pack.titles[0],
-        "description": pack.descriptions[0] or "Tables with noise; see README.md.",
+        "description": pack.descriptions[0] or "Statistical tables with noise; see README.md.",
         "version": info.version,
         "profile": "tabular-data-package",
     }
@@ -101,19 +101,19 @@ def _code_resource(
 
 
 def code_list_name(pack: Pack, dimension: Dimension) -> str:
-    """Name of a code list in the data package; one a dimension."""
+    """Name of a dimension's code list in the data package."""
     return f"codes-{list(pack.dimensions).index(dimension.name) + 1:03d}-{_slug(dimension.name)}"
 
 
 def _slug(text: str, *, upper: bool = False) -> str:
-    """A name that data packages allow: ASCII letters, digits, dots, dashes."""
+    """A name allowed in data packages: ASCII letters, digits, dots, dashes."""
     slug = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in text)
     slug = "-".join(part for part in slug.split("-") if part) or "pack"
     return slug if upper else slug.lower()
 
 
 def dcat(pack: Pack, files: Sequence[File], records: Mapping[str, FileRecord]) -> str:
-    """Return the DCAT catalogue as JSON-LD: a dataset a table, a distribution a file of it."""
+    """Return the DCAT catalogue as JSON-LD: a dataset per table, a distribution per file of it."""
     base = pack.info.identifier.rstrip("/")
     context = {
         "dcat": "http://www.w3.org/ns/dcat#",
@@ -136,7 +136,7 @@ def dcat(pack: Pack, files: Sequence[File], records: Mapping[str, FileRecord]) -
                 if f.table == t.id and f.media_type
             ],
         }
-        | _dcat_who(pack)
+        | _dcat_origin(pack)
         for t in pack.tables
     ]
     catalogue = {
@@ -148,16 +148,16 @@ def dcat(pack: Pack, files: Sequence[File], records: Mapping[str, FileRecord]) -
         "dct:language": list(pack.languages),
         "dcat:dataset": datasets,
     }
-    return as_json(catalogue | _dcat_who(pack))
+    return as_json(catalogue | _dcat_origin(pack))
 
 
-def _dcat_who(pack: Pack) -> dict[str, Any]:
+def _dcat_origin(pack: Pack) -> dict[str, Any]:
     """Publisher, licence, contact, keywords and date of a dataset."""
     info = pack.info
     out: dict[str, Any] = {}
     if info.publisher:
-        who: dict[str, Any] = {"@type": "foaf:Agent", "foaf:name": info.publisher}
-        out["dct:publisher"] = who | ({"@id": info.publisher_url} if info.publisher_url else {})
+        agent: dict[str, Any] = {"@type": "foaf:Agent", "foaf:name": info.publisher}
+        out["dct:publisher"] = agent | ({"@id": info.publisher_url} if info.publisher_url else {})
     if info.licence_url:
         out["dct:license"] = {"@id": info.licence_url}
     if info.email:

@@ -1,7 +1,7 @@
 """PC-Axis: a table as a .px file (PX-file format 2013) with all languages of the pack.
 
-Takes a pack and one of its tables, a full cube; gives text. Interval ends travel with the figures, as a variable of
-three codes (value, low, high). A keyword of a further language follows right after the first language's.
+Takes a pack and one of its tables, a full cube; returns text. Interval limits accompany the figures as a variable with
+three codes (value, low, high). Keywords in other languages directly follow those in the main language.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from engine.store import unused_name
-from queries.packs.files import File, Format, text_file
-from queries.packs.formats.figures import FIGURES, number_texts
+from queries.packs.files import FIGURES, File, Format, number_texts, text_file
 from queries.packs.model import STATUSES, Pack, PackTable, Texts
 
 MAX_LINE = 250
-"""Characters of a string in one line; longer texts go on in the next."""
+"""Characters of a string in one line; longer texts continue in the next."""
 
 
 def pcaxis(table: PackTable, pack: Pack) -> str:
@@ -60,7 +59,7 @@ def _in(pack: Pack, language: int) -> str:
 
 
 def _notes(table: PackTable, pack: Pack) -> Texts:
-    """What is true of the table's figures, and what the signs mean."""
+    """Notes on the table's figures, and the meaning of the signs."""
     out = []
     for i in range(len(pack.languages)):
         notes = [table.words, *(note[i] for note in (*table.footnotes, *pack.footnotes))]
@@ -74,11 +73,11 @@ def _notes(table: PackTable, pack: Pack) -> Texts:
 
 
 def _variables(table: PackTable, pack: Pack) -> Iterator[str]:
-    """STUB, HEADING, and of every variable its values, codes and total."""
+    """STUB, HEADING, and for every variable its values, codes and total."""
     languages = range(len(pack.languages))
     names, figures = [], []
     for i in languages:
-        names.append(_differing([d.labels[i] for d in table.dimensions]))
+        names.append(_unique([d.labels[i] for d in table.dimensions]))
         figures.append(unused_name(_plain(pack.words["figure"][i]), names[-1]))
     for i in languages:
         yield f"STUB{_in(pack, i)}={_list([names[i][j] for j in table.stub])};"
@@ -92,19 +91,19 @@ def _variables(table: PackTable, pack: Pack) -> Iterator[str]:
 
     for j, (d, used) in enumerate(zip(table.dimensions, table.used, strict=True)):
         variable = [names[i][j] for i in languages]
-        labels = [_differing([d.items[p].labels[i] for p in used]) for i in languages]
-        codes = _list(_differing([d.items[p].code for p in used]))
+        labels = [_unique([d.items[p].labels[i] for p in used]) for i in languages]
+        codes = _list(_unique([d.items[p].code for p in used]))
         yield from every("VALUES", variable, [_list(label) for label in labels])
         yield from every("CODES", variable, [codes for _ in languages])
-        if d.items[int(used[0])].kind == "total":  # a variable that can be left out
+        if d.items[int(used[0])].kind == "total":  # the variable can be left out
             yield from every("ELIMINATION", variable, [_q(label[0]) for label in labels])
-    words = [_differing([pack.words[f][i] for f in FIGURES]) for i in languages]
+    words = [_unique([pack.words[f][i] for f in FIGURES]) for i in languages]
     yield from every("VALUES", figures, [_list(word) for word in words])
     yield from every("CODES", figures, [_list(FIGURES) for _ in languages])
 
 
-def _differing(texts: Sequence[str]) -> list[str]:
-    """Texts as a .px file holds them, made to differ: two may be the same without what it cannot hold."""
+def _unique(texts: Sequence[str]) -> list[str]:
+    """Texts as in a .px file, made unique: removing characters that it does not allow may make two equal."""
     out: list[str] = []
     taken: set[str] = set()
     for text in texts:
@@ -117,7 +116,7 @@ def _differing(texts: Sequence[str]) -> list[str]:
 
 
 def _rows(table: PackTable) -> list[str]:
-    """Data lines; `..` where nothing is released, `-` where nothing can be."""
+    """Data lines; `..` where nothing is released, `-` for structural zeros."""
     impossible = STATUSES.index("structural zero")
     columns = [number_texts(getattr(table, f), table.is_whole) for f in FIGURES]
     out = []
@@ -130,7 +129,7 @@ def _rows(table: PackTable) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text without what a .px file cannot hold in a string."""
+    """Text without characters that a string in a .px file does not allow."""
     return " ".join(text.replace('"', "'").replace(";", ",").split())
 
 
@@ -139,14 +138,14 @@ def _q(text: str) -> str:
 
 
 def _long(text: str) -> str:
-    """A text in quotes; a long one in several lines."""
+    """A quoted text, in several lines if it is long."""
     plain = _plain(text)
     parts = [plain[i : i + MAX_LINE] for i in range(0, max(len(plain), 1), MAX_LINE)]
     return "\n".join(f'"{part}"' for part in parts)
 
 
 def _list(texts: Sequence[str]) -> str:
-    """Quoted texts with commas, a few a line."""
+    """Quoted texts separated by commas, a few per line."""
     quoted = [_q(t) for t in texts]
     lines = [",".join(quoted[i : i + 8]) for i in range(0, len(quoted), 8)]
     return ",\n".join(lines)

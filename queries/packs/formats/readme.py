@@ -1,7 +1,6 @@
-"""The README of a pack, as Markdown and as HTML: what is in it, how to cite it, what noise means.
+"""The README of a pack, as Markdown and HTML: contents, citation, meaning of the noise.
 
-Takes a pack and the names of its files; gives text. Every sentence is read off the model: no date or figure of its
-own.
+Takes a pack and the names of its files; returns text. Every date and figure in it comes from the model.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from queries.packs.texts import STATUS_WORDS, number_text
 
 _MARKS = re.compile(r"[\\`*\[\]<>!|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _LINE_START = re.compile(r"^(\s*)([#+=-])(?=\s|$|[#+=-])")
-_BESIDE = ("documents/", "datapackage.json", "catalog.jsonld", "SHA256SUMS")
+_OTHER_FILES = ("documents/", "datapackage.json", "catalog.jsonld", "SHA256SUMS")
 
 
 def citation(pack: Pack, language: int = 0) -> str:
     """Return how to cite the pack."""
-    info, words = pack.info, words_in(pack, language)
+    info, words = pack.info, pack.words_in(language)
     year = f" ({info.issued.year})" if info.issued else ""
     return words["cite"].format(
         f"{info.publisher or words['no publisher']}{year}",
@@ -35,16 +34,11 @@ def citation(pack: Pack, language: int = 0) -> str:
     )
 
 
-def words_in(pack: Pack, language: int) -> dict[str, str]:
-    """The words of one language."""
-    return {word: told[language] for word, told in pack.words.items()}
-
-
 def blocks(
     pack: Pack, paths: Sequence[str], language: int = 0
 ) -> list[tuple[str, list[str], bool]]:
     """Return the README's sections: heading, lines, and whether the lines are a list."""
-    words = words_in(pack, language)
+    words = pack.words_in(language)
     notes = [n[language] for n in pack.footnotes] + _notes(pack, language, words)
     sections = [
         ("", _about(pack, len(paths) + 1, language, words), False),
@@ -58,7 +52,7 @@ def blocks(
 
 
 def _about(pack: Pack, n_files: int, language: int, words: dict[str, str]) -> list[str]:
-    """What the pack is, its licence and whom to ask."""
+    """Description, licence and contact."""
     info = pack.info
     n_tables = number_text(len(pack.tables), 0, words)
     about = [t for t in (pack.descriptions[language],) if t]
@@ -66,13 +60,13 @@ def _about(pack: Pack, n_files: int, language: int, words: dict[str, str]) -> li
     if info.licence:
         about.append(words["licensed as"].format(f"{info.licence} {info.licence_url}".strip()))
     if info.contact or info.email:
-        whom = " ".join(t for t in (info.contact, info.email) if t)
-        about.append(f"{words['whom to ask']}: {whom}")
+        contact = " ".join(t for t in (info.contact, info.email) if t)
+        about.append(f"{words['whom to ask']}: {contact}")
     return about
 
 
 def _noise(pack: Pack, words: dict[str, str]) -> list[str]:
-    """What noise, intervals and statuses mean."""
+    """Meaning of noise, intervals and statuses."""
     return [
         words["noise is fixed" if pack.has_noise else "not for the public"],
         words["ends mean"],
@@ -82,10 +76,10 @@ def _noise(pack: Pack, words: dict[str, str]) -> list[str]:
 
 
 def _files(pack: Pack, paths: Sequence[str], words: dict[str, str]) -> list[str]:
-    """What the files are."""
-    told = {f.path: words.get(f"file {f.path}") or f.about for f in FORMATS}
-    known = {"index.html": words["file index.html"], **told}
-    known |= {name: words[f"file {name}"] for name in _BESIDE}
+    """Descriptions of the files."""
+    formats = {f.path: words.get(f"file {f.path}") or f.about for f in FORMATS}
+    known = {"index.html": words["file index.html"], **formats}
+    known |= {name: words[f"file {name}"] for name in _OTHER_FILES}
     there = (*paths, "SHA256SUMS")
     files = [
         f"{name}: {text}" for name, text in known.items() if any(p.startswith(name) for p in there)
@@ -95,7 +89,7 @@ def _files(pack: Pack, paths: Sequence[str], words: dict[str, str]) -> list[str]
 
 
 def _notes(pack: Pack, language: int, words: dict[str, str]) -> list[str]:
-    """What the release says of itself, which is in English."""
+    """The release's own notes, which are in English."""
     notes = list(pack.notes if pack.release["file"] else pack.reader_notes)
     code = pack.languages[language].lower()
     if code.startswith("en") or not notes:
@@ -104,13 +98,13 @@ def _notes(pack: Pack, language: int, words: dict[str, str]) -> list[str]:
 
 
 def _limits(pack: Pack, words: dict[str, str]) -> list[str]:
-    """What the pack does not hold, and why."""
+    """What is missing from the pack, and why."""
     listed = [t.id for t in pack.tables if t.is_listed]
     outside = [t.id for t in sheet_tables(pack)[1]]
-    told = (("listed tables", listed), ("tables outside", outside))
+    limits = (("listed tables", listed), ("tables outside", outside))
     return [
         words[word].format(number_text(len(names), 0, words), _some(names, words))
-        for word, names in told
+        for word, names in limits
         if names
     ]
 
@@ -125,15 +119,15 @@ def markdown(pack: Pack, paths: Sequence[str], language: int = 0) -> str:
     """Return the README as Markdown."""
     out = [f"# {_escaped(pack.titles[language])}", ""]
     for head, lines, is_list in blocks(pack, paths, language):
-        told = [_escaped(line) for line in lines]
+        escaped = [_escaped(line) for line in lines]
         out += [f"## {head}", ""] if head else []
-        out += [f"- {line}" for line in told] if is_list else ["\n\n".join(told)]
+        out += [f"- {line}" for line in escaped] if is_list else ["\n\n".join(escaped)]
         out.append("")
     return "\n".join(out)
 
 
 def _escaped(line: str) -> str:
-    """Return a line that Markdown shows as it is: no HTML, link, picture, heading or code in it."""
+    """Return a line that Markdown shows literally: without HTML, links, images, headings or code."""
     text = shown(" ".join(line.splitlines()))
     return _LINE_START.sub(r"\1\\\2", _MARKS.sub(r"\\\g<0>", text))
 

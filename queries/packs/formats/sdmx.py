@@ -1,9 +1,9 @@
 """SDMX: a table's figures as SDMX-CSV 2.0, and the structures they refer to as one SDMX-JSON 2.0 message.
 
-Takes a pack and its tables; gives texts. The message holds the code lists (with what is part of what), the concepts,
-and a data structure and a dataflow for each table. Interval ends are attributes of an observation. Invariant: every
-identifier that a CSV file names stands in the message. Written here, not by pysdmx 1.21: its model has one language a
-name, and its writer leaves out what a code is part of.
+Takes a pack and its tables; returns text. The message has the hierarchical code lists, the concepts, and a data
+structure and a dataflow for each table. Interval limits are attributes of an observation. Invariant: the message
+defines every identifier used in a CSV file. We do not use pysdmx 1.21: its model has one language per name, and its
+writer omits the parent of a code.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from engine.store import unused_name
-from queries.packs.files import CSV, File, Format, as_json, text_file
-from queries.packs.formats.figures import FIGURES, number_texts
+from queries.packs.files import CSV, FIGURES, File, Format, as_json, number_texts, text_file
 from queries.packs.model import STATUSES, Dimension, Pack, PackTable, Texts
 from queries.packs.texts import status_word
 
@@ -58,7 +57,7 @@ def sdmx_csv(table: PackTable, pack: Pack) -> str:
 
 
 def version_of(text: str) -> str:
-    """Return a version as SDMX writes it: numbers with dots."""
+    """Return a version in SDMX notation: numbers with dots."""
     parts = re.findall("[0-9]+", text) or ["1"]
     return ".".join([*parts, "0", "0"][:3])
 
@@ -96,7 +95,7 @@ def sdmx_structure(pack: Pack) -> str:
     meta = {
         "schema": _SCHEMA,
         "id": "structure",
-        "prepared": f"{day}T00:00:00Z",  # the format needs one; two packs have the same bytes
+        "prepared": f"{day}T00:00:00Z",  # required by the format; two packs have the same bytes
         "sender": {"id": _agency(pack)},
         "contentLanguages": list(pack.languages),
     }
@@ -104,17 +103,17 @@ def sdmx_structure(pack: Pack) -> str:
 
 
 def _flow_id(table: PackTable) -> str:
-    """Identifier of a table's data structure and dataflow; ids of tables differ, so these do."""
+    """Identifier of a table's data structure and dataflow, unique as table ids are."""
     return table.id.replace(".", "@")
 
 
 def _dimension_ids(table: PackTable) -> list[str]:
-    """Identifiers of the dimensions that differ, also from those of SDMX itself."""
+    """Unique identifiers of the dimensions, also different from those of SDMX itself."""
     return _distinct([d.key for d in table.dimensions], [*_FIXED, "OBS_VALUE", *_ATTRIBUTES])
 
 
 def _distinct(names: list[str], taken: list[str]) -> list[str]:
-    """Identifiers made to differ from each other and from those taken."""
+    """Identifiers made unique, also among those taken."""
     out: list[str] = []
     for name in names:
         out.append(unused_name(name, [*taken, *out]))
@@ -132,12 +131,12 @@ def _reference(pack: Pack, identifier: str) -> str:
 
 
 def _urn(pack: Pack, kind: str, identifier: str, item: str = "") -> str:
-    """What another part of the message is referred to by."""
+    """The URN of another part of the message."""
     return f"urn:sdmx:org.sdmx.infomodel.{kind}={_reference(pack, identifier)}{item}"
 
 
 def _item(pack: Pack, identifier: str, texts: Texts) -> dict[str, Any]:
-    """An identifier with its name, in every language."""
+    """An identifier with its name in every language."""
     out: dict[str, Any] = {"id": identifier, "name": texts[0]}
     if len(texts) > 1:
         out["names"] = dict(zip(pack.languages, texts, strict=True))
@@ -145,13 +144,13 @@ def _item(pack: Pack, identifier: str, texts: Texts) -> dict[str, Any]:
 
 
 def _artefact(pack: Pack, identifier: str, texts: Texts) -> dict[str, Any]:
-    """What is maintained by an agency, in a version."""
+    """A versioned artefact of an agency."""
     version = version_of(pack.info.version)
     return _item(pack, identifier, texts) | {"agencyID": _agency(pack), "version": version}
 
 
 def _code_list(pack: Pack, dimension: Dimension, identifier: str) -> dict[str, Any]:
-    """The code list of a dimension, with what each code is part of."""
+    """The code list of a dimension, with the parent of each code."""
     codes = []
     for item in dimension.items:
         code = _item(pack, item.key, item.labels)
@@ -163,7 +162,7 @@ def _code_list(pack: Pack, dimension: Dimension, identifier: str) -> dict[str, A
 def _data_structure(
     pack: Pack, table: PackTable, ids: dict[str, tuple[str, str]]
 ) -> dict[str, Any]:
-    """What the columns of a table's SDMX-CSV file are; `ids`: concept and code list by dimension."""
+    """The columns of a table's SDMX-CSV file; `ids`: concept and code list by dimension."""
 
     def component(identifier: str, concept: str, code_list: str = "") -> dict[str, Any]:
         urn = _urn(pack, "conceptscheme.Concept", "CONCEPTS", f".{concept}")

@@ -1,6 +1,7 @@
-"""The static site of a pack: a page a table, a list of all with a search box, in every language. No outside request.
+"""The static site of a pack: a page per table and a searchable list of them, in every language.
 
-Takes a pack; gives HTML files, one style sheet and one script. Works without the script, from the keyboard, on a phone.
+Takes a pack; writes HTML files, one style sheet and one script, and no request leaves the folder. Works without the
+script, with the keyboard, on a phone.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ import numpy as np
 
 from queries.packs.files import File, in_language
 from queries.packs.formats.chart import chart
-from queries.packs.formats.worksheets import is_across
+from queries.packs.formats.workbook import is_across
 from queries.packs.model import STATUSES, Pack, PackTable
-from queries.packs.sentences import sentences_of
-from queries.packs.texts import SIGNS, number_text, status_word
+from queries.packs.texts import SIGNS, accuracy_notes, number_text, status_word
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MAX_ROWS = 200
-"""Rows of a page's table; the files hold all."""
+"""Most rows of a page's table; the files have all."""
 
 
 def write_site(
@@ -29,7 +29,7 @@ def write_site(
     files: Sequence[File],
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the site into a folder: `index.html`, `LANGUAGE/index.html` for further languages, and a page a table."""
+    """Write the site into a folder: `index.html` (other languages: `LANGUAGE/index.html`) and a page per table."""
     env = _environment()
     for name in ("site.css", "site.js"):
         (folder / name).write_text((TEMPLATES / name).read_text("utf-8"), encoding="utf-8")
@@ -48,20 +48,20 @@ def _write_language(
     env: Any,
     language: int,
 ) -> Iterator[None]:
-    """Write the pages of one language, one a step."""
+    """Write the pages of one language, one per step."""
     page, index = env.get_template("table.html.j2"), env.get_template("index.html.j2")
     code, names = pack.languages[language], pack.words["language"]
     home, up = (folder / code, "../") if language else (folder, "")
     (home / "pages").mkdir(parents=True)
     workbook = f"{in_language('pack', code, language)}.xlsx"
-    words = {word: told[language] for word, told in pack.words.items()}
+    words = pack.words_in(language)
     shared = {
         "pack": pack,
         "lang": code,
         "language": language,
         "w": words,
         "statuses": STATUSES,
-        "foreign": not code.lower().startswith("en"),  # what the release itself says is in English
+        "foreign": not code.lower().startswith("en"),  # the release's own notes are in English
         "workbook": workbook if (folder / workbook).exists() else "",
     }
     homes = [(c, names[i], f"{c}/" if i else "") for i, c in enumerate(pack.languages)]
@@ -75,7 +75,7 @@ def _write_language(
             t=table,
             display=_display(table, pack, language),
             svg=chart(table, language, words),
-            sentences=sentences_of(table, pack, language),
+            accuracy=accuracy_notes(table, pack, language),
             files=[f.path for f in files if f.table == table.id],
             others=[(c, name, f"{up}../{at}pages/{table.id}.html") for c, name, at in homes],
         )
@@ -84,7 +84,7 @@ def _write_language(
 
 
 def _environment() -> Any:
-    """Jinja with our templates; everything is escaped."""
+    """Jinja with our templates and autoescaping."""
     import jinja2
 
     return jinja2.Environment(
@@ -97,7 +97,7 @@ def _environment() -> Any:
 
 
 def _display(table: PackTable, pack: Pack, language: int) -> dict[str, Any]:
-    """What a page's table displays: heads, rows of (heads of the row, cells), and how many there are."""
+    """A page's table: column heads, rows of (labels, cells), and numbers of rows."""
     crossed = is_across(table)
     down = table.stub if crossed else tuple(range(len(table.dimensions)))
     width = int(np.prod([table.shape[j] for j in table.heading], dtype=np.int64)) if crossed else 1
@@ -128,28 +128,28 @@ def _display(table: PackTable, pack: Pack, language: int) -> dict[str, Any]:
 
 
 def _of(table: PackTable, row: int) -> list[tuple[int, int]]:
-    """Heading dimensions of a row of the first block, with their places."""
+    """Heading dimensions of a row of the first block, with their positions."""
     return [(j, int(table.index[row, j])) for j in table.heading]
 
 
 def _cell(table: PackTable, row: int, pack: Pack, language: int) -> dict[str, str]:
-    """A figure as a page displays it: the number, its interval, its status in words and as a class."""
+    """A figure on a page: the number, its interval, its status as text and as a CSS class."""
     status = STATUSES[table.status[row]]
     word = pack.words[status_word(status)][language]
     low, high = table.low[row], table.high[row]
     signs = {sign: pack.words[sign][language] for sign in SIGNS}
 
-    def told(figure: float) -> str:
+    def text_of(figure: float) -> str:
         return number_text(figure, table.decimals, signs)
 
-    between = _between(told(low), told(high), low == high) if np.isfinite(low + high) else ""
+    between = _between(text_of(low), text_of(high), low == high) if np.isfinite(low + high) else ""
     if status == "not released" and between:
-        between = f"{pack.words['at most'][language]} {told(high)}"
+        between = f"{pack.words['at most'][language]} {text_of(high)}"
     value = table.value[row]
-    if status == "structural zero":  # a sign, not three lines of nothing
+    if status == "structural zero":  # a sign instead of three empty lines
         return {"text": "–", "interval": "", "status": word, "class": "structural-zero"}
     return {
-        "text": told(value) if np.isfinite(value) else "",
+        "text": text_of(value) if np.isfinite(value) else "",
         "interval": between,
         "status": word,
         "class": status.replace(" ", "-"),
@@ -157,7 +157,7 @@ def _cell(table: PackTable, row: int, pack: Pack, language: int) -> dict[str, st
 
 
 def _between(low: str, high: str, is_point: bool) -> str:
-    """An interval; one that is narrower than the digits shown has an end only, an exact figure has none."""
+    """An interval; one narrower than the decimals shown has a single limit, an exact figure has none."""
     if low != high:
         return f"{low} – {high}"
     return "" if is_point else f"≈ {low}"

@@ -1,7 +1,8 @@
-"""The workbook of a pack, after the UK guidance for spreadsheets: cover, contents, notes, one table a sheet.
+"""The workbook of a pack, following UK government guidance for spreadsheets: cover, contents, notes, a table per sheet.
 
-Takes a pack and a language; gives one .xlsx file. Tables that are too long for people stay out, and the contents say
-which. What a sheet's cells hold, and what marks such as [c] mean: `queries.packs.formats.worksheets`.
+Takes a pack and a language; writes one .xlsx file. Tables that are too long for readers are left out, and the contents
+list them. Marks such as [c] are those of the harmonised list in the guidance; a mark replaces a number only where there
+is none, all other marks are in a column of their own.
 """
 
 from __future__ import annotations
@@ -10,44 +11,42 @@ import datetime
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from engine.store import unused_name
 from queries.packs.files import File, Format, in_language
-from queries.packs.formats.worksheets import (
-    formats,
-    frame_of,
-    legend,
-    legend_of,
-    n_labels,
-    n_rows,
-    plain,
-)
-from queries.packs.model import Pack, PackTable
-from queries.packs.sentences import sentences_of
+from queries.packs.model import STATUSES, Pack, PackTable
+from queries.packs.texts import accuracy_notes, status_word
 
+MARKS = {"not released": "[c]", "low": "[low]", "unreliable": "[u]", "structural zero": "[z]"}
+UNKNOWN = "[x]"
+MAX_ACROSS = 40
+"""Most columns of figures in a sheet; a wider cross table becomes a long table."""
+_MARK = re.compile(r"\[(?:c|low|u|z|x)\]")
+_ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 COVER_WIDTH = 85
 HEADINGS = {
     "Introductory information": "introduction",
     "About these data": "about the data",
     "Contact": "whom to ask",
 }
-"""Headings of the cover that gptables writes, with our words for them."""
+"""Headings of the cover as gptables writes them, with the keys of our words."""
 NOTE_WIDTH = 110
 _EPOCH = datetime.datetime(1980, 1, 1)
 _LETTERS = 1.15
-"""Letters of a text in the width of a digit."""
+"""Letters that fit in the width of a digit."""
 _LINE = 15.5
 """Height of a line, in points."""
 
 
 def sheet_tables(pack: Pack) -> tuple[list[PackTable], list[PackTable]]:
-    """Return the tables that the workbook holds, in order until it is full, and those left out."""
+    """Return the tables of the workbook, in order until it is full, and those left out."""
     inside: list[PackTable] = []
     outside: list[PackTable] = []
     rows = 0
@@ -60,20 +59,20 @@ def sheet_tables(pack: Pack) -> tuple[list[PackTable], list[PackTable]]:
 
 
 def write_workbook(pack: Pack, language: int, path: Path) -> None:
-    """Write the workbook in one language; it holds one table at least."""
+    """Write the workbook in one language; the pack must have at least one table for it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its own theme's file open
+        warnings.simplefilter("ignore", ResourceWarning)  # it leaves the file of its theme open
         import gptables as gpt
 
     inside, outside = sheet_tables(pack)
     notes, refs = _notes(pack, inside, language)
     contents, noted = (plain(pack.words[w][language])[:31] for w in ("contents", "notes"))
-    taken = ["Cover", "History", contents, noted]  # Excel keeps History for itself
+    taken = ["Cover", "History", contents, noted]  # Excel reserves History
     sheets = {
         unused_name(t.id, taken): _sheet(gpt, t, pack, language, refs, is_first=i == 0)
         for i, t in enumerate(inside)
     }
-    with warnings.catch_warnings():  # gptables uses pandas as it was
+    with warnings.catch_warnings():  # gptables uses deprecated parts of pandas
         for old in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             warnings.simplefilter("ignore", old)
         book = gpt.produce_workbook(
@@ -101,7 +100,7 @@ def write_workbook(pack: Pack, language: int, path: Path) -> None:
 
 
 def _translate(book: Any, pack: Pack, language: int) -> None:
-    """Say the headings of the cover in the language of the workbook: gptables has them in English."""
+    """Translate the headings of the cover, which gptables writes in English."""
     cover = book.worksheets()[0]
     texts = {place: text for text, place in book.str_table.string_table.items()}
     for row, cells in list(cover.table.items()):
@@ -112,7 +111,7 @@ def _translate(book: Any, pack: Pack, language: int) -> None:
 
 
 def _name(book: Any, pack: Pack, language: int) -> None:
-    """Say in the file's properties what it is; no date but the spec's."""
+    """Set the file's properties; the only date is the spec's."""
     issued = pack.info.issued
     day = datetime.datetime.combine(issued, datetime.time()) if issued else _EPOCH
     book.set_properties(
@@ -126,7 +125,7 @@ def _name(book: Any, pack: Pack, language: int) -> None:
 
 
 def _lay_out(book: Any) -> None:
-    """Make every sheet fit the screen and the paper: one page across, headings on each, texts not cut."""
+    """Make every sheet fit screen and paper: one page wide, headings on every page, texts not cut off."""
     cover, contents, notes, *tables = book.worksheets()
     texts = {place: text for text, place in book.str_table.string_table.items()}
     _fit_rows(cover, texts, COVER_WIDTH)
@@ -146,7 +145,7 @@ def _lay_out(book: Any) -> None:
 
 
 def _fit_rows(sheet: Any, texts: dict[int, str], width: int) -> None:
-    """Give rows the height of their text: not every program does so by itself."""
+    """Give rows the height of their text, which not every program does by itself."""
     for row, cells in sheet.table.items():
         lengths = [len(texts.get(getattr(c, "string", -1), "")) for c in cells.values()]
         longest = max(lengths, default=0)
@@ -155,13 +154,13 @@ def _fit_rows(sheet: Any, texts: dict[int, str], width: int) -> None:
 
 
 def _noise(pack: Pack, language: int) -> str:
-    """What is true of every figure."""
+    """The note that applies to every figure."""
     return pack.words["noise" if pack.has_noise else "no noise"][language]
 
 
 def _cover(gpt: Any, pack: Pack, language: int) -> Any:
-    """The cover: what this is, what noise and marks mean, whom to ask."""
-    info, w = pack.info, {word: told[language] for word, told in pack.words.items()}
+    """The cover: introduction, meaning of noise and marks, contact."""
+    info, w = pack.info, pack.words_in(language)
     release = pack.release
     intro = [pack.descriptions[language]] if pack.descriptions[language] else []
     intro += [w["published by"].format(info.publisher)] if info.publisher else []
@@ -187,7 +186,7 @@ def _cover(gpt: Any, pack: Pack, language: int) -> Any:
 
 
 def _left_out(pack: Pack, outside: list[PackTable], language: int) -> list[str]:
-    """What the contents say of tables that have no sheet, a line for some."""
+    """Lines of the contents on tables that have no sheet, some tables per line."""
     if not outside:
         return []
     ids = [t.id for t in outside]
@@ -202,7 +201,7 @@ def _notes(
     listed = [_noise(pack, language)]
     listed += [note[language] for note in pack.footnotes]
     for t in inside:
-        listed += [*sentences_of(t, pack, language), *(note[language] for note in t.footnotes)]
+        listed += [*accuracy_notes(t, pack, language), *(note[language] for note in t.footnotes)]
     listed = list(dict.fromkeys(plain(text) for text in listed if text))
     refs = {text: f"note{i}" for i, text in enumerate(listed, 1)}
     heads = (pack.words[word][language] for word in ("note reference", "note text"))
@@ -218,10 +217,10 @@ def _sheet(
     *,
     is_first: bool,
 ) -> Any:
-    """One table as gptables wants it."""
+    """One table as gptables expects it."""
     frame = frame_of(table, pack, language)
     general = next(iter(refs.values()))
-    own = [*sentences_of(table, pack, language), *(note[language] for note in table.footnotes)]
+    own = [*accuracy_notes(table, pack, language), *(note[language] for note in table.footnotes)]
     notes = [general, *(refs[plain(text)] for text in own if text)]
     notes += [refs[plain(n[language])] for n in pack.footnotes if is_first]
     marks = "".join(f"$${ref}$$" for ref in dict.fromkeys(notes))
@@ -239,6 +238,180 @@ def _sheet(
     )
 
 
+def is_across(table: PackTable) -> bool:
+    """Whether a table is shown with columns across."""
+    n_across = math.prod(table.shape[j] for j in table.heading)
+    return bool(table.heading) and table.is_cube and n_across <= MAX_ACROSS
+
+
+def n_rows(table: PackTable) -> int:
+    """Rows of a table's sheet."""
+    return math.prod(table.shape[j] for j in table.stub) if is_across(table) else len(table)
+
+
+def legend(pack: Pack, language: int) -> list[str]:
+    """Return what each mark means."""
+    w = pack.words_in(language)
+    return [
+        f"[c] {w['not released']}: {w['about not released']}",
+        f"[low] {w['low figure']}: {w['rounds to zero']}",
+        f"[u] {w['unreliable']}: {w['about unreliable']}",
+        f"[z] {w['structural zero']}: {w['about structural zero']}",
+        f"{UNKNOWN} {w['no interval']}",
+    ]
+
+
+def legend_of(frame: pd.DataFrame, pack: Pack, language: int) -> list[str]:
+    """Return what the marks in a sheet mean."""
+    used = {mark for column in frame for cell in frame[column] for mark in _marks(cell)}
+    return [text for text in legend(pack, language) if text.split(" ")[0] in used]
+
+
+def _marks(cell: object) -> list[str]:
+    return _MARK.findall(cell) if isinstance(cell, str) else []
+
+
+def frame_of(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
+    """Return the rows of a table's sheet."""
+    shape = _across if is_across(table) else _long
+    return shape(table, pack, language)
+
+
+def n_labels(table: PackTable) -> int:
+    """Number of columns of a sheet with the labels of a row."""
+    return len(table.stub) if is_across(table) else len(table.dimensions)
+
+
+def formats(table: PackTable, frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the formats of a sheet's columns: the same decimals throughout a column, words set off from numbers."""
+    digits = "#,##0" + ("." + "0" * table.decimals if table.decimals else "")
+    last = len(frame.columns) - 1
+    figures = list(range(n_labels(table), last))
+    return [
+        {"column": {"columns": figures, "format": {"num_format": digits, "align": "right"}}},
+        {"column": {"columns": [last], "format": {"align": "left", "indent": 1}}},
+        *_indents(table),
+    ]
+
+
+def _indents(table: PackTable) -> Iterator[dict[str, Any]]:
+    """Formats that indent labels below the one they are part of."""
+    step = len(table) // n_rows(table) if len(table) else 1
+    for column, j in enumerate(table.stub if is_across(table) else range(len(table.dimensions))):
+        depth = np.array(table.depths(j))[table.index[::step, j]]
+        for row in np.flatnonzero(depth).tolist():
+            place = (row + 1, column)  # below the headings; gptables takes one cell per entry
+            yield {"cell": {"cells": place, "format": {"indent": int(depth[row])}}}
+
+
+def _long(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
+    """A sheet with one row per combination of codes."""
+    out: dict[str, Any] = {}
+    for j, d in enumerate(table.dimensions):
+        labels = np.array([_cell(it.labels[language], it.code) for it in d.items], dtype=object)
+        out[_head(d.labels[language], out)] = labels[table.index[:, j]]
+    for name in ("value", "low", "high"):
+        figures = getattr(table, name)
+        out[_head(pack.words[name][language], out)] = _cells(
+            table, figures, is_value=name == "value"
+        )
+    words = np.array(
+        [_cell(pack.words[status_word(s)][language], s) for s in STATUSES], dtype=object
+    )
+    out[_head(pack.words["status"][language], out)] = words[table.status]
+    return pd.DataFrame(out)
+
+
+def _across(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
+    """A sheet as a cross table; marks of cells that have a number are in the last column."""
+    n_down = n_rows(table)
+    out: dict[str, Any] = {}
+    index = table.index.reshape(n_down, -1, len(table.dimensions))
+    for j in table.stub:
+        d = table.dimensions[j]
+        labels = np.array([_cell(it.labels[language], it.code) for it in d.items], dtype=object)
+        out[_head(d.labels[language], out)] = labels[index[:, 0, j]]
+    cells = np.array(_cells(table, table.value, is_value=True), dtype=object).reshape(n_down, -1)
+    status = table.status.reshape(n_down, -1)
+    heads = []
+    for across in range(cells.shape[1]):
+        parts = [
+            table.dimensions[j].items[index[0, across, j]].labels[language] for j in table.heading
+        ]
+        heads.append(_head(", ".join(parts), out))
+        out[heads[-1]] = cells[:, across]
+    if pack.has_noise:
+        out |= _limits(table, pack, language, heads, out)
+    marked, none = [], _cell(pack.words["no marks"][language], "-")
+    for row in range(n_down):
+        marks = [
+            f"{MARKS[STATUSES[s]]} {head}"
+            for head, s in zip(heads, status[row].tolist(), strict=True)
+            if STATUSES[s] in ("low", "unreliable")
+        ]
+        marked.append("; ".join(marks) or none)
+    out[_head(pack.words["marks"][language], out)] = marked
+    return pd.DataFrame(out)
+
+
+def _limits(
+    table: PackTable, pack: Pack, language: int, heads: list[str], taken: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The limits of each figure's noise interval, in columns after the figures."""
+    out: dict[str, Any] = {}
+    limits = {
+        end: np.array(_cells(table, getattr(table, end), is_value=False), dtype=object).reshape(
+            -1, len(heads)
+        )
+        for end in ("low", "high")
+    }
+    for across, head in enumerate(heads):
+        for end, cells in limits.items():
+            words = pack.words["either bound"][language].format(head, pack.words[end][language])
+            out[_head(words, {**taken, **out})] = cells[:, across]
+    return out
+
+
+def _cells(table: PackTable, figures: Any, *, is_value: bool) -> list[Any]:
+    """Numbers, or a mark where there is none or where a non-zero figure rounds to zero."""
+    out: list[Any] = []
+    for number, place in zip(figures.tolist(), table.status.tolist(), strict=True):
+        status = STATUSES[place]
+        if status == "structural zero":
+            out.append(MARKS[status])
+        elif status == "not released" and (is_value or not np.isfinite(number)):
+            out.append(MARKS["not released"])
+        elif not np.isfinite(number):
+            out.append(UNKNOWN)
+        elif is_value and status == "low" and round(number, table.decimals) == 0:
+            out.append(MARKS["low"])
+        else:
+            out.append(int(number) if table.is_whole else round(number, max(2, table.decimals)))
+    return out
+
+
+def _cell(label: str, code: str) -> str:
+    """A label as a cell: never empty, never without letters and digits (gptables refuses those)."""
+    text = plain(label)
+    if re.search("[a-zA-Z0-9]", text):
+        return text
+    return f"{text} (code {plain(code)})".strip()
+
+
+def _head(label: str, taken: Any) -> str:
+    """A unique heading."""
+    text = _cell(label, label) if label.strip() else "Column"
+    if text.lower() not in {t.lower() for t in taken}:
+        return text
+    return unused_name(f"{text} (2)", taken)
+
+
+def plain(text: str) -> str:
+    """Return text without what gptables would read as a note or link, or Excel as a formula."""
+    cleaned = _ILLEGAL.sub("", text).replace("$$", "$").replace("](", "] (")
+    return f"'{cleaned}" if cleaned.startswith(("=", "+", "@")) else cleaned
+
+
 def _files(pack: Pack) -> Iterator[File]:
     for i, language in enumerate(pack.languages if sheet_tables(pack)[0] else ()):
         path = f"{in_language('pack', language, i)}.xlsx"
@@ -248,7 +421,7 @@ def _files(pack: Pack) -> Iterator[File]:
 WORKBOOK = Format(
     name="the workbook",
     path="pack.xlsx",
-    about="a workbook: cover, contents, notes, one table a sheet; pack~LANGUAGE.xlsx in others",
+    about="a workbook: cover, contents, notes, one table per sheet; other languages: pack~LANGUAGE.xlsx",
     files=_files,
     packages=("gptables",),
 )

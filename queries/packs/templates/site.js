@@ -1,4 +1,4 @@
-// The search box: shows the tables that hold every word typed. Without it, all tables are listed.
+// The search box: shows the tables that match every word typed. Without this script, all tables are listed.
 "use strict";
 const box = document.getElementById("q");
 const entries = [...document.querySelectorAll("#tables li")].map((li) => [li, `${li.textContent} ${li.dataset.words}`.toLowerCase()]);
