@@ -113,7 +113,7 @@ def told(got, path):
         "MiB",
         f"v{duckdb.__version__}",
         "uvicorn",
-        "this is our bug",
+        "this is a bug",
         "root:x:",
     )
     return [word for word in words if word.encode() in got]

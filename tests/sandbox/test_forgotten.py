@@ -9,9 +9,9 @@ import duckdb
 import pytest
 from fixtures.release import build_release
 from fixtures.statement_writer import Writer
+from queries.sandbox.wall import Wall
 
 from queries.sandbox import ProcessLimits, worker
-from queries.sandbox.wall import Wall
 from queries.sql import Oversight
 
 HOSTILE = Path(__file__).resolve().parents[1] / "hostile"

@@ -17,8 +17,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from queries.serve import Limits, app_of, service
-from queries.serve.site.about import about_of
-from queries.serve.site.outlines import outlines_of
+from queries.serve.about import about_of, outlines_of
 
 browser, _, path, sheet = fixtures.page.FIXTURES
 ABOUT = """

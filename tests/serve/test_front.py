@@ -16,8 +16,7 @@ from engine.errors import StoreError
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve import front_of
-from queries.serve.site import front
+from queries.serve import front, front_of
 
 browser, _, path, sheet = fixtures.page.FIXTURES
 TOKEN = "a-token-of-some-length"

@@ -18,8 +18,8 @@ pytest.importorskip("uvicorn")
 
 import queries.serve
 from queries.serve import front_of
-from queries.serve.site.definitions import _KINDS
-from queries.serve.site.pages import language_of, page_files, page_words
+from queries.serve.about import _KINDS
+from queries.serve.pages import language_of, page_files, page_words
 from queries.serve.values import _OUTSIDE, BLANK_LABEL
 
 browser, client, path, sheet = fixtures.page.FIXTURES

@@ -137,7 +137,7 @@ def test_the_ratio_of_everybody_is_left_blank(client):
 
 def wide_sheet(n, *, has_intervals=True):
     """The first sheet of a table of one row and many columns."""
-    from queries.serve.formats.workbook import Shown, cross_table
+    from queries.serve.workbook import Shown, cross_table
     from queries.sql import workbook_of
 
     side = dict.fromkeys(("value", "low", "high"), [7] * n) | {"status": ["reliable"] * n}

@@ -8,10 +8,10 @@ from dataclasses import replace
 import duckdb
 import pytest
 from fixtures.release import build_release
+from queries.sandbox.wall import Wall, listed
 
 from engine.errors import QueryRefused
 from queries.sandbox import ProcessLimits, limited_processes, wall
-from queries.sandbox.wall import Wall, listed
 
 VALUES, TABLES = ("scalar", "aggregate", "window", "macro"), ("table", "table_macro")
 
