@@ -222,7 +222,7 @@ def _scanned(plan: Plan) -> Iterator[tuple[str, str | None]]:
 
 
 def _tokens(sql: str) -> Iterator[tuple[str, Literal["operator", "odd", "keyword", "name"]]]:
-    """Yield DuckDB's tokens without comments, in lower case and unquoted; strings count as names: they may be tables."""
+    """Yield DuckDB's tokens without comments, in lower case and unquoted; strings count as names (of tables)."""
     found = duckdb.tokenize(sql)
     raw = sql.encode()
     ends = [*(start for start, _ in found[1:]), len(raw)]

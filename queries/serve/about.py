@@ -55,7 +55,7 @@ _MOST_MAP_BYTES, _MOST_AREAS = 50_000_000, 5_000
 _FARTHEST = 1e9
 """Largest coordinate; projected coordinates in metres are smaller."""
 _APART, _FEWEST_POINTS = 2, 2
-"""Least distance between points of a ring in the box (maps are drawn at half the size), and points of the smallest ring."""
+"""Least distance between points of a ring in the box (maps are drawn at half the size); points of the smallest ring."""
 Point = tuple[float, float]
 Ring = list[Point]
 
