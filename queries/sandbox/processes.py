@@ -254,7 +254,7 @@ class LimitedProcesses:
         if stop is not None and stop.is_set():
             raise TimedOut("The statement was cancelled")
         if time.monotonic() - start >= self.limits.seconds:
-            raise TimedOut(f"The statement was stopped after {self.limits.seconds:g} seconds")
+            raise TimedOut(f"The statement was stopped after {self.limits.seconds:g} s")
         raise TooLarge("The statement needs more memory than allowed, or crashed its process")
 
     def _give_back(self, worker: _Worker | None) -> None:

@@ -1,4 +1,4 @@
-"""Who gets in: hosts, tokens, rates, sizes; and the command that starts it all."""
+"""Access: hosts, tokens, rates, sizes; and the command that starts the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -80,36 +79,13 @@ def test_too_many_requests_are_told_when_to_come_back(path):
         assert 1 <= int(got[3].headers["retry-after"]) <= 11
 
 
-def test_large_and_slow_requests_are_turned_away(path):
-    with served(app_of(path, limits=Limits(body_bytes=2000, body_s=0.3))) as client:
+def test_large_and_malformed_requests_are_refused(path):
+    with served(app_of(path, limits=Limits(body_bytes=2000))) as client:
         large = client.ask("/api/query", method="POST", body={"sql": "SELECT 1 --" + "x" * 3000})
         assert (large.status, "2,000 bytes" in large.json["message"]) == (413, True)
         assert client.ask("/api/query?sql=SELECT%201--" + "x" * 3000).status == 413
-        with socket.create_connection(("127.0.0.1", client.port)) as slow:
-            slow.sendall(
-                b"POST /api/query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\n{"
-            )
-            assert slow.recv(100).startswith(b"HTTP/1.1 408")
         assert client.ask("/api/query", method="POST", body=b"{nonsense").status in (400, 422)
         assert client.ask("/api/tables", method="DELETE").status == 405
-
-
-def test_more_questions_than_may_wait_are_sent_away(path):
-    limits = Limits(workers=1, waiting=1)
-    with served(app_of(path, limits=limits, timeout_s=1.0)) as client:
-        got: list[int] = []
-        asks = [
-            threading.Thread(
-                target=lambda i=i: got.append(client.sql(f"{CROSS} AND {i} = {i}").status)
-            )
-            for i in range(6)
-        ]
-        for ask in asks:
-            ask.start()
-        for ask in asks:
-            ask.join()
-        assert set(got) == {503, 504}
-        assert client.sql("SELECT 1").status == 200
 
 
 def test_a_fault_of_ours_shows_nothing_of_its_text(path, monkeypatch):

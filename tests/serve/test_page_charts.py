@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fixtures.page
 import pytest
 from fixtures.page import open_page
 
 pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
-browser, client, path, sheet = fixtures.page.FIXTURES
+pytestmark = pytest.mark.slow
+
 PYRAMID = "rows=age&cols=sex&band.age=10"
 
 

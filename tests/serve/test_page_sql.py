@@ -6,21 +6,19 @@ import re
 from importlib.resources import files
 
 import duckdb
-import fixtures.page
 import pytest
-from fixtures.page import needed, open_page
+from fixtures.page import open_page, violations
 
 pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
-browser, client, path, sheet = fixtures.page.FIXTURES
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def box(sheet, client):
     """The box, opened."""
     open_page(sheet, f"{client.address}?rows=sex")
-    sheet.get_by_text("Ask in SQL").click()
+    sheet.get_by_text("Query with SQL").click()
     sheet.locator("#history option").first.wait_for(state="attached")
     return sheet.locator("#statement")
 
@@ -42,8 +40,8 @@ def test_a_statement_is_run_with_intervals_and_remembered(sheet, client, box):
     assert given["source"] in sheet.locator("#answer").inner_text()
     sheet.reload()
     sheet.wait_for_selector("#table table")
-    sheet.get_by_text("Ask in SQL").click()
-    sheet.get_by_label("Asked before").select_option(sql)
+    sheet.get_by_text("Query with SQL").click()
+    sheet.get_by_label("Recent queries").select_option(sql)
     assert box.input_value() == sql
     assert sheet.messages == []
 
@@ -52,7 +50,7 @@ def test_nobody_types_before_the_page_listens(sheet, client):
     waiting = []
     sheet.route("**/sql.js*", lambda route: waiting.append(route))
     open_page(sheet, client.address)
-    sheet.get_by_text("Ask in SQL").click()
+    sheet.get_by_text("Query with SQL").click()
     statement, run = sheet.locator("#statement"), sheet.locator("#run")
     sheet.wait_for_timeout(200)
     assert waiting
@@ -112,7 +110,7 @@ def test_pages_are_of_one_answer(sheet, client, box):
     sheet.get_by_role("button", name="Run").click()
     assert len(answered(sheet)) == 100
     pages = client.sql(sql).json["n_pages"]
-    sheet.get_by_role("button", name="On", exact=True).click()
+    sheet.get_by_role("button", name="Next", exact=True).click()
     sheet.get_by_text(f"Page 2 of {pages}").wait_for()
     second = client.sql(sql, "&page=2").json["rows"][0]
     assert [text.replace(",", "") for text in answered(sheet)[0]] == [str(v) for v in second]
@@ -130,11 +128,10 @@ def test_a_refusal_is_told_with_the_nearest_tables(sheet, box):
 
 
 def test_the_box_is_for_everybody(sheet, box):
-    axe = needed("axe_playwright_python.sync_playwright").Axe()
     box.fill("")
     box.press_sequentially("s")
     assert sheet.locator("#offers li").count() > 1
-    assert axe.run(sheet, options={"resultTypes": ["violations"]}).response["violations"] == []
+    assert violations(sheet) == []
 
 
 def test_figures_that_are_not_released_stand_as_marks(sheet, client, box):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fixtures.page
 import pytest
 from fixtures.page import open_page
 from fixtures.pipeline import CENSUS, write_spec
@@ -14,12 +13,12 @@ from engine.release import build
 from queries.release import open_release
 
 pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
 from queries.serve import app_of
 from queries.serve.values import variables_of
 
-browser, client, path, sheet = fixtures.page.FIXTURES
+pytestmark = pytest.mark.slow
+
 FIRST_LOAD = 150_000
 
 
@@ -33,13 +32,13 @@ def test_it_begins_with_pictures_and_questions(sheet, client):
     user = open_page(sheet, client.address)
     loaded(sheet)
     titles = sheet.locator(".card a").all_inner_texts()
-    assert "How many, by Age in years and sex" in titles
+    assert "People by Age in years and sex" in titles
     assert any(title.startswith("Average income") for title in titles)
     assert len(titles) >= 3
     assert (
         sheet.locator("#questions a").count() == 0 or sheet.locator("#questions-box").is_visible()
     )
-    sheet.get_by_role("link", name="How many, by Age in years and sex").click()
+    sheet.get_by_role("link", name="People by Age in years and sex").click()
     user.wait()
     assert user.title() == "Number of people by Age in years and sex"
     assert not sheet.locator("#start").is_visible()
@@ -66,15 +65,15 @@ def test_the_first_load_is_small(sheet, client):
 
 def test_an_average_is_never_of_a_row(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=age&band.age=20")
-    user.pick("Figure", "Average")
+    user.pick("Measure", "Average")
     assert "Average of Age" not in sheet.locator("body").inner_text()
     assert sheet.get_by_label("of", exact=True).input_value() != "age"
     assert sheet.locator("#of option[value=age]").is_disabled()
     user = open_page(sheet, f"{client.address}?rows=sex&rows=income")
-    user.pick("Figure", "Average")
+    user.pick("Measure", "Average")
     assert sheet.get_by_label("of", exact=True).input_value() not in ("income", "")
     user = open_page(sheet, f"{client.address}?cols=sex")
-    user.pick("Figure", "Average")
+    user.pick("Measure", "Average")
     assert user.title() == "Average of Age in years by sex"
 
 

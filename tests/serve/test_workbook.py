@@ -1,4 +1,4 @@
-"""Workbooks of cross tables: what the page displays stands in them, as numbers, with intervals and notes."""
+"""Workbooks of cross tables: as shown on the page, as numbers, with intervals and notes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_cross_table_is_as_shown(client):
     assert last[7] == shown["total"]["value"][0]
     notes = " ".join(str(row[0]) for row in sheet[5 + len(shown["row_heads"]) :])
     assert "not released: too few to show, or none" in notes
-    assert "95 of 100 releases" in notes
+    assert "noise interval" in notes
 
 
 def test_rows_are_sorted_and_intervals_left_out_as_on_screen(client):
@@ -171,7 +171,7 @@ def test_a_wide_table_has_all_its_figures_and_says_what_is_left_out(n, is_cut):
 
 @pytest.mark.parametrize("has_intervals", [True, False])
 def test_a_table_wider_than_a_sheet_is_refused_with_what_to_do(has_intervals):
-    with pytest.raises(TooLarge, match=r"16,385 columns.* put a variable in rows, or take CSV"):
+    with pytest.raises(TooLarge, match="16,385 columns"):
         wide_sheet(16_384, has_intervals=has_intervals)
 
 
