@@ -96,7 +96,7 @@ def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> by
 
 
 def all_rows(
-    reply: Reply, go_on: Callable[[], None] = lambda: None
+    reply: Reply, check_cancelled: Callable[[], None] = lambda: None
 ) -> tuple[list[str], list[list[Any]]]:
     """Return names and rows of a result, for a download."""
     body = json.loads(reply.body)
@@ -107,7 +107,7 @@ def all_rows(
     readers = [_READERS.get(kind.partition("(")[0], str) for kind in body["types"]]
     rows = []
     for part in _lines(reply):
-        go_on()
+        check_cancelled()
         values = zip(json.loads(part), readers, strict=True)
         rows.append([_typed(value, reader) for value, reader in values])
     return body["columns"], rows

@@ -50,9 +50,9 @@ def path(tmp_path_factory):
 
 
 def test_random_statements(path):
-    ends = tried(path, seed=1, n=120)
-    assert ends["answered"] > 12
-    assert ends["refused"] > 12
+    ends = tried(path, seed=1, n=40)
+    assert ends["answered"] > 4
+    assert ends["refused"] > 4
 
 
 @pytest.mark.slow

@@ -11,12 +11,12 @@ from pathlib import Path
 import duckdb
 import pytest
 from fixtures.pipeline import ROOT
-from fixtures.serve import served, small_release
+from fixtures.serve import one_worker, served, small_release
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve import CONNECTIONS, Limits, app_of
+from queries.serve import CONNECTIONS, app_of
 from queries.serve.guard import HEADERS
 
 pytestmark = pytest.mark.hostile
@@ -40,7 +40,7 @@ def path(tmp_path_factory, census):
 
 @pytest.fixture(scope="module")
 def client(path):
-    app = app_of(path, limits=Limits(body_s=1.0), timeout_s=3)
+    app = app_of(path, limits=one_worker(body_s=1.0), timeout_s=3)
     with served(app, **CONNECTIONS, server_header=False, ws="none") as client:
         yield client
 

@@ -83,21 +83,22 @@ def test_no_listing_reveals_the_path_of_the_release(sandbox, release):
     assert 10 < answered < 30  # the others are refused: see functions.toml
 
 
-def test_every_suspicious_function_called_on_what_is_planted(release, planted):
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_suspicious_function_called_on_what_is_planted(release, planted, step):
     """The custodian's own connection, without the statement policy; a newer DuckDB's functions are tried as well."""
     frame = pd.DataFrame({"a": [CANARY]})
     answered = set()
     with duckdb.connect() as con:
         found = suspicious(con)
     assert len(found) > 100
-    for name, kind in found.items():
-        for sql in calls(name, kind, planted, release.path):
+    for i, (name, kind) in enumerate(found.items()):
+        for sql in calls(name, kind, planted, release.path)[i % step :: step]:
             output = tried(release, sql)
             assert leaks(output or "") == [], sql
             answered |= {name} if output is not None else set()
     assert planted.now() == planted.before
     assert not {n for n in answered if n.startswith(("read_", "parquet_", "glob", "sniff"))}
-    assert {"range", "duckdb_settings", "url_encode"} <= answered  # the calls are well formed
+    assert len(answered) > 40  # the calls are well formed
     assert release.sql("SELECT count(*) FROM data").rows == [(N_ROWS,)]
     assert len(frame) == 1
 

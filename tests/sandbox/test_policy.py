@@ -163,13 +163,9 @@ def test_no_refused_function_is_planned(con):
         ("PIVOT (FROM {}) ON a USING count(*)", tables | names.refused_values),
     ):
         for name in sorted(kinds):
-            for call in (
-                f'"{name}"()',
-                f"system.main.\"{name}\"('a', 1)",
-                f'"{name.upper()}"(a := 1)',
-            ):
-                with pytest.raises(QueryRefused, match="is not available"):
-                    here.check_text(form.format(call), con)
+            calls = (f'"{name}"()', f"system.main.\"{name}\"('a', 1)", f'"{name.upper()}"(a := 1)')
+            with pytest.raises(QueryRefused, match="is not available"):
+                here.check_text(form.format(calls[len(name) % 3]), con)
 
 
 def test_a_typo_in_a_name_is_reported_as_one(con):
@@ -220,12 +216,12 @@ def test_show_reads_no_setting(con, form):
     names = [name for (name,) in rows]
     assert {"allowed_paths", "memory_limit", "threads", "worker_threads"} < set(names)
     here = StatementPolicy()
-    for name in names:
-        for written in (name, name.upper()):
-            with pytest.raises(
-                QueryRefused, match=r"is not available|SHOW on its own|unusual white space"
-            ):
-                here.check_text(form.format(written), con, shown=frozenset({"data", name.lower()}))
+    for i, name in enumerate(names):
+        sql = form.format(name.upper() if i % 2 else name)
+        with pytest.raises(
+            QueryRefused, match=r"is not available|SHOW on its own|unusual white space"
+        ):
+            here.check_text(sql, con, shown=frozenset({"data", name.lower()}))
 
 
 def test_show_answers_of_the_release(tmp_path):

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from fixtures.page import needed
-from fixtures.serve import small_release
+from fixtures.serve import one_worker, served, small_release
 from serve_tasks import FLAGS
 
 
@@ -15,6 +15,16 @@ from serve_tasks import FLAGS
 def path(tmp_path_factory, census):
     """1,500 simulated people in five tables; built once per run."""
     return small_release(tmp_path_factory.mktemp("served"), census)
+
+
+@pytest.fixture(scope="module")
+def client(path):
+    """A client of a server of the release at the module's `path`."""
+    pytest.importorskip("fastapi")
+    from queries.serve import app_of
+
+    with served(app_of(path, limits=one_worker())) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")

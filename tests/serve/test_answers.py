@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 from fixtures.release import build_release
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 from engine.errors import (
     DamagedRelease,
@@ -36,7 +36,9 @@ GROUPS = "SELECT age, sex, count(*) AS n FROM data GROUP BY ALL"
 
 
 def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_kept(path):
-    with served(app_of(path, limits=Limits(cache_bytes=10))) as client:  # every page runs it again
+    with served(
+        app_of(path, limits=one_worker(cache_bytes=10))
+    ) as client:  # every page runs it again
         first = client.sql(GROUPS, "&size=7").json
         pages = [
             client.sql(GROUPS, f"&size=7&page={i + 1}&answer={first['answer']}").json["rows"]
@@ -50,11 +52,11 @@ def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_k
 
 def test_a_page_of_another_run_is_refused(path):
     text = "SELECT random() AS r FROM range(20)"
-    with served(app_of(path, limits=Limits(cache_bytes=10))) as client:
+    with served(app_of(path, limits=one_worker(cache_bytes=10))) as client:
         first = client.sql(text, "&size=5").json
         got = client.sql(text, f"&size=5&page=2&answer={first['answer']}")
         assert (got.status, got.json["error"]) == (409, "AnotherAnswer")
-    with served(app_of(path)) as client:  # kept: all pages are of one run
+    with served(app_of(path, limits=one_worker())) as client:  # kept: all pages are of one run
         first = client.sql(text, "&size=5").json
         assert client.sql(text, f"&size=5&page=2&answer={first['answer']}").status == 200
 
@@ -176,7 +178,7 @@ def marked(path):
 
 def test_a_cut_answer_says_which_of_its_rows_are_not_released(path, marked):
     shown, _ = marked
-    with served(app_of(path, limits=Limits(rows=20))) as client:
+    with served(app_of(path, limits=one_worker(rows=20))) as client:
         body = client.sql(RARE).json
     assert body["is_cut"]
     hidden = [[i, 2] for i, row in enumerate(shown[:20]) if row[2] == MARK]

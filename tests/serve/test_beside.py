@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from fixtures.page import OPENED, open_page, violations
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 from engine.errors import SpecError
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve import Limits, app_of, service
+from queries.serve import app_of, service
 from queries.serve.about import about_of, outlines_of
 
 ABOUT = """
@@ -75,7 +75,7 @@ def described(path, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(described):
-    with served(app_of(described)) as client:
+    with served(app_of(described, limits=one_worker())) as client:
         yield client
 
 
@@ -166,8 +166,8 @@ def test_a_map_elsewhere_is_refused(tmp_path, file):
 
 def test_outlines_are_made_once_and_have_a_bound(described, monkeypatch):
     with pytest.raises(SpecError, match="1,000"):
-        app_of(described, limits=Limits(answer_bytes=1_000))
-    with served(app_of(described)) as client:
+        app_of(described, limits=one_worker(answer_bytes=1_000))
+    with served(app_of(described, limits=one_worker())) as client:
         monkeypatch.setattr(service, "outlines_of", None)
         monkeypatch.setattr(service, "json_reply", None)
         got = client.ask("/api/map?column=region")

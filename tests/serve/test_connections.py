@@ -8,7 +8,7 @@ import socket
 import time
 
 import pytest
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -24,7 +24,7 @@ HASTY = CONNECTIONS | {"timeout_keep_alive": 0.5, "limit_concurrency": 8}
 
 @pytest.fixture(scope="module")
 def client(path):
-    with served(app_of(path), **HASTY) as client:
+    with served(app_of(path, limits=one_worker()), **HASTY) as client:
         yield client
 
 
@@ -94,7 +94,7 @@ def test_a_head_sent_byte_by_byte_is_cut_off(client, is_second):
 
 
 def test_a_request_that_takes_longer_than_a_head_may_is_answered(path):
-    with served(app_of(path, timeout_s=1.2), **HASTY) as client:
+    with served(app_of(path, timeout_s=1.2, limits=one_worker()), **HASTY) as client:
         text = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
         assert client.sql(text).status == 504
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import tablepack, write_spec
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 from engine.api.reading import read
 from engine.errors import StoreError
@@ -184,7 +184,7 @@ def test_csv_files_hold_nothing_that_a_spreadsheet_runs_and_say_so(client, path)
 
 
 def test_formulas_in_csv_files_are_kept_on_request(path):
-    with served(app_of(path, formulas="keep")) as client:
+    with served(app_of(path, formulas="keep", limits=one_worker())) as client:
         got = client.sql(RUN, "&format=csv")
         assert got.headers["csv-formulas"] == "keep"
         names, cells = csv.reader(io.StringIO(got.body.decode(), newline=""))
@@ -280,7 +280,7 @@ def test_memory_is_a_size_that_processes_can_share(path, memory):
 
 
 def test_memory_limits_untrusted_statements(path):
-    with served(app_of(path, memory="192MB", timeout_s=20)) as client:
+    with served(app_of(path, memory="64MB", timeout_s=60, limits=one_worker())) as client:
         got = client.sql("SELECT count(DISTINCT hash(range)) AS n FROM range(8000000)")
         assert (got.status, "memory" in got.json["message"]) == (413, True), got.body
         assert client.sql("SELECT 1 AS a").json["rows"] == [[1]]

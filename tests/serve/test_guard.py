@@ -16,7 +16,7 @@ import urllib.request
 import pytest
 import typer
 from fixtures.pipeline import environment
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 from typer.testing import CliRunner
 
 from engine.cli import serve as cli_serve
@@ -36,7 +36,7 @@ START = "from engine.cli import run_and_exit; from engine.cli.serve import comma
 
 @pytest.fixture(scope="module")
 def guarded(path):
-    with served(app_of(path, token=TOKEN)) as client:
+    with served(app_of(path, token=TOKEN, limits=one_worker())) as client:
         yield client
 
 
@@ -62,7 +62,7 @@ def test_every_answer_has_the_headers_and_no_cross_origin_ones(guarded):
 
 
 def test_other_names_and_other_sites_are_turned_away(path):
-    with served(app_of(path)) as client:
+    with served(app_of(path, limits=one_worker())) as client:
         assert client.ask("/api/tables").status == 200
         for host in ("localhost:99", "127.0.0.1", "[::1]:8"):
             assert client.ask("/api/tables", host=host).status == 200
@@ -73,14 +73,14 @@ def test_other_names_and_other_sites_are_turned_away(path):
 
 
 def test_too_many_requests_are_told_when_to_come_back(path):
-    with served(app_of(path, limits=Limits(rate=0.1, burst=3))) as client:
+    with served(app_of(path, limits=one_worker(rate=0.1, burst=3))) as client:
         got = [client.ask("/api/tables") for _ in range(4)]
         assert [g.status for g in got] == [200, 200, 200, 429]
         assert 1 <= int(got[3].headers["retry-after"]) <= 11
 
 
 def test_large_and_malformed_requests_are_refused(path):
-    with served(app_of(path, limits=Limits(body_bytes=2000))) as client:
+    with served(app_of(path, limits=one_worker(body_bytes=2000))) as client:
         large = client.ask("/api/query", method="POST", body={"sql": "SELECT 1 --" + "x" * 3000})
         assert (large.status, "2,000 bytes" in large.json["message"]) == (413, True)
         assert client.ask("/api/query?sql=SELECT%201--" + "x" * 3000).status == 413
@@ -93,7 +93,7 @@ def test_a_fault_of_ours_shows_nothing_of_its_text(path, monkeypatch):
         raise ValueError("a secret value")
 
     monkeypatch.setattr("queries.serve.service.answer", broken)
-    with served(app_of(path)) as client:
+    with served(app_of(path, limits=one_worker())) as client:
         got = client.ask("/api/tabulate?rows=sex")
         assert (got.status, got.json["error"]) == (500, "InternalError")
         assert b"secret" not in got.body

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from fixtures.page import OPENED, open_page, violations
 from fixtures.pipeline import KEY, demo_text
-from fixtures.serve import HOSTILE, served
+from fixtures.serve import HOSTILE, one_worker, served
 from serve_tasks import EXTRA_TABLE, TASKS, User, run, twice
 
 from engine.api.reading import read
@@ -237,7 +237,7 @@ def test_the_keyboard_is_enough_and_focus_stays(sheet, client):
 
 
 def test_a_token_comes_with_the_address_or_is_asked_for(path, browser):
-    with served(app_of(path, token=TOKEN)) as client:
+    with served(app_of(path, token=TOKEN, limits=one_worker())) as client:
         opened = browser.new_page()
         opened.goto(client.address)
         opened.get_by_label("Access token").fill(TOKEN)
@@ -264,7 +264,7 @@ def test_twenty_tasks_are_done_from_the_page_alone(browser, tmp_path, census):
     folder = tmp_path / "both"
     folder.mkdir()
     twice(tmp_path / "r.duckdb", folder)
-    with served(front_of(folder)) as client:
+    with served(front_of(folder, limits=one_worker())) as client:
         done = run(browser, f"{client.address}census/", tmp_path / "shot.png")
     assert len(done) == len(TASKS) == 20
     assert max(clicks for _, clicks, _ in done) <= 12

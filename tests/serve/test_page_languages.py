@@ -6,7 +6,7 @@ import re
 
 import pytest
 from fixtures.page import open_page, violations
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 pytest.importorskip("fastapi")
 
@@ -76,7 +76,7 @@ def test_the_browser_tells_where_nothing_is_asked(browser, client):
 
 
 def test_the_front_page_has_languages_too(sheet, path):
-    with served(front_of(path.parent)) as client:
+    with served(front_of(path.parent, limits=one_worker())) as client:
         sheet.goto(f"{client.address}?lang=de")
         sheet.wait_for_selector("#pictures a")
         assert sheet.locator("h1").inner_text() == "Veröffentlichungen"

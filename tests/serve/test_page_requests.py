@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from fixtures.page import OPENED, open_page, violations
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 from engine.store import manifest_path
 from queries.requests import read_requests
@@ -22,7 +22,7 @@ def test_a_reader_asks_for_a_table(sheet, path, tmp_path):
     own = tmp_path / "r.duckdb"
     shutil.copyfile(path, own)
     shutil.copyfile(manifest_path(path), manifest_path(own))
-    with served(app_of(own, takes_requests=True)) as client:
+    with served(app_of(own, takes_requests=True, limits=one_worker())) as client:
         user = open_page(sheet, f"{client.address}?rows=income&cols=region")
         sheet.get_by_text("Request this table").click()
         sheet.get_by_role("button", name="Submit request").click()

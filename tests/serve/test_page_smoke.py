@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
+
+import duckdb
 from fixtures.page import open_page
 from fixtures.serve import HOSTILE
 
@@ -24,3 +28,10 @@ def test_a_table_is_built_in_a_real_browser(sheet, client):
     assert user.title() == "Anzahl Personen nach region und sex"
     assert sheet.messages == []
     assert {url for url in sheet.requests if not url.startswith((client.address, "blob:"))} == set()
+
+
+def test_all_words_that_need_quotes_are_known():
+    asked = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
+    text = (files("queries") / "serve" / "web" / "sql.js").read_text("utf-8")
+    known = re.search(r'RESERVED = new Set\("([^"]+)"', text)[1].split()
+    assert {word for (word,) in duckdb.sql(asked).fetchall()} <= set(known)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
-
-import duckdb
 import pytest
 from fixtures.page import open_page, violations
 
@@ -94,13 +90,6 @@ def test_names_that_are_words_of_sql_are_completed_in_quotes(sheet, client):
         "import('./sql.js').then(m => ['ord', '\"ord', 'lef', 'yea', 'ag'].map(w => m.offers(w)[0]))"
     )
     assert found == ['"order"', '"order"', '"left"', "year", "age"]
-
-
-def test_all_words_that_need_quotes_are_known():
-    asked = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
-    text = (files("queries") / "serve" / "web" / "sql.js").read_text("utf-8")
-    known = re.search(r'RESERVED = new Set\("([^"]+)"', text)[1].split()
-    assert {word for (word,) in duckdb.sql(asked).fetchall()} <= set(known)
 
 
 def test_pages_are_of_one_answer(sheet, client, box):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fixtures.page import open_page
 from fixtures.pipeline import CENSUS, write_spec
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 from fixtures.stays import release_of_stays
 
 from engine.api.reading import read
@@ -116,7 +116,7 @@ def test_the_page_says_what_rows_are(sheet, tmp_path):
     """Over stays nothing is said of people."""
     with release_of_stays(tmp_path) as release:
         path = release.path
-    with served(app_of(path)) as client:
+    with served(app_of(path, limits=one_worker())) as client:
         user = open_page(sheet, f"{client.address}?rows=ward&cols=urgent")
         assert user.title() == "Number of stays by ward and urgent"
         assert sheet.locator("#measure option").first.inner_text() == "Number of stays"

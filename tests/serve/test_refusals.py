@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 import pytest
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve import Limits, app_of
+from queries.serve import app_of
 
 REFUSED = {
     "/api/query?sql=DROP%20TABLE%20x": (400, "DROP"),
@@ -64,6 +64,6 @@ def test_a_missing_package_is_named(client, monkeypatch, package, form):
 
 
 def test_a_file_that_is_too_large_is_refused(path):
-    with served(app_of(path, limits=Limits(answer_bytes=100))) as client:
+    with served(app_of(path, limits=one_worker(answer_bytes=100))) as client:
         got = client.ask("/api/tabulate?rows=region&cols=sex&format=csv")
         assert (got.status, "at most 100 bytes" in got.json["message"]) == (413, True)

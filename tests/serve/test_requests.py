@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 from fixtures.pipeline import ACCEPTED, CENSUS, tablepack, write_spec
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 from engine.api.requests import prices
 from engine.errors import QueryRefused, StoreError, TooLarge
@@ -208,13 +208,13 @@ def asked(built_once, tmp_path_factory):
     """A release without requests, and a client of the server that takes them: for what is refused."""
     folder = shutil.copytree(built_once, tmp_path_factory.mktemp("asked"), dirs_exist_ok=True)
     release = folder / "r.duckdb"
-    with served(app_of(release, takes_requests=True)) as client:
+    with served(app_of(release, takes_requests=True, limits=one_worker())) as client:
         yield release, client
 
 
 def test_requests_of_a_client_are_limited(built, monkeypatch):
     monkeypatch.setattr(service, "MOST_REQUESTS", 2)
-    with served(app_of(built, takes_requests=True)) as client:
+    with served(app_of(built, takes_requests=True, limits=one_worker())) as client:
         for i in range(2):
             assert ask(client, "age", "region", reason=f"{i}").status == 201
         done = ask(client, "region", "sex")
@@ -222,7 +222,7 @@ def test_requests_of_a_client_are_limited(built, monkeypatch):
 
 
 def test_problems_with_the_file_are_not_shown_to_users(built):
-    with served(app_of(built, takes_requests=True)) as client:
+    with served(app_of(built, takes_requests=True, limits=one_worker())) as client:
         requests_path(built).write_text("{")
         for done in (ask(client, "age", "region"), client.ask("/api/requests")):
             assert done.status == 503
@@ -240,7 +240,7 @@ def ask(client, *columns, reason="for a report", **more):
 
 
 def test_a_server_accepts_requests_only_if_configured(path):
-    with served(app_of(path)) as client:
+    with served(app_of(path, limits=one_worker())) as client:
         assert client.ask("/api/variables").json["takes_requests"] is False
         assert ask(client, "age", "region").status == 404
         assert client.ask("/api/requests").status == 404
@@ -248,7 +248,7 @@ def test_a_server_accepts_requests_only_if_configured(path):
 
 
 def test_users_submit_requests_and_see_the_outcome(built):
-    with served(app_of(built, takes_requests=True)) as client:
+    with served(app_of(built, takes_requests=True, limits=one_worker())) as client:
         assert client.ask("/api/variables").json["takes_requests"] is True
         left = ask(client, "region", "age", who="Ada")
         assert (left.status, left.json) == (201, {"number": 1, "columns": ["age", "region"]})
@@ -305,7 +305,7 @@ def test_a_table_of_five_columns_is_refused(tmp_path, census):
         tmp_path, census / "people.parquet", CENSUS, [(c,) for c in CENSUS if c != "person_id"]
     )
     assert tablepack("build", spec, "-o", "r.duckdb", cwd=tmp_path).returncode == 0
-    with served(app_of(tmp_path / "r.duckdb", takes_requests=True)) as client:
+    with served(app_of(tmp_path / "r.duckdb", takes_requests=True, limits=one_worker())) as client:
         done = ask(client, "age", "sex", "region", "carer", "income")
         assert (done.status, "4" in done.json["message"]) == (400, True)
 

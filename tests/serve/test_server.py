@@ -9,7 +9,7 @@ import logging
 import math
 
 import pytest
-from fixtures.serve import Client, served
+from fixtures.serve import Client, one_worker, served
 
 from queries.intervals import tabulate
 from queries.release import open_release
@@ -17,10 +17,10 @@ from queries.release import open_release
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve import Limits, app_of
+from queries.serve import app_of
 from queries.serve.guard import RateLimit
 
-LIMITS = Limits(rows=500, body_bytes=4000, answer_bytes=200_000, cache_bytes=2_000_000)
+LIMITS = one_worker(rows=500, body_bytes=4000, answer_bytes=200_000, cache_bytes=2_000_000)
 CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
 
 
@@ -197,7 +197,7 @@ def sorted_as(stat, rows):
 
 
 def test_the_same_question_is_answered_from_the_cache(path):
-    app = app_of(path)
+    app = app_of(path, limits=one_worker())
     with served(app) as client:
         first = client.ask("/api/tabulate?rows=sex&cols=age&band.age=10")
         again = client.ask("/api/tabulate?cols=age&band.age=10&rows=sex")

@@ -7,7 +7,6 @@ from functools import partial
 from urllib.parse import urlencode
 
 import pytest
-from fixtures.serve import served
 
 from engine.errors import TooLarge
 
@@ -15,14 +14,6 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("xlsxwriter")
 openpyxl = pytest.importorskip("openpyxl")
-
-
-@pytest.fixture(scope="module")
-def client(path):
-    from queries.serve import app_of
-
-    with served(app_of(path)) as client:
-        yield client
 
 
 def table_of(client, *pairs: tuple[str, str]) -> list[list[object]]:
