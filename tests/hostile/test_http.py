@@ -1,4 +1,4 @@
-"""Probes of the server, a file for each kind: no fault of ours, nothing told, headers set, and it goes on answering."""
+"""Probes of the server, one file per kind: no internal error, nothing revealed, headers set, and it keeps answering."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def client(path):
 
 
 def repeated(text):
-    """A text whose ⟦x*3⟧ stand for xxx."""
+    """Expand ⟦x*3⟧ to xxx."""
     return _REPEATED.sub(lambda m: m[1] * int(m[2]), text)
 
 
 def bytes_of(probe):
-    """What a probe sends; each letter is a byte, and beyond Latin-1 its UTF-8."""
+    """The bytes of a probe: Latin-1, or UTF-8 if it has other characters."""
     if "raw" in probe:
         return encoded(repeated(probe["raw"]))
     lines = [probe["line"], *([] if probe.get("bare") else ["host: localhost"])]
@@ -72,7 +72,7 @@ def encoded(text):
 
 
 def answer_to(client, raw):
-    """All that comes back until the server closes, or says no more for two seconds."""
+    """Everything until the server closes the connection or sends nothing for two seconds."""
     with socket.create_connection(("127.0.0.1", client.port), timeout=20) as con:
         got = b""
         try:
@@ -91,14 +91,14 @@ def answer_to(client, raw):
 
 
 def _is_whole(got):
-    """Whether a first answer is there with its body."""
+    """Whether a first answer is complete."""
     head, _, body = got.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head)
     return length is not None and len(body) >= int(length[1])
 
 
-def told(got, path):
-    """What an answer tells that is no concern of others."""
+def revealed(got, path):
+    """Server internals in an answer."""
     facts = (
         FOLDER,
         str(path.parent.parent),
@@ -138,7 +138,7 @@ def faults(probe, got, path):
     status = int(got[9:12]) if got.startswith(b"HTTP/1.1 ") else None
     if status is None:
         return [] if not allowed and not got else ["no answer"]
-    found = [f"tells {word}" for word in told(got, path)]
+    found = [f"reveals {word}" for word in revealed(got, path)]
     if status not in allowed or status == 500:
         found.append(f"status {status}")
     head = got.partition(b"\r\n\r\n")[0].lower()
@@ -154,7 +154,7 @@ def faults(probe, got, path):
     return found
 
 
-def test_there_are_many_and_no_name_stands_twice():
+def test_the_corpus_is_large_and_has_no_duplicates():
     names = [(path.stem, probe["name"]) for path in KINDS for probe in probes(path)]
     assert len(names) >= LEAST
     assert len(set(names)) == len(names)

@@ -286,7 +286,7 @@ def test_a_slow_machine_takes_its_time_to_open_a_release(path):
 
 
 @LINUX
-def test_a_release_that_was_replaced_is_not_asked(tmp_path):
+def test_a_replaced_release_is_not_queried(tmp_path):
     path, others = build_release(tmp_path / "r.duckdb"), workers()
     with limited_processes(path, limits=ProcessLimits(process_mb=256), n=2) as asked:
         build_release(path, seed=1)

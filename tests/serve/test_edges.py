@@ -144,7 +144,7 @@ def _pairs(link):
     return parse_qsl(link, keep_blank_values=True)
 
 
-def test_labels_tell_values_apart(client):
+def test_duplicate_labels_are_made_distinct(client):
     got = table_of(client, rows="a.b", cols="n").json
     assert got["row_heads"] == [["(blank)"], ["B"], ["Same [B]"], ["Same [C]"]]
     stat = table_of(client, "json-stat", rows="a.b", cols="n").json
@@ -165,7 +165,7 @@ RUN = (
 """Text that a spreadsheet would run as a formula, and text that it would not."""
 
 
-def test_csv_files_hold_nothing_that_a_spreadsheet_runs_and_say_so(client, path):
+def test_formulas_in_csv_files_are_quoted_and_a_header_says_so(client, path):
     got = table_of(client, "csv", rows="value", cols="status")
     assert got.headers["csv-formulas"] == "quote"
     lines = list(csv.reader(got.body.decode().splitlines()))
@@ -250,7 +250,7 @@ def test_json_of_a_result_has_no_bare_nan(release):
     assert json.loads(result.to_json())["rows"] == [[["nan", 1.0], {"a": "inf"}]]
 
 
-def test_added_columns_hide_none_of_the_statement(release):
+def test_added_columns_get_unused_names(release):
     got = release.sql(
         'SELECT n AS "N_low", count(*) AS n, count(*) AS n FROM data GROUP BY 1', intervals=True
     )
@@ -262,7 +262,7 @@ def test_added_columns_hide_none_of_the_statement(release):
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet", "table"])
-def test_an_answer_that_cannot_be_written_says_where_and_leaves_nothing(path, tmp_path, form):
+def test_a_failed_output_leaves_no_file(path, tmp_path, form):
     for output in (tmp_path / "nowhere" / "x", tmp_path):
         done = tablepack("sql", path, "SELECT 1 AS a", "--format", form, "-o", output, cwd=tmp_path)
         assert done.returncode != 0

@@ -118,7 +118,7 @@ def test_the_front_page_asks_for_a_token(sheet, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_front_page_is_for_everybody(sheet, client, width, scheme):
+def test_the_front_page_is_accessible(sheet, client, width, scheme):
     sheet.set_viewport_size({"width": width, "height": 844})
     sheet.emulate_media(color_scheme=scheme)
     sheet.goto(client.address)

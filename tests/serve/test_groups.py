@@ -32,7 +32,7 @@ def table_of(client, *pairs, form="json"):
     return client.ask("/api/tabulate?" + urlencode([*pairs, ("format", form)]))
 
 
-def test_a_group_is_what_anyone_gets_who_asks_for_its_values(client, release):
+def test_a_group_has_the_figures_of_its_values(client, release):
     got = table_of(client, ("rows", "age"), ("cols", "sex"), YOUNG, WORKING).json
     assert got["row_heads"][:2] == [["Young"], ["Working age"]]
     known = [v for v, _, _ in release.values("age") if v is not None]
@@ -60,7 +60,7 @@ def test_values_ranges_and_open_ends_make_one_group(client, release):
     assert got.json["cells"]["value"] == want.value.tolist()
 
 
-def test_names_may_hold_any_sign(client, release):
+def test_names_can_contain_any_character(client, release):
     regions = [v for v, _, _ in release.values("region") if v is not None]
     group = ("group.region", text_of((ODD, tuple(regions[:2]))))
     got = table_of(client, ("rows", "region"), ("cols", "sex"), group)
@@ -93,7 +93,7 @@ def test_the_order_of_members_does_not_matter_to_the_link():
         assert group_of(text_of(group)) == (group[0], tuple(sorted(group[1])))
 
 
-def test_a_body_asks_the_same_as_a_link(client):
+def test_a_body_is_equivalent_to_a_link(client):
     body = {"rows": ["age"], "groups": {"age": [["Young", ["0..15"]], ["Older", ["65.."]]]}}
     got = client.ask("/api/tabulate", method="POST", body=body)
     assert got.json["row_heads"][:2] == [["Young"], ["Older"]]
@@ -204,7 +204,7 @@ def test_too_many_pieces_are_refused(client):
     assert table_of(client, ("rows", "age"), *many).status == 400
 
 
-def test_text_that_is_no_text_is_refused(client):
+def test_invalid_unicode_is_refused(client):
     body = b'{"rows": ["sex"], "groups": {"sex": [["\\ud800", ["Male"]]]}}'
     got = client.ask("/api/tabulate", method="POST", body=body, content_type="application/json")
     assert got.status == 400

@@ -61,7 +61,7 @@ def test_every_answer_has_the_headers_and_no_cross_origin_ones(guarded):
         assert not [h for h in headers if h.startswith("access-control")]
 
 
-def test_other_names_and_other_sites_are_turned_away(path):
+def test_other_host_names_and_other_sites_are_refused(path):
     with served(app_of(path, limits=one_worker())) as client:
         assert client.ask("/api/tables").status == 200
         for host in ("localhost:99", "127.0.0.1", "[::1]:8"):
@@ -72,7 +72,7 @@ def test_other_names_and_other_sites_are_turned_away(path):
         assert client.ask("/api/tables", sec_fetch_site="same-origin").status == 200
 
 
-def test_too_many_requests_are_told_when_to_come_back(path):
+def test_too_many_requests_get_a_retry_time(path):
     with served(app_of(path, limits=one_worker(rate=0.1, burst=3))) as client:
         got = [client.ask("/api/tables") for _ in range(4)]
         assert [g.status for g in got] == [200, 200, 200, 429]
@@ -118,7 +118,7 @@ def test_the_cache_forgets_the_least_recent_and_keeps_its_bound():
 # The command.
 
 
-def test_a_taken_port_is_said_clearly(path):
+def test_a_port_in_use_is_reported(path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -128,13 +128,13 @@ def test_a_taken_port_is_said_clearly(path):
 
 
 @pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.1", "a" * 70 + ".de"])
-def test_a_host_that_is_none_of_this_machine_is_said_clearly(path, host):
+def test_a_foreign_host_is_reported(path, host):
     with pytest.raises(StoreError, match="--host is an address of this machine") as refused:
         started(path, "--host", host, "--port", 0)
     assert "another server" not in str(refused.value)
 
 
-def test_a_port_of_the_system_is_said_clearly(path, monkeypatch):
+def test_a_privileged_port_is_reported(path, monkeypatch):
     def denied(self, address):
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -202,7 +202,7 @@ def test_a_token_file_is_checked(path, tmp_path):
         started(path, "--token-file", tmp_path / "token")
 
 
-def test_what_is_no_release_is_refused_before_anything_is_served(tmp_path):
+def test_a_path_without_a_release_is_refused(tmp_path):
     with pytest.raises(StoreError):
         started(tmp_path / "none.duckdb", "--port", 0)
     (tmp_path / "bad.duckdb").write_bytes(b"x" * 9000)

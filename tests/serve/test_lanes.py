@@ -33,7 +33,7 @@ def noting(log, name):
     return work
 
 
-def test_clients_take_turns_and_none_has_more_than_its_share():
+def test_clients_take_turns_within_their_share():
     log, most = [], 0
 
     async def scenario():
@@ -75,7 +75,7 @@ def test_one_place_goes_round():
     assert log == ["a", "a", "b", "c", "a", "b"]
 
 
-def test_a_request_that_waits_too_long_is_told_when_to_come_back():
+def test_a_request_that_waits_too_long_gets_a_retry_time():
     async def scenario():
         lane, end = lane_of(places=1, wait_s=0.1), threading.Event()
         first = asyncio.create_task(lane.run("a", lambda stop: end.wait(30)))

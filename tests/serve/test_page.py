@@ -174,7 +174,7 @@ def test_figures_that_differ_by_more_than_noise_are_marked(sheet, client):
     assert sheet.locator("#table .d").count() == 0  # a part of a number is always less
 
 
-def test_what_cannot_be_added_is_grey_and_says_why(sheet, client):
+def test_variables_that_cannot_be_added_are_greyed_out_with_the_reason(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=education")
     button = sheet.get_by_role("button", name="Columns: Age in years")
     assert button.get_attribute("aria-disabled") == "true"
@@ -188,7 +188,7 @@ def test_what_cannot_be_added_is_grey_and_says_why(sheet, client):
     assert "cannot be added" in sheet.locator("#live").inner_text()
 
 
-def test_a_refusal_is_told_with_the_nearest_tables(sheet, client):
+def test_a_refusal_shows_the_nearest_tables(sheet, client):
     open_page(sheet, f"{client.address}?rows=education&cols=age")
     told = sheet.get_by_role("alert").inner_text()
     assert "No released table combines Age in years and education" in told
@@ -205,7 +205,7 @@ def test_a_refusal_is_told_with_the_nearest_tables(sheet, client):
     assert "Nearest: age" in sheet.get_by_role("alert").inner_text()
 
 
-def test_links_with_odd_names_and_quantiles_show_what_they_ask_for(sheet, client):
+def test_links_with_unusual_names_and_quantiles(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=sex&measure=quantile&of=income&quantile=0.9")
     assert "0.9 quantile" in user.title()
     open_page(sheet, f"{client.address}?rows=sex&only.__proto__=x&from.constructor=1")
@@ -236,7 +236,7 @@ def test_the_keyboard_is_enough_and_focus_stays(sheet, client):
     assert sheet.evaluate("document.activeElement.id") == "h-variables"
 
 
-def test_a_token_comes_with_the_address_or_is_asked_for(path, browser):
+def test_a_token_is_taken_from_the_address_or_requested(path, browser):
     with served(app_of(path, token=TOKEN, limits=one_worker())) as client:
         opened = browser.new_page()
         opened.goto(client.address)

@@ -1,4 +1,4 @@
-"""Charts: the kinds that suit a table, the one that its address names, and the picture as a file."""
+"""Charts: suitable kinds, the one named in the address, and downloads."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_a_table_is_made_in_german(sheet, client):
 
 
 def _own_words(sheet) -> str:
-    """What the page says itself: what is marked as English came from the release."""
+    """The page's own texts: those marked as English come from the release."""
     theirs = "[lang=en], #notes, #about, #foot"
     return sheet.evaluate(
         "(theirs) => { const b = document.body.cloneNode(true); "
@@ -65,7 +65,7 @@ def test_the_switch_keeps_the_question(sheet, client):
     assert sheet.locator(".languages [aria-current]").inner_text() == "English"
 
 
-def test_the_browser_tells_where_nothing_is_asked(browser, client):
+def test_the_browsers_language_is_the_default(browser, client):
     context = browser.new_context(locale="de-AT")
     page = context.new_page()
     page.goto(f"{client.address}?rows=sex")

@@ -1,4 +1,4 @@
-"""A wrong link is answered with a message, names in it stay, and charts of any sign have an axis."""
+"""Invalid links are reported, names in links are kept, and charts have an axis for figures of any sign."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
         ("rows=sex&rowz=age", "rowz"),
     ],
 )
-def test_what_means_nothing_is_told_and_gone_with_the_next_choice(sheet, client, link, message):
+def test_invalid_links_are_reported_and_can_be_left(sheet, client, link, message):
     user = open_page(sheet, f"{client.address}?{link}")
     assert message in sheet.get_by_role("alert").inner_text()
     user.press("Start again")

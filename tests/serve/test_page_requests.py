@@ -1,4 +1,4 @@
-"""Asking for a table on the page, where the server takes requests."""
+"""Requesting a table on the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from queries.serve import app_of
 pytestmark = pytest.mark.slow
 
 
-def test_a_reader_asks_for_a_table(sheet, path, tmp_path):
+def test_a_table_is_requested(sheet, path, tmp_path):
     own = tmp_path / "r.duckdb"
     shutil.copyfile(path, own)
     shutil.copyfile(manifest_path(path), manifest_path(own))
@@ -43,7 +43,7 @@ def test_a_reader_asks_for_a_table(sheet, path, tmp_path):
     assert sheet.messages == []
 
 
-def test_without_requests_nobody_is_asked_to(sheet, client):
+def test_the_form_is_missing_where_requests_are_not_accepted(sheet, client):
     open_page(sheet, f"{client.address}?rows=income&cols=region")
     sheet.get_by_text("For data custodians").wait_for()
     assert sheet.get_by_text("Request this table").count() == 0

@@ -1,4 +1,4 @@
-"""Tables that readers keep and compare: in this browser, by link, never more than links of this server."""
+"""Saved tables and comparisons: stored in the browser, shared by link, limited to this server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_tables_are_kept_opened_compared_and_forgotten(sheet, client):
 
 
 def test_a_table_is_compared_with_itself_turned(sheet, client):
-    """Variables meet by name: before, the heads of rows and columns were taken as they stand."""
+    """Variables are matched by name, not by position."""
     turned = quote("/?rows=sex&cols=region")
     open_page(sheet, f"{client.address}?rows=region&cols=sex&compare={turned}")
     sheet.wait_for_selector("#compare tbody tr")
@@ -92,7 +92,7 @@ def test_a_list_travels_as_a_link_and_a_foreign_one_is_dropped(sheet, client):
         ("/?rows=region&percent=total", "different measures"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_compared_is_told(sheet, client, other, words):
+def test_impossible_comparisons_are_reported(sheet, client, other, words):
     open_page(sheet, f"{client.address}?rows=region&compare={quote(other)}")
     sheet.locator("#compare p").first.wait_for()
     assert words in sheet.locator("#compare").inner_text()
@@ -121,7 +121,7 @@ def test_another_unit_is_another_kind_of_figure(sheet, client):
     asked = []
 
     def stays(route):
-        """The first to ask is the page itself, the second its comparison."""
+        """The page asks first, its comparison second."""
         about = client.ask("/api/variables").json
         asked.append(1)
         unit = about["unit"]["en"] | ({"many": "stays"} if len(asked) > 1 else {})
@@ -157,7 +157,7 @@ def test_statuses_are_said_in_a_comparison(sheet, client):
     assert {"not released", "unreliable"} <= set(wanted)
 
 
-def test_another_server_is_never_asked(sheet, client):
+def test_other_servers_are_never_contacted(sheet, client):
     open_page(
         sheet, f"{client.address}?rows=region&compare={quote('https://evil.example/?rows=sex')}"
     )

@@ -1,4 +1,4 @@
-"""The SQL box: completes names, remembers what was asked, pages through an answer, tells what is refused."""
+"""The SQL editor: completion, recent queries, pages, refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_statement_is_run_with_intervals_and_remembered(sheet, client, box):
     assert sheet.messages == []
 
 
-def test_nobody_types_before_the_page_listens(sheet, client):
+def test_input_is_disabled_until_the_editor_is_loaded(sheet, client):
     waiting = []
     sheet.route("**/sql.js*", lambda route: waiting.append(route))
     open_page(sheet, client.address)
@@ -105,7 +105,7 @@ def test_pages_are_of_one_answer(sheet, client, box):
     assert [text.replace(",", "") for text in answered(sheet)[0]] == [str(v) for v in second]
 
 
-def test_a_refusal_is_told_with_the_nearest_tables(sheet, box):
+def test_a_refusal_shows_the_nearest_tables(sheet, box):
     box.fill("SELECT age, education, count(*) FROM data GROUP BY ALL")
     sheet.get_by_role("button", name="Run").click()
     answered(sheet)
@@ -116,14 +116,14 @@ def test_a_refusal_is_told_with_the_nearest_tables(sheet, box):
     assert sheet.locator("#answer table").count() == 0
 
 
-def test_the_box_is_for_everybody(sheet, box):
+def test_the_editor_is_accessible(sheet, box):
     box.fill("")
     box.press_sequentially("s")
     assert sheet.locator("#offers li").count() > 1
     assert violations(sheet) == []
 
 
-def test_figures_that_are_not_released_stand_as_marks(sheet, client, box):
+def test_figures_that_are_not_released_are_marked(sheet, client, box):
     sql = "SELECT income, sex, count(*) AS n FROM data GROUP BY ALL ORDER BY n, income, sex"
     box.fill(sql)
     sheet.get_by_label("with noise intervals").uncheck()

@@ -1,4 +1,4 @@
-"""What a newcomer sees first: pictures and questions, plain words for blanks, a first load that is small, phones."""
+"""The start page: charts and links, labels of blanks, a small first load, phones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FIRST_LOAD = 150_000
 
 
 def loaded(sheet) -> None:
-    """Wait until no picture is on its way."""
+    """Wait until all charts are loaded."""
     sheet.wait_for_selector("#pictures svg")
     sheet.locator(".card:not(:has(svg))").first.wait_for(state="detached")
 
 
-def test_it_begins_with_pictures_and_questions(sheet, client):
+def test_the_start_page_has_charts_and_links(sheet, client):
     user = open_page(sheet, client.address)
     loaded(sheet)
     titles = sheet.locator(".card a").all_inner_texts()
@@ -47,7 +47,7 @@ def test_it_begins_with_pictures_and_questions(sheet, client):
     assert sheet.messages == []
 
 
-def test_it_comes_back_where_the_table_is_given_up(sheet, client):
+def test_the_start_page_returns_after_a_reset(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=sex")
     assert not sheet.locator("#start").is_visible()
     user.press("Start again")
@@ -112,8 +112,8 @@ def test_a_blank_outside_a_universe_does_not_apply(tmp_path, census):
     assert said["age"] is None
 
 
-def test_the_page_says_what_rows_are(sheet, tmp_path):
-    """Over stays nothing is said of people."""
+def test_the_page_uses_the_releases_unit(sheet, tmp_path):
+    """A release of hospital stays does not mention people."""
     with release_of_stays(tmp_path) as release:
         path = release.path
     with served(app_of(path, limits=one_worker())) as client:

@@ -1,4 +1,4 @@
-"""What the table builder's reader does with a table: sort it, group its values, look around, copy, print, go back."""
+"""Working with a table: sorting, grouping, finding other tables, copying, printing, going back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_sorted_row_keeps_its_figures(sheet, client):
     assert {row[0]: row[1:] for row in user.table()} == before
 
 
-def test_own_groups_are_made_named_and_taken_apart(sheet, client):
+def test_custom_groups_are_made_named_and_removed(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=region&cols=sex")
     single = {row[0]: row[-1] for row in user.table()}
     user.pick("Level of detail: region", "custom groups")
@@ -84,7 +84,7 @@ def test_two_groups_of_one_name_are_not_made(sheet, client):
     assert sheet.locator(".made").count() == 1
 
 
-def test_own_bands_are_cut_where_one_likes(sheet, client):
+def test_custom_bands_have_any_limits(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=age&band.age=10")
     user.pick("Level of detail: Age in years", "custom bands")
     assert user.table()[0][0] == "0 to 9"
@@ -113,7 +113,7 @@ def test_a_ratio_is_to_the_rest_of_its_row(sheet, client):
     assert not sheet.get_by_label("none", exact=True).is_visible()
 
 
-def test_shares_stand_beside_their_hundred(sheet, client):
+def test_percentages_show_their_hundred(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=region&cols=sex&percent=column")
     assert user.table()[-1][:3] == ["All", "100\u00a0%", "100\u00a0%"]
     user = open_page(sheet, f"{client.address}?rows=region&cols=sex&percent=row")
@@ -225,7 +225,7 @@ def test_print_shows_the_table_and_its_words_only(sheet, client):
     assert sheet.evaluate(colour) == "rgb(0, 0, 0)"
 
 
-def test_waiting_and_failing_are_told(sheet, client):
+def test_waiting_and_failures_are_shown(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=region")
     held = []
     sheet.route("**/api/tabulate*", lambda route: held.append(route))
@@ -265,7 +265,7 @@ def answer_of(heads: list[str], status: list[str]) -> dict:
     }
 
 
-def test_bands_of_nobody_at_the_ends_are_one_row(sheet, client):
+def test_unreleased_bands_at_the_ends_are_merged(sheet, client):
     shut, open_ = "not released", "reliable"
     bands = [f"{x} to {x + 9}" for x in range(-30, 50, 10)]
     given = answer_of(bands, [shut, shut, open_, shut, shut, open_, shut, shut])
@@ -319,7 +319,7 @@ def test_bands_are_cut_to_the_digit(sheet, client, variable, starts, bands):
     assert found == [[label, [members]] for label, members in bands.items()]
 
 
-def test_own_bands_of_dates_are_of_years(sheet, client):
+def test_custom_bands_of_dates_are_years(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=arrival_date&band.arrival_date=20")
     user.pick("Level of detail: arrival_date", "custom bands")
     user.write("First years of the bands", "2000 2010")

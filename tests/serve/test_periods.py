@@ -49,7 +49,7 @@ def test_periods_are_whole_and_without_gaps():
     assert last[-1][2:] == (date(9999, 12, 1), date.max)
 
 
-def test_what_has_none_or_too_many_is_refused():
+def test_missing_or_too_many_periods_are_refused():
     long = variable(date(1990, 1, 1), date(2020, 1, 1))
     assert long.periods == {"month": 361, "quarter": 121}
     with pytest.raises(QueryRefused, match=r"361 months, .* 120.*from\.day"):
@@ -67,7 +67,7 @@ def test_a_short_time_has_years():
     assert variable(*days).widths == (1, 2)
 
 
-def test_a_month_is_the_range_anyone_asks_for(client):
+def test_a_month_has_the_figures_of_its_range(client):
     got = client.ask(f"/api/tabulate?{LINK}").json
     heads = [head for [head] in got["row_heads"]]
     months = [f"{m // 12}-{m % 12 + 1:02}" for m in range(2018 * 12 + 1, 2020 * 12 + 1)]

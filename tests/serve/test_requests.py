@@ -56,7 +56,7 @@ def built(built_once, tmp_path):
 # The file.
 
 
-def test_requests_are_kept_as_they_were_asked(tmp_path):
+def test_requests_are_saved(tmp_path):
     release = tmp_path / "r.duckdb"
     assert read_requests(release) == ()
     first = leave_request(
@@ -177,7 +177,7 @@ def test_many_at_once_lose_nothing(tmp_path):
     assert len({one.columns for one in found}) == 30
 
 
-def test_nobody_waits_for_long(tmp_path, monkeypatch):
+def test_a_lock_is_not_awaited_for_long(tmp_path, monkeypatch):
     import fcntl
 
     monkeypatch.setattr(noted, "_PATIENCE_S", 0.1)

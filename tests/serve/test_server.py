@@ -83,7 +83,7 @@ def test_a_table_has_the_figures_of_tabulate(client, release):
     assert got["words"].removeprefix(want.words).strip()
 
 
-def test_a_band_is_the_range_anyone_asks_for(client, release):
+def test_a_band_has_the_figures_of_its_range(client, release):
     got = client.ask("/api/tabulate?rows=age&band.age=10&cols=sex").json
     assert got["row_heads"][2] == ["20 to 29"]
     want = tabulate(release, ["sex"], where={"age": (20, 29)})
@@ -95,7 +95,7 @@ def test_a_band_is_the_range_anyone_asks_for(client, release):
     assert got["row_total"]["value"][2] == tabulate(release, [], where={"age": (20, 29)}).value[0]
 
 
-def test_percentages_are_of_what_they_say(client):
+def test_percentages_have_the_right_base(client):
     row = client.ask("/api/tabulate?rows=region&cols=sex&percent=row").json["cells"]["value"]
     assert [row[i] + row[i + 1] for i in range(0, len(row), 2)] == pytest.approx(
         [1.0] * (len(row) // 2), abs=1e-4
@@ -126,7 +126,7 @@ def test_measures_of_a_column(client, release, measure):
     assert got["cells"]["value"] == pytest.approx(want.value.tolist())
 
 
-def test_a_plan_tells_what_can_be_added_and_what_not(client):
+def test_a_plan_lists_which_variables_can_be_added(client):
     plan = client.ask("/api/plan?rows=education&cols=sex").json
     others = {o["name"]: o for o in plan["others"]}
     assert plan["is_answerable"] is True
@@ -154,7 +154,7 @@ def test_sql_in_pages(client, release):
     assert posted == first
 
 
-def test_long_answers_are_cut_and_say_so(client):
+def test_long_results_are_cut_with_a_warning(client):
     long = client.sql("SELECT * FROM range(1000000000)").json
     assert (long["is_cut"], long["n_rows"]) == (True, LIMITS.rows)
     assert "500" in long["warnings"][-1]

@@ -94,7 +94,7 @@ def test_no_text_of_a_script_bypasses_the_translations():
         ("", "d" * 5000, "en"),
     ],
 )
-def test_the_language_is_the_one_asked_for_else_the_best_that_is_there(asked, accepted, found):
+def test_the_language_is_chosen_by_address_then_browser(asked, accepted, found):
     assert language_of(asked, accepted, page_files()["/"]) == found
 
 

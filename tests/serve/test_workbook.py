@@ -114,7 +114,7 @@ def test_every_kind_of_table_has_its_heads_and_its_last_line(client, pairs, titl
     )
 
 
-def test_the_ratio_of_everybody_is_left_blank(client):
+def test_the_ratio_of_the_total_is_blank(client):
     pairs = (*BOTH, ("measure", "ratio"))
     shown = client.ask(f"/api/tabulate?{urlencode(pairs)}").json
     assert shown["total"] is None
@@ -152,7 +152,7 @@ NOTE = "The ends of the intervals are left out here"
 
 
 @pytest.mark.parametrize(("n", "is_cut"), [(5_461, False), (5_462, True)])
-def test_a_wide_table_has_all_its_figures_and_says_what_is_left_out(n, is_cut):
+def test_a_wide_table_has_all_figures_and_a_note_on_what_is_left_out(n, is_cut):
     rows = wide_sheet(n)
     line = next(row for row in rows if row[0] == "All")
     assert line.count(7) == (n if is_cut else 3 * n)
@@ -166,7 +166,7 @@ def test_a_table_wider_than_a_sheet_is_refused_with_what_to_do(has_intervals):
         wide_sheet(16_384, has_intervals=has_intervals)
 
 
-def test_an_order_that_is_none_is_refused(client):
+def test_an_invalid_order_is_refused(client):
     got = client.ask("/api/tabulate?rows=sex&format=xlsx&sort=sideways")
     assert got.status == 400
     assert "sort" in got.json["message"]

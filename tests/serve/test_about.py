@@ -206,7 +206,7 @@ def test_a_folder_of_that_name_is_nothing(tmp_path):
             about_of(tmp_path / "s.duckdb", frozenset())
 
 
-def test_variables_say_what_they_mean(client):
+def test_variables_have_definitions(client):
     got = client.ask("/api/definition?column=region").json
     assert (got["source"], got["contact"]) == ("Form, question 1", "all@example.org")
     assert (got["kind"], got["n_values"], got["n_tables"] > 0) == ("categories", 9, True)
@@ -222,7 +222,7 @@ def test_variables_say_what_they_mean(client):
 
 
 @pytest.mark.slow
-def test_the_page_tells_what_a_variable_means(sheet, client):
+def test_the_page_shows_the_definition_of_a_variable(sheet, client):
     open_page(sheet, client.address)
     assert "A census of nobody." in sheet.locator("#about").inner_text()
     button = sheet.get_by_role("button", name="About region")
