@@ -50,9 +50,9 @@ def path(tmp_path_factory):
 
 
 def test_random_statements(path):
-    ends = tried(path, seed=1, n=40)
-    assert ends["answered"] > 4
-    assert ends["refused"] > 4
+    ends = tried(path, seed=1, n=15)
+    assert ends["answered"] > 1
+    assert ends["refused"] > 1
 
 
 @pytest.mark.slow

@@ -160,6 +160,7 @@ def test_ordinary_statements_are_answered(sandbox):
         assert revealed(repr(answer.rows), sql) == [], sql
 
 
+@pytest.mark.slow
 def test_an_unprotected_duckdb_reveals_them(path, planted):
     """The corpus asks for what exists: without protection, DuckDB gives it away."""
     found = {}

@@ -17,6 +17,19 @@ VALUES, TABLES = ("scalar", "aggregate", "window", "macro"), ("table", "table_ma
 
 
 @pytest.fixture(scope="module")
+def here():
+    return StatementPolicy()
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """A worker process with a release."""
+    path = build_release(tmp_path_factory.mktemp("policy") / "r.duckdb")
+    with limited_processes(path, limits=ProcessLimits(seconds=5), n=1) as asked:
+        yield asked
+
+
+@pytest.fixture(scope="module")
 def con():
     with duckdb.connect() as con:
         yield con
@@ -114,7 +127,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("made", PLANS)
-def test_a_plan_is_judged_by_what_is_bound(made):
+def test_a_plan_is_judged_by_what_is_bound(here, made):
     """Whatever a view, macro or text names: what is scanned counts."""
     with duckdb.connect() as con:
         con.execute(made)
@@ -125,35 +138,33 @@ def test_a_plan_is_judged_by_what_is_bound(made):
         ):
             ((_, plan),) = con.execute(f"EXPLAIN (FORMAT json) {sql}").fetchall()
             with pytest.raises(QueryRefused, match=f"{PLANS[made]} is not available"):
-                StatementPolicy().check_plan(json.loads(plan))
+                here.check_plan(json.loads(plan))
 
 
-def test_what_is_called_on_rows_is_judged_too(con):
+def test_what_is_called_on_rows_is_judged_too(here, con):
     ((_, plan),) = con.execute(
         "EXPLAIN (FORMAT json) SELECT * FROM (VALUES (1), (2)) AS t(a), range(a)"
     ).fetchall()
-    StatementPolicy().check_plan(json.loads(plan))
+    here.check_plan(json.loads(plan))
     with pytest.raises(QueryRefused, match="read_csv is not available"):
-        StatementPolicy().check_plan(
-            json.loads(plan.replace('"Name": "range"', '"Name": "read_csv"'))
-        )
+        here.check_plan(json.loads(plan.replace('"Name": "range"', '"Name": "read_csv"')))
 
 
-def test_a_statement_that_cannot_be_analysed_is_refused(con):
+def test_a_statement_that_cannot_be_analysed_is_refused(here, con):
     deep = "(" * 900 + "1" + ")" * 900
     nested = "SELECT " + "abs(" * 400 + "1" + ")" * 400
     for sql in (f"SELECT {deep}", nested):
         try:
-            StatementPolicy().check_text(sql, con)
+            here.check_text(sql, con)
         except QueryRefused as error:
             assert len(str(error)) < 500  # noqa: PT017
     with pytest.raises(QueryRefused, match="plain quotes"):
-        StatementPolicy().check_text(r"PIVOT (SELECT E'\x61' AS a) ON a USING count(*)", con)
+        here.check_text(r"PIVOT (SELECT E'\x61' AS a) ON a USING count(*)", con)
 
 
-def test_no_refused_function_is_planned(con):
+def test_no_refused_function_is_planned(here, con):
     """Whatever its arguments and however its name is written."""
-    names, here = listed(), StatementPolicy()
+    names = listed()
     tables = names.refused_tables | names.beneath
     for form, kinds in (
         ("SELECT {}", names.refused_values),
@@ -168,8 +179,7 @@ def test_no_refused_function_is_planned(con):
                 here.check_text(form.format(calls[len(name) % 3]), con)
 
 
-def test_a_typo_in_a_name_is_reported_as_one(con):
-    here = StatementPolicy()
+def test_a_typo_in_a_name_is_reported_as_one(here, con):
     for sql, said in (
         ("SELECT lenght('a')", r"^Unknown function lenght\. Nearest: .*length"),
         ("FROM rnage(3)", r"^Unknown function rnage\. Nearest: .*range"),
@@ -182,8 +192,7 @@ def test_a_typo_in_a_name_is_reported_as_one(con):
             here.check_text(sql, con)
 
 
-def test_a_pivot_may_use_an_aggregate_that_is_a_closed_table_too(con):
-    here = StatementPolicy()
+def test_a_pivot_may_use_an_aggregate_that_is_a_closed_table_too(here, con):
     here.check_text("PIVOT data ON sex USING histogram(age)", con)
     for sql in (
         "PIVOT (FROM histogram(pg_settings, name)) ON bin USING count(*)",
@@ -208,14 +217,13 @@ SHOWS = (
 
 
 @pytest.mark.parametrize("form", SHOWS)
-def test_show_reads_no_setting(con, form):
+def test_show_reads_no_setting(here, con, form):
     """Also where a table has a setting's name, and by the other names that a setting has."""
     rows = con.execute(
         "SELECT unnest(list_append(aliases, name)) FROM duckdb_settings()"
     ).fetchall()
     names = [name for (name,) in rows]
     assert {"allowed_paths", "memory_limit", "threads", "worker_threads"} < set(names)
-    here = StatementPolicy()
     for i, name in enumerate(names):
         sql = form.format(name.upper() if i % 2 else name)
         with pytest.raises(
@@ -224,21 +232,19 @@ def test_show_reads_no_setting(con, form):
             here.check_text(sql, con, shown=frozenset({"data", name.lower()}))
 
 
-def test_show_answers_of_the_release(tmp_path):
-    path = build_release(tmp_path / "r.duckdb")
-    with limited_processes(path, limits=ProcessLimits(seconds=5), n=1) as asked:
-        described = asked.sql("DESCRIBE data").rows
-        for sql in ("SHOW data", 'SHOW "DATA"', "FROM (SHOW data)", "SHOW SELECT * FROM data"):
-            assert asked.sql(sql).rows == described
-        assert asked.sql('SHOW "age"').rows[0][0].lower() == "age"
-        with pytest.raises(QueryRefused, match="allowed_paths is not available"):
-            asked.sql("SHOW allowed_paths")
+def test_show_answers_of_the_release(asked):
+    described = asked.sql("DESCRIBE data").rows
+    for sql in ("SHOW data", 'SHOW "DATA"', "FROM (SHOW data)", "SHOW SELECT * FROM data"):
+        assert asked.sql(sql).rows == described
+    assert asked.sql('SHOW "age"').rows[0][0].lower() == "age"
+    with pytest.raises(QueryRefused, match="allowed_paths is not available"):
+        asked.sql("SHOW allowed_paths")
 
 
 @pytest.mark.parametrize(
     "blank", ["\u00a0", "\u200b", "\u2003", "\u202f", "\u2060", "\u3000", "\ufeff"]
 )
-def test_unusual_white_space_hides_no_name_in_a_pivot(con, blank):
+def test_unusual_white_space_hides_no_name_in_a_pivot(here, con, blank):
     """DuckDB's parser reads it as white space, its tokeniser as part of a name."""
     for text in (
         f"PIVOT (SELECT{blank}current_setting('threads') AS v) ON v USING count(*)",
@@ -247,10 +253,8 @@ def test_unusual_white_space_hides_no_name_in_a_pivot(con, blank):
         f"PIVOT (FROM{blank}pg_settings) ON name USING count(*)",
     ):
         with pytest.raises(QueryRefused, match=r"unusual white space|is not available"):
-            StatementPolicy().check_text(text, con)
-    StatementPolicy().check_text(
-        f"PIVOT (SELECT 'a{blank}' AS é, 1 AS \"{blank}\") ON é USING count(*)", con
-    )
+            here.check_text(text, con)
+    here.check_text(f"PIVOT (SELECT 'a{blank}' AS é, 1 AS \"{blank}\") ON é USING count(*)", con)
 
 
 LISTINGS = (
@@ -270,19 +274,17 @@ LISTINGS = (
 )
 
 
-def test_a_worker_forgets(tmp_path):
+def test_a_worker_forgets(asked):
     """Listings are the same whatever others asked in between in the same process."""
-    path = build_release(tmp_path / "r.duckdb")
-    with limited_processes(path, limits=ProcessLimits(seconds=5), n=1) as asked:
-        before = [asked.sql(sql).rows for sql in LISTINGS]
-        for sql in (
-            "SELECT age, town, count(*) AS spied FROM data GROUP BY ALL",
-            "PIVOT (SELECT sex, age FROM data) ON sex USING count(*) AS spied",
-            "SELECT setseed(0.5)",
-            "SUMMARIZE SELECT income FROM data",
-            "EXPLAIN ANALYZE SELECT town FROM data",
-        ):
-            asked.sql(sql)
-            asked.sql("SELECT age, count(*) AS spied FROM data GROUP BY ALL", intervals=True)
-        assert [asked.sql(sql).rows for sql in LISTINGS] == before
-        assert "spied" not in repr(before)
+    before = [asked.sql(sql).rows for sql in LISTINGS]
+    for sql in (
+        "SELECT age, town, count(*) AS spied FROM data GROUP BY ALL",
+        "PIVOT (SELECT sex, age FROM data) ON sex USING count(*) AS spied",
+        "SELECT setseed(0.5)",
+        "SUMMARIZE SELECT income FROM data",
+        "EXPLAIN ANALYZE SELECT town FROM data",
+    ):
+        asked.sql(sql)
+        asked.sql("SELECT age, count(*) AS spied FROM data GROUP BY ALL", intervals=True)
+    assert [asked.sql(sql).rows for sql in LISTINGS] == before
+    assert "spied" not in repr(before)

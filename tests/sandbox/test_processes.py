@@ -37,6 +37,7 @@ from queries.sandbox.limits import plain_loads
 N_ROWS = make_table(("SEX",)).n_rows
 
 
+SLOW = pytest.mark.slow
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of processes")
 
 
@@ -91,7 +92,13 @@ def release(path):
 
 
 @pytest.fixture(scope="module")
-def sandbox(path):
+def others():
+    """Worker processes of other tests."""
+    return workers()
+
+
+@pytest.fixture(scope="module")
+def sandbox(path, others):
     os.environ[ENVIRONMENT] = CANARY
     limits = ProcessLimits(seconds=2, process_mb=768, rows=1000, answer_mb=4)
     with limited_processes(path, limits=limits, n=1) as sandbox:
@@ -112,7 +119,7 @@ GREEDY = [
 ]
 
 
-@pytest.mark.parametrize("sql", GREEDY)
+@pytest.mark.parametrize("sql", [GREEDY[0], *(pytest.param(s, marks=SLOW) for s in GREEDY[1:])])
 def test_greedy_statements_are_refused_and_the_next_one_works(sandbox, sql):
     with pytest.raises(QueryRefused, match=r"memory|stopped after") as no:
         sandbox.sql(sql)
@@ -126,9 +133,9 @@ def test_a_lone_surrogate_is_refused(sandbox):
 
 
 @LINUX
-def test_the_kernel_holds_the_process(sandbox):
+def test_the_kernel_holds_the_process(sandbox, others):
     sandbox.sql("SELECT 1")
-    (pid,) = workers()
+    (pid,) = workers() - others
     proc = Path(f"/proc/{pid}")
     limits, status = (proc / "limits").read_text(), (proc / "status").read_text()
     environment = (proc / "environ").read_bytes()
@@ -207,6 +214,7 @@ def test_a_process_that_dies_is_replaced(path, monkeypatch):
         assert asked.sql("SELECT 1").rows == [(1,)]
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_process_that_breaks_at_work_is_replaced_at_once(path):
     others = workers()
@@ -219,6 +227,7 @@ def test_a_process_that_breaks_at_work_is_replaced_at_once(path):
         assert asked.sql("SELECT 1").rows == [(1,)]
 
 
+@pytest.mark.slow
 def test_no_statement_waits_for_a_process_that_starts_while_another_is_ready(path, monkeypatch):
     waited = []
 
@@ -264,7 +273,7 @@ def test_an_end_waits_no_longer_than_it_may(path):
 
 
 @LINUX
-@pytest.mark.parametrize("intervals", [False, True])
+@pytest.mark.parametrize("intervals", [True, pytest.param(False, marks=SLOW)])
 def test_one_time_limit_covers_all_parts_of_a_statement(path, intervals):
     """Planning (a PIVOT looks up its values), running, and checking for warnings share it: seconds of the processor."""
     slow = "(SELECT count(*) FROM range(40000) a, range(40000) b WHERE hash(a.range + b.range) = 1)"
@@ -285,6 +294,7 @@ def test_a_slow_machine_takes_its_time_to_open_a_release(path):
         asked.sql("SELECT count(*) FROM range(1000000) a, range(1000) b")
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_replaced_release_is_not_queried(tmp_path):
     path, others = build_release(tmp_path / "r.duckdb"), workers()
@@ -402,10 +412,10 @@ def test_a_process_in_which_duckdb_failed_is_replaced(path, release, instead, mo
     "answer",
     [
         framed(pickle.dumps(Evil())),
-        framed(b""),
-        framed(b"\x00" * 20),
-        framed(pickle.dumps(("gift", 1))),
-        framed(pickle.dumps(5)),
+        pytest.param(framed(b""), marks=SLOW),
+        pytest.param(framed(b"\x00" * 20), marks=SLOW),
+        pytest.param(framed(pickle.dumps(("gift", 1))), marks=SLOW),
+        pytest.param(framed(pickle.dumps(5)), marks=SLOW),
         (2**40).to_bytes(8, "little"),  # nothing is read of an answer this long
     ],
 )

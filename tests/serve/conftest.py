@@ -17,9 +17,9 @@ def path(tmp_path_factory, census):
     return small_release(tmp_path_factory.mktemp("served"), census)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(path):
-    """A client of a server of the release at the module's `path`."""
+    """A client of a server of that release."""
     pytest.importorskip("fastapi")
     from queries.serve import app_of
 

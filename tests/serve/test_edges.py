@@ -82,6 +82,12 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def client(path):
+    with served(app_of(path, limits=one_worker())) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
 def release(path):
     with open_release(path) as opened:
         yield opened

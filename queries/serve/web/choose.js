@@ -78,7 +78,7 @@ function drawVariables() {
   byId("variables").replaceChildren(...shown.map(item), ...(found.length ? [] : [make("li", { class: "note" }, t("No matching variable."))]));
   const open = [...others.values()].filter((o) => o.is_addable).length, isGrey = others.size > open;
   byId("addable").textContent = !used().length ? t("Add a variable to rows or columns, or filter by its values.")
-    : (open ? t("Variables you can still add: {n}", { n: number(open) }) : t("No further variable can be added")) + (isGrey ? t("; the greyed-out ones say why they cannot") : "") + ".";
+    : (open ? t("Variables you can still add: {n}", { n: number(open) }) : t("No further variable can be added")) + (isGrey ? t("; for the others, the reason is shown") : "") + ".";
   if (focused && byId(focused)) byId(focused).focus();
 }
 
